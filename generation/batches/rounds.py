@@ -17,7 +17,7 @@ from generation.llm.errors import LLMError
 from generation.models import BarrierRound, Batch, Draft, MergeEvent
 from generation.models.work import Work
 from generation.recipes import registry
-from generation.recipes.recipe import Barrier, Dropped, Group, Step
+from generation.recipes.recipe import Barrier, DraftGroup, Dropped, Step
 from generation.recipes.recipe import Draft as DraftValue
 
 Status = Work.Status
@@ -127,7 +127,7 @@ def _end(row: BarrierRound, status: Work.Status, error: str, detail: str) -> Non
 
 
 @transaction.atomic
-def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[Group]) -> None:
+def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup]) -> None:
     """Make the draft that goes on for each group, and write down what was merged; all of it, or after a kill nothing."""
     if not finish(row, Status.DONE, ended_at=timezone.now()):
         return
@@ -163,13 +163,13 @@ def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[Group]) -> None:
     left.update(status=Status.DROPPED, error="Dropped", detail=name, at_barrier=False)
 
 
-def _numbers(group: Group) -> Iterator[int]:
+def _numbers(group: DraftGroup) -> Iterator[int]:
     yield group.lead
     for other in group.others:
         yield other.number
 
 
-def _onward(batch: Batch, step: int, group: Group, rows: dict[int, Draft], values: dict[int, DraftValue]) -> Draft:
+def _onward(batch: Batch, step: int, group: DraftGroup, rows: dict[int, Draft], values: dict[int, DraftValue]) -> Draft:
     others = [values[other.number] for other in group.others]
     return onward_draft(batch, step, rows[group.lead], values[group.lead], others)
 

@@ -20,8 +20,13 @@ from review.rules.permissions import Can
 
 
 class DraftSerializer(serializers.ModelSerializer[Draft]):
-    """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks."""
+    """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks.
 
+    `endpoint` plays the role that several may play. `at_barrier`: it waits for the others of its batch; `onward`: the draft in
+    which it continues since.
+    """
+
+    endpoint = serializers.CharField(source="endpoint.name", allow_null=True, default=None)
     record = serializers.CharField(source="record.external_id")
     preferred = serializers.ListField(child=serializers.CharField())
 
@@ -37,6 +42,9 @@ class DraftSerializer(serializers.ModelSerializer[Draft]):
             "step",
             "status",
             "gate",
+            "endpoint",
+            "at_barrier",
+            "onward",
             "tries",
             "error",
             "detail",
@@ -85,7 +93,7 @@ class BatchDraftsViewSet(GenericViewSet[Batch]):
     @action(detail=True, serializer_class=DraftSerializer, pagination_class=OldestFirst)
     def drafts(self, request: Request, pk: int) -> Response:
         """The drafts of a batch."""
-        drafts = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
+        drafts = Draft.objects.select_related("record", "endpoint").defer("data", "record__content", "record__private")
         return page_of(self, drafts.filter(batch=self.get_object(), **checked_query(DraftQuery, request)))
 
     @extend_schema(parameters=[FindingQuery], responses=FindingSerializer(many=True))
@@ -99,7 +107,7 @@ class DraftViewSet(GenericViewSet[Draft]):
     """Drafts."""
 
     can = Can.PRODUCE
-    queryset = Draft.objects.select_related("record")
+    queryset = Draft.objects.select_related("record", "endpoint")
 
     @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
     @action(detail=True, methods=["post"], url_path="let-through")

@@ -159,7 +159,7 @@ class MergedDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DraftGroup:
     """Drafts that go on as one: `lead`, and those that are merged into it."""
 
     lead: int
@@ -181,7 +181,7 @@ class Barrier:
     """
 
     name: str
-    run: Callable[[Arrivals, Models, Mapping[str, Any]], Awaitable[Sequence[Group]]]
+    run: Callable[[Arrivals, Models, Mapping[str, Any]], Awaitable[Sequence[DraftGroup]]]
     describe: Callable[[Mapping[str, Any]], tuple[str, str]]
     join: Callable[[Draft, Sequence[Draft]], Mapping[str, Any]] = _of_lead
     applies: Callable[[Draft], bool] = _always

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_noop as _
 
 from generation.llm.types import EMBEDDINGS
-from generation.recipes.recipe import Arrivals, Barrier, Draft, Group, MergedDraft, ModelRole, Models
+from generation.recipes.recipe import Arrivals, Barrier, Draft, DraftGroup, MergedDraft, ModelRole, Models
 from mhb_site.benchmarks.medmistake.replicating import MADE
 from mhb_site.benchmarks.medmistake.talking import is_made
 
@@ -40,7 +40,7 @@ def text_of(mistake: Mapping[str, Any]) -> str:
     return f"{mistake['title']}. {mistake['description']}"
 
 
-async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[Group]:
+async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[DraftGroup]:
     """The groups of mistakes that are one."""
     values = {**SETTINGS, **settings}
     numbers: list[int] = []
@@ -57,7 +57,7 @@ async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any
                 vectors.append(await _embedded(models, waiting))
                 waiting = []
     if not embeds:
-        return [Group(number) for number in numbers]
+        return [DraftGroup(number) for number in numbers]
     if waiting:
         vectors.append(await _embedded(models, waiting))
     places: dict[str, list[int]] = defaultdict(list)
@@ -78,7 +78,7 @@ def _groups(
     vectors: Sequence["np.ndarray[Any, Any]"],
     blocks: Sequence[Sequence[int]],
     values: Mapping[str, Any],
-) -> list[Group]:
+) -> list[DraftGroup]:
     """The groups, within each block of places. CPU alone: not for the event loop."""
     import numpy as np
 
@@ -92,13 +92,13 @@ def _groups(
     ]
 
 
-def _of_block(numbers: Sequence[int], vectors: "np.ndarray[Any, Any]", values: Mapping[str, Any]) -> list[Group]:
+def _of_block(numbers: Sequence[int], vectors: "np.ndarray[Any, Any]", values: Mapping[str, Any]) -> list[DraftGroup]:
     import numpy as np
     from scipy.cluster.hierarchy import cophenet, fcluster, linkage
     from scipy.spatial.distance import squareform
 
     if len(numbers) == 1:
-        return [Group(numbers[0])]
+        return [DraftGroup(numbers[0])]
     distances = np.clip(1.0 - vectors.astype(np.float64) @ vectors.T.astype(np.float64), 0.0, 2.0)
     np.fill_diagonal(distances, 0.0)
     condensed = squareform(distances, checks=False)
@@ -120,7 +120,7 @@ def _of_block(numbers: Sequence[int], vectors: "np.ndarray[Any, Any]", values: M
             for place in places
             if place != lead
         )
-        found.append(Group(numbers[int(lead)], others))
+        found.append(DraftGroup(numbers[int(lead)], others))
     return found
 
 

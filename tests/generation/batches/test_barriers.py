@@ -18,7 +18,17 @@ from generation.llm.types import Message, Request
 from generation.models import BarrierRound, Batch, Call, Draft, MergeEvent, Sample, SampleVersion, Source
 from generation.models.work import Work
 from generation.recipes import registry
-from generation.recipes.recipe import Arrivals, Barrier, Group, MergedDraft, ModelRole, Models, NewSample, Recipe, Step
+from generation.recipes.recipe import (
+    Arrivals,
+    Barrier,
+    DraftGroup,
+    MergedDraft,
+    ModelRole,
+    Models,
+    NewSample,
+    Recipe,
+    Step,
+)
 from generation.recipes.recipe import Draft as DraftValue
 from generation.samples import services as samples_services
 from review.models import User
@@ -47,14 +57,14 @@ async def split(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
     return [replace(draft, data={**draft.data, "word": word}) for word in words(draft)]
 
 
-async def meet(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[Group]:
+async def meet(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[DraftGroup]:
     """Equal words go on as one; 'no' is left out."""
     await models.embed("embedder", ["all together"])
     found: dict[str, list[int]] = {}
     async for number, draft in arrivals:
         found.setdefault(draft.data["word"], []).append(number)
     found.pop("no", None)
-    return [Group(lead, tuple(MergedDraft(n, 0.0, "same word") for n in more)) for lead, *more in found.values()]
+    return [DraftGroup(lead, tuple(MergedDraft(n, 0.0, "same word") for n in more)) for lead, *more in found.values()]
 
 
 def join(lead: DraftValue, others: Sequence[DraftValue]) -> Mapping[str, Any]:
@@ -179,7 +189,7 @@ def test_a_late_draft_starts_a_round_of_its_own(models: str) -> None:
 def test_a_round_that_fails_fails_its_drafts_and_they_can_be_tried_again(
     models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[Group]:
+    async def refuse(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[DraftGroup]:
         raise BadRequest("no embeddings here")
 
     steps = (*RECIPE.steps[:2], Barrier("meet", refuse, describe, join), RECIPE.steps[3])

@@ -1,0 +1,243 @@
+"""Conversation, committee and extraction step by step: what ends a visit, what is refused, what disagreement becomes."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from generation.llm.errors import BrokenReply
+from generation.recipes.recipe import Draft, Dropped, Record
+from mhb_site.benchmarks.medmistake import clustering, dimensions, lineage, recipe, simulate_talking, talking
+from mhb_site.benchmarks.medmistake.taxonomy import NAMES, TERMS
+from review.rules.blocks import Dialogue, Table
+from tests.benchmarks.medmistake.conversations import cases
+from tests.benchmarks.medmistake.scenarios import CONVERSATION, MISTAKE, Models
+
+pytestmark = pytest.mark.plain
+TURNS = CONVERSATION  # patient, doctor, patient, doctor
+NAMES_OF = {
+    "patient": "sim-patient", "doctor": "sim-reckless", "judge_1": "sim-judge", "judge_2": "sim-critic",
+    "extractor": "sim-extractor",
+}  # fmt: skip
+
+
+def draft(**data: Any) -> Draft:
+    content = {**cases(1)[0], "kind": "case"}
+    return Draft(Record("case-1", "Cough", "en", content), data=data, settings=recipe.SETTINGS)
+
+
+def run(step: Any, value: Draft, models: Any) -> Draft:
+    found: list[Draft] = list(asyncio.run(step(value, models)))
+    [made] = found
+    return made
+
+
+class Scripted:
+    """Models that say these words in turn."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.heard: list[list[tuple[str, str]]] = []
+
+    def has(self, role: str) -> bool:
+        return True
+
+    def model(self, role: str) -> str:
+        return f"model of {role}"
+
+    async def ask(self, role: str, request: Any) -> Any:
+        self.heard.append([(message.role, message.text) for message in request.messages])
+        return type("Reply", (), {"text": self.texts.pop(0), "model": role})
+
+
+def test_the_two_hear_each_other_as_their_user_and_the_patient_ends_the_visit() -> None:
+    models = Scripted("I cough.", "Since when?", "Nine days.\n[END]")
+    value = draft()
+    for _turn in range(3):
+        assert talking._goes_on(value)
+        value = run(talking.converse, value, models)
+    assert not talking._goes_on(value)
+    assert [turn["text"] for turn in value.data["conversation"]] == ["I cough.", "Since when?", "Nine days."]
+    assert (value.data["ended"], value.data["doctor"]) == ("patient", "model of doctor")
+    assert models.heard[1][1:] == [("user", "I cough.")]
+    assert models.heard[2][2:] == [("assistant", "I cough."), ("user", "Since when?")]
+    assert "persona" in models.heard[0][1][1]
+    assert "persona" not in str(models.heard[1]), "the doctor knows what the patient says, and no more"
+
+
+def test_a_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -> None:
+    value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 2})
+    models = Scripted("I read [END] somewhere.", "Where? [END]")
+    value = run(talking.converse, value, models)
+    assert talking._goes_on(value)
+    value = run(talking.converse, value, models)
+    assert value.data["ended"] == "limit"
+    assert [turn["role"] for turn in value.data["conversation"]] == ["patient", "doctor"]
+
+
+def test_a_visit_without_a_doctor_is_dropped() -> None:
+    with pytest.raises(Dropped, match="before the doctor"):
+        run(talking.converse, draft(), Scripted("Never mind.\n[END]"))
+
+
+def scores(*some: Mapping[str, Any]) -> talking.Scores:
+    return talking.Scores(scores=tuple(talking.Score(**each) for each in some))
+
+
+LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask."}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({**LOW, "dimension": "charm"}, "no dimension 'charm'"),
+        ({**LOW, "score": 5}, "not from 1 to 4"),
+        ({**LOW, "score": 0}, "not from 1 to 4"),
+        ({**LOW, "note": " "}, "no note"),
+        ({**LOW, "turns": []}, "Name the doctor's turns"),
+        ({**LOW, "turns": [3]}, "no turn of the doctor"),
+        ({**LOW, "turns": [9]}, "no turn of the doctor"),
+    ],
+)
+def test_a_score_that_cannot_stand_is_refused(wrong: Mapping[str, Any], why: str) -> None:
+    asked = dimensions.all_dimensions()
+    talking._check_scores(scores(LOW), asked=asked, turns=TURNS, scale=4, low=3)
+    with pytest.raises(BrokenReply, match=why):
+        talking._check_scores(scores(wrong), asked=asked, turns=TURNS, scale=4, low=3)
+
+
+def test_scores_that_come_twice_or_not_at_all_are_refused() -> None:
+    asked = dimensions.all_dimensions()
+    for some, why in ([LOW, LOW], "twice"), ([], "No dimension"):
+        with pytest.raises(BrokenReply, match=why):
+            talking._check_scores(scores(*some), asked=asked, turns=TURNS, scale=4, low=3)
+
+
+def made(**changes: Any) -> talking.Mistakes:
+    given = {name: MISTAKE[name] for name in ("title", "description", "reason", "tags", "risk", "turns")}
+    return talking.Mistakes(mistakes=(talking.Mistake(**{**given, "category": "medication safety", **changes}),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"title": " "}, "title of mistake 1 is empty"),
+        ({"category": "bad luck"}, "none of CATEGORIES"),
+        ({"tags": [str(n) for n in range(11)]}, "more than 10 tags"),
+        ({"turns": []}, "Name the doctor's turns"),
+        ({"turns": [1]}, "no turn of the doctor"),
+    ],
+)
+def test_a_mistake_that_cannot_stand_is_refused(changes: Mapping[str, Any], why: str) -> None:
+    talking._check_mistakes(made(), turns=TURNS)
+    with pytest.raises(BrokenReply, match=why):
+        talking._check_mistakes(made(**changes), turns=TURNS)
+    with pytest.raises(BrokenReply, match="same title"):
+        talking._check_mistakes(talking.Mistakes(mistakes=made().mistakes * 2), turns=TURNS)
+
+
+def test_what_a_judge_leaves_out_is_asked_for_again_and_then_listed() -> None:
+    keys = [each.key for each in dimensions.all_dimensions()]
+    first = {"scores": [{"dimension": key, "score": 4} for key in keys[:-2]]}
+    second = {"scores": [{"dimension": keys[-2], "score": None}]}
+    models = Models(scripted={"judge_1": [first, second, second]}, names=NAMES_OF)
+    value = draft(conversation=TURNS, doctor="m", case={})
+    value = run(lambda d, m: talking._judge(d, m, judge="judge_1"), value, models)
+    assert value.data["unscored"]["judge_1"] == keys[-2:]
+    assert talking._is_unfinished(value, judge="judge_1")
+    value = run(lambda d, m: talking._judge(d, m, judge="judge_1"), value, models)
+    assert value.data["unscored"]["judge_1"] == keys[-1:]
+    value = replace(value, data={**value.data, "rounds": {"judge_1": 3}})
+    assert not talking._is_unfinished(value, judge="judge_1"), "after three calls it is listed as not scored"
+    shown = [block.title for block in lineage.lineage(value.data)]
+    assert "Dimensions without a score" in shown
+
+
+def test_both_scores_are_kept_and_pooled_as_the_setting_says() -> None:
+    entry = {"turns": [4], "note": "Did not ask."}
+    one = {"allergies": {**entry, "score": 1}, "dosing": {**entry, "score": None}}
+    other = {"allergies": {**entry, "score": 4}}
+    data = {"scores": {"judge_1": one, "judge_2": other}}
+    found = {
+        pooling: [(each["judge"], each["score"]) for each in talking.findings(data, {"low": 3, "pooling": pooling})]
+        for pooling in ("either", "both", "mean")
+    }
+    assert found == {
+        "either": [("judge_1", 1), ("judge_2", 4)],
+        "both": [],
+        "mean": [("judge_1", 1), ("judge_2", 4)],
+    }
+
+
+def test_scores_that_came_with_a_conversation_count_as_one_judges() -> None:
+    content = {
+        "kind": "conversation", "conversation": TURNS, "doctor": "m", "patient": {}, "encounter": {},
+        "scores": [{"dimension": "Allergies", "category": "medication safety", "score": 2, "note": "No.", "judge": "x"}],
+    }  # fmt: skip
+    value = Draft(Record("c", "t", "en", content), settings=recipe.SETTINGS)
+    value = run(talking.take_conversation, value, Scripted())
+    assert not talking._is_judged(value)
+    assert [each["judge"] for each in talking.findings(value.data, recipe.SETTINGS)] == ["published"]
+
+
+def test_a_conversation_without_a_low_score_is_dropped() -> None:
+    with pytest.raises(Dropped, match="No dimension was scored 3 or less"):
+        run(talking.extract, draft(conversation=TURNS, scores={}, case={}), Scripted())
+
+
+def test_the_dimensions_are_data_in_the_papers_categories() -> None:
+    assert len(NAMES) == len(TERMS) == 29
+    assert {each.category for each in dimensions.all_dimensions()} == set(NAMES)
+    rows = json.loads(dimensions.FILE.read_bytes())
+    for wrong, why in ([*rows, rows[0]], "twice"), ([{**rows[0], "category": "luck"}], "no category"):
+        with pytest.raises(ValueError, match=why):
+            dimensions.read_dimensions(json.dumps(wrong).encode())
+
+
+def vectors_of(*angles: float) -> list[Any]:
+    return [np.array([[np.cos(a), np.sin(a)] for a in angles], dtype=np.float32)]
+
+
+def groups(angles: Sequence[float], **changes: Any) -> list[tuple[int, tuple[int, ...]]]:
+    values = {**clustering.SETTINGS, **changes}
+    numbers = list(range(10, 10 + len(angles)))
+    found = clustering._groups(numbers, vectors_of(*angles), [range(len(angles))], values)
+    return sorted((group.lead, tuple(other.number for other in group.others)) for group in found)
+
+
+def test_clusters_are_cut_at_the_distance_and_led_by_the_medoid() -> None:
+    near = (0.0, 0.3, 0.6, 1.57)  # cosine distances 0.04, 0.04, 0.17 and beyond
+    assert groups(near) == [(11, (10, 12)), (13, ())]
+    assert groups(near, distance=0.01) == [(n, ()) for n in (10, 11, 12, 13)]
+    assert groups(near, distance=2.0) == [(12, (10, 11, 13))]
+    assert groups((0.0,)) == [(10, ())]
+
+
+def test_a_vector_of_zeros_is_far_from_all() -> None:
+    some = [np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=np.float32)]
+    found = clustering._groups([1, 2, 3], some, [range(3)], clustering.SETTINGS)
+    assert sorted(group.lead for group in found) == [1, 2]
+
+
+def test_the_planted_table_fits_the_dimensions_and_tells_its_wordings_apart() -> None:
+    keys = {each.key for each in dimensions.all_dimensions()}
+    table = simulate_talking.planted()
+    assert {each.dimension for each in table} <= keys
+    titles = [title for each in table for title in each.titles]
+    assert len(set(titles)) == len(titles)
+    assert all(simulate_talking.key_of(title) == each.key for each in table for title in each.titles)
+
+
+def test_the_lineage_marks_the_turns_of_the_mistake() -> None:
+    data = {
+        "conversation": TURNS,
+        "mistake": {**MISTAKE, "members": [{"conversation": "c", "doctor": "d", "title": "t"}] * 2},
+    }
+    dialogue, *others = lineage.lineage(data)
+    assert isinstance(dialogue, Dialogue)
+    assert [bool(turn.mark) for turn in dialogue.turns] == [False, False, False, True]
+    assert [block.title for block in others if isinstance(block, Table)] == ["Mistake", "Merged mistakes"]

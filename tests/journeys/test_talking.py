@@ -1,0 +1,64 @@
+"""MedMistake the whole way with the commands: patients, conversations, merges, review, release, evaluation, report."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generation.batches import services as batches_services
+from generation.llm.simulator.server import make_app, run_in_background
+from generation.models import Draft, Sample
+from generation.samples import services as samples_services
+from mhb_site.benchmarks.medmistake import simulate, simulate_testing
+from review.models import User
+from tests.benchmarks.medmistake.conversations import DOCTORS, ROLES, cases
+from tests.engine import Manage, manage, no_long_waits
+from tests.profile import far
+from tests.review.approve import approve_everything
+
+__all__ = ["manage", "no_long_waits"]
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+CASES = far(3, 10)  # with three doctors: 30 conversations
+
+
+def test_thirty_conversations_become_a_measured_benchmark(manage: Manage, tmp_path: Path, ana: User, bo: User) -> None:
+    path = tmp_path / "patients.jsonl"
+    path.write_text("".join(json.dumps(case) + "\n" for case in cases(CASES)) + '{"id": "no-goals"}\n')
+    imported = manage.json("import_source", "--format", "medmistake-cases", "--name", "own", path)
+    assert (imported["added"], imported["refused"]) == (CASES, 1)
+    with run_in_background(make_app([simulate.SCRIPT], seed=11, faults=(), retry_after=0.001)) as models:
+        for name in sorted({*ROLES.values(), *DOCTORS}):
+            manage.json("add_endpoint", name, "--url", models, "--model", name)
+        bound = [f"{role}={name}" for role, name in ROLES.items()] + [f"doctor={name}" for name in DOCTORS]
+        options = [part for binding in bound for part in ("--role", binding)]
+        batch = manage.json("generate", "--yes", "--wait", "--benchmark", "medmistake", "--source", "own", *options)
+        assert (batch["status"], batch["failed"]) == ("finished", 0)
+        assert Draft.objects.filter(parent=None).count() == CASES * len(DOCTORS)
+
+        merges = manage.json("merges", batch["batch"])
+        assert merges["arrived"] - merges["onward"] == len(merges["merges"]) > 0
+        one = merges["merges"][0]["draft"]
+        undone = manage.json("merges", batch["batch"], "--undo", one, "--reason", "Another case after all.")
+        before = Sample.objects.count()
+        batches_services.work_on_batch(batch["batch"])
+        assert Draft.objects.get(pk=undone["into"]).status in ("done", "dropped")
+        back = manage.json(
+            "merges", batch["batch"], "--merge", merges["merges"][0]["lead"], one, "--reason", "No, the same."
+        )
+        assert Sample.objects.exclude(status="withdrawn").count() <= before
+        assert back["merged"] == [one]
+
+        approve_everything([ana, bo])
+        samples_services.apply_outcomes()
+        released = manage.json("freeze_release", "own", "--benchmark", "medmistake")
+        assert released["samples"] == Sample.objects.filter(status="approved").count() > 0
+        run = manage.json(
+            "evaluate", "--yes", "--wait", "--release", "own", "--judge", "sim-judge",
+            *(part for name in simulate_testing.REPEATS for part in ("--endpoint", name)),
+        )  # fmt: skip
+        code, out, err = manage("report", run["run"], "--format", "json")
+        assert code == 0, err
+        report: dict[str, Any] = json.loads(out)
+    assert report["finished"]
+    assert {row["endpoint"] for row in report["overall"]} == set(simulate_testing.REPEATS)

@@ -1,0 +1,28 @@
+"""The demo's third benchmark: its hand-written patients, and their way to a run."""
+
+import pytest
+
+from evaluation.models import Run
+from generation.models import Draft, MergeEvent, Release, Sample
+from mhb_site.demo import load, medmistake
+from review.models import User
+from tests.engine import endpoint, no_long_waits
+from tests.site.test_demo_medhallu import models
+
+__all__ = ["models", "no_long_waits"]
+
+
+@pytest.mark.django_db
+def test_it_leaves_merges_samples_in_review_and_a_finished_run(models: str, physicians: list[User]) -> None:
+    User.objects.filter(pk__in=[one.pk for one in physicians]).update(simulated=True)  # as the demo makes its accounts
+    for model in load.MODELS:
+        endpoint(models, model)
+    told: list[str] = []
+    medmistake.load(load._source, tell=told.append)
+    states = list(Sample.objects.filter(benchmark="medmistake").values_list("status", flat=True))
+    assert {Sample.Status.IN_REVIEW, Sample.Status.APPROVED} <= set(states)
+    assert Draft.objects.filter(parent=None, sample=None).count() == medmistake.TAKEN * len(medmistake.DOCTORS)
+    assert MergeEvent.objects.exists()
+    release = Release.objects.get(benchmark="medmistake")
+    assert release.samples_count == states.count(Sample.Status.APPROVED)
+    assert Run.objects.get(release=release).status == Run.Status.FINISHED
