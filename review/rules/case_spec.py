@@ -1,6 +1,6 @@
 """What a producer hands over to have reviewed: one case, frozen. Stored as JSON on the case row and read back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,8 @@ def _worded(questions: Iterable[Question], words: Mapping[str, str]) -> tuple[Qu
 
 
 _SPEC = TypeAdapter(CaseSpec)
+_FORM = TypeAdapter(Form)
+_NO_FORM = Form(())
 _ANSWERS = TypeAdapter(Answers)
 _BLOCKS = TypeAdapter(list[Block])
 
@@ -81,6 +83,16 @@ def _storable(value: Any) -> Any:
 def spec_to_json(spec: CaseSpec) -> dict[str, Any]:
     """JSON-able form of a spec; `spec_from_json` is its inverse."""
     return _storable(_SPEC.dump_python(spec, mode="json"))  # type: ignore[no-any-return]
+
+
+def specs_to_json(specs: Iterable[CaseSpec]) -> Iterator[dict[str, Any]]:
+    """The same of many cases: a form that one after the other has, which is most of a case, is read once."""
+    form: Form | None = None
+    stored: Any = None
+    for spec in specs:
+        if form is None or spec.form != form:
+            form, stored = spec.form, _storable(_FORM.dump_python(spec.form, mode="json"))
+        yield {**spec_to_json(replace(spec, form=_NO_FORM)), "form": stored}
 
 
 def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:
