@@ -1,7 +1,9 @@
-"""Statements by the million: `python -m bench.medhal [--quick] [--rows N] [--scored N] [--json]`.
+"""Statements by the million: `python -m bench.medhal [--quick] [--rows N] [--scored N] [--on SQLite|PostgreSQL] [--json]`.
 
 Published rows are imported, become samples, are frozen as a release and exported; and the report of a run on so many scored
-statements is counted. Each part runs in a process of its own, on a PostgreSQL of its own, so that its memory is its own.
+statements is counted. Each part runs in a process of its own, so that its memory is its own. `--on`: the rows on one
+database alone; the scored statements are always on PostgreSQL. Where the processor is shared, the time on it tells more than
+the clock: of this process, and of the one of PostgreSQL that works for it.
 """
 
 import json
@@ -11,13 +13,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 ROWS, SCORED = 1_000_000, 1_000_000
-QUICK = 20_000
+QUICK = 2_000
+DATABASES = ("SQLite", "PostgreSQL")
 SOURCES = (
     ("medmcqa", ""),
     ("acm", "A 60-year-old man was admitted with fever. " * 60),
@@ -62,7 +67,8 @@ def make_samples() -> dict[str, Any]:
     made = launch.launch_batch(
         BatchSettings(benchmark="medhal", source=Source.objects.get(name="bench"), roles={}, checks=())
     )
-    services.work_on_batch(made.pk)
+    while services.work_on_batch(made.pk):  # a lane ends after some minutes, and then the next one begins
+        pass
     return {"rows": Sample.objects.filter(benchmark="medhal").count()}
 
 
@@ -221,62 +227,130 @@ def part(what: str, *arguments: str) -> None:
         connection.ensure_connection()
         cache.clear()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    worked_there = server_seconds() if what != "convert" else 0.0
     began, worked = time.perf_counter(), time.process_time()
     found = PARTS[what](*arguments)
     seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    there = server_seconds() - worked_there if what != "convert" else 0.0
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(json.dumps({**found, "seconds": seconds, "cpu": cpu, "memory": memory}))
+    print(json.dumps({**found, "seconds": seconds, "cpu": cpu, "database": there, "memory": memory}))
 
 
-def measure(rows: int, scored: int) -> list[Any]:
-    from bench.core import at_least, at_most, skipped, told
-    from bench.servers import postgres
+def server_seconds() -> float:
+    """What the process of PostgreSQL that works for this one has spent on the processor; 0 on SQLite, which is this one."""
+    from django.db import connection
 
-    found: list[Any] = []
-    with postgres() as url, tempfile.TemporaryDirectory() as folder:
+    if connection.vendor != "postgresql":
+        return 0.0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+    spent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An empty site on a database of its own; each part is a process."""
+
+    folder: str
+    url: str  # of its database; empty: SQLite
+
+    def run(self, *arguments: str) -> dict[str, Any]:
         environment = {
             **os.environ,
-            "MHB_DATABASE_URL": url,
+            "MHB_DATABASE_URL": self.url,
             "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
             "MHB_HTTPS": "0",
+            "MHB_DATA_DIR": self.folder,
         }
-        environment["MHB_DATA_DIR"] = folder
+        command = [sys.executable, "-m", "bench.medhal", "part", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+        if done.returncode:
+            raise RuntimeError(done.stderr[-3000:])
+        line = dict(json.loads(done.stdout.strip().splitlines()[-1]))
+        print(arguments, line, file=sys.stderr, flush=True)
+        return line
 
-        def run(*arguments: str) -> dict[str, Any]:
-            command = [sys.executable, "-m", "bench.medhal", "part", *arguments]
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
-            )
-            if done.returncode:
-                raise RuntimeError(done.stderr[-3000:])
-            line = dict(json.loads(done.stdout.strip().splitlines()[-1]))
-            print(arguments, line, file=sys.stderr, flush=True)
-            return line
 
-        def tell(name: str, line: dict[str, Any], least: float = 0) -> None:
-            speed = line["rows"] / line["seconds"]
-            found.append(at_least(name, speed, "rows a second", least) if least else told(name, speed, "rows a second"))
-            found.append(at_most(f"{name}: memory", line["memory"], "MB", 200))
+@contextmanager
+def site(database: str) -> Iterator[Site]:
+    from bench.servers import postgres
 
+    with tempfile.TemporaryDirectory() as folder:
+        if database == "SQLite":
+            yield Site(folder, "")
+        else:
+            with postgres() as url:
+                yield Site(folder, url)
+
+
+def _spent(name: str, line: dict[str, Any]) -> list[Any]:
+    from bench.core import told
+
+    of_database = [told(f"{name}: in the database", line["database"], "s")] if line["database"] else []
+    return [told(f"{name}: in Python", line["cpu"], "s"), *of_database]
+
+
+def measure_rows(rows: int, database: str) -> list[Any]:
+    """Published rows the whole way to an export."""
+    from bench.core import at_least, at_most, skipped, told
+
+    found: list[Any] = []
+
+    def tell(name: str, line: dict[str, Any], least: float = 0) -> None:
+        speed = line["rows"] / line["seconds"]
+        found.append(at_least(name, speed, "rows a second", least) if least else told(name, speed, "rows a second"))
+        found.extend(_spent(name, line))
+        found.append(at_most(f"{name}: memory", line["memory"], "MB", 200))
+
+    with site(database) as empty:
+        run, path = empty.run, Path(empty.folder) / "medhal.jsonl"
         run("migrate")
-        if scored:
-            run("seed-scored", str(scored))
-            line = run("report")
-            found.append(at_most(f"report over {line['rows']} scored statements", line["seconds"], "s", 2))
-            found.append(told("report: of which in Python", line["cpu"], "s"))
-        if rows:
-            path = Path(folder) / "medhal.jsonl"
-            write_rows(path, rows)
-            tell(f"import of {rows} rows", run("import", str(path)), 5_000)
-            tell("samples without a call", run("samples"))
-            for configuration in ("full", "lf-bal"):
-                tell(f"freeze {configuration}", run("freeze", configuration))
-            for name in ("jsonl", "training"):
-                tell(f"export {name}", run("export", name))
-            if find_spec("datasets"):
-                tell("the same rows by datasets", run("convert", str(path)))
-            else:
-                found.append(skipped("the same rows by datasets", "not installed: requirements-interchange.txt"))
+        write_rows(path, rows)
+        tell(f"{database}: import of {rows} rows", run("import", str(path)), 5_000)
+        tell(f"{database}: samples without a call", run("samples"))
+        for configuration in ("full", "lf-bal"):
+            tell(f"{database}: freeze {configuration}", run("freeze", configuration))
+        for name in ("jsonl", "training"):
+            tell(f"{database}: export {name}", run("export", name))
+        by = f"{database}: the same rows by datasets"
+        if find_spec("datasets"):
+            tell(by, run("convert", str(path)))
+        else:
+            found.append(skipped(by, "not installed: requirements-interchange.txt"))
+    return found
+
+
+def measure_report(scored: int) -> list[Any]:
+    """The report of a run on so many scored statements."""
+    from bench.core import at_most
+
+    with site("PostgreSQL") as empty:
+        empty.run("migrate")
+        empty.run("seed-scored", str(scored))
+        line = empty.run("report")
+    name = f"report over {line['rows']} scored statements"
+    memory = at_most(f"{name}: memory", line["memory"], "MB", 200)
+    return [at_most(name, line["seconds"], "s", 2), *_spent(name, line), memory]
+
+
+def measure(rows: int, scored: int, databases: Sequence[str] = DATABASES) -> list[Any]:
+    """Nothing of what is 0."""
+    from bench.core import skipped
+    from bench.servers import Missing
+
+    found: list[Any] = []
+    for database in databases if rows else ():
+        try:
+            found += measure_rows(rows, database)
+        except Missing as missing:
+            found.append(skipped(database, str(missing)))
+    if scored:
+        try:
+            found += measure_report(scored)
+        except Missing as missing:
+            found.append(skipped("report", str(missing)))
     return found
 
 
@@ -290,7 +364,10 @@ def main() -> None:
         return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else usual
 
     quick = "--quick" in sys.argv
-    rows = measure(number("--rows", QUICK if quick else ROWS), number("--scored", QUICK if quick else SCORED))
+    on = (sys.argv[sys.argv.index("--on") + 1],) if "--on" in sys.argv else DATABASES
+    if unknown := set(on) - set(DATABASES):
+        sys.exit(f"--on {unknown.pop()}: one of {', '.join(DATABASES)}")
+    rows = measure(number("--rows", QUICK if quick else ROWS), number("--scored", QUICK if quick else SCORED), on)
     print(as_json(rows) if "--json" in sys.argv else table(rows))
 
 

@@ -23,8 +23,8 @@ VERDICTS = 100_000
 def seed(samples: int) -> None:
     """A release of so many samples with six rubrics each."""
     from bench.rows import bare_release
-    from generation.common.bulk_rows import insert_rows, new_keys
     from generation.models import Release, ReleasedRubric, ReleasedSample
+    from review.common.bulk_rows import insert_rows, new_keys
 
     first = bare_release(("dialogue", [["A1"]])).samples.select_related("version").get()
     count = samples * RUBRICS

@@ -18,6 +18,7 @@ from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Sou
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import TrapPlan
 from generation.samples import queries as samples_queries
+from review.common import bulk_rows
 from review.models import User
 
 
@@ -223,7 +224,7 @@ def _queue_drafts(
         for player in (players or (None,))
     )
     for chunk in chunked(drafts):
-        Draft.objects.bulk_create(chunk)
+        bulk_rows.store(chunk)
 
 
 def _deal(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None) -> list[list[str]]:

@@ -21,7 +21,6 @@ from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from generation.batches import queries
-from generation.common.bulk_rows import new_keys
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import finish_all, put_back, take
 from generation.engine.worker_lane import ENDING
@@ -33,12 +32,14 @@ from generation.recipes.recipe import DRAWN, NOT_DRAWN, NewSample, ReviewDraw
 from generation.samples.services import generator_of
 from review.assignments import services
 from review.audit.trail import recording_events
-from review.models import Case
+from review.common import bulk_rows
+from review.models import Case, Event
 from review.rules.case_spec import UNDETERMINED, CaseSpec
 from review.rules.state_machine import position
 
 CHUNK = 500  # samples of a transaction
 STREAMED = 2_000
+MADE = (Draft, Sample, SampleVersion, Rubric, Case, Event)
 Status = Work.Status
 
 
@@ -69,6 +70,8 @@ def take_over(batch: Batch) -> int:
             done += len(ready)
         if others or not rows:
             break
+    if done >= bulk_rows.MANY:
+        bulk_rows.counted(MADE)
     return done
 
 
@@ -182,7 +185,7 @@ def _make(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozense
             bound=new.bound,
             created_at=now,
         )
-        for key, (row, new) in zip(new_keys(Sample, len(known)), known, strict=True)
+        for key, (row, new) in zip(bulk_rows.new_keys(Sample, len(known)), known, strict=True)
     ]
     specs = [
         registry.case_spec(batch.benchmark, new, sample.key, 1).with_history(asked_for=(), simulated=simulated)
@@ -191,7 +194,7 @@ def _make(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozense
     asked = [not position(spec.policy, []).state.final for spec in specs]
     for sample, is_asked in zip(samples, asked, strict=True):
         sample.status = Sample.Status.IN_REVIEW if is_asked else Sample.Status.APPROVED
-    Sample.objects.bulk_create(samples)
+    bulk_rows.store(samples)
     cases = _opened(specs, asked)
     versions = [
         SampleVersion(
@@ -211,8 +214,8 @@ def _make(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozense
         )
         for sample, spec, is_asked, (row, new) in zip(samples, specs, asked, known, strict=True)
     ]
-    SampleVersion.objects.bulk_create(versions)
-    Rubric.objects.bulk_create(
+    bulk_rows.store(versions)
+    rubrics = [
         Rubric(
             version=version,
             key=rubric.key,
@@ -222,7 +225,8 @@ def _make(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozense
         )
         for version, (_row, new) in zip(versions, known, strict=True)
         for rubric in new.rubrics
-    )
+    ]
+    bulk_rows.store(rubrics)
 
 
 def _settled(row: Draft, made: NewSample, drawn: frozenset[int] | None) -> NewSample:

@@ -24,11 +24,11 @@ from review.assignments.first_look import (
     with_committed_first_look,
 )
 from review.audit.trail import record, record_submitted, recording_events
-from review.common import sql
+from review.common import bulk_rows, sql
 from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, Rewording, User
-from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
+from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json, specs_to_json
 from review.rules.consolidation import may_declare, rewords, undeclared, with_verdict
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
@@ -75,11 +75,11 @@ def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
     """
     now = timezone.now()
     cases = []
-    for spec in forms_queries.all_with_form_in_force(specs):
+    opened = list(forms_queries.all_with_form_in_force(specs))
+    for spec, stored in zip(opened, specs_to_json(opened), strict=True):
         ends = position(spec.policy, [])
         if not ends.state.final:
             raise ValueError(f"{spec.lineage}: its policy asks somebody")
-        stored = spec_to_json(spec)
         cases.append(
             Case(
                 benchmark=spec.benchmark,
@@ -97,7 +97,7 @@ def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
                 closed_at=now,
             )
         )
-    Case.objects.bulk_create(cases)
+    bulk_rows.store(cases)
     for case in cases:
         record(case, Event.Kind.OPENED, None)
         record(case, Event.Kind.CLOSED, None, before=State.PRIMARY, after=case.state, ground=case.ground)

@@ -11,7 +11,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from review.audit import chain_entries
-from review.common import sql
+from review.common import bulk_rows, sql
 from review.models import Case, ChainHead, Event, PersonEvent, Review, User
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
@@ -119,7 +119,7 @@ def _write(events: Sequence[Event]) -> None:
     if len(events) <= FEW:
         sql.insert(*events)
     else:
-        Event.objects.bulk_create(events)
+        bulk_rows.store(events)
     sql.update(head, "sequence", "hash")
 
 

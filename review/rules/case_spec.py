@@ -1,7 +1,7 @@
 """What a producer hands over to have reviewed: one case, frozen. Stored as JSON on the case row and read back."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -63,6 +63,8 @@ def _worded(questions: Iterable[Question], words: Mapping[str, str]) -> tuple[Qu
 
 
 _SPEC = TypeAdapter(CaseSpec)
+_ALIKE: dict[str, TypeAdapter[Any]] = {"form": TypeAdapter(Form), "policy": TypeAdapter(Policy)}
+_NAMES = [each.name for each in fields(CaseSpec)]
 _ANSWERS = TypeAdapter(Answers)
 _BLOCKS = TypeAdapter(list[Block])
 
@@ -81,6 +83,18 @@ def _storable(value: Any) -> Any:
 def spec_to_json(spec: CaseSpec) -> dict[str, Any]:
     """JSON-able form of a spec; `spec_from_json` is its inverse."""
     return _storable(_SPEC.dump_python(spec, mode="json"))  # type: ignore[no-any-return]
+
+
+def specs_to_json(specs: Iterable[CaseSpec]) -> Iterator[dict[str, Any]]:
+    """The same of many cases: a form and a policy that one after the other has, which are most of a case, are read once."""
+    known: dict[str, tuple[Any, Any]] = {}
+    for spec in specs:
+        for name, adapter in _ALIKE.items():
+            value = getattr(spec, name)
+            if name not in known or known[name][0] != value:
+                known[name] = value, _storable(adapter.dump_python(value, mode="json"))
+        own = _storable(_SPEC.dump_python(spec, mode="json", exclude=set(_ALIKE)))
+        yield {name: known[name][1] if name in known else own[name] for name in _NAMES}
 
 
 def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:

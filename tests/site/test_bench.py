@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import core, engine, review, seed
+from bench import core, engine, medhal, review, seed
 from bench.servers import Missing
 from review.models import Assignment, Case, Event
 from review.rules.state_machine import position
@@ -117,6 +117,19 @@ def test_a_tiny_run_of_the_engine_fills_every_row(tmp_path: Path) -> None:
     assert all((row.goal is None) == (row.met is None) for row in rows)
     flying = {row.name: row.value for row in rows}["SQLite, 5 slots at 0.1 s: in flight at once"]
     assert flying == 5, "as many as there are slots, and no more"
+
+
+@pytest.mark.plain
+@pytest.mark.processes
+def test_a_tiny_run_of_statements_fills_every_row() -> None:
+    rows = medhal.measure(400, 0, ["SQLite"])  # of fewer, all are drawn for review
+    names = [row.name for row in rows]
+    assert len(names) == len(set(names))
+    for what in ("import of 400 rows", "samples without a call", "freeze full", "freeze lf-bal", "export training"):
+        assert {f"SQLite: {what}", f"SQLite: {what}: in Python", f"SQLite: {what}: memory"} <= set(names)
+    missing = [row.name for row in rows if row.value is None]
+    assert all(name.startswith("SQLite: the same rows by datasets: skipped") for name in missing)
+    assert all((row.goal is None) == (row.met is None) for row in rows)
 
 
 @pytest.mark.plain

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from generation.common.bulk_rows import insert_rows, new_keys
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.releases.exporters import jsonl
 from generation.releases.exporters.base import canonical
 from generation.releases.freezing.content import Written
+from review.common.bulk_rows import insert_rows, new_keys
 
 STORED_TOGETHER = 1000  # samples in one COPY
 _LENGTH = 8  # bytes before each sample in the file: how many it has

@@ -1,0 +1,92 @@
+"""Published records become samples by the hundred, as one by one: cases, trail and numbers are the same."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from generation.batches import launch, services
+from generation.batches.launch import BatchSettings
+from generation.models import Batch, Draft, Rubric, Sample, SampleVersion
+from generation.models.work import Work
+from review.audit import verification
+from review.common import bulk_rows
+from review.models import Case, Event
+from review.rules.case_spec import spec_to_json
+from tests.engine import imported
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+def batch_of(folder: Path, count: int) -> Batch:
+    """Published statements, of which one of each label is drawn for review."""
+    rows = [
+        {
+            **{"id": f"row-{at}", "context": None, "statement": f"Drug {at} is new.", "label": at % 2 == 0},
+            **{"explanation": "It is.", "inner_id": str(at), "source": "medqa", "synthetic": False},
+        }
+        for at in range(count)
+    ]
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    changes = {"review_per_label": 1}
+    source = imported(path, format_name="medhal")
+    return launch.launch_batch(BatchSettings(benchmark="medhal", source=source, roles={}, checks=(), changes=changes))
+
+
+def test_what_nobody_reviews_is_stored_as_a_single_case_is(tmp_path: Path) -> None:
+    batch = batch_of(tmp_path, 30)
+    assert services.work_on_batch(batch.pk) == 30
+    assert Counter(Sample.objects.values_list("status", flat=True)) == {"approved": 28, "in-review": 2}
+    assert Rubric.objects.count() == SampleVersion.objects.count() == Case.objects.count() == 30
+    assert set(Draft.objects.values_list("status", flat=True)) == {Work.Status.DONE}
+    assert Counter(Event.objects.values_list("kind", flat=True)) == {"opened": 30, "closed": 28}
+    assert set(Event.objects.filter(kind="closed").values_list("number", flat=True)) == {2}
+    done = verification.run(verification.create_check(None).pk)
+    assert (done.status, verification.faults(done)) == ("done", [])
+    for case in Case.objects.filter(ground="unreviewed"):
+        assert case.spec == spec_to_json(case.frozen)
+        version = SampleVersion.objects.get(case=case)
+        assert (version.sample.key, version.title) == (case.lineage, version.content["statement"])
+
+
+def test_rows_stored_at_once_are_those_that_bulk_create_makes(tmp_path: Path) -> None:
+    batch = batch_of(tmp_path, 2)
+    first = batch.drafts.order_by("pk")[0]
+    made = {
+        "batch": batch,
+        "record": first.record,
+        "parent": first,
+        "preferred": ["a", "é"],
+        "data": {"x": [1, None, 'q"\t\\N\n']},
+    }
+    running = {"status": Work.Status.RUNNING, "token": uuid4(), "lease_until": timezone.now()}
+
+    def rows() -> list[Draft]:
+        return [Draft(**made), Draft(**made, **running), Draft(**made, detail="\\N")]
+
+    ours, others = rows(), Draft.objects.bulk_create(rows())
+    bulk_rows.store(ours)
+    bulk_rows.store([])
+    assert len({row.pk for row in [*ours, *others, Draft.objects.create(**made)]}) == 7, "no key is given twice"
+    for our, other in zip(ours, others, strict=True):
+        stored = [{**vars(Draft.objects.get(pk=row.pk)), "id": 0, "_state": None} for row in (our, other)]
+        stored[0]["token"] = stored[1]["token"] = None
+        stored[0]["lease_until"] = stored[1]["lease_until"] = bool(stored[0]["lease_until"])
+        assert stored[0] == stored[1]
+        assert not our._state.adding
+        assert Draft.objects.get(pk=our.pk).data == made["data"]
+
+
+def test_postgresql_counts_what_was_made_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not counted, tables look as small as they were, and what reads them next takes minutes."""
+    monkeypatch.setattr(bulk_rows, "MANY", 3)
+    services.work_on_batch(batch_of(tmp_path, 4).pk)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT reltuples FROM pg_class WHERE relname = %s", [SampleVersion._meta.db_table])
+            assert cursor.fetchone() == (4,)

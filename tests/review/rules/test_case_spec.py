@@ -1,0 +1,31 @@
+"""Cases as they are stored, one by one and many at once."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from review.rules.blocks import Text
+from review.rules.case_spec import spec_to_json, specs_to_json
+from review.rules.state_machine import Policy
+from tests.review.factories import FORM, WHOLE_FORM, case_spec
+
+pytestmark = pytest.mark.plain
+
+
+def test_many_are_stored_byte_for_byte_as_each_is() -> None:
+    worded = replace(FORM, wordings={"de": {"natural.label": "Nat\0ür\ud800lich?"}})
+    specs = [
+        case_spec(number, form=form, policy=policy, blocks=(Text("Context", f"\0{number} \ud800"),))
+        for number, (form, policy) in enumerate(
+            [
+                (FORM, Policy()),
+                (FORM, Policy(primary=False)),
+                (replace(FORM), Policy(primary=False)),
+                (WHOLE_FORM, Policy()),
+                (worded, Policy()),
+                (FORM, Policy()),
+            ]
+        )
+    ]
+    assert [json.dumps(each) for each in specs_to_json(specs)] == [json.dumps(spec_to_json(spec)) for spec in specs]
