@@ -14,7 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 from evaluation.models import Publication
 from evaluation.releases import queries, services
 from evaluation.releases.leaderboard import leaderboard
-from evaluation.reports.api import PlaceSerializer
+from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.api import checked_query

@@ -74,7 +74,8 @@ FOLDER = {
         from generation.llm.errors import BrokenReply
         from generation.llm.fencing import as_data
         from generation.llm.types import Request
-        from generation.recipes.recipe import ModelRole, NewRubric, NewSample, Preset, Recipe, each, read_prompt
+        from generation.recipes.prompts import read_prompt
+        from generation.recipes.recipe import ModelRole, NewRubric, NewSample, Preset, Recipe, each
         from review.rules.blocks import Table, Text
 
         CLAIM = read_prompt(Path(__file__).parent / "prompts" / "claim.md")

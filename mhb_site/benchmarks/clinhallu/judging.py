@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from evaluation.protocol import Decision, Judging, Rubric, Sample
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipes.recipe import Prompt, read_prompt
+from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, STAGES, VISUAL, Trace, read_trace
 
 PROMPTS = Path(__file__).parent / "prompts"

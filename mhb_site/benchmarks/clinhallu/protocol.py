@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop as _
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
-from generation.recipes.recipe import Prompt, read_prompt
+from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.clinhallu import trace_text
 from mhb_site.benchmarks.clinhallu.judging import (
     ANSWER,

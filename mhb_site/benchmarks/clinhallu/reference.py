@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipes.recipe import Draft, Models, Prompt, read_prompt
+from generation.recipes.prompts import Prompt, read_prompt
+from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.clinhallu import presets
 from mhb_site.benchmarks.clinhallu.judging import PROMPTS, AnswerVerdict, option_lines, true_answer
 from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace

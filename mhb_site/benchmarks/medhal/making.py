@@ -9,7 +9,8 @@ from django.utils.translation import gettext_noop as _
 
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
-from generation.recipes.recipe import Draft, Dropped, Models, Prompt, read_prompts
+from generation.recipes.prompts import Prompt, read_prompts
+from generation.recipes.recipe import Draft, Dropped, Models
 from mhb_site.benchmarks.medhal import presets
 from mhb_site.benchmarks.medhal.ways import ie, nli, qa, summaries
 from mhb_site.benchmarks.medhal.ways.pair import Pair

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop as _
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, ScoreRule
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
-from generation.recipes.recipe import Prompt, read_prompt
+from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.medhal import reading, scoring, taxonomy
 
 PROMPTS = Path(__file__).parent / "prompts"

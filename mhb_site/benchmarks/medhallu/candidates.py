@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipes.recipe import Draft, Models, Prompt, Term, read_prompts
+from generation.recipes.prompts import Prompt, read_prompts
+from generation.recipes.recipe import Draft, Models, Term
 from mhb_site.benchmarks.medhallu import presets
 
 PROMPTS = Path(__file__).parent / "prompts"

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop as _
 
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.fencing import as_data
-from generation.recipes.recipe import Prompt, read_prompt
+from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.medhallu.parsing import Reading, read_reply
 
 PROMPTS = Path(__file__).parent / "prompts"

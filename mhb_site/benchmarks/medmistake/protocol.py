@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipes.recipe import read_prompt
+from generation.recipes.prompts import read_prompt
 from mhb_site.benchmarks.medmistake.replicating import PROMPTS, PUT, TASK
 from mhb_site.benchmarks.medmistake.review import RISKS
 

@@ -24,17 +24,8 @@ from django.utils.translation import gettext_noop as _
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipes.recipe import (
-    Draft,
-    Dropped,
-    ModelRole,
-    Models,
-    NewRubric,
-    NewSample,
-    Prompt,
-    Step,
-    read_prompts,
-)
+from generation.recipes.prompts import Prompt, read_prompts
+from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Step
 from mhb_site.benchmarks.medmistake import giveaway
 from mhb_site.benchmarks.medmistake.scenario_shapes import CHOICES as CHOICES
 from mhb_site.benchmarks.medmistake.scenario_shapes import PAPER_SETTINGS as PAPER_SETTINGS

@@ -22,7 +22,8 @@ from pydantic import BaseModel, ConfigDict
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request, Role
-from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, Prompt, Step, read_prompts
+from generation.recipes.prompts import Prompt, read_prompts
+from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, Step
 from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, as_json
 from mhb_site.benchmarks.medmistake.replicating import MADE
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, code_of

@@ -11,7 +11,8 @@ from pathlib import Path
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
-from generation.recipes.recipe import Draft, Models, NewRubric, NewSample, read_prompt
+from generation.recipes.prompts import read_prompt
+from generation.recipes.recipe import Draft, Models, NewRubric, NewSample
 from mhb_site.benchmarks.mhb.injected import MAX_FIELD, MAX_QUESTION, Strict
 
 CONTROL = read_prompt(Path(__file__).parent / "prompts" / "control_report.md")

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
-from generation.recipes.recipe import Check, Draft, Finding, Models, read_prompt
+from generation.recipes.prompts import read_prompt
+from generation.recipes.recipe import Check, Draft, Finding, Models
 from review.rules.blocks import Block, Table
 
 EXAMINE = read_prompt(Path(__file__).parent / "prompts" / "examine.md")

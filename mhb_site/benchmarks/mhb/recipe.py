@@ -12,6 +12,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
+from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import (
     Check,
     Draft,
@@ -21,12 +22,10 @@ from generation.recipes.recipe import (
     NewRubric,
     NewSample,
     Preset,
-    Prompt,
     Recipe,
     Record,
     Term,
     each,
-    read_prompts,
 )
 from generation.recipes.text_similarity import alike, leak
 from mhb_site.benchmarks.mhb import control, examiner

@@ -26,8 +26,14 @@ def batch_of(folder: Path, count: int) -> Batch:
     """Published statements, of which one of each label is drawn for review."""
     rows = [
         {
-            **{"id": f"row-{at}", "context": None, "statement": f"Drug {at} is new.", "label": at % 2 == 0},
-            **{"explanation": "It is.", "inner_id": str(at), "source": "medqa", "synthetic": False},
+            "id": f"row-{at}",
+            "context": None,
+            "statement": f"Drug {at} is new.",
+            "label": at % 2 == 0,
+            "explanation": "It is.",
+            "inner_id": str(at),
+            "source": "medqa",
+            "synthetic": False,
         }
         for at in range(count)
     ]

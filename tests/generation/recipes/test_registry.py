@@ -9,7 +9,7 @@ import pytest
 
 from generation import errors
 from generation.recipes import registry
-from generation.recipes.recipe import read_prompt, read_prompts
+from generation.recipes.prompts import read_prompt, read_prompts
 
 FOLDER = {
     "__init__.py": "",

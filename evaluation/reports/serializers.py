@@ -1,0 +1,239 @@
+"""What a report over the API is made of."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from evaluation.runs.api import PlanSerializer
+from evaluation.statistics.intervals import Method
+
+
+class MeasuredSerializer(serializers.Serializer[Any]):
+    """A rate with its numerator, denominator, unjudged count and 95 % interval over samples."""
+
+    rate = serializers.FloatField(allow_null=True)
+    numerator = serializers.IntegerField(help_text="A sum of weights; for F1, twice the true positives.")
+    denominator = serializers.IntegerField()
+    unjudged = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    method = serializers.ChoiceField(
+        choices=[method.value for method in Method],
+        help_text="How the interval was made. `too-few`: there is none, as too few samples were counted.",
+    )
+    clusters = serializers.IntegerField(help_text="Samples counted, or the source records above them.")
+    n = serializers.IntegerField(help_text="Rubrics or samples counted, without weights.")
+    best = serializers.FloatField(
+        allow_null=True, help_text="The rate if all that is excluded had counted for the model."
+    )
+    worst = serializers.FloatField(allow_null=True, help_text="The rate if all of it had counted against the model.")
+
+
+class CellRateSerializer(MeasuredSerializer):
+    """The same, with the rate as `value` too."""
+
+    value = serializers.FloatField(allow_null=True)
+
+
+class RowSerializer(MeasuredSerializer):
+    """An endpoint on a data set: its first rate, all rates by name, and the verdict counts behind them."""
+
+    endpoint = serializers.CharField()
+    dataset = serializers.CharField()
+    value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
+    label = serializers.CharField(required=False)  # type: ignore[assignment]
+    rates = serializers.DictField(child=CellRateSerializer())
+    verdicts = serializers.DictField(child=serializers.IntegerField())
+
+
+class RateSerializer(serializers.Serializer[Any]):
+    """How a rate is counted."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rule = serializers.CharField()
+    interval = serializers.ChoiceField(choices=["wilson", "bootstrap"])
+    unit = serializers.ChoiceField(choices=["criterion", "sample"], help_text="What is counted.")
+    arm = serializers.ChoiceField(choices=["trap", "control"], help_text="On which samples.")
+    weights = serializers.DictField(child=serializers.IntegerField(), help_text="How rubrics weigh; empty: all alike.")
+    planned = serializers.BooleanField(
+        required=False, help_text="The primary metric of the plan; others are exploratory."
+    )
+
+
+class OfDatasetSerializer(serializers.Serializer[Any]):
+    """A rate on one data set."""
+
+    dataset = serializers.CharField()
+    value = serializers.FloatField(allow_null=True)
+
+
+class ContrastSerializer(serializers.Serializer[Any]):
+    """A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second."""
+
+    endpoint = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rate = serializers.CharField()
+    first = OfDatasetSerializer()
+    second = OfDatasetSerializer()
+    difference = serializers.FloatField(allow_null=True)
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    """What asking in another way changes for one model, over the samples that have verdicts in both data sets.
+
+    `endpoint`: empty for the mean of the models. `kept`, `broken`, `fixed`, `stayed`: samples that were right before and
+    after, and so on.
+    """
+
+    label = serializers.CharField()  # type: ignore[assignment]
+    rate = serializers.CharField()
+    first = serializers.CharField()
+    second = serializers.CharField()
+    endpoint = serializers.CharField(allow_blank=True)
+    first_rate = serializers.FloatField(allow_null=True)
+    second_rate = serializers.FloatField(allow_null=True)
+    gain = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    p = serializers.FloatField(allow_null=True)
+    p_adjusted = serializers.FloatField(allow_null=True)
+    clusters = serializers.IntegerField()
+    kept = serializers.IntegerField()
+    broken = serializers.IntegerField()
+    fixed = serializers.IntegerField()
+    stayed = serializers.IntegerField()
+    fix_rate = serializers.FloatField(allow_null=True)
+    break_rate = serializers.FloatField(allow_null=True)
+
+
+class BottleneckSerializer(serializers.Serializer[Any]):
+    """Of a baseline data set and a rate, the competing contrast that gains most on average over the models."""
+
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    gains = serializers.DictField(child=serializers.FloatField())
+
+
+class AverageSerializer(serializers.Serializer[Any]):
+    """Unweighted means of a rate in one variant: of each data set over models, of each model over data sets."""
+
+    rate = serializers.CharField()
+    variant = serializers.CharField(allow_blank=True)
+    datasets = serializers.DictField(child=serializers.FloatField(allow_null=True))
+    models = serializers.DictField(child=serializers.FloatField(allow_null=True))
+
+
+class DatasetSerializer(serializers.Serializer[Any]):
+    """A data set of the release, or their pool."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+
+
+class FrozenPlanSerializer(PlanSerializer):
+    """The analysis plan. `frozen`: false for a run launched before there were plans."""
+
+    frozen = serializers.BooleanField()
+
+
+class SamplesSerializer(serializers.Serializer[Any]):
+    """Samples counted, of those asked; a sample counts once in each data set."""
+
+    counted = serializers.IntegerField()
+    asked = serializers.IntegerField()
+
+
+class OutcomeSerializer(serializers.Serializer[Any]):
+    """How many responses of a model on a data set ended in one way, and how their rubrics are counted."""
+
+    endpoint = serializers.CharField()
+    dataset = serializers.CharField()
+    kind = serializers.CharField(
+        help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, pending"
+    )
+    responses = serializers.IntegerField(allow_null=True)
+    criteria = serializers.IntegerField()
+    counted = serializers.IntegerField(help_text="Rubrics with a verdict.")
+    rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")
+
+
+class ModelsComparedSerializer(serializers.Serializer[Any]):
+    """Two models on the samples that both answered: the first's rate less the second's.
+
+    `p_adjusted`: by Holm over the pairs of a data set; in a breakdown by Benjamini-Hochberg over its cells."""
+
+    value = serializers.CharField(required=False, help_text="Value of the facet, in a breakdown.")
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    first = serializers.CharField()
+    second = serializers.CharField()
+    first_rate = serializers.FloatField(allow_null=True)
+    second_rate = serializers.FloatField(allow_null=True)
+    difference = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    p = serializers.FloatField(allow_null=True)
+    p_adjusted = serializers.FloatField(allow_null=True)
+    clusters = serializers.IntegerField()
+    n = serializers.IntegerField()
+    odds_ratio = serializers.FloatField(allow_null=True)
+    cohens_h = serializers.FloatField(allow_null=True)
+    only_first = serializers.IntegerField(allow_null=True, help_text="Samples that only the first model failed.")
+    only_second = serializers.IntegerField(allow_null=True)
+    p_samples = serializers.FloatField(allow_null=True, help_text="McNemar's exact test on these.")
+    planned = serializers.BooleanField()
+
+
+class PlaceSerializer(serializers.Serializer[Any]):
+    """A place, 1 the best, and the places that the data do not rule out with 95 % confidence."""
+
+    place = serializers.IntegerField()
+    best = serializers.IntegerField()
+    worst = serializers.IntegerField()
+
+
+class RankSerializer(PlaceSerializer):
+    """The place of a model by one rate on one data set."""
+
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    endpoint = serializers.CharField()
+
+
+class ScoreRuleSerializer(serializers.Serializer[Any]):
+    """How a score is computed, and which responses have it."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rule = serializers.CharField()
+    low = serializers.FloatField()
+    high = serializers.FloatField()
+
+
+class MeasuredScoreSerializer(serializers.Serializer[Any]):
+    """The mean of a score with its 95 % interval over samples, and how it is spread."""
+
+    n = serializers.IntegerField(help_text="Responses that have it.")
+    without = serializers.IntegerField(help_text="Judged responses that have none.")
+    mean = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    sd = serializers.FloatField(allow_null=True)
+    clusters = serializers.IntegerField()
+    p5 = serializers.FloatField(allow_null=True)
+    q1 = serializers.FloatField(allow_null=True)
+    median = serializers.FloatField(allow_null=True)
+    q3 = serializers.FloatField(allow_null=True)
+    p95 = serializers.FloatField(allow_null=True)
+
+
+class ScoreRowSerializer(serializers.Serializer[Any]):
+    """The scores of an endpoint on a data set, by name."""
+
+    endpoint = serializers.CharField()
+    dataset = serializers.CharField()
+    value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
+    label = serializers.CharField(required=False)  # type: ignore[assignment]
+    scores = serializers.DictField(child=MeasuredScoreSerializer())
