@@ -241,8 +241,8 @@ def problems(
             found.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
         if not (answers.reason.strip() or answers.change_reason.strip()):
             found.append(Problem("reason", "dissent-reason-missing"))
-    free = {question.key for question in form.questions if not question.compared}
-    if committed is not None and differs(committed, answers, free) and not answers.change_reason.strip():
+    free, said = {question.key for question in form.questions if not question.compared}, without_unasked(form, answers)
+    if committed is not None and differs(committed, said, free) and not answers.change_reason.strip():
         found.append(Problem("change_reason", "change-reason-missing"))
     return found
 

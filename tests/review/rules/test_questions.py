@@ -266,6 +266,17 @@ def test_a_difference_is_one_both_ways_and_asks_for_its_reason(one: Answers, oth
     assert asked not in problems(WHOLE_FORM, replace(other, change_reason="I see."), committed=one, today=TODAY)
 
 
+def test_an_answer_to_what_is_not_asked_is_no_difference() -> None:
+    natural, aligned = FORM.questions
+    form = replace(FORM, questions=(natural, replace(aligned, when="natural=yes")), rubrics_when="natural=yes")
+    blind = rejecting(questions={"natural": Answer("no", "Stiff.")}, rubrics={})
+    again = replace(blind, questions={**blind.questions, "aligned": Answer("yes")}, rubrics=FINE)
+    missing = Problem("change_reason", "change-reason-missing")
+    assert missing not in problems(form, again, committed=blind, today=TODAY)
+    other = replace(again, questions={**again.questions, "natural": Answer("no", "Stilted.")})
+    assert missing in problems(form, replace(other, verdict="approve"), committed=blind, today=TODAY)
+
+
 @given(ANYTHING)
 def test_any_answers_are_stored_and_read_back_unchanged(answers: Answers) -> None:
     assert answers_from_json(answers_to_json(answers)) == answers
