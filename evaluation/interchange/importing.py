@@ -17,10 +17,10 @@ from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
 from evaluation.runs.rows import tallies
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
-from review.common.bulk_rows import insert_rows, new_keys
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
+from review.common.bulk_rows import insert_rows, new_keys
 from review.models import User
 
 Status = Work.Status
