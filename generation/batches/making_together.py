@@ -53,6 +53,7 @@ def take_over(batch: Batch) -> int:
     if not queued.exists():
         return 0
     drawn = _drawn(batch, queued, "record__content")
+    count_at = bulk_rows.MANY
     done, until = 0, time.monotonic() + settings.MHB_LANE_SECONDS
     while life_cycle.is_running(batch.pk) and not ENDING.is_set() and time.monotonic() < until:
         rows = take(queued, CHUNK)
@@ -68,6 +69,9 @@ def take_over(batch: Batch) -> int:
         if ready:
             _take_over(batch, ready, drawn)
             done += len(ready)
+            if done >= count_at:
+                bulk_rows.counted(MADE)
+                count_at = 10 * done
         if others or not rows:
             break
     if done >= bulk_rows.MANY:

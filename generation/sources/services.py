@@ -21,6 +21,7 @@ from generation.models import Import, ImportRefusal, RecordValue, Reference, Sou
 from generation.models.work import Work
 from generation.sources import importers, other_values, queries
 from generation.sources.importers.base import Exhausting, Malformed, Refusal, Row, WrongFormat, digest_of
+from review.common import bulk_rows
 from review.models import User
 
 Status = Work.Status
@@ -95,6 +96,7 @@ def _read(run: Import) -> None:
     path = Path(run.path)
     ImportRefusal.objects.filter(run=run).delete()
     rows = added = refused = 0
+    count_at = bulk_rows.MANY
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
     try:
@@ -121,6 +123,9 @@ def _read(run: Import) -> None:
                         facets.setdefault(facet, Counter())[value] += 1
                 came_to = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
                 ours.update(**came_to, facets=facets, joined=joined)
+            if added >= count_at:
+                bulk_rows.counted([SourceRecord])
+                count_at = 10 * added
     except (WrongFormat, Exhausting, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
         said = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **said)

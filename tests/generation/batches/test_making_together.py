@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from generation.batches import launch, services
+from generation.batches import launch, making_together, services
 from generation.batches.launch import BatchSettings
 from generation.models import Batch, Draft, Rubric, Sample, SampleVersion
 from generation.models.work import Work
@@ -53,7 +53,7 @@ def test_what_nobody_reviews_is_stored_as_a_single_case_is(tmp_path: Path) -> No
     assert Counter(Event.objects.values_list("kind", flat=True)) == {"opened": 30, "closed": 28}
     assert set(Event.objects.filter(kind="closed").values_list("number", flat=True)) == {2}
     done = verification.run(verification.create_check(None).pk)
-    assert (done.status, verification.faults(done)) == ("done", [])
+    assert (done.checked, done.faults_count) == (58, 0)
     for case in Case.objects.filter(ground="unreviewed"):
         assert case.spec == spec_to_json(case.frozen)
         version = SampleVersion.objects.get(case=case)
@@ -96,3 +96,14 @@ def test_postgresql_counts_what_was_made_of_many(tmp_path: Path, monkeypatch: py
         with connection.cursor() as cursor:
             cursor.execute("SELECT reltuples FROM pg_class WHERE relname = %s", [SampleVersion._meta.db_table])
             assert cursor.fetchone() == (4,)
+
+
+def test_what_no_time_is_left_for_is_not_made_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = batch_of(tmp_path, 5)
+    now = iter([0.0, 0.0, 0.0, 1e9, 1e9, 1e9])  # began, until when, before the first chunk, and then its time is up
+    with monkeypatch.context() as patch:
+        patch.setattr(making_together, "CHUNK", 2)
+        patch.setattr(making_together.time, "monotonic", lambda: next(now, 1e9))
+        assert services.work_on_batch(batch.pk) == 2
+    assert batch.drafts.filter(status=Work.Status.QUEUED).count() == 3
+    assert services.work_on_batch(batch.pk) == 3
