@@ -258,11 +258,11 @@ async def _judge(
     row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: KeepVerdicts
 ) -> None:
     models = lane.models({"judge": endpoint}, row)
-    judgment, repeat = _about(row)
-    sample, rubric, response = queries.judgment_input(judgment)
-    how = queries.judged_by(protocol, rubric)
     try:
         check_tries(row)
+        judgment, repeat = _about(row)
+        sample, rubric, response = queries.judgment_input(judgment)
+        how = queries.judged_by(protocol, rubric)
         request = how.judge(sample, rubric, response.variant, response.text)
         request = queries.to_judge(request, run, answer=response.repeat, judgment=repeat)
         said = await models.ask_structured("judge", request, how.shape)

@@ -63,7 +63,7 @@ def test_one_claims_saves_renews_and_gives_back(api: Api, ana: User) -> None:
         None,
         [],
     )
-    assert work["case"]["blocks"][0]["turns"] == [{"speaker": "user", "text": "May I take Neurostatin?"}]
+    assert work["case"]["blocks"][0]["turns"] == [{"speaker": "user", "text": "May I take Neurostatin?", "mark": ""}]
     assert [question["key"] for question in work["case"]["form"]["questions"]] == ["natural", "aligned"]
     assert claim(client)["id"] == work["id"], "what is in hand comes first"
 

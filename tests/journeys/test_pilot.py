@@ -82,7 +82,8 @@ def test_a_pilot_from_the_shell(manage: Manage, tmp_path: Path, models: str, rec
     second = manage.json(*composed)
     assert (second["version"], second["samples"]) == (2, release["samples"] - 1)
     assert 0 < second["held_out"] < second["samples"]
-    for name in exporters.available():
+    fitting = [name for name in exporters.available() if name not in ("supervision", "training")]
+    for name in fitting:
         for split in ("public", "held-out"):
             folder = tmp_path / f"{name}-{split}"
             written = manage.json("export_release", "pilot@2", "--format", name, "--out", folder, "--split", split)

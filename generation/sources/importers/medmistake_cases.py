@@ -23,8 +23,8 @@ from generation.sources.importers.base import (
 )
 
 name = "medmistake-cases"
-label = "MedMistake cases"
-licence = "see the file's authors"
+label = "MedMistake-cases"
+licence = gettext_noop("as the file's authors say")
 citation = (
     "Cases in the layout of MHB, after Proniakin O, Fajardo D, Nazarenko R, Marinescu R. arXiv:2512.20983 (2025)."
 )

@@ -89,7 +89,9 @@ READ = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
 
 
 def test_formats_are_found_by_name():
-    assert exporters.available() == sorted([*FORMATS, "healthbench", "hf", "inspect", "lm-eval", "training"])
+    assert exporters.available() == sorted(
+        [*FORMATS, "healthbench", "hf", "inspect", "lm-eval", "supervision", "training"]
+    )
     for name in exporters.available():
         assert exporters.load(name).name == name
         assert exporters.load(name).label
