@@ -126,5 +126,5 @@ def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
     )
     if turns:
         yield Dialogue(_("The conversation in which it was made"), turns)
-    yield Text(_("The scenario, as a model gets it"), content["scenario"], tone="question")
+    yield Text(_("The scenario, as a model gets it"), content["scenario"])
     yield Text(_("What a right answer must do"), content["must"])
