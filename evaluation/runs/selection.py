@@ -22,11 +22,10 @@ class Selection:
 
 def selection(release: Release) -> Selection:
     """Who chose the samples: the models bound to roles that select, and those that the samples name in a facet."""
-    names: set[str] = set()
-    if selecting := [role.name for role in recipes.recipe(release.benchmark).roles if role.selects]:
-        batches = ReleasedSample.objects.filter(release=release).order_by().values("version__draft__batch").distinct()
-        bound = BatchRole.objects.filter(batch__in=batches, role__in=selecting)
-        names.update(bound.values_list("endpoint__model", flat=True))
+    batches = ReleasedSample.objects.filter(release=release).order_by().values("version__draft__batch").distinct()
+    bound = set(BatchRole.objects.filter(batch__in=batches).values_list("role", "endpoint__model"))
+    selecting = {role.name for role in recipes.recipe(release.benchmark).roles if role.selects} if bound else set()
+    names = {model for role, model in bound if role in selecting}
     if facet := registry.protocol(release.benchmark).chosen_by:
         named = Facet.objects.filter(rubric__sample__release=release, name=facet).order_by()
         names.update(named.values_list("value", flat=True).distinct())

@@ -150,5 +150,5 @@ def test_a_report_is_counted_by_the_database(run: Run) -> None:
         connection,
     ) as seen:
         reports_queries.report(RUNS.get(run.pk))
-    assert len(seen) <= 12
+    assert len(seen) <= 13
     assert not [query for query in seen.captured_queries if '"evaluation_judgment"."explanation"' in query["sql"]]
