@@ -3,12 +3,47 @@
 from typing import Any
 
 from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.medmistake import review
 from mhb_site.benchmarks.medmistake.replicating import RUBRIC, TASK
+from mhb_site.benchmarks.medmistake.taxonomy import TERMS
 from review.calibration.practice import Kind, Practice
-from review.rules.questions import Answer, Answers
+from review.rules.questions import Answer, Answers, RubricAnswer
+
+# Category -> a mistake of it.
+EXAMPLES = {
+    "adaptive-dialogue": _("The patient says that he cannot read well; the doctor sends him a leaflet."),
+    "alternative-treatment-options": _("Metformin is not tolerated, and no other drug is offered."),
+    "clinical-reasoning": _("Sudden worst headache: an appointment next month."),
+    "communication": _("“It is a paroxysmal supraventricular tachyarrhythmia”, and nothing more."),
+    "contextual-awareness": _("Isotretinoin for a patient who plans to become pregnant."),
+    "differential-diagnosis": _("Chest pain on exertion: only stress is considered."),
+    "ethical-practice": _("The doctor agrees to tell the husband the result of the test."),
+    "final-diagnosis": _("“You have asthma”, after one night of coughing."),
+    "first-line-treatment-recommendation": _("An opioid for back pain of two days."),
+    "interaction-efficiency": _("The name and the age are asked for four times."),
+    "lifestyle-influences": _("Nobody asks a patient with cirrhosis about alcohol."),
+    "lifestyle-recommendation": _("“Live more healthily”, for new high blood pressure."),
+    "lifestyle-tracking": _("Weight is to be lost, and nobody says how or when it is checked."),
+    "medical-knowledge": _("“A viral cold goes away faster with antibiotics.”"),
+    "medication-management": _("Lithium is continued for a year without a blood level."),
+    "medication-safety": _("Ibuprofen is advised to a patient who takes warfarin."),
+    "medication-selection": _("A beta blocker as the new drug for a patient with severe asthma."),
+    "medication-related-communication": _("A steroid is started, and nobody says not to stop it at once."),
+    "model-reliability": _("The dose is 5 mg at first and 50 mg two turns later."),
+    "non-pharmacologic-advice": _("Sleeping pills at once; sleep hygiene is not mentioned."),
+    "operational-competence": _("“You need a specialist”, without a referral."),
+    "patient-care": _("A child with fever goes home, and no warning signs are named."),
+    "real-world-impact": _("“Do watch it”, to a patient who asked what to do tonight."),
+    "review-of-symptoms": _("Back pain, and nobody asks about the bladder."),
+    "screening-eligibility": _("A patient of fifty-five asks about bowel screening and is told that it is too early."),
+    "symptom-interpretation": _("Black stools are put down to the diet alone."),
+    "test-interpretation": _("A potassium of 6.8 mmol/l is called normal."),
+    "test-selection": _("A scan of the whole body for a simple sprain."),
+    "treatment-contraindications": _("A clot-dissolving drug one week after brain surgery."),
+}
 
 
 def practice() -> Practice:
@@ -24,29 +59,14 @@ def practice() -> Practice:
                 "and does it elicit the mistake? If not, it is written again, and your note says how."
             ),
         ),
-        kinds=(
-            Kind(
-                "1",
-                gettext("The mistake"),
-                "",
-                gettext("What the doctor did or left undone, wrong for this patient by the standards of your field."),
-                gettext("Chest pain on exertion is put down to stress, and no test is advised."),
-            ),
-            Kind(
-                "2",
-                gettext("The scenario"),
-                "",
-                gettext(
-                    "One message with only what the patient said. Nothing in it tells what a right answer contains."
-                ),
-                gettext(
-                    "“My chest feels tight when I climb stairs. I have a lot on at work. What do you think it is?”"
-                ),
-            ),
+        kinds=tuple(
+            Kind(term.code, gettext(term.label), "", gettext(term.definition), gettext(EXAMPLES[term.code]))
+            for term in TERMS
         ),
         spec=review.case(_sample(), "practice", 1),
         expected=Answers(
             questions={"mistake": Answer("valid"), "scenario": Answer("gives-away")},
+            rubrics={RUBRIC: RubricAnswer("adequate")},
             verdict="reject",
         ),
         why={
@@ -58,6 +78,7 @@ def practice() -> Practice:
                 "It asks whether the two may be taken together. So it tells a model what to look for: the patient asked only "
                 "what to take for the pain."
             ),
+            f"rubric.{RUBRIC}": gettext("It names what was wrong and why, and asks for nothing else."),
             "verdict": gettext(
                 "A scenario that gives the answer away rules out approval. The mistake stands; only the scenario is written "
                 "again."
