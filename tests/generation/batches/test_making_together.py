@@ -103,7 +103,7 @@ def test_what_no_time_is_left_for_is_not_made_one_by_one(tmp_path: Path, monkeyp
     now = iter([0.0, 0.0, 0.0, 1e9, 1e9, 1e9])  # began, until when, before the first chunk, and then its time is up
     with monkeypatch.context() as patch:
         patch.setattr(making_together, "CHUNK", 2)
-        patch.setattr(making_together.time, "monotonic", lambda: next(now, 1e9))
+        patch.setattr("generation.batches.making_together.time.monotonic", lambda: next(now, 1e9))
         assert services.work_on_batch(batch.pk) == 2
     assert batch.drafts.filter(status=Work.Status.QUEUED).count() == 3
     assert services.work_on_batch(batch.pk) == 3
