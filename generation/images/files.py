@@ -37,7 +37,7 @@ def open_image(sha256: str, *, thumbnail: bool = False) -> tuple[str, bytes]:
 
 
 def write_image(sha256: str, data: bytes, *, thumbnail: bool = False) -> None:
-    """Put a file in its place at once, whoever else does so too: a reader sees all of it or nothing."""
+    """Put a file in its place at once, even if others do the same: a reader sees all of it or nothing."""
     path = image_path(sha256, thumbnail=thumbnail)
     if path.exists():
         return

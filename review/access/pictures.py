@@ -1,4 +1,4 @@
-"""Who may see a kept image: whoever may see the case that shows it."""
+"""Who may see a kept image: those who may see a case that shows it."""
 
 from datetime import date, timedelta
 

@@ -1,4 +1,4 @@
-"""Images on pages and in the API: for whoever may see a case that shows them, with the right type, and for nobody else."""
+"""Images on pages and in the API: for those who may see a case that shows them, with the right type, and for nobody else."""
 
 import re
 from pathlib import Path
