@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ MAX_DATA_FILE = 4 * 2**30  # bytes of a table or list in an archive, unpacked
 MAX_FILES = 1_000_000  # in a folder or an archive
 MAX_RATIO = 500  # unpacked to packed, of a table or list
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
+# What reading a damaged, encrypted or unknown archive raises. zlib.error is no kind of ValueError.
+UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -204,7 +207,7 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, to: Path) -> None:
         # No more is read than the archive says: the library stops there and checks the sum.
         with archive.open(entry) as packed, to.open("wb") as file:
             shutil.copyfileobj(packed, file)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError) as error:
+    except UNREADABLE as error:
         if isinstance(error, OSError) and error.errno:
             raise
         raise WrongFormat(f"{entry.filename} in the archive cannot be unpacked: damaged, or with a password.") from None
@@ -221,5 +224,5 @@ def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes | None:
     try:
         with archive.open(entry) as packed:
             return packed.read(MAX_IMAGE_FILE)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError):
+    except UNREADABLE:
         raise Malformed("It cannot be unpacked: damaged, or with a password.") from None

@@ -7,7 +7,6 @@ refused, the shorter one may be missing. Other folders of the repository are not
 
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from generation.sources.importers.base import (
     gettext_noop,
     one_line,
 )
+from generation.sources.importers.bundles import UNREADABLE
 
 name = "sumpubmed"
 label = "SumPubMed"
@@ -126,7 +126,7 @@ def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
             try:
                 with archive.open(file) as opened:
                     return opened.read(MAX_RECORD + 1)
-            except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zlib.error):
+            except UNREADABLE:
                 raise Malformed(f"'{file}' in the archive cannot be read: it is damaged or encrypted.") from None
 
         yield from _rows(_numbered(archive.namelist()), read, split)

@@ -107,6 +107,21 @@ def test_its_parquet_has_images_inside(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
+def test_an_image_whose_packed_bytes_are_damaged_is_refused_and_the_others_kept(tmp_path: Path) -> None:
+    good, bad = {**QUESTION, "image_name": "a.png"}, {**QUESTION, "image_name": "b.png", "qid": 2}
+    folder = rad(tmp_path / "set", good, bad, files={"a.png": picture(), "b.png": b"x" * 5000})
+    file = zipped(folder, tmp_path / "set.zip")
+    with zipfile.ZipFile(file) as archive:
+        entry = next(each for each in archive.infolist() if each.filename.endswith("b.png"))
+    raw = bytearray(file.read_bytes())
+    begins = entry.header_offset + 30 + len(entry.filename)
+    raw[begins : begins + entry.compress_size] = b"\xff" * entry.compress_size  # no block of deflate begins like this
+    file.write_bytes(raw)
+    run = taken("vqa-rad", file)
+    assert (run.status, run.added, run.refusals.count()) == ("done", 1, 1)
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("as_zip", [False, True])
 def test_bad_images_are_refused_by_name_and_row_and_the_others_kept(tmp_path: Path, as_zip: bool) -> None:
     several = io.BytesIO()
