@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from evaluation import tasks as evaluation_tasks
 from evaluation.interchange import bundle, comparing, power, uploads
+from evaluation.interchange.comparing import Flip
 from evaluation.models import ResultsImport, ResultsRefusal
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
@@ -27,6 +28,7 @@ from generation.releases import archive
 from generation.releases import queries as releases_queries
 from review.common.api import ByName, checked_body, checked_query
 from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -159,12 +161,10 @@ class Bundle(APIView):
         return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
 
 
-class FlipSerializer(serializers.Serializer[Any]):
+class FlipSerializer(DataclassSerializer):
     """A sample failed in one of the runs only: criteria failed and criteria counted."""
 
-    sample = serializers.CharField()
-    first = serializers.ListField(child=serializers.IntegerField())
-    second = serializers.ListField(child=serializers.IntegerField())
+    mirrors = Flip
 
 
 class MovedSerializer(serializers.Serializer[Any]):

@@ -9,10 +9,15 @@ from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation.judges import draw, services, summary
+from evaluation.judges.agreement import JudgeAgreement
+from evaluation.judges.families import Kin, Preference
+from evaluation.judges.queries import DataSetRate, ModelValidation
 from evaluation.models import SEEDS
 from evaluation.runs.kind import RUNS
+from evaluation.statistics.label_agreement import LabelAgreement
 from review.common.api import checked_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
@@ -37,14 +42,10 @@ class CorrectedSerializer(FigureSerializer):
     why = serializers.CharField(allow_null=True)
 
 
-class JudgeAgreementSerializer(serializers.Serializer[Any]):
+class JudgeAgreementSerializer(DataclassSerializer):
     """Two judges, or one judge twice, on the `n` criteria on which both voted."""
 
-    judges = serializers.ListField(child=serializers.CharField())
-    n = serializers.IntegerField()
-    raw = serializers.FloatField(allow_null=True)
-    kappa = serializers.FloatField(allow_null=True)
-    ac1 = serializers.FloatField(allow_null=True)
+    mirrors = JudgeAgreement
 
 
 class PanelSerializer(serializers.Serializer[Any]):
@@ -78,13 +79,10 @@ class RepeatsSerializer(serializers.Serializer[Any]):
     models = VarianceSerializer(many=True)
 
 
-class KinSerializer(serializers.Serializer[Any]):
+class KinSerializer(DataclassSerializer):
     """An endpoint of the same model family as tested models. `role`: judge, or its role in making the samples."""
 
-    role = serializers.CharField()
-    endpoint = serializers.CharField()
-    family = serializers.CharField()
-    tested = serializers.ListField(child=serializers.CharField())
+    mirrors = Kin
 
 
 class FamilyRateSerializer(serializers.Serializer[Any]):
@@ -96,15 +94,10 @@ class FamilyRateSerializer(serializers.Serializer[Any]):
     rate = serializers.FloatField()
 
 
-class PreferenceSerializer(serializers.Serializer[Any]):
+class PreferenceSerializer(DataclassSerializer):
     """A judge's rate minus that of the judges of other families: on its own family, on others, and the difference of both."""
 
-    judge = serializers.CharField()
-    family = serializers.CharField()
-    own = serializers.FloatField()
-    others = serializers.FloatField()
-    own_n = serializers.IntegerField()
-    others_n = serializers.IntegerField()
+    mirrors = Preference
     difference = serializers.FloatField(help_text="Below 0: the judge favours its own family.")
 
 
@@ -128,19 +121,18 @@ class QualitySerializer(serializers.Serializer[Any]):
     balanced_f1 = FigureSerializer()
 
 
-class DataSetRateSerializer(serializers.Serializer[Any]):
+class DataSetRateSerializer(DataclassSerializer):
     """A model's rate on one data set, by the judge and corrected by what physicians found there."""
 
-    dataset = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
+    mirrors = DataSetRate
     raw = IntervalSerializer()
     corrected = CorrectedSerializer()
 
 
-class ModelValidationSerializer(serializers.Serializer[Any]):
+class ModelValidationSerializer(DataclassSerializer):
     """The judge on one model's answers: against physicians, and beside it the second physician against the first."""
 
-    endpoint = serializers.CharField()
+    mirrors = ModelValidation
     judge = QualitySerializer()
     physicians = QualitySerializer()
     raw = IntervalSerializer()
@@ -148,18 +140,10 @@ class ModelValidationSerializer(serializers.Serializer[Any]):
     datasets = DataSetRateSerializer(many=True)
 
 
-class LabelAgreementSerializer(serializers.Serializer[Any]):
+class LabelAgreementSerializer(DataclassSerializer):
     """Agreement on the rubrics of one key: of two physicians, and of the judge as the mean of its agreement with either."""
 
-    label = serializers.CharField()  # type: ignore[assignment]
-    n = serializers.IntegerField()
-    clusters = serializers.IntegerField()
-    physicians_agree = serializers.FloatField()
-    physicians_kappa = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    judge_agrees = serializers.FloatField()
-    judge_kappa = serializers.FloatField(allow_null=True)
+    mirrors = LabelAgreement
 
 
 class ValidationSerializer(serializers.Serializer[Any]):

@@ -13,36 +13,28 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import leaderboard
+from evaluation.releases.leaderboard import Entry, Score, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.api import checked_query
 from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
-class ScoreSerializer(serializers.Serializer[Any]):
+class ScoreSerializer(DataclassSerializer):
     """A rate on one data set with its 95 % interval."""
 
-    dataset = serializers.CharField()
-    value = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    numerator = serializers.IntegerField()
-    denominator = serializers.IntegerField()
+    mirrors = Score
     excluded = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
 
 
-class EntrySerializer(serializers.Serializer[Any]):
+class EntrySerializer(DataclassSerializer):
     """A model on the leaderboard, and the run that measured it."""
 
-    endpoint = serializers.CharField()
-    model = serializers.CharField()
-    run = serializers.IntegerField()
+    mirrors = Entry
     judge = serializers.CharField(allow_blank=True, help_text="Empty: code read the responses.")
-    measured_at = serializers.DateTimeField()
-    simulated = serializers.BooleanField()
     scores = ScoreSerializer(many=True)
     rank = PlaceSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
     selected = serializers.BooleanField(

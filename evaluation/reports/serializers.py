@@ -4,8 +4,13 @@ from typing import Any
 
 from rest_framework import serializers
 
+from evaluation.protocol import ScoreRule
+from evaluation.reports.numbers.changes import Bottleneck
+from evaluation.reports.numbers.counting import Ending
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
+from evaluation.statistics.multiplicity import Rank
+from review.common.serializers import DataclassSerializer
 
 
 class MeasuredSerializer(serializers.Serializer[Any]):
@@ -107,23 +112,13 @@ class ChangeSerializer(serializers.Serializer[Any]):
     break_rate = serializers.FloatField(allow_null=True)
 
 
-class BottleneckSerializer(serializers.Serializer[Any]):
+class BottleneckSerializer(DataclassSerializer):
     """Of a baseline data set and a rate, the competing contrast that gains most on average over the models.
 
     `lead`: by how much more than `runner_up`, paired by sample; `p_adjusted`: by Holm over the baselines of the rate.
     """
 
-    dataset = serializers.CharField()
-    rate = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    gains = serializers.DictField(child=serializers.FloatField())
-    runner_up = serializers.CharField()
-    lead = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    p = serializers.FloatField(allow_null=True)
-    p_adjusted = serializers.FloatField(allow_null=True)
-    clusters = serializers.IntegerField()
+    mirrors = Bottleneck
 
 
 class AverageSerializer(serializers.Serializer[Any]):
@@ -155,16 +150,13 @@ class SamplesSerializer(serializers.Serializer[Any]):
     asked = serializers.IntegerField()
 
 
-class OutcomeSerializer(serializers.Serializer[Any]):
+class OutcomeSerializer(DataclassSerializer):
     """How many responses of a model on a data set ended in one way, and how their rubrics are counted."""
 
-    endpoint = serializers.CharField()
-    dataset = serializers.CharField()
+    mirrors = Ending
     kind = serializers.CharField(
         help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, pending"
     )
-    responses = serializers.IntegerField(allow_null=True)
-    criteria = serializers.IntegerField()
     counted = serializers.IntegerField(help_text="Rubrics with a verdict.")
     rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")
 
@@ -196,12 +188,10 @@ class ModelsComparedSerializer(serializers.Serializer[Any]):
     planned = serializers.BooleanField()
 
 
-class PlaceSerializer(serializers.Serializer[Any]):
+class PlaceSerializer(DataclassSerializer):
     """A place, 1 the best, and the places that the data do not rule out with 95 % confidence."""
 
-    place = serializers.IntegerField()
-    best = serializers.IntegerField()
-    worst = serializers.IntegerField()
+    mirrors = Rank
 
 
 class RankSerializer(PlaceSerializer):
@@ -212,14 +202,10 @@ class RankSerializer(PlaceSerializer):
     endpoint = serializers.CharField()
 
 
-class ScoreRuleSerializer(serializers.Serializer[Any]):
+class ScoreRuleSerializer(DataclassSerializer):
     """How a score is computed, and which responses have it."""
 
-    name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    rule = serializers.CharField()
-    low = serializers.FloatField()
-    high = serializers.FloatField()
+    mirrors = ScoreRule
 
 
 class MeasuredScoreSerializer(serializers.Serializer[Any]):

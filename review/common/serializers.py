@@ -1,6 +1,6 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import date, datetime
 from enum import Enum
@@ -31,6 +31,8 @@ def _field(hint: Any) -> Field:
     kinds = [kind for kind in get_args(hint) if kind not in (NoneType, Ellipsis)]
     if get_origin(hint) is tuple:
         return serializers.ListField(child=_field(kinds[0]))
+    if get_origin(hint) is Mapping:
+        return serializers.DictField(child=_field(kinds[1]))
     kind, null = (kinds or [hint])[0], NoneType in get_args(hint)
     if issubclass(kind, Enum):
         return serializers.ChoiceField(choices=[each.value for each in kind], allow_null=null)

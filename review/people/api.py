@@ -19,8 +19,10 @@ from review.assignments import eligibility
 from review.calibration import queries
 from review.common.api import OldestFirst, checked_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
+from review.people.roster import Refusal
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
@@ -130,12 +132,10 @@ class ImportedPersonSerializer(serializers.Serializer[Any]):
     emailed = serializers.BooleanField(required=False, help_text="The person was sent the link; absent in a dry run.")
 
 
-class RosterRefusalSerializer(serializers.Serializer[Any]):
+class RosterRefusalSerializer(DataclassSerializer):
     """Why a row was refused. Row 1 is the header; row 0 is the file as a whole."""
 
-    file = serializers.CharField()
-    row = serializers.IntegerField()
-    reason = serializers.CharField()
+    mirrors = Refusal
 
 
 class ImportedSerializer(serializers.Serializer[Any]):
