@@ -37,7 +37,7 @@ hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mhb")
 
 
-pytest_plugins = ["tests.passes"]
+pytest_plugins = ["tests.passes", "tests.populations"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -200,46 +200,66 @@ def made_once(
     return copied
 
 
+CAST: dict[str, dict[str, Any]] = {
+    "adela": {"role": UserRole.ADMIN, "first_name": "Adela", "last_name": "Admin"},
+    "rui": {"role": UserRole.RESEARCHER, "first_name": "Rui", "last_name": "Researcher"},
+    "ana": {"first_name": "Ana", "last_name": "Alves", "specialty": "Cardiology"},
+    "bo": {"first_name": "Bo", "last_name": "Berg", "specialty": "Nephrology"},
+    "chen": {"first_name": "Chen", "last_name": "Li", "specialty": "Internal medicine", "languages": ["zh", "en"]},
+    "dina": {"first_name": "Dina", "last_name": "Daoud", "specialty": "Paediatrics"},
+    "emil": {"first_name": "Emil", "last_name": "Eder", "specialty": "Oncology"},
+    "fei": {"first_name": "Fei", "last_name": "Wu", "specialty": "Neurology", "languages": ["zh"]},
+}
+
+
+PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei")
+
+
+def cast(*names: str) -> list[User]:
+    """The accounts of these; who has one already gets no other."""
+    return [User.objects.filter(username=name).first() or account(name, **CAST[name]) for name in names]
+
+
 @pytest.fixture
 def adela(db: None) -> User:
     """The admin."""
-    return account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
+    return cast("adela")[0]
 
 
 @pytest.fixture
 def rui(db: None) -> User:
     """The researcher: reads results, nothing else."""
-    return account("rui", UserRole.RESEARCHER, first_name="Rui", last_name="Researcher")
+    return cast("rui")[0]
 
 
 @pytest.fixture
 def ana(db: None) -> User:
-    return account("ana", first_name="Ana", last_name="Alves", specialty="Cardiology")
+    return cast("ana")[0]
 
 
 @pytest.fixture
 def bo(db: None) -> User:
-    return account("bo", first_name="Bo", last_name="Berg", specialty="Nephrology")
+    return cast("bo")[0]
 
 
 @pytest.fixture
 def chen(db: None) -> User:
-    return account("chen", first_name="Chen", last_name="Li", specialty="Internal medicine", languages=["zh", "en"])
+    return cast("chen")[0]
 
 
 @pytest.fixture
 def dina(db: None) -> User:
-    return account("dina", first_name="Dina", last_name="Daoud", specialty="Paediatrics")
+    return cast("dina")[0]
 
 
 @pytest.fixture
 def emil(db: None) -> User:
-    return account("emil", first_name="Emil", last_name="Eder", specialty="Oncology")
+    return cast("emil")[0]
 
 
 @pytest.fixture
 def fei(db: None) -> User:
-    return account("fei", first_name="Fei", last_name="Wu", specialty="Neurology", languages=["zh"])
+    return cast("fei")[0]
 
 
 @pytest.fixture
