@@ -31,20 +31,20 @@ class _There:
         self.made: Any = None
         self._around = ExitStack()
 
-    def becomes(self, make: Make | None, request: pytest.FixtureRequest) -> None:
-        if make is self.make:
-            return
+    def comes(self, make: Make, request: pytest.FixtureRequest, blocker: DjangoDbBlocker) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(blocker.unblock())
+            around = transaction.atomic()  # like that of a test, in which a service may want to be the outermost
+            around._from_testcase = True  # type: ignore[attr-defined]
+            stack.enter_context(around)
+            stack.callback(transaction.set_rollback, True)
+            self.made = make(**{name: _value(request, name) for name in signature(make).parameters})
+            self._around = stack.pop_all()
+        self.make = make
+
+    def goes(self) -> None:
         self.make = self.made = None
         self._around.close()
-        if make is not None:
-            with ExitStack() as stack:
-                around = transaction.atomic()
-                around._from_testcase = True  # as that of a test, in which a service may want to be the outermost
-                stack.enter_context(around)
-                stack.callback(transaction.set_rollback, True)
-                self.made = make(**{name: _value(request, name) for name in signature(make).parameters})
-                self._around = stack.pop_all()
-            self.make = make
 
 
 _there = _There()
@@ -69,7 +69,8 @@ def _value(request: pytest.FixtureRequest, name: str) -> Any:
 
 def _wanted(item: pytest.Item) -> Make | None:
     """What a test asks for: one population at most."""
-    definitions = [found[-1] for found in getattr(item, "_fixtureinfo").name2fixturedefs.values()]  # noqa: B009
+    named = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    definitions = [found[-1] for found in named.values()]
     found: list[Make] = [each.func.population for each in definitions if hasattr(each.func, "population")]
     if len(found) > 1:
         raise pytest.UsageError(f"{item.nodeid} asks for {len(found)} populations.")
@@ -80,25 +81,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those of a file that ask for the same stand together."""
 
     def name(item: pytest.Item) -> str:
-        make = _wanted(item) if hasattr(item, "_fixtureinfo") else None
+        make = _wanted(item)
         return make.__name__ if make else ""
 
     items[:] = [item for _path, group in groupby(items, key=lambda item: item.path) for item in sorted(group, key=name)]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture, of a file or of a test, opens another database."""
+    if _there.make is not _wanted(item):
+        _there.goes()
+
+
 @pytest.fixture(scope="session")
-def _populations(
-    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
-) -> Iterator[None]:
+def _populations(django_db_setup: None) -> Iterator[None]:
     yield
-    with django_db_blocker.unblock():
-        _there.becomes(None, request)
+    _there.goes()
 
 
 @pytest.fixture
 def _population(request: pytest.FixtureRequest, _populations: None, django_db_blocker: DjangoDbBlocker) -> None:
-    with django_db_blocker.unblock():
-        _there.becomes(_wanted(request.node), request)
+    make = _wanted(request.node)
+    if make is not None and _there.make is None:
+        _there.comes(make, request, django_db_blocker)
 
 
 @pytest.fixture
