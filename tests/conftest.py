@@ -45,14 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
     stack = ExitStack()
     stack.enter_context(databases.kept())
     config.add_cleanup(stack.close)
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What is imported and collected stays: no collection of garbage is to walk through it for every few tests."""
+    """What is imported and collected stays: no search for garbage is to walk through it for every few tests."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="session")
