@@ -86,13 +86,16 @@ def main() -> int:
         show(run(title, ("nice", "-n", "5", *pytest(*chosen)), environment))
 
     with databases.kept(), ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as other:
-        # Checks yield to tests. Those that start processes wait most of the time, and come first when they do not: a lease may
-        # run out on who has to wait for a busy machine.
+        # Checks yield to tests. Those that start processes and those in a browser, one pass after the other, wait much of the
+        # time, and come first when they do not: a lease may run out on who has to wait for a busy machine.
         meanwhile = [beside.submit(run, name, ("nice", *command), beside=True) for name, command in CHECKS.items()]
         # Who collects first compiles the tests: once, not in every worker at the same time.
         show(run("collection", (sys.executable, "-m", "pytest", "--collect-only", "-qq"), beside=True), quiet=True)
-        processes = pytest("--pass", "processes", workers="1")
-        meanwhile.append(other.submit(run, "tests that start processes", processes, beside=True))
+        for title, command in (
+            ("tests that start processes", pytest("--pass", "processes", workers="1")),
+            ("tests in a browser", pytest("--pass", "browser")),
+        ):
+            meanwhile.append(other.submit(run, title, command, beside=True))
         try:
             with postgres(careless=True, like=databases.cluster()) as url:
                 settings = {
@@ -108,7 +111,6 @@ def main() -> int:
             else:
                 skipped.append(f"tests on PostgreSQL: {missing}. So all tests run on SQLite.")
         tests("tests on SQLite", *(("-m", "not browser and not processes") if skipped else ("--pass", "sqlite")))
-        tests("tests in a browser", "--pass", "browser")
         for part in meanwhile:
             print(f"\n=== {part.result().title}, beside the others")
             show(part.result())

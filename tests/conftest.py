@@ -4,6 +4,7 @@ The database is the settings' own: SQLite, or PostgreSQL where MHB_DATABASE_URL,
 with `-m "not sqlite_only"`). A test that must differ asks `connection.vendor`. `tests.passes` says what runs on which.
 """
 
+import gc
 import os
 import shutil
 import threading
@@ -18,9 +19,11 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections, transaction
 from django.db.backends.base.operations import BaseDatabaseOperations
+from django.test import override_settings
 from django.utils import timezone, translation
 
 from bench import servers
+from mhb_site.celery import app as celery
 from review.audit.chain_entries import GENESIS
 from review.audit.trail import EVENTS, PERSON_EVENTS
 from review.models import ChainHead, User
@@ -34,7 +37,7 @@ hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mhb")
 
 
-pytest_plugins = ["tests.passes"]
+pytest_plugins = ["tests.passes", "tests.populations"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
     stack = ExitStack()
     stack.enter_context(databases.kept())
     config.add_cleanup(stack.close)
+    gc.set_threshold(20_000, 20, 50)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: no search for garbage is to walk through it for every few tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -133,38 +144,36 @@ def english() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def plain_static_files(settings: Any) -> None:
-    """The names that collectstatic would make are production's; the suite collects nothing and lists no files for clients."""
-    settings.WHITENOISE_AUTOREFRESH = True
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+@pytest.fixture(scope="session", autouse=True)
+def settings_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What no test is without. Folders are never those of the site in this folder, whose worker would meet our messages."""
+    queue = tmp_path_factory.mktemp("queue")
+    for folder in ("messages", "processed", "control"):
+        (queue / folder).mkdir()
+    celery.conf.broker_transport_options |= {
+        "data_folder_in": str(queue / "messages"),
+        "data_folder_out": str(queue / "messages"),
+        "processed_folder": str(queue / "processed"),
+        "control_folder": str(queue / "control"),
     }
-
-
-@pytest.fixture(autouse=True)
-def one_lane(settings: Any) -> None:
-    """As many lanes a job on every database; a test that wants more says so."""
-    settings.MHB_LANES = 1
-
-
-@pytest.fixture(autouse=True)
-def no_limit_on_giving_back(settings: Any) -> None:
-    """Tests give back more cases in an hour than a physician may; those of the limit set their own."""
-    settings.MHB_RELEASES_PER_HOUR = 10_000
-
-
-@pytest.fixture(autouse=True)
-def cheap_passwords(settings: Any) -> None:
-    """A real password hash takes as long as a whole test."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
-@pytest.fixture(autouse=True)
-def keys_of_tests(settings: Any) -> None:
-    """The variables that tests name for keys, as an operator would list them."""
-    settings.MHB_ENDPOINT_ACCESS = ACCESS
+    with override_settings(
+        MHB_IMAGES=tmp_path_factory.mktemp("images"),
+        # As many lanes a job on every database; a test that wants more says so.
+        MHB_LANES=1,
+        # Tests give back more cases in an hour than a physician may; those of the limit set their own.
+        MHB_RELEASES_PER_HOUR=10_000,
+        # The variables that tests name for keys, as an operator would list them.
+        MHB_ENDPOINT_ACCESS=ACCESS,
+        # A real password hash takes as long as a whole test.
+        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
+        # The names that collectstatic would make are production's; the suite collects nothing and lists no files for clients.
+        WHITENOISE_AUTOREFRESH=True,
+        STORAGES={
+            **settings.STORAGES,
+            "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+        },
+    ):
+        yield
 
 
 _FOLDERS: dict[str, Path] = {}
@@ -191,46 +200,66 @@ def made_once(
     return copied
 
 
+CAST: dict[str, dict[str, Any]] = {
+    "adela": {"role": UserRole.ADMIN, "first_name": "Adela", "last_name": "Admin"},
+    "rui": {"role": UserRole.RESEARCHER, "first_name": "Rui", "last_name": "Researcher"},
+    "ana": {"first_name": "Ana", "last_name": "Alves", "specialty": "Cardiology"},
+    "bo": {"first_name": "Bo", "last_name": "Berg", "specialty": "Nephrology"},
+    "chen": {"first_name": "Chen", "last_name": "Li", "specialty": "Internal medicine", "languages": ["zh", "en"]},
+    "dina": {"first_name": "Dina", "last_name": "Daoud", "specialty": "Paediatrics"},
+    "emil": {"first_name": "Emil", "last_name": "Eder", "specialty": "Oncology"},
+    "fei": {"first_name": "Fei", "last_name": "Wu", "specialty": "Neurology", "languages": ["zh"]},
+}
+
+
+PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei")
+
+
+def cast(*names: str) -> list[User]:
+    """The accounts of these; who has one already gets no other."""
+    return [User.objects.filter(username=name).first() or account(name, **CAST[name]) for name in names]
+
+
 @pytest.fixture
 def adela(db: None) -> User:
     """The admin."""
-    return account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
+    return cast("adela")[0]
 
 
 @pytest.fixture
 def rui(db: None) -> User:
     """The researcher: reads results, nothing else."""
-    return account("rui", UserRole.RESEARCHER, first_name="Rui", last_name="Researcher")
+    return cast("rui")[0]
 
 
 @pytest.fixture
 def ana(db: None) -> User:
-    return account("ana", first_name="Ana", last_name="Alves", specialty="Cardiology")
+    return cast("ana")[0]
 
 
 @pytest.fixture
 def bo(db: None) -> User:
-    return account("bo", first_name="Bo", last_name="Berg", specialty="Nephrology")
+    return cast("bo")[0]
 
 
 @pytest.fixture
 def chen(db: None) -> User:
-    return account("chen", first_name="Chen", last_name="Li", specialty="Internal medicine", languages=["zh", "en"])
+    return cast("chen")[0]
 
 
 @pytest.fixture
 def dina(db: None) -> User:
-    return account("dina", first_name="Dina", last_name="Daoud", specialty="Paediatrics")
+    return cast("dina")[0]
 
 
 @pytest.fixture
 def emil(db: None) -> User:
-    return account("emil", first_name="Emil", last_name="Eder", specialty="Oncology")
+    return cast("emil")[0]
 
 
 @pytest.fixture
 def fei(db: None) -> User:
-    return account("fei", first_name="Fei", last_name="Wu", specialty="Neurology", languages=["zh"])
+    return cast("fei")[0]
 
 
 @pytest.fixture
@@ -290,11 +319,3 @@ def together(transactional_db: None) -> Together:
         return outcomes
 
     return run
-
-
-@pytest.fixture(autouse=True, scope="session")
-def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where tests keep images: never in the data folder of a site."""
-    folder = tmp_path_factory.mktemp("images")
-    settings.MHB_IMAGES = folder
-    return folder

@@ -9,17 +9,18 @@ from evaluation.models import Run
 from evaluation.runs.kind import RUNS
 from generation.engine.sweeping import sweep
 from generation.models import Release
-from review.models import User
+from tests.conftest import cast
 from tests.engine import Manage, bare_release, endpoint, frozen, launched_run
+from tests.populations import population
 
 TARGETS = ("--endpoint", "sim-careful", "--endpoint", "sim-reckless")
 
 
-@pytest.fixture
-def release(tmp_path: Path, models: str, ana: User, bo: User) -> Release:
+@population
+def release(folder: Path, models: str) -> Release:
     for model in ("sim-careful", "sim-reckless", "sim-judge"):
         endpoint(models, model)
-    return frozen(tmp_path, models, [ana, bo], conversations=2)
+    return frozen(folder, models, cast("ana", "bo"), conversations=2)
 
 
 def test_evaluate_and_report(manage: Manage, release: Release) -> None:

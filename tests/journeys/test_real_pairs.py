@@ -29,7 +29,7 @@ from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 DATA = Path(__file__).parents[3] / "shared/data"
 QUESTIONS, PAIRS = DATA / "pubmedqa/ori_pqal.json", DATA / "medhallu/pqa_labeled.jsonl"
 VARIANTS = 4
@@ -89,6 +89,7 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
     _measured(release, url, "sim-careful")
 
 
+@pytest.mark.both
 def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, physicians: list[User]) -> None:
     source = imported(published[0], "questions", "pubmedqa")
     roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +16,24 @@ from bench import core, engine, medhal, release, report, results, review, seed
 from bench.servers import Missing
 from review.models import Assignment, Case, Event
 from review.rules.state_machine import position
+from tests import databases
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def migrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a bench migrates is migrated already: that takes longer than a tiny run."""
+    made = databases.sqlite()
+
+    class Home(tempfile.TemporaryDirectory[str]):
+        def __init__(self, prefix: str = "mhb-") -> None:
+            super().__init__(prefix=prefix)
+            for home in (Path(self.name), Path(self.name, "empty")):
+                home.mkdir(exist_ok=True)
+                shutil.copy(made, home / "mhb.sqlite3")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", Home)
 
 
 @pytest.mark.plain
@@ -77,7 +95,7 @@ def test_the_bench_of_results_launches_and_imports(db: None) -> None:
 
 @pytest.mark.plain
 @pytest.mark.processes
-def test_a_tiny_run_fills_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiny_run_fills_every_row(migrated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHB_DATABASE_URL", "")
     rows = list(review.measure(review.TINY, ["SQLite"]))
     names = [row.name for row in rows]
@@ -141,7 +159,7 @@ def test_a_copied_case_is_a_case_as_the_site_opens_it(db: None, monkeypatch: pyt
 
 @pytest.mark.plain
 @pytest.mark.processes
-def test_a_tiny_run_of_the_engine_fills_every_row(tmp_path: Path) -> None:
+def test_a_tiny_run_of_the_engine_fills_every_row(migrated: None, tmp_path: Path) -> None:
     rows = list(engine.measure(engine.TINY, tmp_path))
     names = [row.name for row in rows]
     assert len(names) == len(set(names))
@@ -159,7 +177,7 @@ def test_a_tiny_run_of_the_engine_fills_every_row(tmp_path: Path) -> None:
 
 @pytest.mark.plain
 @pytest.mark.processes
-def test_a_tiny_run_of_statements_fills_every_row() -> None:
+def test_a_tiny_run_of_statements_fills_every_row(migrated: None) -> None:
     rows = medhal.measure(400, 0, ["SQLite"])  # of fewer, all are drawn for review
     names = [row.name for row in rows]
     assert len(names) == len(set(names))

@@ -25,7 +25,7 @@ from pytest_django import DjangoDbBlocker
 from review.audit import verification
 from review.models.append_only import AppendOnly, Changeable
 
-pytestmark = [pytest.mark.xdist_group("upgrades"), pytest.mark.usefixtures("old_site")]
+pytestmark = [pytest.mark.xdist_group("upgrades"), pytest.mark.django_db]
 
 # The last migration of each app in version 0.1.0, the first that upgrades are tested from (tag `v0.1.0`).
 FIRST = {"review": "0001_initial", "generation": "0001_initial", "evaluation": "0001_initial", "mhb_site": "0001_cache"}
@@ -98,10 +98,21 @@ def first_version(
         yield name
 
 
+@pytest.fixture(scope="module")
+def upgraded(
+    first_version: str, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, list[str]]]:
+    """The name of a copy of that database in the newest version, and what is wrong with it."""
+    with django_db_blocker.unblock(), _database(tmp_path_factory.mktemp("newest"), first_version) as name:
+        with _connected(name):
+            wrong = upgrade()
+        yield name, wrong
+
+
 @pytest.fixture
-def old_site(first_version: str, db: None, tmp_path: Path) -> Iterator[None]:
-    """A copy of that database, which is the site's meanwhile."""
-    with _database(tmp_path, first_version) as name, _connected(name):
+def newest_site(upgraded: tuple[str, list[str]], db: None, tmp_path: Path) -> Iterator[None]:
+    """A copy of the upgraded database, which is the site's meanwhile."""
+    with _database(tmp_path, upgraded[0]) as name, _connected(name):
         yield
 
 
@@ -247,8 +258,9 @@ def _changed(table: str, column: str) -> Iterator[str]:
 
 
 @pytest.mark.both
-def test_from_the_first_version() -> None:
-    assert upgrade() == []
+def test_from_the_first_version(upgraded: tuple[str, list[str]]) -> None:
+    _name, wrong = upgraded
+    assert wrong == []
 
 
 # ---------------------------------------------------------------------------------------- that the test can be failed
@@ -268,6 +280,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, *operations: Operation) -> None:
 
 
 @pytest.mark.plain  # about the test above
+@pytest.mark.usefixtures("newest_site")
 def test_a_migration_that_keeps_everything_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite makes an altered table anew, without its triggers: `AppendOnly` puts them back."""
     longer, shorter = models.CharField(max_length=65), models.CharField(max_length=64)
@@ -282,6 +295,7 @@ def test_a_migration_that_keeps_everything_passes(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.plain  # about the test above
+@pytest.mark.usefixtures("newest_site")
 def test_what_a_migration_loses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(
         monkeypatch,

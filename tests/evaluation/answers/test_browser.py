@@ -16,6 +16,7 @@ from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
 from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, counted, judged, model, text_of, with_facets
+from tests.populations import population
 
 __all__ = ["admin", "api"]
 
@@ -26,13 +27,14 @@ CHINESE = "患者有高血压病史，建议服用阿司匹林。"
 
 @pytest.fixture
 def release(db: None) -> Release:
-    return bare_release(*SAMPLES)
+    """That of `run`, where a test asks for both."""
+    return Release.objects.first() or bare_release(*SAMPLES)
 
 
-@pytest.fixture
-def run(release: Release) -> Run:
+@population
+def run() -> Run:
     """Two models on three samples; the first answer of `one` is in Chinese, one judgment explains itself."""
-    run = judged(release, "one", "two")
+    run = judged(bare_release(*SAMPLES), "one", "two")
     first = run.responses.filter(endpoint__name="one").order_by("pk")[0]
     Response.objects.filter(pk=first.pk).update(text=CHINESE, outcome="answered")
     Response.objects.filter(run=run).exclude(pk=first.pk).update(text="Take Metformin twice a day; 50% of patients do.")

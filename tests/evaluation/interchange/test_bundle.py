@@ -1,6 +1,7 @@
 """A bundle can be checked and repeated by anyone who has it: every number is counted again from its rows."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
 from generation.models import Endpoint, Release, ReleasedSample
-from review.models import User
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import Manage, bare_release, endpoint, evaluated, frozen
 from tests.evaluation.reports.test_counting import with_controls
 from tests.evaluation.runs.test_panels import says, worked
@@ -27,28 +28,33 @@ from tests.evaluation.test_metrics import judged as judged_by
 from tests.evaluation.test_pages import judged
 from tests.evaluation.toy import SEED, claimants, toy, toy_release
 from tests.generation.llm.helpers import endpoint as answering
+from tests.populations import population
 
 __all__ = ["claimants", "toy"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
+@population
+def made(folder: Path, models: str) -> tuple[Run, Path]:
+    release = frozen(folder, models, cast(*PHYSICIANS[:3]), conversations=2, reports=1)
+    run = evaluated(release, models, "sim-careful", "sim-reckless")
+    bundle.export_run(run, folder / "out")
+    return run, folder / "out"
+
+
 @pytest.fixture
-def run(models: str, tmp_path: Path, physicians: list[User]) -> Run:
-    release = frozen(tmp_path, models, physicians[:3], conversations=2, reports=1)
-    return evaluated(release, models, "sim-careful", "sim-reckless")
+def run(made: tuple[Run, Path]) -> Run:
+    return made[0]
+
+
+@pytest.fixture
+def folder(made: tuple[Run, Path], tmp_path: Path) -> Path:
+    """The bundle of `run`."""
+    return Path(shutil.copytree(made[1], tmp_path / "out"))
 
 
 MadeOnce = Callable[[Callable[[Path], object]], Path]
-
-
-@pytest.fixture
-def folder(request: pytest.FixtureRequest, tmp_path: Path, made_once: MadeOnce) -> Path:
-    """The bundle of `run`; of a run like it for who does not ask for `run`."""
-    if "run" not in request.fixturenames:
-        return made_once(lambda out: bundle.export_run(request.getfixturevalue("run"), out))
-    bundle.export_run(request.getfixturevalue("run"), tmp_path / "out")
-    return tmp_path / "out"
 
 
 def resealed(folder: Path) -> None:

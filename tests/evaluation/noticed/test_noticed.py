@@ -18,6 +18,7 @@ from review.rules.questions import Answer, Answers, Form
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
 from tests.evaluation.test_pages import counted, judged, text_of
+from tests.populations import population
 from tests.review.approve import approval
 from tests.review.factories import account, send
 from tests.site.world import World
@@ -34,16 +35,31 @@ def says(form: Form, noticed: str) -> Answers:
     )
 
 
-@pytest.fixture
-def world(db: None) -> World:
-    made = World()
+@population
+def made() -> tuple[World, Release, Run]:
+    world = World()
     CalibrationItem.objects.update(active=False)  # nobody is handed one by chance
-    made.people |= {name: account(name) for name in ("pia", "quy")}  # who hold no case
-    return made
+    world.people |= {name: account(name) for name in ("pia", "quy")}  # who hold no case
+    release = second(world)
+    return world, release, measured(release)
 
 
 @pytest.fixture
-def release(world: World) -> Release:
+def world(made: tuple[World, Release, Run]) -> World:
+    return made[0]
+
+
+@pytest.fixture
+def release(made: tuple[World, Release, Run]) -> Release:
+    return made[1]
+
+
+@pytest.fixture
+def run(made: tuple[World, Release, Run]) -> Run:
+    return made[2]
+
+
+def second(world: World) -> Release:
     """The world's two samples, in which nobody noticed anything, and three about which physicians said what SAID says."""
     for number, said in SAID.items():
         case = world.opens(number)
@@ -60,8 +76,7 @@ def release(world: World) -> Release:
     return releases_services.freeze_release("second", benchmark="mhb", actor=world["adela"])
 
 
-@pytest.fixture
-def run(release: Release) -> Run:
+def measured(release: Release) -> Run:
     """`one` fails where both physicians noticed nothing; `two` never fails."""
     made = judged(release, "one", "two", verdicts=("met",))
     keys = [sample.key for sample in queries.noticed_report(made).samples if not sample.physicians.noticed]

@@ -15,7 +15,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
-from statsmodels.stats.multitest import multipletests
 
 from bench.rows import drafts
 from evaluation import errors, registry
@@ -315,6 +314,8 @@ def four() -> Run:
 
 
 def test_pairs_of_models_are_adjusted_as_statsmodels_does(four: Run) -> None:
+    from statsmodels.stats.multitest import multipletests
+
     report = queries.report(four)
     found = [each for each in report.numbers.comparisons if each.rate == HALLUCINATION]
     assert [(each.first, each.second) for each in found] == list(combinations(SHARES, 2))

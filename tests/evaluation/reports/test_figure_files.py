@@ -19,6 +19,7 @@ from review.models import User
 from tests.engine import bare_release
 from tests.evaluation.test_pages import admin, judged, text_of
 from tests.evaluation.toy import toy
+from tests.populations import population
 
 __all__ = ["admin", "toy"]
 pytestmark = pytest.mark.django_db
@@ -26,8 +27,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 TRAPS = ("A1", "B2", "C2", "D2", "E1")
 
 
-@pytest.fixture
-def run(db: None) -> Run:
+@population
+def run() -> Run:
     """Enough of every trap for an interval: what has none is not drawn."""
     release = bare_release(*[("dialogue", [[trap]]) for trap in TRAPS] * 2 * MINIMUM, ("report", [["A1"], ["B2"]]))
     return judged(release, "one", "two")

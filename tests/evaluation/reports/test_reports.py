@@ -16,12 +16,13 @@ from generation.models import Endpoint, Release
 from review.models import User
 from tests.engine import bare_release, evaluated, frozen, launched_run
 from tests.evaluation.test_metrics import judged
+from tests.populations import population
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-@pytest.fixture
-def run(db: None) -> Run:
+@population
+def run() -> Run:
     """Model 'one': 3 of 10 not met, 2 unjudged (dialogue 2 of 5, report 1 of 5); model 'two' says nothing usable."""
     release = bare_release(*[("dialogue", [["A1"]])] * 5, *[("report", [["C2"]])] * 7)
     said = {"dialogue": ["not_met"] * 2 + ["met"] * 3, "report": ["not_met"] + ["met"] * 4 + [""] * 2}

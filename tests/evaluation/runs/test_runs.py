@@ -34,8 +34,7 @@ from generation.jobs import services as jobs_services
 from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
-from review.models import User
-from tests.conftest import Clock, Together
+from tests.conftest import PHYSICIANS, Clock, Together, cast
 from tests.engine import (
     bare_release,
     calls,
@@ -48,19 +47,20 @@ from tests.engine import (
 )
 from tests.generation.llm.helpers import app_of, said
 from tests.generation.llm.helpers import endpoint as answering
+from tests.populations import population
 from tests.review.factories import account
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 
-@pytest.fixture
-def release(tmp_path: Path, models: str, physicians: list[User]) -> Release:
-    return frozen(tmp_path, models, physicians[:3], conversations=2, reports=2)
+@population
+def release(folder: Path, models: str) -> Release:
+    return frozen(folder, models, cast(*PHYSICIANS[:3]), conversations=2, reports=2)
 
 
-@pytest.fixture
-def bare(db: None) -> Release:
+@population
+def bare() -> Release:
     """Two samples with two criteria each, for models that answer what the test says."""
     return bare_release(("dialogue", [["A1"], ["C2"]]), ("report", [["A1"], ["A3"]]))
 

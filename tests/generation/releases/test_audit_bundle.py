@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from review.audit.trail import record, recording_events
 from review.models import Case, Event, User
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import approved, conversations_file, endpoint, generated, imported
+from tests.populations import population
 from tests.review.approve import approve_everything, rejection
 from tests.review.factories import say
 
@@ -26,23 +29,25 @@ pytestmark = pytest.mark.django_db
 Lines = list[dict[str, Any]]
 
 
+@population
+def made(folder: Path, models: str) -> tuple[Release, Path]:
+    source = imported(conversations_file(folder / "own.jsonl", 5))
+    approved(source, models, cast(*PHYSICIANS), 3)
+    release = releases_services.freeze_release("own", benchmark="mhb")
+    export.export_release(release, "jsonl", folder / "out")
+    return release, folder / "out"
+
+
 @pytest.fixture
-def release(tmp_path: Path, models: str, physicians: list[User]) -> Release:
+def release(made: tuple[Release, Path]) -> Release:
     """Three approved samples among others that are still with physicians."""
-    source = imported(conversations_file(tmp_path / "own.jsonl", 5))
-    approved(source, models, physicians, 3)
-    return releases_services.freeze_release("own", benchmark="mhb")
+    return made[0]
 
 
 @pytest.fixture
-def exported(
-    request: pytest.FixtureRequest, tmp_path: Path, made_once: Callable[[Callable[[Path], object]], Path]
-) -> Path:
-    """The export of `release`; of one like it for who does not ask for `release`."""
-    if "release" not in request.fixturenames:
-        return made_once(lambda out: export.export_release(request.getfixturevalue("release"), "jsonl", out))
-    export.export_release(request.getfixturevalue("release"), "jsonl", tmp_path / "out")
-    return tmp_path / "out"
+def exported(made: tuple[Release, Path], tmp_path: Path) -> Path:
+    """The export of `release`."""
+    return Path(shutil.copytree(made[1], tmp_path / "out"))
 
 
 def checked(folder: Path) -> tuple[int, str]:

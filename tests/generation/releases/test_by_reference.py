@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,15 +17,25 @@ from generation.releases import export
 from generation.releases.exporters import available, load, references
 from generation.releases.exporters.programs import restore_release
 from review.models import User
-from tests.engine import Manage, frozen
+from tests.conftest import PHYSICIANS, cast
+from tests.engine import Manage, conversations_file, frozen, reports_file
+from tests.populations import population
 
 WORDS = 8
 LINES = [name for name in available() if hasattr(load(name), "lines")]
 
 
+@population
+def made(folder: Path, models: str) -> Release:
+    return frozen(folder, models, cast(*PHYSICIANS), conversations=2, reports=1)
+
+
 @pytest.fixture
-def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
-    return frozen(tmp_path, models, physicians, conversations=2, reports=1)
+def release(made: Release, tmp_path: Path) -> Release:
+    """With the files that its samples came from."""
+    conversations_file(tmp_path / "own.jsonl", 2)
+    reports_file(tmp_path / "own.json", 1)
+    return made
 
 
 def restored(folder: Path, *originals: Path) -> tuple[int, str]:

@@ -1,7 +1,6 @@
 """Freezing is a job that can be begun anew, of exactly what was chosen; what is left out is counted with its reason."""
 
 import json
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,16 +15,19 @@ from generation.releases import export, services
 from generation.releases.freezing.composition import Composition
 from generation.releases.freezing.spool import Spool
 from review.models import User
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import Manage, approved, conversations_file, imported, reports_file
+from tests.populations import population
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-@pytest.fixture
-def five(tmp_path: Path, models: str, physicians: Sequence[User]) -> list[Sample]:
+@population
+def five(folder: Path, models: str) -> list[Sample]:
     """Three conversations and two reports, approved."""
-    first = imported(conversations_file(tmp_path / "own.jsonl", 3), "talks")
-    second = imported(reports_file(tmp_path / "own.json", 2), "papers", "pmc-patients")
+    physicians = cast(*PHYSICIANS)
+    first = imported(conversations_file(folder / "own.jsonl", 3), "talks")
+    second = imported(reports_file(folder / "own.json", 2), "papers", "pmc-patients")
     return [*approved(first, models, physicians), *approved(second, models, physicians)]
 
 

@@ -24,16 +24,18 @@ from generation.releases.freezing.composition import Composition
 from generation.sources import importers
 from generation.sources.importers.base import Row
 from review.models import User
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import frozen
+from tests.populations import population
 
 pytestmark = [pytest.mark.django_db]
 TOOLS = os.environ.get("MHB_INTERCHANGE", "")
 needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test-interchange")
 
 
-@pytest.fixture
-def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
-    return frozen(tmp_path, models, physicians, conversations=2, reports=1)
+@population
+def release(folder: Path, models: str) -> Release:
+    return frozen(folder, models, cast(*PHYSICIANS), conversations=2, reports=1)
 
 
 def tool(code: str, folder: Path, **variables: str) -> str:

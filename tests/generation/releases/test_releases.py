@@ -33,6 +33,7 @@ from mhb_site.benchmarks.mhb import taxonomy
 from review.models import Case, User
 from review.rules.questions import Form, RubricAnswer
 from tests.benchmarks.mhb.helpers import dialogue_reply
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import (
     CANARY,
     approved,
@@ -46,6 +47,7 @@ from tests.engine import (
     imported,
 )
 from tests.generation.llm.helpers import endpoint as answering
+from tests.populations import population
 from tests.review.approve import EVIDENCE, approval, rejection
 from tests.review.factories import say
 
@@ -215,9 +217,9 @@ def test_the_database_lets_nobody_change_a_release(model: type[Model]) -> None:
 # ------------------------------------------------------------------------------------------------------------ exports
 
 
-@pytest.fixture
-def release(tmp_path: Path, models: str, physicians: list[User]) -> Release:
-    return frozen(tmp_path, models, physicians, conversations=3, reports=2)
+@population
+def release(folder: Path, models: str) -> Release:
+    return frozen(folder, models, cast(*PHYSICIANS), conversations=3, reports=2)
 
 
 @pytest.mark.both

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,16 +24,18 @@ from generation.samples import services as samples_services
 from review.models import Case, Review, User
 from review.quality.agreement import agreement
 from review.rules.blocks import Highlight, texts_of
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import Manage, conversations_file, endpoint, frozen, generated, imported
+from tests.populations import population
 from tests.review.approve import approval, rejection
 from tests.review.factories import say
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
-    return frozen(tmp_path, models, physicians, conversations=3, reports=1)
+@population
+def release(folder: Path, models: str) -> Release:
+    return frozen(folder, models, cast(*PHYSICIANS), conversations=3, reports=1)
 
 
 def table(path: Path) -> list[dict[str, str]]:

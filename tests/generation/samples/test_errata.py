@@ -17,16 +17,18 @@ from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from review.errors import NotAllowed, NotYours
 from review.models import Case, Review, User
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import Manage, approved, conversations_file, endpoint, generated, imported
+from tests.populations import population
 from tests.review.approve import approval
 from tests.review.factories import account, say
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-@pytest.fixture
-def three(tmp_path: Path, models: str, physicians: Sequence[User]) -> list[Sample]:
-    return approved(imported(conversations_file(tmp_path / "own.jsonl", 3)), models, physicians)
+@population
+def three(folder: Path, models: str) -> list[Sample]:
+    return approved(imported(conversations_file(folder / "own.jsonl", 3)), models, cast(*PHYSICIANS))
 
 
 @pytest.fixture
