@@ -182,12 +182,13 @@ class Counted:
         minimum, clusters = self.run["plan"]["minimum"], defaultdict[str, list[Sums]](list)
         for (sample, _variant), each in verify_intervals.sums_by_unit(rate, self.cells.get(cell, [])).items():
             clusters[self.samples[sample]["cluster"]].append(each)
-        sums = [[sum(each[part] for each in of) for part in range(6)] for of in clusters.values()]
+        sums = [list(map(sum, zip(*of))) for of in clusters.values()]  # noqa: B905
         hits, counted, number, excluded = (sum(each[part] for each in sums) for part in range(4))
         some = [each for each in sums if each[1]]
         found: dict[str, Any] = {"excluded": excluded, "n": number, "clusters": len(some), "value": share(rate, sums)}
-        if not rate.get("points"):  # the score of all is not what all reached over what was possible
-            found |= {"numerator": hits, "denominator": counted}
+        if rate.get("points"):  # the score of all is not what all reached over what was possible
+            hits, counted = (round(sum(each[part] for each in sums)) for part in (6, 7))
+        found |= {"numerator": hits, "denominator": counted}
         found["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
             drawn = [each[:2] for each in sums if not cell[2] or each[1] + each[3]]
