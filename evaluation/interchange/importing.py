@@ -162,6 +162,7 @@ class _Import:
                 answers, question, (rubric, (judge or self._run.judge_id or ONE) if self._run.panel else ONE), row
             )
         self._insert(answers)
+        self._tell_of_growth(answers)
         on_chunk(self.came)
 
     def done(self) -> None:
@@ -173,13 +174,18 @@ class _Import:
             self.came.run = None
             return
         run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
-        if run.panel and self.came.added:
-            run.finished_at = timezone.now()  # verdicts that were there may have changed: what is kept of them is old
-        run.save(update_fields=["responses_total", "rubrics_total", "finished_at"])
+        run.save(update_fields=["responses_total", "rubrics_total"])
         asked = count_rubrics(run) if self.came.added else run.rubrics_total
         tallies.tally(run.pk)
         self.came.without_verdict = max(0, asked - run.rubrics_total)
         self.came.run = run
+
+    def _tell_of_growth(self, answers: Mapping[Question, _Answer]) -> None:
+        """What is kept of the run is old with every chunk, also where the rest never comes."""
+        if added := sum(len(answer.told) for answer in answers.values()):
+            self._run.rubrics_total += 0 if self._run.panel else added
+            self._run.finished_at = timezone.now()
+            self._run.save(update_fields=["rubrics_total", "finished_at"])
 
     # ----------------------------------------------------------------------------------------------------- matching
 
