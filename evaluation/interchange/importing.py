@@ -1,13 +1,12 @@
 """Makes a run of verdicts that were made elsewhere, matched by the keys of samples and rubrics."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any
 
-from django.db import models, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from evaluation import errors, registry
@@ -21,7 +20,7 @@ from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
-from review.common.bulk_rows import insert_rows, new_keys
+from review.common.bulk_rows import defaults, insert_rows, new_keys
 from review.models import User
 
 Status = Work.Status
@@ -146,8 +145,8 @@ class _Import:
         self._models: dict[str, int | str] = {}  # name -> endpoint, or why it is refused
         self._judges: dict[str, int | str] = {}  # name -> endpoint, or why it is refused
         self._tested = set(run.tested.values_list("endpoint", flat=True))
-        self._response_tail = _defaults(Response, _RESPONSE)
-        self._judgment_tail = _defaults(Judgment, _JUDGMENT)
+        self._response_tail = defaults(Response, _RESPONSE)
+        self._judgment_tail = defaults(Judgment, _JUDGMENT)
 
     @transaction.atomic
     def store(self, chunk: list[Entry], on_chunk: Callable[[Imported], object]) -> None:
@@ -369,17 +368,6 @@ _RESPONSE = (
     *("status", "error"),
 )
 _JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
-
-
-def _defaults(model: type[models.Model], given: Sequence[str]) -> dict[str, Any]:
-    """The columns that are not given and must not be null, with their defaults as the database takes them."""
-    found: dict[str, Any] = {}
-    for each in model._meta.concrete_fields:
-        column = str(each.column)
-        if column not in given and not each.null and not each.primary_key:
-            value = each.get_default()
-            found[column] = "{}" if value == {} else value
-    return found
 
 
 def endpoint_called(name: str) -> Endpoint | str:
