@@ -166,7 +166,7 @@ def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool)
         if messages is None:
             raise errors.UnfitFormat(sample["sample_id"])
         about = sample["sample_id"], sample["task"], sample["content"]
-        more = {"judging": registry.judging(release.benchmark, *about) or []} if judges else {}
+        more: dict[str, Any] = {"judging": registry.judging(release.benchmark, *about) or []} if judges else {}
         if terms is not None:
             more["points"] = _points(release, sample, terms)
         yield {**sample, "messages": messages, **more}

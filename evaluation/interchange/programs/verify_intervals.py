@@ -43,7 +43,7 @@ def freedom_of(shares: Sequence[float]) -> float:
     return 1 / (sum(s * s for s in shares) + sum(one) ** 2 - sum(each * each for each in one))
 
 
-def interval(hits: Sequence[int], counted: Sequence[int], n: int, minimum: int, weighted: bool) -> dict[str, Any]:
+def interval(hits: Sequence[float], counted: Sequence[float], n: int, minimum: int, weighted: bool) -> dict[str, Any]:
     """The interval of sum(hits) / sum(counted) over clusters in each of which something was counted.
 
     Wilson's over the effective number p (1 - p) / V, at most n; V by CR2, with two clusters of the typical size added, one

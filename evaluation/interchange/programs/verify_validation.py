@@ -185,7 +185,7 @@ class Physicians:
             if row["role"] in said[key]:
                 self.faults.append(f"{name}: twice")
             said[key][row["role"]] = row["answer"]
-        self.checked = {
+        self.checked: dict[Any, dict[str, Any]] = {
             key: {
                 "weight": closed[key[:4]],
                 "truth": verify_verdicts.majority([of[PRIMARY], of.get(SECONDARY, ""), *self._others(of)]),
