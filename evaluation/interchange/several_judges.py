@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from evaluation.models import Judgment, Run, RunJudge, Vote
 from evaluation.runs import queries
-from evaluation.runs.rows.votes import Decision, Said, decide_judgments, decision, panel_of
+from evaluation.runs.rows.votes import CountedVote, PanelVerdict, decide_judgments, panel_of, panel_verdict
 from generation.common.chunks import CHUNK
 from generation.models import Endpoint
 from generation.models.work import Work
@@ -50,9 +50,9 @@ def votes_on(run: Run, responses: Iterable[int]) -> Iterable[tuple[int, int, int
 
 def store_votes(run: Run, told: Sequence[Told]) -> None:
     """Add votes, and decide the criteria that they are on: anew those that were there."""
-    of_judgment: dict[tuple[int, int], list[Said]] = defaultdict(list)
+    of_judgment: dict[tuple[int, int], list[CountedVote]] = defaultdict(list)
     for response, rubric, judge, (verdict, error), explanation in told:
-        of_judgment[response, rubric].append(Said(judge, 0, verdict, error, explanation))
+        of_judgment[response, rubric].append(CountedVote(judge, 0, verdict, error, explanation))
     there = Judgment.objects.filter(run=run, response__in={response for response, _rubric in of_judgment})
     rows = there.values_list("pk", "response_id", "rubric_id")
     pks = {(response, rubric): pk for pk, response, rubric in rows if (response, rubric) in of_judgment}
@@ -69,7 +69,7 @@ def store_votes(run: Run, told: Sequence[Told]) -> None:
                 *_JUDGMENT_TAIL.values(),
             )
             for key in new
-            for found in [decision(of, of_judgment[key])]
+            for found in [panel_verdict(of, of_judgment[key])]
         ),
     )
     insert_rows(
@@ -90,6 +90,6 @@ def store_votes(run: Run, told: Sequence[Told]) -> None:
     decide_judgments(of, again)
 
 
-_JUDGMENT = ("id", "run_id", "response_id", "rubric_id", *Decision._fields, "status")
+_JUDGMENT = ("id", "run_id", "response_id", "rubric_id", *PanelVerdict._fields, "status")
 _VOTE = ("run_id", "judgment_id", "judge_id", "repeat", "verdict", "error", "explanation", "status")
 _JUDGMENT_TAIL, _VOTE_TAIL = defaults(Judgment, _JUDGMENT), defaults(Vote, _VOTE)

@@ -207,7 +207,7 @@ def averages(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Itera
 # ------------------------------------------------------------------------------------------------------------- compared
 
 
-class Compared:
+class ReportCheck:
     """report.json beside what it must say. `checked`: how many of its values were compared."""
 
     def __init__(self, expected: Any, told: Any) -> None:
@@ -269,5 +269,5 @@ def _name(entry: Any, at: int) -> str:
 def check(found: Any, numbers: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What is wrong with report.json and the rows behind it, and how many of its values were compared."""
     expected, faults = put_together(found, numbers, folder)
-    compared = Compared(expected, json.loads((folder / "report.json").read_text(encoding="utf-8")))
+    compared = ReportCheck(expected, json.loads((folder / "report.json").read_text(encoding="utf-8")))
     return {"faults": faults + compared.faults, "checked": compared.checked}

@@ -96,7 +96,7 @@ def decide_judgments(of: Panel, pks: Collection[int]) -> None:
         if of.rule == Rule.ESCALATION and len(said) == panel.FIRST and panel.is_disputed(said):
             escalated += of.votes(pk, of.judges[panel.FIRST :])
             continue
-        found, judgment = decision(of, votes), locked[pk]
+        found, judgment = panel_verdict(of, votes), locked[pk]
         if found.verdict:
             judgment.status, judgment.verdict, judgment.explanation = Status.DONE, found.verdict, found.explanation
         else:
@@ -106,8 +106,8 @@ def decide_judgments(of: Panel, pks: Collection[int]) -> None:
     Judgment.objects.bulk_update(decided, ["status", "verdict", "explanation", "error", "detail"])
 
 
-class Said(NamedTuple):
-    """One vote, as far as a decision follows from it."""
+class CountedVote(NamedTuple):
+    """One vote, as far as a verdict follows from it."""
 
     judge_id: int
     repeat: int
@@ -116,7 +116,7 @@ class Said(NamedTuple):
     explanation: str
 
 
-class Decision(NamedTuple):
+class PanelVerdict(NamedTuple):
     """What the votes on a criterion come to. `verdict`: '' where the rule gives none; `error`, `detail`: why."""
 
     verdict: str
@@ -125,7 +125,7 @@ class Decision(NamedTuple):
     detail: str = ""
 
 
-def by_judge(of: Panel, votes: Iterable[Vote | Said]) -> list[list[str]]:
+def by_judge(of: Panel, votes: Iterable[Vote | CountedVote]) -> list[list[str]]:
     """The verdicts of each judge who voted, in the order of the panel."""
     told: dict[int, list[str]] = {judge: [] for judge in of.judges}
     for vote in votes:
@@ -134,14 +134,14 @@ def by_judge(of: Panel, votes: Iterable[Vote | Said]) -> list[list[str]]:
     return [own for own in told.values() if own]
 
 
-def decision(of: Panel, votes: Sequence[Vote | Said]) -> Decision:
+def panel_verdict(of: Panel, votes: Sequence[Vote | CountedVote]) -> PanelVerdict:
     """What these votes, which have all ended, come to."""
     said = by_judge(of, votes)
     verdict = panel.decide(of.rule, said)
     if verdict:
         order = sorted(votes, key=lambda vote: (of.judges.index(vote.judge_id), vote.repeat))
-        return Decision(verdict, panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order]))
+        return PanelVerdict(verdict, panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order]))
     errors = [vote.error for vote in votes if vote.error]
     # Where no vote came, why none did; a majority is what is missing only where somebody voted.
     error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
-    return Decision("", error=error, detail=panel.tally(said))
+    return PanelVerdict("", error=error, detail=panel.tally(said))

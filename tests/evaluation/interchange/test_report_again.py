@@ -166,14 +166,14 @@ def test_every_number_of_the_report_is_compared(folder: Path) -> None:
     numbers = list(leaves(told))
     assert len(numbers) > 500
     missed = [
-        path for path, value in numbers if not verify_report.Compared(expected, altered(told, path, value)).faults
+        path for path, value in numbers if not verify_report.ReportCheck(expected, altered(told, path, value)).faults
     ]
     assert missed == []
     for at in ({"more": 1}, {"more": {"of": [1.5]}}):
-        assert verify_report.Compared(expected, told | at).faults == [
+        assert verify_report.ReportCheck(expected, told | at).faults == [
             "report.json: more: does not follow from the rows"
         ]
-    assert verify_report.Compared(expected, told | {"ranks": told["ranks"][1:]}).faults
+    assert verify_report.ReportCheck(expected, told | {"ranks": told["ranks"][1:]}).faults
 
 
 @pytest.mark.parametrize("seed", range(far(2, 12)))
