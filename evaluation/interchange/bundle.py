@@ -11,20 +11,15 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from evaluation import errors
-from evaluation.interchange.programs import (
-    verify_bootstrap,
-    verify_changes,
-    verify_intervals,
-    verify_run,
-    verify_scores,
-    verify_verdicts,
-)
+from evaluation.interchange import programs
+from evaluation.interchange.evidence import judging
+from evaluation.judges.queries import source_clusters, validation_of
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports import formats, score_lines
 from evaluation.reports import queries as reports_queries
-from evaluation.reports.numbers.verdict_table import POLARITY, samples_of
+from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
 from evaluation.statistics import distributions
@@ -34,11 +29,12 @@ from generation.releases import archive
 from generation.releases.exporters.base import canonical, replacing
 from generation.releases.exporters.manifest import Checksums
 
-FORMAT = 1
-PROGRAMS = {
-    "verify_run.py": verify_run, "verify_verdicts.py": verify_verdicts, "verify_intervals.py": verify_intervals,
-    "verify_bootstrap.py": verify_bootstrap, "verify_changes.py": verify_changes, "verify_distributions.py": distributions,
-}  # fmt: skip
+FORMAT = 2
+READABLE = (1, FORMAT)
+PROGRAMS = {path.name: path for path in sorted(Path(programs.__path__[0]).glob("verify_*.py"))} | {
+    "verify_distributions.py": Path(distributions.__file__)
+}
+OF_SCORES = "verify_scores.py"  # only where there are some
 HELD_OUT = ReleasedSample.Split.HELD_OUT
 ARM, SAID = "version__sample__arm", "sample__version__rubrics__polarity"
 ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # of responses
@@ -81,15 +77,18 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     yield sums.add(_lines(folder / "judgments.jsonl", _judgments(run, with_held_out)))
     if run.panel:
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
-    programs = dict(PROGRAMS)
+    if validation := validation_of(run):
+        yield sums.add(_lines(folder / "validation.jsonl", judging.drawn(validation, ORDER)))
+        yield sums.add(_lines(folder / "physicians.jsonl", judging.physicians(validation, ORDER)))
+    yield sums.add(_lines(folder / "calls.jsonl", judging.calls(run)))
     if report.protocol.scores:
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
-        programs["verify_scores.py"] = verify_scores
     yield sums.add(_json(folder / "numbers.json", _numbers(report)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
-    for name, module in programs.items():
-        shutil.copyfile(str(module.__file__), folder / name)
-        yield sums.add(folder / name)
+    for name, path in PROGRAMS.items():
+        if name != OF_SCORES or report.protocol.scores:
+            shutil.copyfile(path, folder / name)
+            yield sums.add(folder / name)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
 
 
@@ -127,6 +126,9 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
             "held_out": release.held_out_count,
         },
         "settings": {**{name: getattr(run, name) for name in settings}, **told},
+        "simulated": report.simulated,
+        "simulated_reviewers": bool(release.simulated_samples),
+        **judging.about(run, protocol),
         "judge": run.judge and run.judge.name,
         "further_judges": queries.further_judges(run),
         "panel": run.panel,
@@ -154,6 +156,7 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
             "compared_by": {facet: found[0].rate for facet, found in sorted(report.numbers.cells.items()) if found},
             "scores": [asdict(rule) for rule in protocol.scores],
             "contrasts": [list(each) for each in protocol.contrasts],
+            "rivals": sorted(protocol.rivals),
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "texts_of_held_out_samples": with_held_out,
@@ -178,8 +181,7 @@ def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
 
 def _clusters(run: Run) -> dict[int, str]:
     """Sample -> the key of the first sample of the release that comes from the same source record."""
-    place, _tasks, (cluster, _control) = samples_of(run.release)
-    of = dict(zip(place.known.tolist(), cluster.tolist(), strict=True))
+    of = source_clusters(run.release)
     named: dict[int, str] = {}
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
     return {pk: named.setdefault(of[pk], key) for pk, key in rows}

@@ -1,13 +1,12 @@
 """Makes a run of verdicts that were made elsewhere, matched by the keys of samples and rubrics."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any
 
-from django.db import models, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from evaluation import errors, registry
@@ -21,7 +20,7 @@ from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
-from review.common.bulk_rows import insert_rows, new_keys
+from review.common.bulk_rows import defaults, insert_rows, new_keys
 from review.models import User
 
 Status = Work.Status
@@ -146,8 +145,8 @@ class _Import:
         self._models: dict[str, int | str] = {}  # name -> endpoint, or why it is refused
         self._judges: dict[str, int | str] = {}  # name -> endpoint, or why it is refused
         self._tested = set(run.tested.values_list("endpoint", flat=True))
-        self._response_tail = _defaults(Response, _RESPONSE)
-        self._judgment_tail = _defaults(Judgment, _JUDGMENT)
+        self._response_tail = defaults(Response, _RESPONSE)
+        self._judgment_tail = defaults(Judgment, _JUDGMENT)
 
     @transaction.atomic
     def store(self, chunk: list[Entry], on_chunk: Callable[[Imported], object]) -> None:
@@ -162,6 +161,7 @@ class _Import:
                 answers, question, (rubric, (judge or self._run.judge_id or ONE) if self._run.panel else ONE), row
             )
         self._insert(answers)
+        self._tell_of_growth(answers)
         on_chunk(self.came)
 
     def done(self) -> None:
@@ -173,13 +173,18 @@ class _Import:
             self.came.run = None
             return
         run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
-        if run.panel and self.came.added:
-            run.finished_at = timezone.now()  # verdicts that were there may have changed: what is kept of them is old
-        run.save(update_fields=["responses_total", "rubrics_total", "finished_at"])
+        run.save(update_fields=["responses_total", "rubrics_total"])
         asked = count_rubrics(run) if self.came.added else run.rubrics_total
         tallies.tally(run.pk)
         self.came.without_verdict = max(0, asked - run.rubrics_total)
         self.came.run = run
+
+    def _tell_of_growth(self, answers: Mapping[Question, _Answer]) -> None:
+        """What is kept of the run is old with every chunk, also where the rest never comes."""
+        if added := sum(len(answer.told) for answer in answers.values()):
+            self._run.rubrics_total += 0 if self._run.panel else added
+            self._run.finished_at = timezone.now()
+            self._run.save(update_fields=["rubrics_total", "finished_at"])
 
     # ----------------------------------------------------------------------------------------------------- matching
 
@@ -363,17 +368,6 @@ _RESPONSE = (
     *("status", "error"),
 )
 _JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
-
-
-def _defaults(model: type[models.Model], given: Sequence[str]) -> dict[str, Any]:
-    """The columns that are not given and must not be null, with their defaults as the database takes them."""
-    found: dict[str, Any] = {}
-    for each in model._meta.concrete_fields:
-        column = str(each.column)
-        if column not in given and not each.null and not each.primary_key:
-            value = each.get_default()
-            found[column] = "{}" if value == {} else value
-    return found
 
 
 def endpoint_called(name: str) -> Endpoint | str:

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Q
 
 from evaluation import errors
-from evaluation.interchange.bundle import FORMAT
+from evaluation.interchange.bundle import READABLE
 from evaluation.models import Run
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
@@ -32,7 +32,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
     """The settings of the run in a bundle. Raises WrongBundle, ImportedRun, ReleaseMissing, UnknownEndpoint."""
     try:
         about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        if about["format"] != FORMAT:
+        if about["format"] not in READABLE:
             raise errors.WrongBundle(f"format {about['format']}")
         if about["origin"] == Run.Origin.IMPORTED:
             raise errors.ImportedRun

@@ -1,13 +1,15 @@
 """Studies judged by several: each verdict of the files is a vote, and the majority of a criterion's votes decides it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from evaluation.models import Judgment, Run, RunJudge, Vote
 from evaluation.runs import queries
-from evaluation.runs.rows.votes import decide_judgments, panel_of
+from evaluation.runs.rows.votes import CountedVote, PanelVerdict, decide_judgments, panel_of, panel_verdict
 from generation.common.chunks import CHUNK
 from generation.models import Endpoint
 from generation.models.work import Work
+from review.common.bulk_rows import defaults, insert_rows, new_keys
 
 Status = Work.Status
 Verdict = tuple[str, str]  # the verdict and '', or '' and the error
@@ -47,29 +49,47 @@ def votes_on(run: Run, responses: Iterable[int]) -> Iterable[tuple[int, int, int
 
 
 def store_votes(run: Run, told: Sequence[Told]) -> None:
-    """Add votes, and decide anew the criteria that they are on."""
-    touched = dict.fromkeys((response, rubric) for response, rubric, *_vote in told)
-    there = Judgment.objects.filter(run=run, response__in={response for response, _rubric in touched})
-    known = {(response, rubric): pk for pk, response, rubric in there.values_list("pk", "response", "rubric")}
-    again = [pk for key, pk in known.items() if key in touched]
+    """Add votes, and decide the criteria that they are on: anew those that were there."""
+    of_judgment: dict[tuple[int, int], list[CountedVote]] = defaultdict(list)
+    for response, rubric, judge, (verdict, error), explanation in told:
+        of_judgment[response, rubric].append(CountedVote(judge, 0, verdict, error, explanation))
+    there = Judgment.objects.filter(run=run, response__in={response for response, _rubric in of_judgment})
+    rows = there.values_list("pk", "response_id", "rubric_id")
+    pks = {(response, rubric): pk for pk, response, rubric in rows if (response, rubric) in of_judgment}
+    again, of = list(pks.values()), panel_of(run)
+    new = [key for key in of_judgment if key not in pks]
+    pks.update(zip(new, new_keys(Judgment, len(new)), strict=True))
+    insert_rows(
+        Judgment,
+        (*_JUDGMENT, *_JUDGMENT_TAIL),
+        (
+            (
+                *(pks[key], run.pk, *key, *found),
+                *(Status.DONE.value if found.verdict else Status.FAILED.value,),
+                *_JUDGMENT_TAIL.values(),
+            )
+            for key in new
+            for found in [panel_verdict(of, of_judgment[key])]
+        ),
+    )
+    insert_rows(
+        Vote,
+        (*_VOTE, *_VOTE_TAIL),
+        (
+            (
+                *(run.pk, pks[key], vote.judge_id, vote.repeat, vote.verdict, vote.error, vote.explanation),
+                *(Status.DONE.value if vote.verdict else Status.FAILED.value,),
+                *_VOTE_TAIL.values(),
+            )
+            for key, votes in of_judgment.items()
+            for vote in votes
+        ),
+    )
     undecided = {"status": Status.QUEUED, "verdict": "", "explanation": "", "error": "", "detail": ""}
     Judgment.objects.filter(pk__in=again).update(**undecided)
-    Judgment.objects.bulk_create(
-        Judgment(run=run, response_id=response, rubric_id=rubric)
-        for response, rubric in touched
-        if (response, rubric) not in known
-    )
-    pks = {(response, rubric): pk for pk, response, rubric in there.values_list("pk", "response", "rubric")}
-    Vote.objects.bulk_create(
-        Vote(
-            run=run,
-            judgment_id=pks[response, rubric],
-            judge_id=judge,
-            status=Status.DONE if verdict else Status.FAILED,
-            verdict=verdict,
-            error=error,
-            explanation=explanation,
-        )
-        for response, rubric, judge, (verdict, error), explanation in told
-    )
-    decide_judgments(panel_of(run), [pks[key] for key in touched])
+    decide_judgments(of, again)
+
+
+_JUDGMENT = ("id", "run_id", "response_id", "rubric_id", *PanelVerdict._fields, "status")
+_VOTE = ("run_id", "judgment_id", "judge_id", "repeat", "verdict", "error", "explanation", "status")
+_JUDGMENT_TAIL, _VOTE_TAIL = defaults(Judgment, _JUDGMENT), defaults(Vote, _VOTE)

@@ -11,12 +11,14 @@ from evaluation import panel, registry
 from evaluation.judges.content import MET, NOT_MET, rubric_of
 from evaluation.models import Judgment, Run, Validation, ValidationItem
 from evaluation.protocol import DataSet, Protocol
+from evaluation.runs.plan import plan_of
 from evaluation.runs.queries import data_sets_of
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
 from evaluation.statistics.label_agreement import LabelAgreement, Rated, label_agreement
 from evaluation.statistics.validation import JudgeQuality, judge_quality
+from generation.models import Release, ReleasedSample
 from generation.models.work import Work
 from review.access.visibility import counted_reviews
 from review.models import Case
@@ -33,7 +35,6 @@ class Checked:
 
     response: int
     rubric: int
-    sample: int
     weight: float
     truth: str
     first: str
@@ -90,6 +91,16 @@ def validation_of(run: Run) -> Validation | None:
     return Validation.objects.filter(run=run).select_related("created_by").first()
 
 
+def source_clusters(release: Release) -> dict[int, int]:
+    """Sample -> what it belongs to: its source record where several samples come from that, else the sample alone."""
+    of_sample = ("pk", "version__sample__record", "version__sample")
+    rows = list(ReleasedSample.objects.filter(release=release).order_by().values_list(*of_sample))
+    made: dict[int, set[int]] = defaultdict(set)
+    for _pk, record, sample in rows:
+        made[record].add(sample)
+    return {pk: -record if len(made[record]) > 1 else pk for pk, record, _sample in rows}
+
+
 def models_not_drawn(validation: Validation) -> list[str]:
     """The models of the run of which no response was drawn: those that were added since."""
     drawn = validation.items.values("response__endpoint")
@@ -103,6 +114,7 @@ def validation_report(run: Run) -> ValidationReport | None:
     if validation is None:
         return None
     protocol = registry.protocol(run.release.benchmark)
+    minimum, clusters = plan_of(run, protocol, ()).minimum, source_clusters(run.release)
     items = list(ValidationItem.objects.filter(validation=validation).select_related("case", "response"))
     closed = {item.case_id: item for item in items if item.case.state == Case.State.APPROVED}
     reviews = counted_reviews().filter(case__in=closed, phase=Phase.COMMIT).select_related("physician")
@@ -123,8 +135,8 @@ def validation_report(run: Run) -> ValidationReport | None:
         len(closed),
         len(third),
         simulated,
-        tuple(_models(run, protocol, checked)),
-        _labels(protocol, checked),
+        tuple(_models(run, protocol, checked, clusters, minimum)),
+        _labels(protocol, checked, clusters, minimum),
         tuple(models_not_drawn(validation)),
     )
 
@@ -136,7 +148,6 @@ def _checked(item: ValidationItem, said: Mapping[str, Mapping[str, str]]) -> lis
         Checked(
             response=item.response_id,
             rubric=rubric_of(key),
-            sample=item.response.sample_id,
             weight=item.weight,
             truth=panel.majority([answers.get(key, "") for answers in (first, second, *others)]),
             first=value,
@@ -146,23 +157,37 @@ def _checked(item: ValidationItem, said: Mapping[str, Mapping[str, str]]) -> lis
     ]
 
 
-def _labels(protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> tuple[LabelAgreement, ...]:
+def _labels(
+    protocol: Protocol, checked: Mapping[tuple[int, int], Checked], clusters: Mapping[int, int], minimum: int
+) -> tuple[LabelAgreement, ...]:
     """By key of the rubric, where the protocol judges some in a way of their own; both physicians must have decided."""
     both = {key: each for key, each in checked.items() if each.first in DECIDED and each.second in DECIDED}
     if not protocol.by_rubric or not both:
         return ()
     judged = Judgment.objects.filter(response__in={key[0] for key in both}, verdict__in=protocol.judged)
-    rows = judged.values_list("response", "rubric", "rubric__key", "verdict")
-    return label_agreement(
+    rows = judged.values_list("response", "rubric", "rubric__key", "rubric__sample", "verdict")
+    rated = [
         Rated(
-            key, each.sample, each.weight, DECIDED[each.first], DECIDED[each.second], verdict in protocol.speaks_against
+            key,
+            clusters[sample],
+            each.weight,
+            DECIDED[each.first],
+            DECIDED[each.second],
+            verdict in protocol.speaks_against,
         )
-        for response, rubric, key, verdict in rows
+        for response, rubric, key, sample, verdict in rows
         if (each := both.get((response, rubric))) is not None
-    )
+    ]
+    return label_agreement(rated, minimum=minimum)
 
 
-def _models(run: Run, protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> list[ModelValidation]:
+def _models(
+    run: Run,
+    protocol: Protocol,
+    checked: Mapping[tuple[int, int], Checked],
+    clusters: Mapping[int, int],
+    minimum: int,
+) -> list[ModelValidation]:
     against, within = protocol.speaks_against, protocol.judged
     judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=within).order_by("pk")
     columns = ("response__endpoint__name", "response", "rubric", "response__sample", "verdict", *PLACE)
@@ -173,17 +198,17 @@ def _models(run: Run, protocol: Protocol, checked: Mapping[tuple[int, int], Chec
     }
     for name, response, rubric, sample, verdict, *place in judged.values_list(*columns).iterator(chunk_size=10_000):
         at = dataset_at.get(tuple(place), -1)
-        by_model[name].append((sample, verdict in against, checked.get((response, rubric)), at))
-    return [_model(name, rows, asked) for name, rows in by_model.items() if rows]
+        by_model[name].append((clusters[sample], verdict in against, checked.get((response, rubric)), at))
+    return [_model(name, rows, asked, minimum) for name, rows in by_model.items() if rows]
 
 
 def _model(
-    name: str, rows: Sequence[tuple[int, bool, Checked | None, int]], asked: Sequence[DataSet]
+    name: str, rows: Sequence[tuple[int, bool, Checked | None, int]], asked: Sequence[DataSet], minimum: int
 ) -> ModelValidation:
-    samples = np.array([sample for sample, _failed, _found, _at in rows])
-    judge = np.array([failed for _sample, failed, _found, _at in rows])
-    found = [each for _sample, _failed, each, _at in rows]
-    dataset = np.array([at for _sample, _failed, _found, at in rows])
+    clusters = np.array([cluster for cluster, _failed, _found, _at in rows])
+    judge = np.array([failed for _cluster, failed, _found, _at in rows])
+    found = [each for _cluster, _failed, each, _at in rows]
+    dataset = np.array([at for _cluster, _failed, _found, at in rows])
     truth = np.array([np.nan if each is None else _value(each.truth) for each in found])
     weights = np.array([1.0 if each is None else each.weight for each in found])
     seen = ~np.isnan(truth)
@@ -192,15 +217,16 @@ def _model(
     both = ~np.isnan(first) & ~np.isnan(second)
 
     def rates(some: Any) -> tuple[RateInterval, CorrectedRate]:
-        raw = rate_interval(*cluster_totals(samples[some], judge[some], np.ones(int(some.sum()))))
-        return raw, corrected_rate(samples[some], judge[some], truth[some], weights[some])
+        totals = cluster_totals(clusters[some], judge[some], np.ones(int(some.sum())))
+        corrected = corrected_rate(clusters[some], judge[some], truth[some], weights[some], minimum=minimum)
+        return rate_interval(*totals, minimum=minimum), corrected
 
     raw, corrected = rates(np.ones(len(rows), dtype=np.bool_))
     several = asked if len(asked) > 1 else ()
     return ModelValidation(
         endpoint=name,
-        judge=judge_quality(samples[seen], truth[seen], judge[seen], weights[seen]),
-        physicians=judge_quality(samples[both], first[both], second[both], weights[both]),
+        judge=judge_quality(clusters[seen], truth[seen], judge[seen], weights[seen], minimum=minimum),
+        physicians=judge_quality(clusters[both], first[both], second[both], weights[both], minimum=minimum),
         raw=raw,
         corrected=corrected,
         datasets=tuple(

@@ -9,23 +9,24 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from django.core.cache import cache
-from django.db.models import Case, IntegerField, Q, Sum, Value, When
+from numpy.typing import NDArray
 
 from evaluation import registry
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Response, Run
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.reports import queries as reports_queries
+from evaluation.reports.numbers import counting
+from evaluation.reports.numbers.comparing import paired
+from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, verdict_table
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.plan import plan_of
+from evaluation.runs.rows import keeping
 from evaluation.runs.selection import reported_names, selection
-from evaluation.statistics.comparisons import paired_difference
 from evaluation.statistics.multiplicity import Rank, holm, ranks
 from generation.models import Endpoint, Release
 from generation.models.work import Work
 
-KEPT = 7 * 24 * 3600  # seconds; what is kept is of runs that are over, and is counted anew where one changes
 MOST_RANKED = 30  # models that are compared in pairs: beyond it the table has rates without ranks
-_FORMAT = 1  # of what is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,9 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
                 newest.setdefault(endpoint.pk, (run, endpoint))
     chosen_by = selection(release)
     reported = reported_names(run for run, _endpoint in newest.values()) if chosen_by.names else {}
-    counted = {run.pk: _kept(run) for run, _endpoint in newest.values()}
+    used = {run.pk: run for run, _endpoint in newest.values()}
+    keys = {pk: _key(run, "leaderboard", protocol) for pk, run in used.items()}
+    counted = {pk: keeping.keep(keys[pk], lambda run=run: _scores(run)) for pk, run in used.items()}  # type: ignore[misc]
     entries = [
         Entry(
             endpoint=endpoint.name,
@@ -111,7 +114,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
             judge=run.judge.name if run.judge else "",
             measured_at=run.finished_at or run.created_at,
             simulated=runs_queries.is_simulated(run),
-            scores=tuple(Score(**each) for each in counted[run.pk]["scores"].get(endpoint.name, ())),
+            scores=tuple(Score(**each) for each in counted[run.pk].get(endpoint.name, ())),
             selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
         )
         for run, endpoint in newest.values()
@@ -120,7 +123,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     ranked = [entry for entry in entries if all_ranked or not entry.selected]
     able = {entry.endpoint for entry in ranked}
     measured = [(run, endpoint) for run, endpoint in newest.values() if endpoint.name in able]
-    placed = _ranks(measured, ranked, rate, there, lower=lower)
+    placed = _ranks(measured, ranked, rate, there, keys, lower=lower)
     pooled = ((reports_queries.COMBINED, "Combined"),) if protocol.pooled and len(there) > 1 else ()
     return Leaderboard(
         protocol=protocol,
@@ -155,30 +158,32 @@ def _fully_answered(run: Run) -> set[int]:
     return {endpoint.pk for endpoint in run.endpoints.all()} - set(failed)
 
 
-def _kept(run: Run) -> Mapping[str, Any]:
-    """The scores of a run by endpoint, as plain values: counted once for a run that is over."""
-    key = f"leaderboard-{_FORMAT}-{run.pk}-{run.finished_at:%Y%m%d%H%M%S%f}"
-    found: Mapping[str, Any] | None = cache.get(key)
-    if found is None:
-        report = reports_queries.report(run)
-        scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in report.overall:
-            measured = row.rates[report.rate.name]
-            low, high = measured.interval or (None, None)
-            scores[row.endpoint].append(
-                {
-                    "dataset": row.dataset,
-                    "value": measured.value,
-                    "low": low,
-                    "high": high,
-                    "numerator": measured.numerator,
-                    "denominator": measured.denominator,
-                    "excluded": measured.excluded,
-                }
-            )
-        found = {"scores": dict(scores)}
-        cache.set(key, found, KEPT)
-    return found
+def _key(run: Run, what: str, protocol: Protocol) -> str:
+    """The key under which something of a run is kept; another one where the run grows or changes."""
+    names = tuple(sorted(endpoint.name for endpoint in run.endpoints.all()))
+    on = plan_of(run, protocol, names), runs_queries.data_sets_of(run), names, protocol.rates
+    return keeping.key_of(run, what, *on)
+
+
+def _scores(run: Run) -> Mapping[str, Any]:
+    """The scores of a run by endpoint, as plain values."""
+    report = reports_queries.report(run)
+    scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in report.overall:
+        measured = row.rates[report.rate.name]
+        low, high = measured.interval or (None, None)
+        scores[row.endpoint].append(
+            {
+                "dataset": row.dataset,
+                "value": measured.value,
+                "low": low,
+                "high": high,
+                "numerator": measured.numerator,
+                "denominator": measured.denominator,
+                "excluded": measured.excluded,
+            }
+        )
+    return dict(scores)
 
 
 def _ranks(
@@ -186,6 +191,7 @@ def _ranks(
     entries: Sequence[Entry],
     rate: Rate,
     there: Sequence[DataSet],
+    keys: Mapping[int, str],
     *,
     lower: bool,
 ) -> Mapping[str, Rank]:
@@ -195,50 +201,56 @@ def _ranks(
     known = {name: value if lower else -value for name, value in values.items() if value is not None}
     if len(known) < 2 or len(known) > MOST_RANKED or len(known) < len(entries):
         return {}
-    stamp = ",".join(f"{endpoint.pk}:{run.pk}:{run.finished_at}" for run, endpoint in measured)
-    key = f"ranks-{_FORMAT}-{hashlib.sha256(stamp.encode()).hexdigest()}"
-    pairs: dict[tuple[str, str], tuple[float, float]] | None = cache.get(key)
-    if pairs is None:
-        pooled = entries[0].scores[-1].dataset == reports_queries.COMBINED
-        pairs = _compared(measured, rate, there if pooled else there[-1:])
-        cache.set(key, pairs, KEPT)
+    pooled = entries[0].scores[-1].dataset == reports_queries.COMBINED
+    stamp = ",".join(f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured)
+    key = f"ranks-{hashlib.sha256(stamp.encode()).hexdigest()}" if all(keys.values()) else ""
+    pairs = keeping.keep(key, lambda: _compared(measured, rate, there if pooled else there[-1:]))
     return ranks(known, pairs if lower else {pair: (-difference, p) for pair, (difference, p) in pairs.items()})
 
 
 def _compared(
     measured: Sequence[tuple[Run, Endpoint]], rate: Rate, there: Sequence[DataSet]
 ) -> dict[tuple[str, str], tuple[float, float]]:
-    """Pairs of models -> difference of their rates on the samples of both, and p adjusted by Holm."""
-    totals = {endpoint.name: _by_sample(run, endpoint, rate, there) for run, endpoint in measured}
-    samples = sorted({sample for found in totals.values() for sample in found})
-    hits = {name: np.array([found.get(one, (0, 0))[0] for one in samples], float) for name, found in totals.items()}
-    counted = {name: np.array([found.get(one, (0, 0))[1] for one in samples], float) for name, found in totals.items()}
-    found = {
-        (one, other): paired_difference(hits[one], counted[one], hits[other], counted[other])
+    """Pairs of models -> difference of their rates on the samples of both, and p adjusted by Holm.
+
+    Counted as the reports of their runs count: the same rules for outcomes, the same clusters.
+    """
+    plans = {run.pk: plan_of(run, registry.protocol(run.release.benchmark), ()) for run, _endpoint in measured}
+    tables = {run.pk: verdict_table(run, there, plans[run.pk].outcomes) for run, _endpoint in measured}
+    keys = np.unique(np.concatenate([_units(table) for table in tables.values()]))
+    clusters = np.zeros(len(keys), dtype=np.int64)
+    totals = {}
+    for pk, table in tables.items():
+        place = np.searchsorted(keys, _units(table))
+        clusters[place] = table.unit_cluster
+        of_units = counting.of_units(table, rate)
+        right_arm = table.unit_is_control == (rate.arm == "control")
+        for endpoint in (endpoint for run, endpoint in measured if run.pk == pk):
+            who = table.endpoints.index(endpoint.name)
+            totals[endpoint.name] = of_units.each(
+                lambda values, who=who, of=right_arm, at=place: _placed(values[who] * of, at, len(keys))  # type: ignore[misc]
+            )
+    minimum = max(plan.minimum for plan in plans.values())
+    found = [
+        paired(rate, totals[one], totals[other], clusters, {"dataset": "", "first": one, "second": other}, minimum)
         for one, other in combinations(totals, 2)
-    }
-    told = [
-        (pair, each.difference, each.p)
-        for pair, each in found.items()
-        if each.difference is not None and each.p is not None
     ]
-    adjusted = holm([p for _pair, _difference, p in told])
-    return {pair: (difference, p) for (pair, difference, _p), p in zip(told, adjusted, strict=True)}
+    told = [(each, each.difference, each.p) for each in found if each.difference is not None and each.p is not None]
+    adjusted = holm([p for _each, _difference, p in told])
+    return {
+        (each.first, each.second): (difference, p) for (each, difference, _p), p in zip(told, adjusted, strict=True)
+    }
 
 
-def _by_sample(run: Run, endpoint: Endpoint, rate: Rate, there: Sequence[DataSet]) -> dict[int, tuple[int, int]]:
-    """Sample -> (numerator, denominator) of a model's rate."""
-    asked = Q()
-    for one in there:
-        asked |= Q(response__variant=one.variant, response__sample__task=one.task)
-    rows = Judgment.objects.filter(asked, run=run, response__run=run, response__endpoint=endpoint).order_by()
-    sums = rows.values_list("response__sample").annotate(hits=_total(rate.hits), counted=_total(rate.counted))
-    return {sample: (hits or 0, counted or 0) for sample, hits, counted in sums}
+def _units(table: VerdictTable) -> Ints:
+    """Each sample in one data set as one number, the same in every run of a release."""
+    return table.unit_sample * max(1, len(table.datasets)) + table.unit_dataset
 
 
-def _total(weights: Mapping[str, int]) -> Sum:
-    whens = [When(verdict=verdict, then=Value(weight)) for verdict, weight in weights.items()]
-    return Sum(Case(*whens, default=Value(0), output_field=IntegerField()))
+def _placed(values: NDArray[Any], place: Ints, count: int) -> NDArray[Any]:
+    found = np.zeros(count, dtype=values.dtype)
+    found[place] = values
+    return found
 
 
 def _order(entry: Entry, lower: bool) -> tuple[bool, float, str]:

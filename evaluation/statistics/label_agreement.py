@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.statistics.bootstrap import DRAWS
+from evaluation.statistics.intervals import MINIMUM
 from evaluation.statistics.validation import JudgeQuality, judge_quality
 
 
@@ -38,20 +39,20 @@ class LabelAgreement:
     judge_kappa: float | None
 
 
-def label_agreement(rows: Iterable[Rated], *, draws: int = DRAWS) -> tuple[LabelAgreement, ...]:
-    """A line for each key, in alphabetical order."""
+def label_agreement(rows: Iterable[Rated], *, minimum: int = MINIMUM, draws: int = DRAWS) -> tuple[LabelAgreement, ...]:
+    """A line for each key, in alphabetical order. `minimum`: clusters below which there is no interval."""
     by_label: dict[str, list[Rated]] = {}
     for row in rows:
         by_label.setdefault(row.label, []).append(row)
-    return tuple(_of(label, by_label[label], draws) for label in sorted(by_label))
+    return tuple(_of(label, by_label[label], minimum, draws) for label in sorted(by_label))
 
 
-def _of(label: str, rows: Sequence[Rated], draws: int) -> LabelAgreement:
+def _of(label: str, rows: Sequence[Rated], minimum: int, draws: int) -> LabelAgreement:
     samples, weights = [row.sample for row in rows], np.array([row.weight for row in rows])
     first, second, judge = (np.array([getattr(row, who) for row in rows]) for who in ("first", "second", "judge"))
 
     def quality(one: object, other: object) -> JudgeQuality:
-        return judge_quality(samples, one, other, weights, draws=draws)  # type: ignore[arg-type]
+        return judge_quality(samples, one, other, weights, minimum=minimum, draws=draws)  # type: ignore[arg-type]
 
     humans, beside = quality(first, second), [quality(each, judge) for each in (first, second)]
     kappas = [each.kappa.value for each in beside if each.kappa.value is not None]

@@ -13,8 +13,9 @@ from generation import errors
 from generation.common import formats
 from generation.common.stored_json import parsed
 from generation.images.files import open_image
-from generation.models import Release, ReleasedRubric, ReleasedSample, SourceRecord
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, SourceRecord
 from generation.recipes import registry
+from generation.recipes.recipe import Term
 from generation.releases import audit_bundle, exporters, queries, ratings
 from generation.releases.data_card import data_card
 from generation.releases.exporters import jsonl, references, supervision
@@ -22,10 +23,13 @@ from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest, sha256_of
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
+from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 from review.common.sql import among, as_text, json_of
 
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
+
+POINTS = "points"  # the facet of what a criterion is worth, where it is not worth the same as the others
 
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
@@ -154,14 +158,25 @@ def _trained(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[di
 
 
 def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
-    """The samples with what a model under test is sent, and a judge if wanted."""
+    """The samples with what a model under test is sent, the points of its criteria, and what a judge is sent if wanted."""
+    facets = Facet.objects.filter(rubric__sample__release=release, name=POINTS)
+    terms = samples_queries.terms(release.benchmark) if facets.exists() else None
     for sample in samples:
         messages = _messages(release, sample, sample["sample_id"], sample["task"])
         if messages is None:
             raise errors.UnfitFormat(sample["sample_id"])
         about = sample["sample_id"], sample["task"], sample["content"]
-        more = {"judging": registry.judging(release.benchmark, *about) or []} if judges else {}
+        more: dict[str, Any] = {"judging": registry.judging(release.benchmark, *about) or []} if judges else {}
+        if terms is not None:
+            more["points"] = _points(release, sample, terms)
         yield {**sample, "messages": messages, **more}
+
+
+def _points(release: Release, sample: Mapping[str, Any], terms: tuple[Term, ...]) -> list[str]:
+    """The points of each rubric, '' where it has none."""
+    about = release.benchmark, sample["task"]
+    of_rubrics = (registry.facets(*about, rubric["traps"], terms, sample["content"]) for rubric in sample["rubrics"])
+    return [next(iter(facets.get(POINTS, ())), "") for facets in of_rubrics]
 
 
 def _source_texts(release: Release, split: str) -> Iterator[references.SourceTexts]:

@@ -62,6 +62,17 @@ def insert_rows(model: type[models.Model], columns: Sequence[str], rows: Iterabl
             cursor.execute(f"INSERT INTO {table} ({names}) VALUES {values}", list(chain.from_iterable(some)))  # noqa: S608 - our own names
 
 
+def defaults(model: type[models.Model], given: Sequence[str]) -> dict[str, Any]:
+    """The columns that are not given and must not be null, with their defaults as the database takes them."""
+    found: dict[str, Any] = {}
+    for each in model._meta.concrete_fields:
+        column = str(each.column)
+        if column not in given and not each.null and not each.primary_key:
+            value = each.get_default()
+            found[column] = "{}" if value == {} else value
+    return found
+
+
 def store(rows: Sequence[models.Model]) -> None:
     """Insert new rows of one model, as `bulk_create` does. Those without a key get one."""
     if not rows:

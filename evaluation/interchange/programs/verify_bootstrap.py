@@ -152,7 +152,7 @@ def resampled(rows: Rows) -> Iterator[list[float]]:
         yield [sum(map(float.__mul__, map(float, column), map(float, times))) for column in columns]
 
 
-def _ends(figures: Sequence[float]) -> tuple[float, float] | None:
+def ends(figures: Sequence[float]) -> tuple[float, float] | None:
     """The 2.5th and 97.5th percentile; None where too many draws have no figure."""
     if len(figures) < DEFINED * DRAWS:
         return None
@@ -170,10 +170,10 @@ def _cut(value: float) -> float:
 
 def interval(rows: Rows, *, cut: bool) -> dict[str, Any]:
     """The interval of sum(hits) / sum(counted) over clusters, a row (hits, counted) each. `cut`: at 0 and 1."""
-    ends = _ends([hits / counted for hits, counted in resampled(rows) if counted > 0])
-    if ends is None:
+    found = ends([hits / counted for hits, counted in resampled(rows) if counted > 0])
+    if found is None:
         return {"method": "too-few", "low": None, "high": None}
-    low, high = map(_cut, ends) if cut else ends
+    low, high = map(_cut, found) if cut else found
     return {"method": "cluster-bootstrap", "low": low, "high": high}
 
 
@@ -182,8 +182,8 @@ def difference(rows: Rows, minimum: int) -> dict[str, Any]:
     if len(rows) < max(1, minimum):
         return {"low": None, "high": None, "p": None}
     figures = [_cut(one / m) - _cut(other / n) for one, m, other, n in resampled(rows) if m > 0 and n > 0]
-    ends = _ends(figures)
-    if ends is None:
+    found = ends(figures)
+    if found is None:
         return {"low": None, "high": None, "p": None}
     beyond = min(sum(each <= 0 for each in figures), sum(each >= 0 for each in figures))
-    return {"low": ends[0], "high": ends[1], "p": min(1.0, 2 * (beyond + 1) / (len(figures) + 1))}
+    return {"low": found[0], "high": found[1], "p": min(1.0, 2 * (beyond + 1) / (len(figures) + 1))}

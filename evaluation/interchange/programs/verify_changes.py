@@ -32,12 +32,7 @@ def changes(found: Any) -> dict[tuple[str, ...], dict[str, Any]]:
         for first, second, label in protocol.get("contrasts", []):
             if not {first, second} <= known:
                 continue
-            sides = [{model: _of_samples(found, rate, model, name) for model in models} for name in (first, second)]
-            samples = _samples(found, models, first) & _samples(found, models, second)
-            pairs = [
-                {each: (sides[0][model].get(each, NOTHING), sides[1][model].get(each, NOTHING)) for each in samples}
-                for model in models
-            ]
+            pairs = _pairs(found, rate, first, second)
             rows = [_change(found, rate, of) for of in pairs]
             if not any(row["clusters"] for row in rows):
                 continue
@@ -62,6 +57,17 @@ def _of_samples(found: Any, rate: dict[str, Any], model: str, dataset: str) -> d
 
 def _samples(found: Any, models: Sequence[str], dataset: str) -> set[str]:
     return {sample for model in models for (sample, _variant), *_about in _rows(found, model, dataset)}
+
+
+def _pairs(found: Any, rate: dict[str, Any], first: str, second: str) -> list[Pairs]:
+    """Of each model, what is counted of the samples that are in both data sets."""
+    models = found.run["endpoints"]
+    sides = [{model: _of_samples(found, rate, model, name) for model in models} for name in (first, second)]
+    samples = _samples(found, models, first) & _samples(found, models, second)
+    return [
+        {each: (sides[0][model].get(each, NOTHING), sides[1][model].get(each, NOTHING)) for each in samples}
+        for model in models
+    ]
 
 
 def _change(found: Any, rate: dict[str, Any], pairs: Pairs) -> dict[str, Any]:
@@ -89,25 +95,73 @@ def _change(found: Any, rate: dict[str, Any], pairs: Pairs) -> dict[str, Any]:
     }
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean(values: Sequence[float | None]) -> float | None:
+    """The unweighted mean; None of nothing, or where one is missing."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def _over_models(
-    found: Any, rate: dict[str, Any], pairs: Sequence[Pairs], rows: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """Unweighted means; an interval where all models have all of these samples."""
+def _pooled(found: Any, rate: dict[str, Any], pairs: Sequence[Pairs]) -> dict[str, Any]:
+    """The answers of all models together; an interval where all models have all of these samples."""
     whole = all(len({(of[each][0][1], of[each][1][1]) for of in pairs}) == 1 for each in pairs[0])
     summed: dict[str, Any] = {
         each: tuple([sum(of[each][side][part] for of in pairs) for part in range(6)] for side in (0, 1))
         for each in pairs[0]
     }
-    pooled = _change(found, rate, summed)
+    return {**_change(found, rate, summed), **({} if whole else dict.fromkeys(("low", "high", "p")))}
+
+
+def _over_models(
+    found: Any, rate: dict[str, Any], pairs: Sequence[Pairs], rows: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Unweighted means."""
+    pooled = _pooled(found, rate, pairs)
     return {
         **pooled,
-        **({} if whole else dict.fromkeys(("low", "high", "p"))),
-        "rates": [_mean([row["rates"][side] for row in rows]) for side in (0, 1)],
-        **{name: _mean([row[name] for row in rows]) for name in ("gain", "fix_rate", "break_rate")},
+        "rates": [mean([row["rates"][side] for row in rows]) for side in (0, 1)],
+        **{name: mean([row[name] for row in rows]) for name in ("gain", "fix_rate", "break_rate")},
         "moves": {name: sum(row["moves"][name] for row in rows) for name in pooled["moves"]},
     }
+
+
+def bottlenecks(found: Any, told: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of each baseline and rate, which competing contrast gains most on average over the models, and by how much.
+
+    `told`: the changes, as report.json has them.
+    """
+    every: list[dict[str, Any]] = []
+    protocol = found.run["protocol"]
+    for rate in protocol["rates"]:
+        of_rate, sign = [], -1 if rate["better"] == "low" else 1
+        own = [each for each in told if each["rate"] == rate["name"]]
+        for baseline in dict.fromkeys(each["second"] for each in own):
+            of = [each for each in own if each["second"] == baseline]
+            who = min(each["endpoint"] for each in of)  # '' stands for the mean over models
+            rivals = {
+                each["label"]: each
+                for each in of
+                if each["endpoint"] == who and each["label"] in protocol["rivals"] and each["gain"] is not None
+            }
+            if len(rivals) < 2:
+                continue
+            first, second, *_others = sorted(rivals, key=lambda label: -sign * rivals[label]["gain"])
+            lead = _pooled(found, rate, _pairs(found, rate, rivals[first]["first"], rivals[second]["first"]))
+            gains = {label: each["gain"] for label, each in rivals.items()}
+            of_rate.append(
+                {
+                    "dataset": baseline,
+                    "rate": rate["name"],
+                    "label": first,
+                    "gains": gains,
+                    "runner_up": second,
+                    "lead": lead["gain"] if lead["p"] is not None else gains[first] - gains[second],
+                    **{name: lead[name] for name in ("low", "high", "p", "clusters")},
+                    "p_adjusted": None,
+                }
+            )
+        tested = [each for each in of_rate if each["p"] is not None]
+        adjusted = verify_intervals.adjust([each["p"] for each in tested], "holm")
+        for each, p in zip(tested, adjusted):  # noqa: B905
+            each["p_adjusted"] = p
+        every += of_rate
+    return every

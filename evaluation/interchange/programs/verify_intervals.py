@@ -43,7 +43,7 @@ def freedom_of(shares: Sequence[float]) -> float:
     return 1 / (sum(s * s for s in shares) + sum(one) ** 2 - sum(each * each for each in one))
 
 
-def interval(hits: Sequence[int], counted: Sequence[int], n: int, minimum: int, weighted: bool) -> dict[str, Any]:
+def interval(hits: Sequence[float], counted: Sequence[float], n: int, minimum: int, weighted: bool) -> dict[str, Any]:
     """The interval of sum(hits) / sum(counted) over clusters in each of which something was counted.
 
     Wilson's over the effective number p (1 - p) / V, at most n; V by CR2, with two clusters of the typical size added, one
@@ -96,7 +96,10 @@ def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, s
 
 
 def scores_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Any]:
-    """The score of each sample in each variant in the place of hits, where every criterion with points has a verdict."""
+    """The score of each sample in each variant in the place of hits, where every criterion with points has a verdict.
+
+    At the end the points that it is made of.
+    """
     units: dict[tuple[str, str], Any] = defaultdict(lambda: [0.0, 0.0, 0])
     for unit, facets, verdict in rows:
         for points in map(float, facets.get(rate["points"], [])):
@@ -106,7 +109,7 @@ def scores_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str,
             found[2] += verdict not in rate["counted"]
     scored = {unit: (most > 0 and not without) for unit, (_got, most, without) in units.items()}
     return {
-        unit: [got / most if scored[unit] else 0.0, *[int(scored[unit])] * 2, without, 0, 0]
+        unit: [got / most, 1, 1, without, 0, 0, got, most] if scored[unit] else [0.0, 0, 0, without, 0, 0, 0.0, 0.0]
         for unit, (got, most, without) in units.items()
     }
 

@@ -6,13 +6,14 @@ network. Says what is wrong, one line each, and exits with 1 if anything is; wit
 It takes the checksum of every file anew, looks for files that no checksum names, decides every judgment of a panel again from
 its votes, and counts every number of numbers.json again from judgments.jsonl and responses.jsonl by the rules of run.json:
 rates with what they leave out, their 95 % intervals (those by bootstrap with the same random numbers) and bounds, outcomes,
-and comparisons and changes between variants with intervals and p; it names what is missing, and what it did not compute again.
-The rules are those of MHB's docs/statistics.md.
+and comparisons and changes between variants with intervals and p. Then it does the same for report.json: ranks, agreement of
+judges (votes.jsonl), the judge against physicians and the rates corrected by them (validation.jsonl, physicians.jsonl), the
+variance of repeats, self-preference, and the cost (calls.jsonl). A number that follows from nothing is a fault. It names what
+is missing, and what it did not compute again. The rules are those of MHB's docs/statistics.md.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import runpy
 import sys
@@ -23,13 +24,22 @@ from pathlib import Path
 from typing import Any
 
 if __package__:
-    from evaluation.interchange.programs import verify_bootstrap, verify_changes, verify_intervals, verify_verdicts
+    from evaluation.interchange.programs import (
+        verify_bootstrap,
+        verify_changes,
+        verify_files,
+        verify_intervals,
+        verify_report,
+        verify_verdicts,
+    )
 else:  # in a bundle, where the file lies beside this one
     sys.dont_write_bytecode = True  # nothing is added to what is checked
     sys.path.insert(0, str(Path(__file__).parent))
     import verify_bootstrap  # type: ignore[import-not-found,no-redef]
     import verify_changes  # type: ignore[import-not-found,no-redef]
+    import verify_files  # type: ignore[import-not-found,no-redef]
     import verify_intervals  # type: ignore[import-not-found,no-redef]
+    import verify_report  # type: ignore[import-not-found,no-redef]
     import verify_verdicts  # type: ignore[import-not-found,no-redef]
 
 interval, bounds, share = verify_intervals.interval, verify_intervals.bounds, verify_intervals.share
@@ -40,6 +50,7 @@ decide, is_disputed, counted_verdict = (
 )
 UNJUDGED, JUDGED, EXCLUDED, COMBINED, OPEN = "unjudged", "judged", "excluded", "combined", "open"
 FAULTS_TOLD, CELL_PAIRS = 200, 45  # with more pairs of models, breakdowns are not compared
+REPORT_SINCE = 2  # the format of bundles that bring what report.json follows from
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 Cell = tuple[str, str, str, str, str]  # model, data set, facet, value, arm
@@ -61,6 +72,10 @@ class Counted:
         self.faults: list[str] = []
         self.checked = 0
         self.cells: dict[Cell, list[Row]] = defaultdict(list)
+        self.units: set[tuple[str, str]] = set()  # sample and data set
+        self.failed: Counter[str] = Counter()  # responses of a model that failed
+        self.given: dict[str, Counter[str]] = defaultdict(Counter)  # verdicts on a model, whatever counts
+        self.votes: dict[Any, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))  # by judge and vote
         self.clusters: dict[tuple[str, str], set[str]] = defaultdict(set)  # of a data set and arm, whichever model
         self.without: Counter[str] = Counter()
         self.responses: Counter[tuple[str, str, str]] = Counter()
@@ -75,24 +90,33 @@ class Counted:
             for rubric in sample.pop("rubrics"):
                 self._rubrics[sample["sample"], rubric["key"]] = {**rubric["facets"], "rubric": [rubric["key"]]}
             self.samples[sample["sample"]] = sample
-        self._outcomes: dict[tuple[str, str, str, int], str] = {}
+        self.outcomes: dict[tuple[str, str, str, int], str] = {}
         for row in lines(folder / "responses.jsonl"):
             self._response(row)
-        self._judgments: dict[tuple[str, str, str, int, str], dict[str, str]] = {}
+        self.judgments: dict[tuple[str, str, str, int, str], dict[str, str]] = {}
         for row in lines(folder / "judgments.jsonl"):
             self._judgment(row)
         if self.run["panel"]:
             self._votes(folder)
+
+    def dataset_of(self, sample: str, variant: str) -> str | None:
+        """The data set that a question belongs to."""
+        return self._datasets.get((self.samples[sample]["task"], variant))
+
+    def cluster_of(self, sample: str) -> str:
+        """What a sample belongs to: itself, or the first of those that come from the same source record."""
+        return str(self.samples[sample]["cluster"])
 
     def _response(self, row: dict[str, Any]) -> None:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
         if row["sample"] not in self.samples:
             self.faults.append(f"responses.jsonl: {row['sample']}: not a sample of the release")
             return
-        if answer in self._outcomes:
+        if answer in self.outcomes:
             self.faults.append(f"responses.jsonl: {' '.join(map(str, answer))}: twice")
-        self._outcomes[answer] = row["outcome"]
-        dataset = self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
+        self.outcomes[answer] = row["outcome"]
+        self.failed.update([row["model"]] if row["status"] == "failed" else [])
+        dataset = self.dataset_of(row["sample"], row["variant"])
         if dataset is not None and row["outcome"] != OPEN:
             self.responses[row["model"], dataset, row["outcome"]] += 1
 
@@ -100,15 +124,17 @@ class Counted:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
         name = f"judgments.jsonl: {' '.join(map(str, answer))} {row['rubric']}"
         facets = self._rubrics.get((row["sample"], row["rubric"]))
-        if facets is None or answer not in self._outcomes:
+        if facets is None or answer not in self.outcomes:
             self.faults.append(f"{name}: {'not a rubric of the release' if facets is None else 'no such response'}")
             return
-        if (*answer, row["rubric"]) in self._judgments:
+        if (*answer, row["rubric"]) in self.judgments:
             self.faults.append(f"{name}: twice")
-        self._judgments[(*answer, row["rubric"])] = {name: row[name] for name in ("status", "verdict", "error")}
-        dataset = self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
-        if dataset is None or (outcome := self._outcomes[answer]) == OPEN:
+        self.judgments[(*answer, row["rubric"])] = {name: row[name] for name in ("status", "verdict", "error")}
+        dataset = self.dataset_of(row["sample"], row["variant"])
+        if dataset is None or (outcome := self.outcomes[answer]) == OPEN:
             return
+        self.units.add((row["sample"], dataset))
+        self.given[row["model"]][row["verdict"]] += 1
         verdict = counted_verdict(row, outcome, self.rules) or UNJUDGED
         why = JUDGED if row["verdict"] else verify_verdicts.failure_of(row) if row["status"] == "failed" else "pending"
         kind = self.kinds[row["model"], dataset, why if outcome == "answered" else outcome]
@@ -127,16 +153,16 @@ class Counted:
     def _votes(self, folder: Path) -> None:
         """Decide every judgment of a panel again."""
         judges, rule, each = [self.run["judge"], *self.run["further_judges"]], self.run["panel"], self.run["settings"]
-        votes: dict[Any, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))
+        votes = self.votes
         for row in lines(folder / "votes.jsonl"):
             judged = (row["model"], row["sample"], row["variant"], row["repeat"], row["rubric"])
             name = f"votes.jsonl: {' '.join(map(str, judged))} by {row['judge']}"
-            if judged not in self._judgments or row["judge"] not in judges:
+            if judged not in self.judgments or row["judge"] not in judges:
                 self.faults.append(f"{name}: no such judgment or judge")
             elif row["vote"] in votes[judged][row["judge"]]:
                 self.faults.append(f"{name}: twice")
             votes[judged][row["judge"]][row["vote"]] = row["verdict"]
-        for judged, told in self._judgments.items():
+        for judged, told in self.judgments.items():
             name, of, verdict = f"votes.jsonl: {' '.join(map(str, judged))}", votes.get(judged, {}), told["verdict"]
             if told["status"] not in ("done", "failed") or (not of and told["error"] in verify_verdicts.NOBODY_ASKED):
                 continue  # not decided yet, or nobody was asked
@@ -156,12 +182,13 @@ class Counted:
         minimum, clusters = self.run["plan"]["minimum"], defaultdict[str, list[Sums]](list)
         for (sample, _variant), each in verify_intervals.sums_by_unit(rate, self.cells.get(cell, [])).items():
             clusters[self.samples[sample]["cluster"]].append(each)
-        sums = [[sum(each[part] for each in of) for part in range(6)] for of in clusters.values()]
+        sums = [list(map(sum, zip(*of))) for of in clusters.values()]  # noqa: B905
         hits, counted, number, excluded = (sum(each[part] for each in sums) for part in range(4))
         some = [each for each in sums if each[1]]
         found: dict[str, Any] = {"excluded": excluded, "n": number, "clusters": len(some), "value": share(rate, sums)}
-        if not rate.get("points"):  # the score of all is not what all reached over what was possible
-            found |= {"numerator": hits, "denominator": counted}
+        if rate.get("points"):  # the score of all is not what all reached over what was possible
+            hits, counted = (round(sum(each[part] for each in sums)) for part in (6, 7))
+        found |= {"numerator": hits, "denominator": counted}
         found["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
             drawn = [each[:2] for each in sums if not cell[2] or each[1] + each[3]]
@@ -253,7 +280,7 @@ class Checks:
     def __init__(self, folder: Path) -> None:
         self.found, self.told = Counted(folder), json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
         self.faults, self.checked = list(self.found.faults), self.found.checked
-        self.skipped = Counter({"report.json, which is not read": 1})
+        self.skipped: dict[str, int] = {}
         self._rates = {rate["name"]: rate for rate in self.found.run["protocol"]["rates"]}
         self._rows()
         self._comparisons()
@@ -264,12 +291,25 @@ class Checks:
             self._compare(f"outcomes of {', '.join(key)}", counted.get(key, {"criteria": 0}), told.get(key, {}))
         without = {facet: self.found.without[facet] for facet in self.told["without"]}
         self._compare("without a value", without, self.told["without"])
+        self._report(folder)
+
+    def _report(self, folder: Path) -> None:
+        if self.found.run["format"] < REPORT_SINCE:
+            self.skipped["report.json of an earlier version, which is not read"] = 1
+            return
+        try:
+            report = verify_report.check(self.found, self.told, folder)
+        except UNREADABLE as error:
+            self.faults.append(f"report.json: cannot be compared ({type(error).__name__}: {error})")
+            return
+        self.faults, self.checked = self.faults + report["faults"], self.checked + report["checked"]
 
     def _compare(self, place: str, counted: dict[str, Any], told: dict[str, Any]) -> None:
         for what, value in counted.items():
             self.checked += 1
             if not verify_intervals.is_close(value, told.get(what)):
                 self.faults.append(f"numbers.json: {place}: {what} is {value}, not {told.get(what)}")
+        told.update(counted)  # what was counted is what report.json must say
 
     def _comparisons(self) -> None:
         """Each again, p adjusted over those that were adjusted together; and whether one is missing."""
@@ -310,6 +350,7 @@ class Checks:
             self.checked += 1
             if verdicts != {verdict: n for verdict, n in row["verdicts"].items() if n}:
                 self.faults.append(f"numbers.json: {place}: the verdicts are {verdicts}, not {row['verdicts']}")
+            row["verdicts"] = verdicts
             expected = {name for name, rate in self._rates.items() if not (row["facet"] and rate["arm"] == "control")}
             if row["rates"].keys() != expected:
                 self.faults.append(f"numbers.json: {place}: not the rates of run.json")
@@ -321,35 +362,9 @@ class Checks:
             self.faults.append(f"numbers.json: {', '.join(filter(None, about))}: missing")
 
 
-def _sha256(path: Path) -> str:
-    content = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
-
-
-def file_faults(folder: Path) -> list[str]:
-    """Files that were altered, removed or added."""
-    faults, listed = [], set()
-    for line in (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
-        expected, _, name = line.partition("  ")
-        listed.add(name)
-        path = folder / name
-        if not path.is_file():
-            faults.append(f"{name}: missing")
-        elif _sha256(path) != expected:
-            faults.append(f"{name}: altered")
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name not in listed and name != "SHA256SUMS" and "__pycache__" not in path.parts:
-            faults.append(f"{name}: not part of the bundle")
-    return faults
-
-
 def check(folder: Path) -> dict[str, Any]:
     """What is wrong, how many numbers were computed again, and which were not. Raises one of `UNREADABLE`."""
-    faults = file_faults(folder)
+    faults = verify_files.faults(folder)
     try:
         done = Checks(folder)
     except UNREADABLE as error:
@@ -360,9 +375,8 @@ def check(folder: Path) -> dict[str, Any]:
     if (folder / "scores.jsonl").is_file():
         scores = runpy.run_path(str(Path(__file__).with_name("verify_scores.py")))["check"](folder, counted_verdict)
         done.faults, done.checked = done.faults + scores["faults"], done.checked + scores["checked"]
-        done.skipped.update(scores["not_recomputed"])
-    skipped = dict(sorted((+done.skipped).items()))
-    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": skipped}
+        done.skipped.update({why: n for why, n in scores["not_recomputed"].items() if n})
+    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": done.skipped}
 
 
 def main(arguments: list[str]) -> int:

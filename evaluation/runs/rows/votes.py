@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -92,26 +92,56 @@ def decide_judgments(of: Panel, pks: Collection[int]) -> None:
     for pk, votes in by_judgment.items():
         if any(vote.status in OPEN for vote in votes):
             continue
-        by_judge = [[vote.verdict for vote in votes if vote.judge_id == judge] for judge in of.judges]
-        said = [own for own in by_judge if own]
+        said = by_judge(of, votes)
         if of.rule == Rule.ESCALATION and len(said) == panel.FIRST and panel.is_disputed(said):
             escalated += of.votes(pk, of.judges[panel.FIRST :])
             continue
-        _decide(locked[pk], of, said, votes)
-        decided.append(locked[pk])
+        found, judgment = panel_verdict(of, votes), locked[pk]
+        if found.verdict:
+            judgment.status, judgment.verdict, judgment.explanation = Status.DONE, found.verdict, found.explanation
+        else:
+            judgment.status, judgment.error, judgment.detail = Status.FAILED, found.error, found.detail
+        decided.append(judgment)
     Vote.objects.bulk_create(escalated)
     Judgment.objects.bulk_update(decided, ["status", "verdict", "explanation", "error", "detail"])
 
 
-def _decide(judgment: Judgment, of: Panel, said: panel.Votes, votes: Sequence[Vote]) -> None:
+class CountedVote(NamedTuple):
+    """One vote, as far as a verdict follows from it."""
+
+    judge_id: int
+    repeat: int
+    verdict: str
+    error: str
+    explanation: str
+
+
+class PanelVerdict(NamedTuple):
+    """What the votes on a criterion come to. `verdict`: '' where the rule gives none; `error`, `detail`: why."""
+
+    verdict: str
+    explanation: str = ""
+    error: str = ""
+    detail: str = ""
+
+
+def by_judge(of: Panel, votes: Iterable[Vote | CountedVote]) -> list[list[str]]:
+    """The verdicts of each judge who voted, in the order of the panel."""
+    told: dict[int, list[str]] = {judge: [] for judge in of.judges}
+    for vote in votes:
+        if vote.judge_id in told:
+            told[vote.judge_id].append(vote.verdict)
+    return [own for own in told.values() if own]
+
+
+def panel_verdict(of: Panel, votes: Sequence[Vote | CountedVote]) -> PanelVerdict:
+    """What these votes, which have all ended, come to."""
+    said = by_judge(of, votes)
     verdict = panel.decide(of.rule, said)
     if verdict:
-        judgment.status, judgment.verdict = Status.DONE, verdict
         order = sorted(votes, key=lambda vote: (of.judges.index(vote.judge_id), vote.repeat))
-        judgment.explanation = panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order])
-        return
+        return PanelVerdict(verdict, panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order]))
     errors = [vote.error for vote in votes if vote.error]
-    judgment.status = Status.FAILED
     # Where no vote came, why none did; a majority is what is missing only where somebody voted.
-    judgment.error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
-    judgment.detail = panel.tally(said)
+    error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
+    return PanelVerdict("", error=error, detail=panel.tally(said))

@@ -1,10 +1,11 @@
 """HealthBench's own format: `healthbench.jsonl`, one conversation a line with its rubrics, as OpenAI's simple-evals reads it.
 
-Each rubric is worth one point that an answer without the hallucination earns, so a sample's score is 1 minus its hallucination
-rate. Traps and polarity become the rubrics' tags.
+Where the release's criteria have points, these are theirs. Else each rubric is worth one point that an answer without the
+hallucination earns, so a sample's score is 1 minus its hallucination rate. Traps and polarity become the rubrics' tags.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,18 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
         "prompt_id": sample["sample_id"],
         "prompt": sample["messages"],
         "rubrics": [
-            {"criterion": rubric["criterion"], "points": 1, "tags": _tags(rubric)} for rubric in sample["rubrics"]
+            {"criterion": rubric["criterion"], "points": _number(points), "tags": _tags(rubric)}
+            for rubric, points in zip(sample["rubrics"], sample.get("points") or repeat("1"))  # noqa: B905 -- without an end
         ],
         "example_tags": [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"],
         "ideal_completions_data": None,
         "canary": sample.get("canary", ""),
     }
+
+
+def _number(points: str) -> float:
+    value = float(points or 0)
+    return int(value) if value == int(value) else value
 
 
 def _tags(rubric: Mapping[str, Any]) -> list[str]:

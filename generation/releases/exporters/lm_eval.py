@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,20 @@ lines = "lm_eval.jsonl"
 asks = True
 judges = True
 
-_PROGRAMS = {"mhb.yaml": "lm_eval_task.yaml", "utils.py": "lm_eval_utils.py"}
+TASK, POINTS_TASK = "lm_eval_task.yaml", "lm_eval_points_task.yaml"
 _ABOUT = ("task", "version", "language", "arm", "canary")
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write the three; see `Exporter.write`."""
-    data = folder / lines
+    data, has_points = folder / lines, False
     with replacing(data) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(canonical(_row(sample)) + "\n" for sample in checked(samples))
+        for sample in checked(samples):
+            row = _row(sample)
+            has_points = has_points or any(rubric["points"] for rubric in row["rubrics"])
+            file.write(canonical(row) + "\n")
     paths = [data]
-    for target, source in _PROGRAMS.items():
+    for target, source in (("mhb.yaml", POINTS_TASK if has_points else TASK), ("utils.py", "lm_eval_utils.py")):
         paths.append(folder / target)
         shutil.copyfile(Path(programs.__file__).parent / source, paths[-1])
     return paths
@@ -33,8 +37,13 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
     """Lists of objects with the same keys throughout: the tool holds them as a table."""
     rubrics = [
-        {"key": rubric["key"], "criterion": rubric["criterion"], "polarity": rubric.get("polarity", "")}
-        for rubric in sample["rubrics"]
+        {
+            "key": rubric["key"],
+            "criterion": rubric["criterion"],
+            "polarity": rubric.get("polarity", ""),
+            "points": points,
+        }
+        for rubric, points in zip(sample["rubrics"], sample.get("points") or repeat(""))  # noqa: B905 -- without an end
     ]
     about = {column: sample.get(column, "") for column in _ABOUT}
     texts = {"messages": sample["messages"], "judging": sample.get("judging") or []}

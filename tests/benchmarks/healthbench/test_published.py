@@ -1,8 +1,11 @@
 """Imported HealthBench rubrics are evaluated as they are, without a call for making them, and scored by their own rule."""
 
 import json
+import runpy
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -10,6 +13,7 @@ from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Draft, Facet, Release, Sample
+from generation.releases import export
 from mhb_site.benchmarks.healthbench import simulate, taxonomy
 from tests.engine import Manage, endpoint, manage, no_long_waits
 
@@ -63,6 +67,33 @@ def test_from_the_published_file_to_its_score(manage: Manage, tmp_path: Path) ->
     assert [each["value"] for each in report["facets"]["theme"]] == ["hedging"]
     manage("export_run", run, "--out", tmp_path / "bundle")
     assert verify_run.check(tmp_path / "bundle")["faults"] == []
+
+
+def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = healthbench(tmp_path / "healthbench.jsonl", POINTS, (2.5, -1))
+    manage.json("import_source", "--format", "healthbench", "--name", "hb", path)
+    manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
+    manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
+    for name in ("healthbench", "lm-eval"):
+        export.export_release(Release.objects.get(), name, tmp_path / name)
+    lines = (tmp_path / "healthbench" / "healthbench.jsonl").read_text().splitlines()
+    assert [[one["points"] for one in json.loads(line)["rubrics"]] for line in lines] == [[*POINTS], [2.5, -1]]
+
+    task = (tmp_path / "lm-eval" / "mhb.yaml").read_text()
+    assert "points_score" in task
+    assert "hallucination_rate" not in task
+    for missing in ("datasets", "lm_eval", "lm_eval.api", "lm_eval.api.task"):
+        monkeypatch.setitem(sys.modules, missing, MagicMock(ConfigurableTask=object))
+    utils = runpy.run_path(str(tmp_path / "lm-eval" / "utils.py"))
+    docs = [json.loads(line) for line in (tmp_path / "lm-eval" / "lm_eval.jsonl").read_text().splitlines()]
+    replies = iter([*(f"criteria_met: {str(met).lower()}" for met in MET), "I cannot say.", "criteria_met: true"])
+    monkeypatch.setitem(utils["verdicts_on"].__globals__, "_ask", lambda _messages: next(replies))
+    monkeypatch.setitem(utils["verdicts_on"].__globals__, "AT_ONCE", 1)
+    first, second = (utils["scored"](doc, ["An answer."]) for doc in docs)
+    assert first == {"points_score": 11 / 22, "criteria_met": (3, 4), "unjudged": 0}
+    assert second == {"points_score": None, "criteria_met": (1, 1), "unjudged": 1}
+    assert utils["mean_score"]([11 / 22, None]) == 11 / 22
+    assert utils["mean_score"]([-3.0, 1.0]) == 0.0
 
 
 @pytest.mark.plain

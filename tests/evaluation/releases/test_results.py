@@ -1,5 +1,6 @@
 """Leaderboards of releases, and the page on which anybody may read them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation import errors
+from evaluation.interchange import importing, rows
 from evaluation.models import Judgment, Publication, Run
 from evaluation.releases import queries, services
 from evaluation.releases.leaderboard import leaderboard
@@ -113,6 +115,64 @@ def test_what_runs_came_to_is_counted_once(release: Release, admin: Client) -> N
     judged(release, "three")
     admin.get(url)
     assert counted(admin, url) <= seen + 6, "what is asked of a run does not count its judgments again"
+
+
+def told(where: str, sample: str, model: str, *, met: bool, judge: str = "", repeat: int = 0) -> rows.VerdictRow:
+    return rows.VerdictRow(where, sample, "R1", model, met, "judged", "", "", repeat, judge, "")
+
+
+def test_a_study_that_grows_is_counted_again(release: Release) -> None:
+    """More rows of a study, and a model that is added, though the run ended when it did."""
+
+    def came(*verdicts: tuple[str, str, bool]) -> tuple[int, list[int]]:
+        keys = [*release.samples.order_by("position").values_list("key", flat=True)]
+        entries = [
+            told(f"row {at}", keys[int(sample)], model, met=met, judge="the-judge")
+            for at, (model, sample, met) in enumerate(verdicts)
+        ]
+        importing.import_results(entries, release=release, study="elsewhere")
+        run = Run.objects.get(study="elsewhere")
+        Run.objects.filter(pk=run.pk).update(judge_temperature=0.5)
+        return run.pk, [entry.scores[-1].denominator for entry in leaderboard(release).entries]
+
+    pk, first = came(("one", "0", True))
+    assert (pk, first) == (pk, [1])
+    assert came(("one", "1", False)) == (pk, [2])
+    assert came(("two", "0", True)) == (pk, [1, 2])
+    run = judged(release, "three", verdicts=GOOD)
+    before = leaderboard(release)
+    Run.objects.filter(pk=run.pk).update(plan={**run.plan, "outcomes": {**run.plan["outcomes"], "answered": "not_met"}})
+    after = leaderboard(release)
+    value = [next(each.scores[-1].value for each in of.entries if each.endpoint == "three") for of in (before, after)]
+    assert value[0] < value[1] == 1.0
+
+
+def test_an_import_that_breaks_off_leaves_no_old_numbers(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "CHUNK", 3)
+    key = release.samples.order_by("position").values_list("key", flat=True)[0]
+
+    def entries() -> Iterator[rows.VerdictRow]:
+        for number in range(importing.CHUNK + 1):
+            yield told(f"row {number}", key, "one", met=True, repeat=number)
+        raise errors.WrongResults("cut off")
+
+    with pytest.raises(errors.WrongResults):
+        importing.import_results(entries(), release=release, study="elsewhere")
+    run = Run.objects.get(study="elsewhere")
+    assert run.rubrics_total == run.judgments.count() == importing.CHUNK
+
+
+def test_ranks_count_outcomes_as_the_reports_do(large: Release) -> None:
+    """A refusal counts against the model by the plan of its run, though it has no verdict."""
+    run = judged(large, "good", "shy", verdicts=GOOD)
+    Judgment.objects.filter(response__endpoint__name="shy").update(
+        verdict="", status=Work.Status.FAILED, error="NotJudged"
+    )
+    run.responses.filter(endpoint__name="shy").update(outcome="refused")
+    Run.objects.filter(pk=run.pk).update(plan={**run.plan, "outcomes": {**run.plan["outcomes"], "refused": "not_met"}})
+    board = leaderboard(large)
+    assert [(entry.endpoint, entry.scores[-1].value) for entry in board.entries] == [("good", 0.25), ("shy", 1.0)]
+    assert [entry.rank and (entry.rank.best, entry.rank.worst) for entry in board.entries] == [(1, 1), (2, 2)]
 
 
 # --------------------------------------------------------------------------------------------------------- publication

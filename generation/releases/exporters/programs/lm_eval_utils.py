@@ -6,8 +6,10 @@
 
 Each criterion is put to the judge in the words of the benchmark's own judge. The judge is an OpenAI-compatible address named by
 the variables above; MHB_JUDGE_KEY may be left out.
-`hallucination_rate` is the share of all judged criteria that answers do not meet; `unjudged` counts the criteria of which the
-judge's reply could not be read.
+`hallucination_rate` is the share of all judged criteria that answers do not meet. Where criteria have points, there is
+`points_score` in its place: the mean over samples of the points of the criteria met divided by all positive points, cut off at
+0 and 1, without samples of which a criterion with points has no verdict; and `criteria_met`, the share of all judged criteria
+that answers meet. `unjudged` counts the criteria of which the judge's reply could not be read.
 """
 
 import json
@@ -71,15 +73,34 @@ class ConversationTask(ConfigurableTask):
         return transcript({"messages": messages}) + "\n\nassistant:"
 
 
-def judged(doc, results):
-    """The verdicts on one answer, as the numbers that the metrics add up."""
+def verdicts_on(doc, results):
+    """Whether the answer meets each criterion; None where the judge's reply could not be read."""
     asked = [asked_of_judge(doc, results[0], rubric["criterion"]) for rubric in doc["rubrics"]]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = [
             re.findall(r'criteria_met"?\s*:\s*(true|false)', reply, re.IGNORECASE) for reply in pool.map(_ask, asked)
         ]
-    verdicts = [one[-1].lower() == "true" for one in found if one]
-    return {"hallucination_rate": (verdicts.count(False), len(verdicts)), "unjudged": len(found) - len(verdicts)}
+    return [one[-1].lower() == "true" if one else None for one in found]
+
+
+def judged(doc, results):
+    """The verdicts on one answer, as the numbers that the metrics add up."""
+    found = verdicts_on(doc, results)
+    return {"hallucination_rate": (found.count(False), len(found) - found.count(None)), "unjudged": found.count(None)}
+
+
+def scored(doc, results):
+    """The same where criteria have points."""
+    found = verdicts_on(doc, results)
+    points = [float(rubric["points"] or 0) for rubric in doc["rubrics"]]
+    reached = sum(each for each, met in zip(points, found) if met)  # noqa: B905
+    possible = sum(max(each, 0) for each in points)
+    undecided = any(met is None and rubric["points"] for met, rubric in zip(found, doc["rubrics"]))  # noqa: B905
+    return {
+        "points_score": reached / possible if possible and not undecided else None,
+        "criteria_met": (found.count(True), len(found) - found.count(None)),
+        "unjudged": found.count(None),
+    }
 
 
 def asked_of_judge(doc, answer, criterion):
@@ -104,9 +125,15 @@ def as_data(text):
 
 
 def pooled(counts):
-    """Criteria not met divided by criteria judged, over all samples."""
-    judged_ = sum(n for _missed, n in counts)
-    return sum(missed for missed, _n in counts) / judged_ if judged_ else float("nan")
+    """What is counted divided by criteria judged, over all samples."""
+    judged_ = sum(n for _hits, n in counts)
+    return sum(hits for hits, _n in counts) / judged_ if judged_ else float("nan")
+
+
+def mean_score(scores):
+    """The mean of those that there are, cut off at 0 and 1."""
+    known = [score for score in scores if score is not None]
+    return min(1.0, max(0.0, sum(known) / len(known))) if known else float("nan")
 
 
 def total(counts):

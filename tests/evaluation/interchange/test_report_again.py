@@ -1,0 +1,262 @@
+"""Every number of a report follows from the rows of its bundle, and a changed row or number is named."""
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from evaluation import panel as panels
+from evaluation.interchange import bundle
+from evaluation.interchange.programs import verify_report, verify_run
+from evaluation.judges import services as judges_services
+from evaluation.judges import summary
+from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.runs import services
+from evaluation.runs.settings import RunSettings
+from generation.models import Call
+from generation.models.work import Work
+from review.models import Assignment
+from tests.engine import Manage, endpoint
+from tests.evaluation.interchange.test_bundle import resealed
+from tests.evaluation.judges.test_validation import NOWHERE, physicians, worked
+from tests.evaluation.reports.test_counting import with_controls
+from tests.profile import far
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+MET, NOT_MET = "met", "not_met"
+# Judge-1 is of the family of one model, so that there is something to say of self-preference.
+MODELS, JUDGES = ("one-1", "two-1"), ("one-judge", "other-judge", "third-judge")
+SEED = 20261122
+
+
+def judged_by_three(run: Run) -> None:
+    """Two answers to each question, judged by three judges twice; now and then a vote fails."""
+    dice, votes = Random(SEED), []
+    judges = [run.judge, *(row.endpoint for row in run.further_judges.order_by("pk"))]
+    for response in Response.objects.filter(run=run).select_related("endpoint").order_by("pk"):
+        first = response.endpoint.name == MODELS[0]
+        Response.objects.filter(pk=response.pk).update(status=Work.Status.DONE, outcome="answered", text="Drops.")
+        for rubric in response.sample.rubrics.order_by("pk"):
+            truth = dice.random() < (0.25 if first else 0.5)
+            of = [[_vote(dice, truth, lenient=first and at == 0) for _each in range(2)] for at in range(3)]
+            decided = panels.decide("majority", of)
+            judgment = Judgment.objects.create(
+                run=run,
+                response=response,
+                rubric=rubric,
+                verdict=decided,
+                status=Work.Status.DONE if decided else Work.Status.FAILED,
+                error="" if decided else panels.NO_MAJORITY,
+            )
+            votes += [
+                Vote(
+                    run=run,
+                    judgment=judgment,
+                    judge=judge,
+                    repeat=repeat,
+                    verdict=verdict,
+                    status=Work.Status.DONE if verdict else Work.Status.FAILED,
+                )
+                for judge, own in zip(judges, of, strict=True)
+                for repeat, verdict in enumerate(own)
+            ]
+    Vote.objects.bulk_create(votes)
+
+
+def _vote(dice: Random, truth: bool, *, lenient: bool) -> str:
+    if dice.random() < 0.05:
+        return ""
+    if lenient and dice.random() < 0.4:
+        return MET
+    return NOT_MET if truth == (dice.random() < 0.85) else MET
+
+
+@pytest.fixture
+def folder(made_once: Callable[[Callable[[Path], object]], Path]) -> Path:
+    """The bundle of a run with controls, three judges, repeats, a validation in which physicians differ, and paid calls."""
+
+    def make(out: Path) -> None:
+        release = with_controls(24)
+        Assignment.objects.update(hold=Assignment.Hold.DONE)
+        judges = [endpoint(NOWHERE, name) for name in JUDGES]
+        settings = RunSettings(
+            release,
+            [endpoint(NOWHERE, name) for name in MODELS],
+            judges[0],
+            further_judges=judges[1:],
+            answers=2,
+            judgments=2,
+        )
+        run = services.launch_run(settings)
+        judged_by_three(run)
+        at = datetime(2026, 11, 22, tzinfo=UTC)
+        for number, judge in enumerate(judges):
+            Call.objects.create(
+                job=run, subject="vote:1", endpoint=judge, model=judge.model, sent={}, seconds=1.0, attempt=1,
+                cost=Decimal("0.00012") * (number + 1), started_at=at,
+            )  # fmt: skip
+        Run.objects.filter(pk=run.pk).update(
+            status=Run.Status.FINISHED, finished_at=timezone.now(), cost=Decimal("0.00072")
+        )
+        run.refresh_from_db()
+        judges_services.start_validation(run.pk, n=60, seed=3)
+        dice = Random(SEED)
+        worked(
+            physicians(3), lambda _who, rubric, _role: "met" if (rubric % 3 > 0) == (dice.random() < 0.9) else "not-met"
+        )
+        assert summary.validation(run)
+        bundle.export_run(run, out)
+
+    return made_once(make)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value that is a number, a yes or no, or a number written as text."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from leaves(each, (*path, key))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from leaves(each, (*path, at))
+    elif isinstance(value, (int, float)) or path == ("cost",):
+        yield path, value
+
+
+def altered(told: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The same with one value changed."""
+    if not path:
+        if isinstance(value, str):
+            return str(Decimal(value) + 1)
+        return not value if isinstance(value, bool) else value + (1 if isinstance(value, int) else 1e-3)
+    changed = copy.copy(told)
+    changed[path[0]] = altered(told[path[0]], path[1:], value)
+    return changed
+
+
+def test_all_of_it_is_worked_out_again(folder: Path) -> None:
+    found = verify_run.check(folder)
+    assert (found["faults"], found["not_recomputed"]) == ([], {})
+    told = json.loads((folder / "report.json").read_text())
+    assert {len(told["judges"]["pairs"]), len(told["judges"]["repeats"])} == {3}
+    assert told["self_preference"]["preferences"][0]["difference"] < 0
+    assert all(each["judge"] and each["answer"] is not None for each in told["repeats"]["models"])
+    for each in told["validation"]["models"]:
+        assert each["corrected"]["low"] < each["corrected"]["value"] < each["corrected"]["high"]
+        assert each["judge"]["kappa"]["low"] < each["judge"]["kappa"]["high"]
+        assert 0 < each["physicians"]["kappa"]["value"] < 1
+    assert told["validation"]["third"]
+    assert {each["place"] for each in told["ranks"]} == {1, 2}
+    assert Decimal(told["cost"]) == Decimal("0.00072")
+
+
+def test_every_number_of_the_report_is_compared(folder: Path) -> None:
+    """All of them, one after the other: what was worked out is made once, as it takes seconds."""
+    checks = verify_run.Checks(folder)
+    expected, faults = verify_report.put_together(checks.found, checks.told, folder)
+    assert faults == []
+    told = json.loads((folder / "report.json").read_text())
+    numbers = list(leaves(told))
+    assert len(numbers) > 500
+    missed = [
+        path for path, value in numbers if not verify_report.ReportCheck(expected, altered(told, path, value)).faults
+    ]
+    assert missed == []
+    for at in ({"more": 1}, {"more": {"of": [1.5]}}):
+        assert verify_report.ReportCheck(expected, told | at).faults == [
+            "report.json: more: does not follow from the rows"
+        ]
+    assert verify_report.ReportCheck(expected, told | {"ranks": told["ranks"][1:]}).faults
+
+
+@pytest.mark.parametrize("seed", range(far(2, 12)))
+@pytest.mark.parametrize("name", ["report.json", "numbers.json"])
+def test_a_changed_number_is_named(folder: Path, name: str, seed: int) -> None:
+    path = folder / name
+    told = json.loads(path.read_text())
+    at, value = Random(f"{SEED}/{seed}").choice(list(leaves(told)))
+    path.write_text(json.dumps(altered(told, at, value)))
+    resealed(folder)
+    faults = verify_run.check(folder)["faults"]
+    assert any(fault.startswith(f"{name}: ") for fault in faults), at
+
+
+def _weight(rows: list[Any], dice: Random) -> None:
+    dice.choice(rows)["weight"] += 1
+
+
+def _answer(rows: list[Any], dice: Random) -> None:
+    row = dice.choice(rows)
+    row["answer"] = "met" if row["answer"] == "not-met" else "not-met"
+
+
+def _verdict(rows: list[Any], dice: Random) -> None:
+    row = dice.choice([row for row in rows if row["verdict"]])
+    row["verdict"] = MET if row["verdict"] == NOT_MET else NOT_MET
+
+
+def _less(rows: list[Any], dice: Random) -> None:
+    rows.pop(dice.randrange(len(rows)))
+
+
+def _twice(rows: list[Any], dice: Random) -> None:
+    rows.append(dice.choice(rows))
+
+
+def _cost(rows: list[Any], dice: Random) -> None:
+    dice.choice(rows)["cost"] = "0.5"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("validation.jsonl", _weight),
+        ("validation.jsonl", _less),
+        ("physicians.jsonl", _answer),
+        ("physicians.jsonl", _less),
+        ("physicians.jsonl", _twice),
+        ("votes.jsonl", _verdict),
+        ("judgments.jsonl", _verdict),
+        ("calls.jsonl", _cost),
+        ("calls.jsonl", _less),
+    ],
+)
+def test_a_changed_row_is_named(
+    folder: Path, manage: Manage, name: str, change: Callable[[list[Any], Random], None]
+) -> None:
+    rows = [json.loads(line) for line in (folder / name).read_text().splitlines()]
+    change(rows, Random(SEED))
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    resealed(folder)
+    code, out, _err = manage("verify_run", folder, "--json")
+    faults = json.loads(out)["faults"]
+    assert code == 1
+    assert all(": altered" not in fault for fault in faults)
+    assert any(fault.startswith((f"{name}: ", "report.json: ")) for fault in faults), faults
+
+
+def test_physicians_have_no_names(folder: Path) -> None:
+    text = "".join((folder / name).read_text() for name in ("physicians.jsonl", "validation.jsonl", "run.json"))
+    assert "doc0" not in text
+    rows = [json.loads(line) for line in (folder / "physicians.jsonl").read_text().splitlines()]
+    assert {row["physician"][:6] for row in rows} == {"rater-"}
+    assert len({row["physician"] for row in rows}) == 3
+    assert {row["role"] for row in rows} == {"primary", "secondary", "adjudicator-1"}
+
+
+def test_a_bundle_of_an_earlier_version_says_what_was_not_read(folder: Path) -> None:
+    for name in ("calls.jsonl", "validation.jsonl", "physicians.jsonl", "report.json"):
+        (folder / name).write_text("")
+    about = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**about, "format": 1}))
+    resealed(folder)
+    found = verify_run.check(folder)
+    assert found["faults"] == []
+    assert [*found["not_recomputed"]] == ["report.json of an earlier version, which is not read"]
