@@ -308,7 +308,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a scale, from the least to the most."""
+    """One level of a scale, from the least to the most. about: what it means; empty: as the harm scale defines it."""
 
     value: str
     label: str
+    about: str = ""
