@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
 PARTS = 5  # of a box: whisker, quartile, median, quartile, whisker
 
 

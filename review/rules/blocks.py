@@ -113,12 +113,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A scatter with its text alternative, a table of the same numbers."""
+    """A scatter with its text alternative, a table of the same numbers. percent: both scales run from 0 to 100."""
 
     title: str
     x_label: str
     y_label: str
     points: tuple[Point, ...]
+    percent: bool = False
     kind: Literal["points"] = "points"
 
 
