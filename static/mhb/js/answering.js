@@ -62,7 +62,9 @@ function visit(element) {
   if (stop) last = element;
   const target = stop ? (chosen(element) ?? $("input", element)) : element;
   target.focus({ preventScroll: true });
-  (element.closest(".severity, .source, .question") ?? element).scrollIntoView({ block: "nearest" });
+  const whole = element.closest(".severity, .source, .question") ?? element;
+  // Of what does not fit, the beginning: what is asked.
+  whole.scrollIntoView({ block: whole.offsetHeight > panel.clientHeight / 2 ? "start" : "nearest" });
   element.scrollIntoView({ block: "nearest" });
 }
 
