@@ -68,8 +68,8 @@ def explained(about: Practice, given: Answers) -> list[Explained]:
     found = []
     for key, title, (one, other), labels in _fields(form, given, expected):
         right = key not in missed if other else None
-        said = [_in_words(value, labels) for value in (one, other)]
-        found.append(Explained(title, *said, right, about.why.get(key, "")))
+        said, known = (_in_words(value, labels) for value in (one, other))
+        found.append(Explained(title, said, known, right, about.why.get(key, "")))
     return found
 
 

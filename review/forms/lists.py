@@ -91,7 +91,7 @@ def changed(design: Design, do: str) -> Design:
         rows[here - 1], rows[here] = rows[here], rows[here - 1]
     elif what == "down-item" and at < len(rows):
         rows[here], rows[at] = rows[at], rows[here]
-    return replace(design, **{part: tuple(rows)})
+    return replace(design, reasons=tuple(rows)) if part == "reasons" else replace(design, dissents=tuple(rows))
 
 
 def pressed(do: str) -> tuple[str, str, int]:

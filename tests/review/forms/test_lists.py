@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 LONG = Reason("too-long", "Too long", reducible=True)
 
 
-def renamed(design: Design, **more: str) -> Design:
+def renamed(design: Design, severity_asks: str = "") -> Design:
     """The design with other words for its mildest level, and a reason of one's own before the others."""
     levels = design.levels or ()
     words = replace(levels[0], label="No harm at all", about="Nothing happens.")
@@ -38,7 +38,7 @@ def renamed(design: Design, **more: str) -> Design:
         reasons=(LONG, *(design.reasons or ())[1:]),
         levels=(words, *levels[1:]),
         wordings={"zh-hans": {**design.wordings["zh-hans"], **own}},
-        **more,
+        severity_asks=severity_asks,
     )
 
 
