@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import QueryDict
+from django.utils.translation import get_language
 
 from review.forms.check import MOST_CHOICES
 from review.forms.design import Design, FormFault
 from review.forms.wording import TypedTexts, Worded, worded
+from review.labels import translate
 from review.rules.questions import Level, Reason
 
 REASONS = ("reasons", "dissents")
@@ -17,13 +19,15 @@ REASONS = ("reasons", "dissents")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The fields of one reason or level. code: its stored value; mendable: of a reason."""
+    """The fields of one reason or level. code: its stored value; title: its wording in the reader's language; mendable: of a
+    reason."""
 
     number: int
     name: str
     id: str
     code: str
     label: Worded
+    title: str
     about: Worded | None = None
     mendable: bool = False
     errors: tuple[str, ...] = ()
@@ -108,8 +112,10 @@ def shown(design: Design, faults: Sequence[FormFault] = ()) -> Lists:
 
     def item(part: str, number: int, code: str, each: Reason | Level) -> Item:
         name = f"{part}.{number}"
-        label = worded(design.wordings, f"{name}.label", f"{part}:{code}.label", each.label)
-        made = Item(number, name, name.replace(".", "-"), code, label, errors=wrong.get(name, ()))
+        key = f"{part}:{code}.label"
+        label = worded(design.wordings, f"{name}.label", key, each.label)
+        title = design.wordings.get(get_language() or "", {}).get(key) or translate(each.label)
+        made = Item(number, name, name.replace(".", "-"), code, label, title, errors=wrong.get(name, ()))
         if isinstance(each, Reason):
             return replace(made, mendable=each.reducible)
         return replace(made, about=worded(design.wordings, f"{name}.about", f"{part}:{code}.about", each.about))
