@@ -119,6 +119,14 @@ class UnknownJob(GenerationError, status=404):
     """There is no job of this kind and number."""
 
 
+class NotRepeatable(GenerationError, status=409):
+    """The settings of this job cannot be used for another one like it."""
+
+
+class UnlikeBenchmark(GenerationError, status=400):
+    """The job to repeat is of another benchmark."""
+
+
 class JobOver(GenerationError, status=409):
     """This batch or run has already ended."""
 

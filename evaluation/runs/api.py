@@ -26,6 +26,7 @@ from generation.jobs.serializers import (
     ConfirmSerializer,
     JobSerializer,
     LaunchEstimateSerializer,
+    LikeSerializer,
     LiveSerializer,
     TotalsSerializer,
     job_values,
@@ -176,13 +177,22 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
         ]
 
 
-class RunAskSerializer(serializers.Serializer[Any]):
-    """The settings of a run."""
+class RunAskSerializer(LikeSerializer):
+    """The settings of a run. Release and endpoints are required without `like`. With it, other endpoints drop the planned
+    comparisons, other judges the further judges and the judge's temperature, and another preset metric and outcomes."""
+
+    kind = RUNS
+    needed = ("release", "endpoints")
 
     release = serializers.RegexField(
-        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for the latest version, or NAME@VERSION."
+        r"^[-\w]+(@\d{1,9})?\Z",
+        max_length=110,
+        required=False,
+        help_text="NAME for the latest version, or NAME@VERSION.",
     )
-    endpoints = serializers.ListField(child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100)
+    endpoints = serializers.ListField(
+        child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100, required=False
+    )
     judge = ByName(
         queryset=Endpoint.objects.all(),
         allow_null=True,

@@ -70,6 +70,9 @@ class RunKind(JobKind[Run]):
     def retry(self, pk: int) -> int:
         return services.retry_failed(pk)
 
+    def repeated(self, job: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+        return services.repeated(job, given)
+
     def endpoint_lists(self) -> Mapping[str, Subquery]:
         return {
             "tested": endpoints_listed(RunEndpoint.objects.filter(run=OuterRef("pk"))),

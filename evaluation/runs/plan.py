@@ -91,6 +91,21 @@ def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
     return Plan(metric, tuple(dict.fromkeys(pairs)), rules, settings.minimum, preset=preset)
 
 
+def changes_to_plan(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> dict[str, Any]:
+    """What a launch said about the plan of a run beside its preset, as settings; left out where it is as usual."""
+    told = plan_of(run, protocol, endpoints)
+    _name, counting = _preset(told.preset if told.preset in protocol.presets else "", protocol)
+    usual = {**_outcomes(protocol), **counting.outcomes}
+    every = {frozenset(pair) for pair in combinations(endpoints, 2)}
+    compared = {frozenset(pair) for pair in told.comparisons} != every
+    return {
+        "metric": "" if told.metric == (counting.metric or protocol.rates[0].name) else told.metric,
+        "comparisons": [":".join(pair) for pair in told.comparisons] if compared else [],
+        "outcomes": [f"{name}={rule}" for name, rule in told.outcomes.items() if usual.get(name) != rule],
+        "minimum": told.minimum,
+    }
+
+
 def _pair(text: str, names: list[str]) -> Pair:
     first, _sign, second = (part.strip() for part in text.partition(":"))
     if first == second or first not in names or second not in names:

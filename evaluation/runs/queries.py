@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
@@ -17,7 +16,6 @@ from generation.jobs.queries import ModelAsked
 from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
-from review.models import User
 from review.rules.case_spec import UNDETERMINED
 
 Status = Work.Status
@@ -289,30 +287,3 @@ def is_simulated(run: Run) -> bool:
 def judgments_of(response: Response) -> QuerySet[Judgment]:
     """All judgments of one response, in the order of its rubrics."""
     return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
-
-
-def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dict[str, Any]]:
-    """The run of this benchmark that a person launched last, and what a launch form would repeat of it.
-
-    Not the release, not the budget, and not that cached replies were ignored: these are of one launch.
-    """
-    runs_of = (
-        Run.objects.filter(created_by=actor, release__benchmark=release.benchmark) if release else Run.objects.none()
-    )
-    last = runs_of.select_related("judge", "release").order_by("-pk").first()
-    if last is None:
-        return None, {}
-    return last, {
-        "endpoints": [row.endpoint.name for row in last.tested.select_related("endpoint").order_by("pk")],
-        "datasets": [] if len(data_sets_of(last)) == len(data_sets_in(last.release)) else last.variants,
-        "seed": last.seed,
-        "judge": last.judge.name if last.judge else None,
-        "further_judges": [judge.name for judge in judges_of(last)[1:]],
-        "panel": last.panel or Run.Panel.MAJORITY,
-        "answers": last.answers_each,
-        "judgments": last.judgments_each,
-        "judging": last.judging,
-        "sampling": last.sampling,
-        "transport": last.transport,
-        "preset": last.plan.get("preset", ""),
-    }

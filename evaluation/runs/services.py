@@ -1,5 +1,6 @@
 """Launches and changes runs."""
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -7,15 +8,17 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from evaluation import errors
+from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunJudge, Vote
 from evaluation.runs import queries
-from evaluation.runs.plan import make_plan
+from evaluation.runs.plan import changes_to_plan, make_plan
 from evaluation.runs.rows import filling, tallies
 from evaluation.runs.rows.chains import HOPELESS
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
+from generation.errors import NotRepeatable
 from generation.jobs import life_cycle
+from generation.models import Release
 from generation.models.work import Work
 from review.models import User
 
@@ -66,6 +69,62 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
         return run
 
     return life_cycle.launch_once(Run, key, make, actor=actor, asked=settings)
+
+
+def repeated(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given for a launch, and the settings of a run for what is not; see `JobKind.repeated`.
+
+    What rests on something that is given is left out: planned comparisons on the models, further judges and the temperature
+    on the judge, metric and outcomes on the preset. Raises NotRepeatable: the run was made elsewhere.
+    """
+    if run.origin == Run.Origin.IMPORTED:
+        raise NotRepeatable
+    protocol = registry.protocol(run.release.benchmark)
+    tested = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+    judges = [judge.name for judge in queries.judges_of(run)]
+    published = next(
+        (each for each in (protocol.judge_temperature, run.judge and run.judge.temperature) if each is not None), None
+    )
+    old: dict[str, Any] = {
+        "release": f"{run.release.name}@{run.release.version}",
+        "endpoints": list(tested),
+        "datasets": []
+        if len(queries.data_sets_of(run)) == len(queries.data_sets_in(run.release))
+        else list(run.variants),
+        "seed": run.seed,
+        "judge": judges[0] if judges else None,
+        "further_judges": judges[1:],
+        "judge_temperature": None if run.judge_temperature == published else run.judge_temperature,
+        "panel": run.panel or Run.Panel.MAJORITY.value,
+        "answers": run.answers_each,
+        "judgments": run.judgments_each,
+        "judging": run.judging,
+        "sampling": run.sampling,
+        "transport": run.transport,
+        "preset": run.plan.get("preset", ""),
+        **changes_to_plan(run, protocol, tested),
+    }
+    resting = {"endpoints": ("comparisons",), "judge": ("further_judges", "judge_temperature")}
+    left_out = {each for name, rest in resting.items() if name in given for each in rest}
+    if given.get("preset", old["preset"]) != old["preset"]:
+        left_out |= {"metric", "outcomes"}
+    return {**{name: value for name, value in old.items() if value != "" and name not in left_out}, **given}
+
+
+def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dict[str, Any]]:
+    """The run of this benchmark that a person launched last, and what a launch form would repeat of it: not the release."""
+    if release is None:
+        return None, {}
+    runs = Run.objects.filter(created_by=actor, release__benchmark=release.benchmark, origin=Run.Origin.LAUNCHED)
+    last = runs.select_related("judge", "release").order_by("-pk").first()
+    if last is None:
+        return None, {}
+    old = repeated(last, {})
+    return last, {
+        **{name: value for name, value in old.items() if name != "release"},
+        "comparisons": ", ".join(old["comparisons"]),
+        "outcomes": ", ".join(old["outcomes"]),
+    }
 
 
 @transaction.atomic

@@ -69,7 +69,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
     else:
         form = forms.LaunchForm(initial={"release": request.GET.get("release") or Release.objects.first()})
         if "defaults" not in request.GET:
-            last, initial = queries.last_settings(signed_in_account(request), form.chosen)
+            last, initial = services.last_settings(signed_in_account(request), form.chosen)
             form.initial.update(initial)
     going_back = "back" in request.POST
     if not going_back and form.is_valid():

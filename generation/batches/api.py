@@ -21,6 +21,7 @@ from generation.jobs.serializers import (
     ConfirmSerializer,
     JobSerializer,
     LaunchEstimateSerializer,
+    LikeSerializer,
     LiveSerializer,
     ModelAskedSerializer,
     ProgressSerializer,
@@ -128,16 +129,20 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
         ]
 
 
-class BatchAskSerializer(serializers.Serializer[Any]):
+class BatchAskSerializer(LikeSerializer):
     """The settings of a batch. Every role that its records need must have an endpoint, unless the role has a default or
-    is optional.
+    is optional. Benchmark, source and roles are required without `like`. With it, roles and settings are replaced one by
+    one, and another preset drops the overrides.
 
     `plan`: a plan's name ("" for the default, "none" for none), or targets by trap code. `checks`: null for all.
     """
 
-    benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
-    source = ByName(queryset=Source.objects.all())  # type: ignore[assignment]
-    roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.exclude(url="")))
+    kind = BATCHES
+    needed = ("benchmark", "source", "roles")
+
+    benchmark = serializers.CharField(max_length=64, validators=[known_benchmark], required=False)
+    source = ByName(queryset=Source.objects.all(), required=False)  # type: ignore[assignment]
+    roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.exclude(url="")), required=False)
     beside = serializers.ListField(
         child=ByName(queryset=Endpoint.objects.exclude(url="")),
         default=list,

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from generation import errors
-from generation.batches import making_together, rounds, services
+from generation.batches import launch, making_together, rounds, services
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import give_back_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
@@ -69,6 +69,9 @@ class BatchKind(JobKind[Batch]):
 
     def endpoint_lists(self) -> Mapping[str, Subquery]:
         return {"roles": endpoints_listed(BatchRole.objects.filter(batch=OuterRef("pk")))}
+
+    def repeated(self, job: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
+        return launch.repeated(job, given)
 
     def list_address(self) -> str:
         return reverse("generation:batches")

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from generation import errors
 from generation.batches import queries
-from generation.batches.draw import UNKNOWN, Draw, Drawn, draw_records
+from generation.batches.draw import STRATIFIED, UNKNOWN, Draw, Drawn, draw_records
 from generation.common.chunks import chunked
 from generation.jobs import life_cycle
 from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source, SourceRecord
@@ -255,3 +255,54 @@ def _deal(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | Non
     batch.plan = kept
     batch.save(update_fields=["plan"])
     return hands
+
+
+def repeated(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given for a launch, and the settings of a batch for what is not; see `JobKind.repeated`.
+
+    Roles and overridden values are given one by one; the overrides of another preset are left out. Raises UnlikeBenchmark.
+    """
+    if given.get("benchmark", batch.benchmark) != batch.benchmark:
+        raise errors.UnlikeBenchmark
+    recipe = registry.recipe(batch.benchmark)
+    usual = (
+        registry.prompts_of(batch.benchmark, "", batch.preset) if not batch.preset or queries.preset_of(batch) else ""
+    )
+    played = {role: names.split(", ") for role, names in queries.endpoints_by_role(batch).items()}
+    drawn, plan = batch.draw, batch.plan.get("name") or registry.NO_PLAN
+    old: dict[str, Any] = {
+        "benchmark": batch.benchmark,
+        "source": batch.source.name,
+        "roles": {role: names[0] for role, names in played.items()},
+        "beside": played.get(recipe.several, [])[1:],
+        "draw": f"{STRATIFIED}:{drawn['field']}" if drawn.get("mode") == STRATIFIED else drawn.get("mode", ""),
+        "seed": drawn.get("seed") or 0,
+        "where": drawn.get("where") or {},
+        "plan": batch.plan["targets"] if plan == registry.OWN_PLAN else plan,
+        "prompts": batch.prompts if batch.prompts in recipe.prompt_sets and batch.prompts != usual else "",
+        "preset": batch.preset,
+        "settings": {name: batch.settings[name] for name in batch.changed if name in batch.settings},
+        "checks": [name for name in registry.check_names(batch.benchmark) if name in batch.checks],
+    }
+    if given.get("preset", batch.preset) != batch.preset:
+        old |= {"settings": {}, "prompts": ""}
+    several = {name: given[name] for name in ("roles", "settings") if isinstance(given.get(name), Mapping)}
+    if recipe.several in several.get("roles", {}):
+        old["beside"] = []
+    return {**old, **given, **{name: {**old[name], **some} for name, some in several.items()}}
+
+
+def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, Any]]:
+    """The batch of this benchmark that a person launched last, and what a launch form would repeat of it."""
+    last = Batch.objects.filter(benchmark=benchmark, created_by=actor).select_related("source").order_by("-pk").first()
+    if last is None:
+        return None, {}
+    old, several = repeated(last, {}), registry.recipe(benchmark).several
+    played = {role: [name, *old["beside"]] if role == several else name for role, name in old["roles"].items()}
+    return last, {
+        **{f"role-{role}": names for role, names in played.items()},
+        **{name: old[name] for name in ("preset", "prompts")},
+        "changes": old["settings"] or None,
+        "plan": old["plan"] if isinstance(old["plan"], str) else registry.NO_PLAN,
+        "skip": [name for name in registry.check_names(benchmark) if name not in last.checks],
+    }

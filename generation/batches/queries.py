@@ -34,7 +34,6 @@ from generation.recipes.recipe import NewSample, Preset
 from generation.samples.queries import prefetch_rubrics, terms
 from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents, record_value
-from review.models import User
 from review.rules.blocks import Block
 
 Status = Work.Status
@@ -346,25 +345,3 @@ def models_asked(batch: Batch) -> list[ModelAsked]:
     """The models of a batch, with settings, reported versions and prompts."""
     roles = batch.roles.select_related("endpoint").order_by("pk")
     return jobs_queries.models_asked(batch, [(role.role, role.endpoint) for role in roles], batch.endpoint_settings)
-
-
-def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, Any]]:
-    """The batch of this benchmark that a person launched last, and what a launch form would repeat of it.
-
-    Not how many records, not the budget, and not that cached replies were ignored: these are of one launch.
-    """
-    last = Batch.objects.filter(benchmark=benchmark, created_by=actor).order_by("-pk").first()
-    if last is None:
-        return None, {}
-    recipe = registry.recipe(benchmark)
-    usual = registry.prompts_of(benchmark, "", last.preset) if not last.preset or preset_of(last) else ""
-    played = {f"role-{role}": names.split(", ") for role, names in endpoints_by_role(last).items()}
-    several = f"role-{recipe.several}"
-    return last, {
-        **{role: names if role == several else names[0] for role, names in played.items()},
-        "preset": last.preset,
-        "changes": {name: last.settings[name] for name in last.changed if name in last.settings} or None,
-        "plan": last.plan.get("name") or registry.NO_PLAN,
-        "prompts": last.prompts if last.prompts in recipe.prompt_sets and last.prompts != usual else "",
-        "skip": [name for name in registry.check_names(benchmark) if name not in last.checks],
-    }

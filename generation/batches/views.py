@@ -65,7 +65,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
     last, initial = None, dict[str, Any]()
     if not sent and "defaults" not in request.GET:
-        last, initial = queries.last_settings(signed_in_account(request), benchmark)
+        last, initial = launch.last_settings(signed_in_account(request), benchmark)
     form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left, initial=initial)
     going_back = "back" in request.POST
     if not going_back and form.is_valid():

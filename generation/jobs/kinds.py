@@ -176,6 +176,16 @@ class JobKind(Generic[J]):
         whole = self.progress(job)
         return live_status.live(job, ended=whole.ended, total=whole.total)
 
+    # ---------------------------------------------------------------------------------------------------------- launch
+
+    def repeated(self, job: J, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What is given for a launch, and the settings of a job for what is not, as the API's launch takes them.
+
+        How many records, the budget, and that cached replies are ignored are of one launch: none of them is repeated.
+        Raises NotRepeatable.
+        """
+        raise errors.NotRepeatable
+
     # ----------------------------------------------------------------------------------------------------------- pages
 
     def title(self, job: Job) -> str:

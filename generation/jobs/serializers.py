@@ -1,7 +1,8 @@
 """What batch and run share in the API: status, budget, estimate, calls."""
 
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -16,7 +17,7 @@ from generation.jobs.live_status import AtEndpoint, Progress
 from generation.jobs.queries import ModelAsked
 from generation.models import Call
 from generation.models.jobs import Job
-from review.common.api import checked_body
+from review.common.api import MAX_ID, checked_body
 from review.common.serializers import DataclassSerializer
 
 
@@ -165,6 +166,43 @@ LAUNCH_KEY = OpenApiParameter(
 def launch_key(request: Request) -> str:
     """The key of a launch, "" where none was sent."""
     return str(request.headers.get("Idempotency-Key", ""))
+
+
+class LikeSerializer(serializers.Serializer[Any]):
+    """What is to be launched; `like` fills in what is left out. `kind`: of its jobs; `needed`: fields that must come from one
+    or the other."""
+
+    kind: ClassVar[JobKind[Any]]
+    needed: ClassVar[tuple[str, ...]] = ()
+
+    like = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_ID,
+        required=False,
+        allow_null=True,
+        help_text="The number of an earlier job: its settings are used for every field left out here, except the limit, the "
+        "budget and `fresh`.",
+    )
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            data = dict(data)
+            if (like := data.pop("like", None)) is not None:
+                data = self.kind.repeated(self._job(like), data)
+            if missing := [name for name in self.needed if name not in data]:
+                raise serializers.ValidationError({name: [_("This field is required.")] for name in missing})
+        return super().to_internal_value(data)
+
+    def _job(self, like: Any) -> Job:
+        field = self.fields["like"]
+        try:
+            number = field.run_validation(like)
+        except serializers.ValidationError as wrong:
+            raise serializers.ValidationError({"like": wrong.detail}) from wrong
+        found: Job | None = self.kind.jobs().filter(id=number).first()
+        if found is None:
+            raise serializers.ValidationError({"like": [str(self.kind.unknown())]})
+        return found
 
 
 class ConfirmSerializer(BudgetSerializer):

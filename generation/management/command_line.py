@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -97,6 +98,29 @@ def add_budget(parser: ArgumentParser) -> None:
     parser.add_argument("--budget-calls", type=count, metavar="N", help="make at most N calls")
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
     parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
+
+
+def add_like(parser: ArgumentParser, kind: JobKind[Any]) -> None:
+    """The option that repeats an earlier job."""
+    parser.add_argument(
+        "--like",
+        type=count,
+        metavar=kind.name.upper(),
+        help=f"use the settings of this {kind.name} for what is not given; not its limit, its budget or --fresh",
+    )
+
+
+def wanted(kind: JobKind[Any], like: int | None, given: dict[str, Any], needed: Sequence[str]) -> dict[str, Any]:
+    """What a launch is told, by the names of the API; None in `given`: not told. With `like`, as that job was otherwise.
+
+    Raises the kind's `unknown`, and CommandError where something `needed` is missing.
+    """
+    told = {name: value for name, value in given.items() if value is not None}
+    if like is not None:
+        told = kind.repeated(kind.get(like), told)
+    if missing := [f"--{name.removesuffix('s')}" for name in needed if not told.get(name)]:
+        raise CommandError(f"Give {' and '.join(missing)}, or --like {kind.name.upper()}.")
+    return told
 
 
 def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:

@@ -62,6 +62,7 @@ def task_label(task: str) -> str:
 
 
 NO_PLAN = "none"
+OWN_PLAN = "own"  # the name of a plan that a launch wrote itself
 
 
 def plan(benchmark: str, name: str = "") -> TrapPlan | None:
@@ -80,7 +81,7 @@ def plan_of(benchmark: str, said: object) -> TrapPlan | None:
     if isinstance(said, str):
         return plan(benchmark, said)
     try:
-        return read_plan(said, "own")
+        return read_plan(said, OWN_PLAN)
     except PlanMistake as mistake:
         raise WrongPlan(str(mistake)) from mistake
 

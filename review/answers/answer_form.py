@@ -53,7 +53,9 @@ class _Filling:
 
     def severity(self, form: Form, name: str, id_: str, value: str) -> Control:
         made = self.control(name, id_, value, [(level.value, translate(level.label)) for level in form.severities])
-        return replace(made, options=tuple(replace(o, about=str(HARMS.get(o.value, ""))) for o in made.options))
+        abouts = [translate(level.about) or str(HARMS.get(level.value, "")) for level in form.severities]
+        options = zip(made.options, abouts, strict=True)
+        return replace(made, options=tuple(replace(each, about=about) for each, about in options))
 
     def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
         made = self.control(name, id_, value, [(reason.code, translate(reason.label)) for reason in reasons])
@@ -210,7 +212,9 @@ def _harms(filling: _Filling, form: Form, of_traps: Mapping[str, str]) -> tuple[
     rows = []
     for number, tag in enumerate(form.tags if form.severities else (), 1):
         choice = filling.severity(form, f"harm.{tag}", f"harm-{number}", of_traps[tag])
-        rows.append(HarmRow(tag, choice, tuple(f"rubric.{each.key}" for each in form.rubrics if tag in each.tags)))
+        of_trap = tuple(f"rubric.{each.key}" for each in form.rubrics if tag in each.tags)
+        by_ahrq = all(option.about == str(HARMS.get(option.value)) for option in choice.options)
+        rows.append(HarmRow(tag, choice, of_trap, by_ahrq))
     return tuple(rows)
 
 

@@ -76,11 +76,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class HarmRow:
-    """The harm of one trap, which counts for its rubrics. `rubrics`: the names of their fields."""
+    """The harm of one trap, which counts for its rubrics. `rubrics`: the names of their fields. by_ahrq: the levels mean what
+    the AHRQ scale says."""
 
     tag: str
     choice: Control
     rubrics: tuple[str, ...]
+    by_ahrq: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext
 
 from review.labels import FINDINGS, VERDICTS, translate
-from review.rules.questions import Answer, Answers, Form, RubricAnswer
+from review.rules.questions import Answer, Answers, Form, Question, RubricAnswer
 from review.rules.state_machine import Verdict
 
 
@@ -20,12 +20,18 @@ class ExpectedForm(forms.Form):
         super().__init__(data)
         verdicts = [(value, VERDICTS[value]) for value in Verdict]
         self._add("verdict", gettext("Verdict"), verdicts, expected.verdict)
+        self._several: dict[str, Question] = {}
         for question in form.questions:
-            if question.kind != "choice":
+            if question.kind == "text":
+                continue
+            name, given = f"question.{question.key}", expected.questions.get(question.key, Answer())
+            if question.kind == "choices":
+                self._several[name] = question
+                about = gettext("Scored as a whole: exactly these choices. None chosen: not scored.")
+                self.fields[name] = _boxes(question, about, given.value)
                 continue
             choices = [(choice.value, translate(choice.label)) for choice in question.choices]
-            given = expected.questions.get(question.key, Answer())
-            self._add(f"question.{question.key}", translate(question.label), choices, given.value)
+            self._add(name, translate(question.label), choices, given.value)
         for rubric in form.rubrics:
             finding = expected.rubrics.get(rubric.key, RubricAnswer())
             self._add(f"rubric.{rubric.key}", rubric.criterion, list(FINDINGS.items()), finding.value)
@@ -42,8 +48,12 @@ class ExpectedForm(forms.Form):
         """What was chosen, as answers."""
         chosen = self.cleaned_data
 
+        def value(name: str) -> str:
+            several = self._several.get(name)
+            return several.value_of(chosen[name]) if several else chosen[name]
+
         def under(prefix: str) -> dict[str, str]:
-            return {name.removeprefix(prefix): chosen[name] for name in self.fields if name.startswith(prefix)}
+            return {name.removeprefix(prefix): value(name) for name in self.fields if name.startswith(prefix)}
 
         harms = under("severity.")
         return Answers(
@@ -51,6 +61,18 @@ class ExpectedForm(forms.Form):
             rubrics={key: RubricAnswer(value, severity=harms.get(key, "")) for key, value in under("rubric.").items()},
             verdict=chosen["verdict"],
         )
+
+
+def _boxes(question: Question, about: str, value: str = "") -> forms.MultipleChoiceField:
+    """The boxes of a question of which several choices can be chosen."""
+    return forms.MultipleChoiceField(
+        label=translate(question.label),
+        choices=[(choice.value, translate(choice.label)) for choice in question.choices],
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
+        initial=[choice.value for choice in question.chosen(value)],
+        help_text=about,
+    )
 
 
 class PracticeForm(ExpectedForm):
@@ -61,8 +83,12 @@ class PracticeForm(ExpectedForm):
         super().__init__(data, form=replace(form, severities=()), expected=Answers())
         self.order_fields([name for name in self.fields if name != "verdict"])
         for question in form.questions:
+            if question.kind == "text":
+                continue
             field = self.fields[f"question.{question.key}"]
             field.help_text = translate(question.help)
+            if question.key in hidden and question.kind == "choices":
+                field.widget = forms.MultipleHiddenInput()
             if question.asks:
                 field.label = f"{field.label}: {translate(question.asks)}"
 
@@ -77,6 +103,11 @@ class FirstPracticeForm(forms.Form):
     def __init__(self, data: QueryDict | None = None, *, form: Form) -> None:
         super().__init__(data)
         for question in form.first_look.questions:
+            if question.kind == "text":
+                continue
+            if question.kind == "choices":
+                self.fields[f"question.{question.key}"] = _boxes(question, translate(question.help))
+                continue
             self.fields[f"question.{question.key}"] = forms.ChoiceField(
                 label=translate(question.label),
                 choices=[(choice.value, translate(choice.label)) for choice in question.choices],

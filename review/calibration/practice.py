@@ -68,8 +68,14 @@ def explained(about: Practice, given: Answers) -> list[Explained]:
     found = []
     for key, title, (one, other), labels in _fields(form, given, expected):
         right = key not in missed if other else None
-        found.append(Explained(title, labels.get(one, one), labels.get(other, other), right, about.why.get(key, "")))
+        said, known = (_in_words(value, labels) for value in (one, other))
+        found.append(Explained(title, said, known, right, about.why.get(key, "")))
     return found
+
+
+def _in_words(value: str, labels: Mapping[str, str]) -> str:
+    """The labels of an answer; of several choices, of each."""
+    return labels.get(value) or "; ".join(labels.get(each, each) for each in value.split(","))
 
 
 def _fields(form: Form, given: Answers, expected: Answers) -> list[tuple[str, str, tuple[str, str], dict[str, str]]]:

@@ -106,6 +106,6 @@ def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
         context |= {"lines": lines, "right": sum(bool(line.right) for line in scored), "asked": len(scored)}
         return render(request, "review/calibration/tour_answers.html", context)
     if not last and posted is not None:
-        form.initial = {name: posted[name] for name in first.fields}
+        form.initial = {name: first.cleaned_data[name] for name in first.fields}
     context |= {"form": form, "blocks": found.spec.blocks, "step": context["steps"]}
     return render(request, "review/calibration/tour_case.html", context, status=422 if last else 200)

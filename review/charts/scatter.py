@@ -79,6 +79,9 @@ class Group:
     spots: tuple[Spot, ...]
 
 
+PERCENT = [0.0, 25.0, 50.0, 75.0, 100.0]
+
+
 @dataclass(frozen=True, slots=True)
 class PointsChart:
     """A block of points. `rows`: label, group, x, y and size of each, for the table; `left_out`: so many are in neither."""
@@ -103,8 +106,8 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
     """Points on two scales that need not begin at 0, a group's points under one shape, larger ones behind smaller ones."""
     shown = block.points[:POINTS_SHOWN]
     left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 56
-    x_scale = scale_between([point.x for point in shown])
-    y_scale = scale_between([point.y for point in shown])
+    x_scale = PERCENT if block.percent else scale_between([point.x for point in shown])
+    y_scale = PERCENT if block.percent else scale_between([point.y for point in shown])
     largest = max((point.size for point in shown), default=0.0)
     sized = len({point.size for point in shown}) > 1
 

@@ -9,11 +9,11 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from review.forms.design import SETTINGS, Design, FormFault
+from review.forms.design import SETTINGS, Design, FormFault, can_be_revised
 from review.labels import translate
 from review.rules.case_spec import CaseSpec
 from review.rules.citations import KINDS
-from review.rules.questions import Choice, Question
+from review.rules.questions import Choice, Level, Question, Reason
 from review.rules.state_machine import State
 
 STAGES = (State.PRIMARY, State.SECONDARY, State.ADJUDICATION)
@@ -43,6 +43,12 @@ def faults(design: Design, default: Design, locked: Mapping[str, str], sample: C
         found += _faults_of_first_look(design, question, known.get(question.key), where)
         if question.key in locked and question.key in known:
             found += _faults_of_locked(question, known[question.key], translate(locked[question.key]), where)
+    for part in ("reasons", "dissents"):
+        found += _faults_of_reasons(getattr(design, part) or (), part, sample)
+    if design.reasons == () and default.reasons:
+        found.append(FormFault("reasons", _("Keep at least one reason.")))
+    if design.levels is not None:
+        found += _faults_of_levels(design.levels, default.levels or ())
     return found + list(_faults_of_policy(design, sample))
 
 
@@ -186,10 +192,47 @@ def _meaning(choice: Choice) -> Choice:
     return replace(choice, label="", evidence_kinds=())
 
 
+def _faults_of_reasons(reasons: Sequence[Reason], part: str, sample: CaseSpec) -> Iterator[FormFault]:
+    if len(reasons) > MOST_CHOICES:
+        yield FormFault(part, _("Offer at most %(n)s reasons.") % {"n": MOST_CHOICES})
+    codes = Counter(reason.code for reason in reasons)
+    for number, reason in enumerate(reasons, 1):
+        at = f"{part}.{number}"
+        if not _VALUE.fullmatch(reason.code):
+            yield FormFault(
+                at, _("Use a short value: small letters, digits, hyphens or underscores, such as “not-met”.")
+            )
+        elif codes[reason.code] > 1:
+            yield FormFault(at, _("Another reason of this list has this value."))
+        yield from _faults_of_label(reason.label, at)
+        if part == "reasons" and reason.reducible and not can_be_revised(sample.form):
+            yield FormFault(at, _("Samples of this benchmark cannot be revised. Every rejection discards them."))
+
+
+def _faults_of_levels(levels: Sequence[Level], default: Sequence[Level]) -> Iterator[FormFault]:
+    if [level.value for level in levels] != [level.value for level in default]:
+        yield FormFault(
+            "levels", _("The levels and their order cannot change: rates are weighted by them. Change their wording.")
+        )
+    for number, level in enumerate(levels, 1):
+        yield from _faults_of_label(level.label, f"levels.{number}")
+        if len(level.about) > LONGEST_TEXT:
+            yield FormFault(f"levels.{number}", _("Use at most %(n)s characters.") % {"n": LONGEST_TEXT})
+
+
+def _faults_of_label(label: str, at: str) -> Iterator[FormFault]:
+    if not label.strip():
+        yield FormFault(at, _("Enter the wording."))
+    elif len(label) > LONGEST_LABEL:
+        yield FormFault(at, _("Use at most %(n)s characters.") % {"n": LONGEST_LABEL})
+
+
 def _faults_of_policy(design: Design, sample: CaseSpec) -> Iterator[FormFault]:
     for name in design.policy:
         if name not in SETTINGS:
             yield FormFault(f"policy.{name}", _("There is no such setting."))
+    if len(design.severity_asks) > LONGEST_LABEL:
+        yield FormFault("severity_asks", _("Use at most %(n)s characters.") % {"n": LONGEST_LABEL})
     if design.share is not None and not 0 <= design.share <= 100:
         yield FormFault("share", _("Enter a whole number from 0 to 100, or leave it empty."))
     if design.objection_hours is not None and not 0 <= design.objection_hours <= MOST_HOURS:

@@ -8,11 +8,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Form, Question
+from review.rules.questions import Form, Level, Question, Reason
 from review.rules.state_machine import Policy
 
 # What an admin may set; the others decide between these.
 _DECIDED_ELSEWHERE = ("primary", "third_decides", "objection_hours")
+LISTS = (
+    "reasons",
+    "dissents",
+    "levels",
+    "severity_asks",
+)  # what a design can leave to the folder: None, or an empty text
 SETTINGS = tuple(each.name for each in fields(Policy) if each.name not in _DECIDED_ELSEWHERE)
 
 
@@ -22,6 +28,8 @@ class Design:
 
     policy: setting -> on or off; what it does not name stays as the folder says, sample by sample. share: percent of the
     samples that are reviewed, objection_hours: as of `Policy`; None: as the folder says. wordings: as of `Form`.
+    reasons, dissents: as of `Form`; levels: the folder's harm scale in other words; None, and an empty severity_asks: as the
+    folder says.
     """
 
     questions: tuple[Question, ...]
@@ -29,12 +37,16 @@ class Design:
     share: int | None = None
     objection_hours: int | None = None
     wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] | None = None
+    dissents: tuple[Reason, ...] | None = None
+    levels: tuple[Level, ...] | None = None
+    severity_asks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FormFault:
     """What keeps a form from being published, and the field: `question.<n>.<part>`, `policy.<setting>`, `share`,
-    `objection_hours`, `form`."""
+    `objection_hours`, `reasons.<n>`, `dissents.<n>`, `levels.<n>`, `reasons`, `levels`, `severity_asks`, `form`."""
 
     field: str
     sentence: str
@@ -69,8 +81,37 @@ def applied(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
     asked = {question.key for question in design.questions}
     when = spec.form.rubrics_when if spec.form.rubrics_when.partition("=")[0] in asked else ""
     questions = _in_case(design, spec.form)
-    form = replace(spec.form, questions=questions, rubrics_when=when, wordings=dict(design.wordings))
+    form = replace(
+        spec.form,
+        questions=questions,
+        rubrics_when=when,
+        wordings=dict(design.wordings),
+        reasons=_reasons(design, spec.form),
+        dissents=spec.form.dissents if design.dissents is None else design.dissents,
+        severities=_scale(design, spec.form),
+        severity_asks=design.severity_asks or spec.form.severity_asks,
+    )
     return replace(spec, form=form, policy=_policy(design, spec), form_version=version)
+
+
+def can_be_revised(form: Form) -> bool:
+    """Whether a rejection by the folder's form may ask for another version of the sample. What others published is final."""
+    against = [choice for question in form.questions for choice in question.choices if choice.blocks]
+    final = bool(against) and all(choice.ends for choice in against)
+    return not final and (not form.reasons or any(reason.reducible for reason in form.reasons))
+
+
+def _reasons(design: Design, form: Form) -> tuple[Reason, ...]:
+    if design.reasons is None:
+        return form.reasons
+    again = can_be_revised(form)
+    return tuple(replace(reason, reducible=reason.reducible and again) for reason in design.reasons)
+
+
+def _scale(design: Design, form: Form) -> tuple[Level, ...]:
+    """The folder's levels, in the design's words: rates are weighted by their values."""
+    worded = {level.value: level for level in design.levels or ()}
+    return tuple(worded.get(level.value, level) for level in form.severities)
 
 
 def _in_case(design: Design, form: Form) -> tuple[Question, ...]:
@@ -91,7 +132,9 @@ def _in_case(design: Design, form: Form) -> tuple[Question, ...]:
             if any(each.key == source and each.per == question.per for each in design.questions):
                 when = f"{source}:{key}={value}"
             found.append(replace(question, key=f"{question.key}:{key}", about=about, when=when, first_look=False))
-    return tuple(found)
+    if can_be_revised(form):
+        return tuple(found)
+    return tuple(replace(each, choices=tuple(replace(c, ends=c.blocks) for c in each.choices)) for each in found)
 
 
 def _policy(design: Design, spec: CaseSpec) -> Policy:
@@ -134,6 +177,13 @@ def described(design: Design) -> dict[str, str]:
     for language, words in design.wordings.items():
         lines |= {f"{name} ({language})": text for name, text in words.items()}
     lines |= {f"policy.{name}": "on" if value else "off" for name, value in design.policy.items()}
+    for part in ("reasons", "dissents"):
+        for reason in getattr(design, part) or ():
+            after = "mendable" if reason.reducible else "final"
+            lines[f"{part}.{reason.code}"] = f"{reason.label} · {after}"
+    for level in design.levels or ():
+        lines[f"levels.{level.value}"] = " · ".join(part for part in (level.label, level.about) if part)
+    lines["severity_asks"] = design.severity_asks
     if design.share is not None:
         lines["share"] = f"{design.share} %"
     if design.objection_hours is not None:

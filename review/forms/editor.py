@@ -4,18 +4,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from django.conf import settings
 from django.http import QueryDict
 from django.utils.translation import get_language
 
+from review.forms import lists
 from review.forms.check import MOST_CHOICES, MOST_QUESTIONS, STAGES
 from review.forms.design import SETTINGS, Design, FormFault
+from review.forms.wording import TypedTexts, Worded, worded
 from review.labels import translate
 from review.rules.citations import KINDS
 from review.rules.questions import Choice, Question
 from review.rules.state_machine import Policy
 
-OTHERS = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
 WRONG = -1  # what is no number
 EFFECTS: Mapping[str, tuple[str, ...]] = {
     "": (),
@@ -27,19 +27,8 @@ EFFECTS: Mapping[str, tuple[str, ...]] = {
 
 def design_from_post(data: QueryDict) -> Design:
     """What was typed, right or wrong, with the change that the pressed button (`do`) asks for."""
-
-    def text(name: str) -> str:
-        return data.get(name, "").replace("\r\n", "\n").replace("\0", "").strip()
-
-    words: dict[str, dict[str, str]] = {code: {} for code in OTHERS}
-
-    def worded(name: str, key: str) -> str:
-        """The English text of a field; what stands in its other languages is kept under `key`."""
-        for code in OTHERS:
-            if typed := text(f"{name}.{code}"):
-                words[code][key] = typed
-        return text(name)
-
+    typed = TypedTexts(data)
+    text, worded = typed.text, typed.worded
     questions = []
     for number in _numbers(data, r"q\.(\d+)\.key"):
         name = f"q.{number}"
@@ -79,8 +68,8 @@ def design_from_post(data: QueryDict) -> Design:
         )
     policy = {name: text(f"policy.{name}") == "on" for name in SETTINGS if text(f"policy.{name}") in ("on", "off")}
     share, hours = (_whole(text(name)) for name in ("share", "objection_hours"))
-    design = Design(tuple(questions), policy, share, hours, words)
-    return _changed(design, text("do"))
+    design = Design(tuple(questions), policy, share, hours, typed.words, **lists.lists_from_post(typed))
+    return lists.changed(_changed(design, text("do")), text("do"))
 
 
 def _whole(typed: str) -> int | None:
@@ -148,17 +137,6 @@ def _free(choices: Sequence[Choice]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
-    """A text field in every language: `others` are (language, name of the field, text)."""
-
-    name: str
-    id: str
-    text: str
-    others: tuple[tuple[str, str, str], ...]
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ChoiceFields:
     """The fields of one choice."""
 
@@ -219,7 +197,7 @@ def question_fields(
         )
         own = [text for field, texts in wrong.items() if _is_of_row(field, where) for text in texts]
         texts = tuple(
-            (part, _worded(design, f"{name}.{part}", f"{question.key}.{part}", getattr(question, part)))
+            (part, worded(design.wordings, f"{name}.{part}", f"{question.key}.{part}", getattr(question, part)))
             for part in ("label", "asks", "help")
         )
         conditions = _conditions(design, design.questions[: number - 1], question.when)
@@ -258,14 +236,9 @@ def _choice_fields(
 ) -> ChoiceFields:
     choice = question.choices[place - 1]
     effect = next((name for name in ("inadequate", "ends", "blocks") if getattr(choice, name)), "")
-    label = _worded(design, f"{name}.label", f"{question.key}.choice.{choice.value}", choice.label)
+    label = worded(design.wordings, f"{name}.label", f"{question.key}.choice.{choice.value}", choice.label)
     errors = tuple(text for field, texts in wrong.items() if field.startswith(f"{where}.") for text in texts)
     return ChoiceFields(place, name, name.replace(".", "-"), choice, label, effect, errors)
-
-
-def _worded(design: Design, name: str, key: str, text: str) -> Worded:
-    others = tuple((code, f"{name}.{code}", design.wordings.get(code, {}).get(key, "")) for code in OTHERS)
-    return Worded(name, name.replace(".", "-"), text, others)
 
 
 def _choice_title(design: Design, question: Question, choice: Choice) -> str:

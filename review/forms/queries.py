@@ -9,12 +9,12 @@ from django.utils import translation
 
 from review.calibration import practice
 from review.common import benchmarks
-from review.forms.design import Design, applied, described, design_from_json
-from review.labels import translate
+from review.forms.design import LISTS, Design, applied, described, design_from_json
+from review.labels import HARMS, translate
 from review.models import ReviewForm
 from review.rules.case_spec import CaseSpec
 from review.rules.diffing import Span, diff_words
-from review.rules.questions import Question
+from review.rules.questions import Form
 
 
 def names() -> list[str]:
@@ -66,32 +66,59 @@ def all_with_form_in_force(specs: Iterable[CaseSpec]) -> Iterator[CaseSpec]:
 def _with_form(spec: CaseSpec, row: ReviewForm | None) -> CaseSpec:
     if row is None:
         return spec
-    if row.design is None:
+    if row.design is None or _is_of_another_kind(spec):
         return replace(spec, form_version=row.version)
     return applied(design_from_json(row.design), row.version, spec)
+
+
+def _is_of_another_kind(spec: CaseSpec) -> bool:
+    """Whether the folder asks of a case nothing that it asks of the practice case: a control, which the form is not about."""
+    usual = sample_case(spec.benchmark)
+    return usual is not None and not _keys(usual) & _keys(spec)
+
+
+def _keys(spec: CaseSpec) -> set[str]:
+    return {question.key for question in spec.form.questions}
 
 
 def default_design(benchmark: str) -> Design:
     """The folder's form as a design, with the catalogue's translations written out."""
     spec = sample_case(benchmark)
-    questions = spec.form.questions if spec else ()
+    form = spec.form if spec else Form(())
+    with translation.override(settings.LANGUAGE_CODE):
+        levels = tuple(replace(each, about=each.about or str(HARMS.get(each.value, ""))) for each in form.severities)
+    design = Design(
+        form.questions, reasons=form.reasons, dissents=form.dissents, levels=levels, severity_asks=form.severity_asks
+    )
     others = [code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE]
-    return Design(questions, wordings={code: _translated(questions, code) for code in others})
+    return replace(design, wordings={code: _translated(design, code) for code in others})
 
 
-def _translated(questions: tuple[Question, ...], language: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _translated(design: Design, language: str) -> dict[str, str]:
+    texts = {"severity_asks": design.severity_asks}
+    for question in design.questions:
+        texts |= {f"{question.key}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
+        texts |= {f"{question.key}.choice.{choice.value}": choice.label for choice in question.choices}
+    for part, reasons in (("reasons", design.reasons), ("dissents", design.dissents)):
+        texts |= {f"{part}:{reason.code}.label": reason.label for reason in reasons or ()}
+    for level in design.levels or ():
+        texts |= {f"levels:{level.value}.{part}": getattr(level, part) for part in ("label", "about")}
     with translation.override(language):
-        for question in questions:
-            texts = {f"{question.key}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
-            texts |= {f"{question.key}.choice.{choice.value}": choice.label for choice in question.choices}
-            found |= {name: translate(text) for name, text in texts.items() if text and translate(text) != text}
-    return found
+        return {name: translate(text) for name, text in texts.items() if text and translate(text) != text}
 
 
 def design_of(benchmark: str, row: ReviewForm | None) -> Design:
-    """The design of a version; the folder's where there is none."""
-    return default_design(benchmark) if row is None or row.design is None else design_from_json(row.design)
+    """The design of a version; what it leaves to the folder, and the whole of one that has none, is the folder's."""
+    default = default_design(benchmark)
+    if row is None or row.design is None:
+        return default
+    design = design_from_json(row.design)
+    left = {part: getattr(default, part) for part in LISTS if getattr(design, part) in (None, "")}
+    wordings = {code: dict(words) for code, words in design.wordings.items()}
+    for code, words in default.wordings.items():
+        own = {name: text for name, text in words.items() if name.partition(":")[0] in left}
+        wordings[code] = own | wordings.get(code, {})
+    return replace(design, **left, wordings=wordings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from review import errors
 from review.answers.answer_form import fill_form
 from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines
-from review.forms import editor, queries, services
+from review.forms import editor, lists, queries, services
 from review.forms.check import STAGES
 from review.forms.design import Design, FormFault, applied
 from review.labels import CITATION_KINDS, POLICY_SETTINGS
@@ -105,6 +105,8 @@ def _editor(
         "stages": STAGES,
         "per_rubric": bool(sample.form.rubrics),
         "guidelines": [_guideline(request, benchmark, stage) for stage in guidelines.STAGES],
+        "lists": lists.shown(design, faults),
+        "opened_list": lists.pressed(request.POST.get("do", ""))[1],
         "opened": editor.opened_row(design, request.POST.get("do", "")),
         **_preview(request, benchmark, design),
     }
@@ -140,6 +142,10 @@ def _place(design: Design, fault: FormFault) -> tuple[str, str]:
     if parts[0] == "question":
         question = design.questions[int(parts[1]) - 1]
         return f"q-{parts[1]}", f"{parts[1]} {editor.title(design, question)}"
+    if parts[0] in ("reasons", "dissents"):
+        return parts[0], _("Reasons")
+    if parts[0] in ("levels", "severity_asks"):
+        return "levels", _("Harm scale")
     return (
         ("policy", _("Policy")) if parts[0] in ("policy", "share", "objection_hours") else ("questions", _("Questions"))
     )
@@ -161,7 +167,7 @@ def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, 
         "looking": first,
         "spec": spec,
         "shown": asked,
-        "sheet": fill_form(asked, Answers()),
+        "sheet": fill_form(asked, Answers(), rejected_before=stage == State.SECONDARY),
         "case": {"language": spec.language},
         "blocks": spec.first_look if first else spec.blocks,
         "assignment": {"pk": 1},  # the addresses behind the preview's buttons, which belong to no form

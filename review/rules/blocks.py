@@ -113,12 +113,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A scatter with its text alternative, a table of the same numbers."""
+    """A scatter with its text alternative, a table of the same numbers. percent: both scales run from 0 to 100."""
 
     title: str
     x_label: str
     y_label: str
     points: tuple[Point, ...]
+    percent: bool = False
     kind: Literal["points"] = "points"
 
 
@@ -308,7 +309,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a scale, from the least to the most."""
+    """One level of a scale, from the least to the most. about: what it means; empty: as the harm scale defines it."""
 
     value: str
     label: str
+    about: str = ""

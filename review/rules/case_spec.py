@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from review.rules.blocks import Block
 from review.rules.questions import Answers, Form, Question
-from review.rules.state_machine import Policy
+from review.rules.state_machine import Policy, Reason
 
 UNDETERMINED = "und"  # ISO 639-2: of a case whose language nobody knows yet
 
@@ -41,13 +41,36 @@ class CaseSpec:
     form_version: int = 0
 
     def in_language(self, language: str) -> "CaseSpec":
-        """The same case with the questions as an admin worded them in a language, where one did."""
+        """The same case with the questions, reasons and levels as an admin worded them in a language, where one did."""
         words = self.form.wordings.get(language)
-        return replace(self, form=replace(self.form, questions=_worded(self.form.questions, words))) if words else self
+        return replace(self, form=_form_worded(self.form, words)) if words else self
 
     def with_history(self, *, asked_for: tuple[str, ...], simulated: bool) -> "CaseSpec":
         """The same case with what only the producing engine knows of it."""
         return replace(self, asked_for=asked_for, simulated=simulated)
+
+
+def _form_worded(form: Form, words: Mapping[str, str]) -> Form:
+    levels = (
+        replace(
+            each,
+            label=words.get(f"levels:{each.value}.label", each.label),
+            about=words.get(f"levels:{each.value}.about", each.about),
+        )
+        for each in form.severities
+    )
+    return replace(
+        form,
+        questions=_worded(form.questions, words),
+        reasons=_reasons_worded(form.reasons, "reasons", words),
+        dissents=_reasons_worded(form.dissents, "dissents", words),
+        severities=tuple(levels),
+        severity_asks=words.get("severity_asks", form.severity_asks),
+    )
+
+
+def _reasons_worded(reasons: Iterable[Reason], part: str, words: Mapping[str, str]) -> tuple[Reason, ...]:
+    return tuple(replace(each, label=words.get(f"{part}:{each.code}.label", each.label)) for each in reasons)
 
 
 def _worded(questions: Iterable[Question], words: Mapping[str, str]) -> tuple[Question, ...]:

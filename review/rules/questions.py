@@ -33,7 +33,8 @@ class Form:
     severity_asks: what the scale is asked as, where not as harm. rubrics_when: `<key>=<value>`, the answer with which rubrics
     are judged; empty: always.
     labels: as what the text may be highlighted; empty: not at all. asks_verdict: off, nobody approves or rejects the case.
-    wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>` -> the text in it, where an admin wrote one.
+    wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>`, `reasons:<code>.label`, `dissents:<code>.label`,
+    `levels:<value>.label`, `.about`, `severity_asks` -> the text in it, where an admin wrote one.
     """
 
     questions: tuple[Question, ...]

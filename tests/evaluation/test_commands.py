@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.test import Client
 
 from evaluation.models import Run
 from evaluation.runs.kind import RUNS
+from evaluation.runs.services import repeated
 from generation.engine.sweeping import sweep
+from generation.errors import NotRepeatable
 from generation.models import Release
 from tests.conftest import cast
 from tests.engine import Manage, bare_release, endpoint, frozen, launched_run
@@ -97,3 +101,35 @@ def test_a_run_that_nobody_took_can_be_reported(manage: Manage, models: str) -> 
     report = manage.json("report", run.pk)
     assert not report["finished"]
     assert [row["rate"] for row in report["overall"]] == [None]
+
+
+def test_a_run_like_an_earlier_one(manage: Manage, release: Release) -> None:
+    own = ("--answers", "2", "--seed", "7", "--outcome", "refused=excluded", "--judge-temperature", "0.2")
+    made = manage.json("evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", *own)
+    first = Run.objects.get(pk=made["run"])
+    again = Run.objects.get(pk=manage.json("evaluate", "--yes", "--like", first.pk, "--seed", "8")["run"])
+    same = ("release_id", "judge_id", "judge_temperature", "answers_each", "plan", "judging", "sampling")
+    assert [getattr(again, name) for name in same] == [getattr(first, name) for name in same]
+    assert again.seed == 8
+    fewer = manage.json("evaluate", "--yes", "--like", first.pk, "--endpoint", "sim-careful", "--judge", "sim-reckless")
+    run = Run.objects.get(pk=fewer["run"])
+    assert [each.name for each in run.endpoints.all()] == ["sim-careful"]
+    assert run.judge is not None
+    assert (run.judge.name, run.judge_temperature, run.plan["comparisons"]) == ("sim-reckless", 0.5, [])
+    assert "Give --release and --endpoint, or --like RUN." in manage.refused("evaluate", "--yes")
+    with pytest.raises(NotRepeatable):
+        repeated(Run(origin=Run.Origin.IMPORTED), {})
+
+
+def test_a_run_like_an_earlier_one_over_the_api(manage: Manage, release: Release, admin_client: Client) -> None:
+    made = manage.json("evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", "--answers", "2")
+    body = {"like": made["run"], "seed": 5, "confirmed": True}
+
+    def post(address: str, body: dict[str, Any]) -> Any:
+        return admin_client.post(f"/api/v1/runs/{address}", json.dumps(body), "application/json")
+
+    told = post("", body)
+    assert told.status_code == 202, told.content
+    assert (told.json()["seed"], told.json()["answers"], told.json()["judge"]) == (5, 2, "sim-judge")
+    assert post("estimate/", {"like": made["run"]}).status_code == 200
+    assert post("", {"confirmed": True}).status_code == 400

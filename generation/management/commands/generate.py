@@ -1,4 +1,4 @@
-"""generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT]
+"""generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT] [--like BATCH]
 [--draw first|random|stratified:FIELD] [--seed N] [--where FIELD=VALUE]
 [--plan FILE.json|paper|none] [--preset NAME] [--set NAME=VALUE] [--prompts SET] [--compare SET] [--skip CHECK]
 [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
@@ -18,7 +18,7 @@ from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import UnknownCheck, WrongPlan
-from generation.management.command_line import Step, add_budget, follow, paused, unconfirmed
+from generation.management.command_line import Step, add_budget, add_like, follow, paused, unconfirmed, wanted
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
@@ -32,17 +32,14 @@ class Command(Step):
     help = "Launch a batch: run the benchmark's recipe over records of a source."
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--benchmark", required=True)
-        parser.add_argument("--source", required=True)
+        parser.add_argument("--benchmark", help="required without --like")
+        parser.add_argument("--source", help="likewise")
         parser.add_argument("--limit", type=int, help="maximum number of records (default: all that are left)")
-        parser.add_argument(
-            "--draw", default="", metavar="HOW", help="first (default), random or stratified:FIELD; see --seed"
-        )
+        parser.add_argument("--draw", metavar="HOW", help="first (default), random or stratified:FIELD; see --seed")
         parser.add_argument("--seed", type=int, help="the seed of a random draw (default: 0)")
         parser.add_argument(
             "--where",
             action="append",
-            default=[],
             metavar="FIELD=VALUE",
             help="draw only records with this value; repeat for several fields, or several values of one",
         )
@@ -50,67 +47,31 @@ class Command(Step):
         parser.add_argument(
             "--role",
             action="append",
-            default=[],
             metavar="ROLE=ENDPOINT",
             help="the endpoint of any other role; repeat for several, where a role may have several",
         )
-        parser.add_argument("--plan", default="", help="a JSON file of trap targets, a plan's name, or 'none'")
-        parser.add_argument(
-            "--preset", default="", metavar="NAME", help="a preset of the recipe's settings (default: the first)"
-        )
+        parser.add_argument("--plan", help="a JSON file of trap targets, a plan's name, or 'none'")
+        parser.add_argument("--preset", metavar="NAME", help="a preset of the recipe's settings (default: the first)")
         parser.add_argument(
             "--set",
             action="append",
-            default=[],
             metavar="NAME=VALUE",
             help="override a preset value, as JSON or a word; repeat for several",
         )
-        parser.add_argument("--prompts", default="", metavar="SET", help="the prompt set (default: the usual one)")
+        parser.add_argument("--prompts", metavar="SET", help="the prompt set (default: the usual one)")
         parser.add_argument(
             "--compare",
             metavar="SET",
             help="also launch a batch over the same records with this prompt set ('': the usual one)",
         )
-        parser.add_argument(
-            "--skip", action="append", default=[], metavar="CHECK", help="skip this check; repeat for several"
-        )
+        parser.add_argument("--skip", action="append", metavar="CHECK", help="skip this check; repeat for several")
+        add_like(parser, BATCHES)
         add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow the work to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        benchmark = options["benchmark"]
-        roles = {"generator": options["generator"]} if options["generator"] else {}
-        several, beside = registry.recipe(benchmark).several, list[str]()
-        for binding in options["role"]:
-            role, _, name = binding.partition("=")
-            if not name:
-                raise CommandError(f"--role expects ROLE=ENDPOINT, not {binding!r}")
-            if role == several and role in roles:
-                beside.append(name)
-            else:
-                roles[role] = name
-        skipped = set(options["skip"])
-        known = registry.check_names(benchmark)
-        if unknown := skipped - set(known):
-            raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
-        settings = launch.BatchSettings(
-            benchmark=benchmark,
-            source=sources_queries.source(options["source"]),
-            roles={role: endpoints_queries.endpoint(name) for role, name in roles.items()},
-            beside=[endpoints_queries.endpoint(name) for name in beside],
-            limit=options["limit"],
-            draw=read_draw(options["draw"], options["seed"], read_where(options["where"])),
-            plan=_plan(benchmark, options["plan"]),
-            prompts=options["prompts"],
-            compare=options["compare"],
-            preset=options["preset"],
-            changes=dict(_change(said) for said in options["set"]),
-            checks=[name for name in known if name not in skipped],
-            budget_money=options["budget"],
-            budget_calls=options["budget_calls"],
-            fresh=options["fresh"],
-        )
+        settings = _settings(options)
         estimate = estimate_batch(settings)
         if refused := unconfirmed(self, estimate, options):
             return refused
@@ -155,6 +116,61 @@ class Command(Step):
         }
 
 
+def _settings(options: dict[str, Any]) -> launch.BatchSettings:
+    """What the options ask for."""
+    given = {
+        "benchmark": options["benchmark"],
+        "source": options["source"],
+        "draw": options["draw"],
+        "seed": options["seed"],
+        "where": None if options["where"] is None else read_where(options["where"]),
+        "plan": options["plan"],
+        "prompts": options["prompts"],
+        "preset": options["preset"],
+        "settings": None if options["set"] is None else dict(_change(said) for said in options["set"]),
+        **_roles(options),
+    }
+    told = wanted(BATCHES, options["like"], given, needed=("benchmark", "source"))
+    benchmark = told["benchmark"]
+    known = registry.check_names(benchmark)
+    skipped = set(options["skip"] or ())
+    if unknown := skipped - set(known):
+        raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    return launch.BatchSettings(
+        benchmark=benchmark,
+        source=sources_queries.source(told["source"]),
+        roles={role: endpoints_queries.endpoint(name) for role, name in told.get("roles", {}).items()},
+        beside=[endpoints_queries.endpoint(name) for name in told.get("beside", ())],
+        limit=options["limit"],
+        draw=read_draw(told.get("draw", ""), told.get("seed"), told.get("where")),
+        plan=_plan(benchmark, told.get("plan", "")),
+        prompts=told.get("prompts", ""),
+        compare=options["compare"],
+        preset=told.get("preset", ""),
+        changes=told.get("settings", {}),
+        checks=[name for name in known if name not in skipped] if options["skip"] else told.get("checks", known),
+        budget_money=options["budget"],
+        budget_calls=options["budget_calls"],
+        fresh=options["fresh"],
+    )
+
+
+def _roles(options: dict[str, Any]) -> dict[str, Any]:
+    """The endpoints of --generator and --role; of the role that several may play, further ones stand beside the first."""
+    roles = {"generator": options["generator"]} if options["generator"] else {}
+    benchmark = options["benchmark"] or ("" if options["like"] is None else BATCHES.get(options["like"]).benchmark)
+    several, beside = registry.recipe(benchmark).several if benchmark else "", list[str]()
+    for binding in options["role"] or ():
+        role, _, name = binding.partition("=")
+        if not name:
+            raise CommandError(f"--role expects ROLE=ENDPOINT, not {binding!r}")
+        if role == several and role in roles:
+            beside.append(name)
+        else:
+            roles[role] = name
+    return {"roles": roles or None, "beside": beside or None}
+
+
 def _change(said: str) -> tuple[str, Any]:
     """A setting with its new value."""
     name, there, value = said.partition("=")
@@ -166,10 +182,10 @@ def _change(said: str) -> tuple[str, Any]:
         return name, value
 
 
-def _plan(benchmark: str, said: str) -> TrapPlan | None:
-    """The plan that is named, or in the file. Raises WrongPlan."""
-    if not said.endswith(".json"):
-        return registry.plan(benchmark, said)
+def _plan(benchmark: str, said: Any) -> TrapPlan | None:
+    """The plan that is named, in the file, or as an earlier batch had it. Raises WrongPlan."""
+    if not isinstance(said, str) or not said.endswith(".json"):
+        return registry.plan_of(benchmark, said)
     try:
         return registry.plan_of(benchmark, json.loads(Path(said).read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:

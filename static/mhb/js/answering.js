@@ -62,7 +62,10 @@ function visit(element) {
   if (stop) last = element;
   const target = stop ? (chosen(element) ?? $("input", element)) : element;
   target.focus({ preventScroll: true });
-  (element.closest(".severity, .source, .question") ?? element).scrollIntoView({ block: "nearest" });
+  const whole = element.closest(".severity, .source, .question") ?? element;
+  // Of what does not fit, the beginning: what is asked. The text beside the panel stays where it is.
+  if (whole.offsetHeight > panel.clientHeight / 2) panel.scrollTop += whole.getBoundingClientRect().top - panel.getBoundingClientRect().top;
+  else whole.scrollIntoView({ block: "nearest" });
   element.scrollIntoView({ block: "nearest" });
 }
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from generation.batches import estimate as batches_estimate
-from generation.batches import queries
+from generation.batches import launch
 from generation.batches.launch import BatchSettings
 from generation.jobs import estimate as jobs_estimate
 from generation.jobs.estimate import Estimate, EstimateLine, Pace, Usual, estimate_line
@@ -142,7 +142,7 @@ def test_the_last_settings_of_the_same_person_are_filled_in(
     assert "are filled in" not in text_of(client.get(there)), "somebody else's"
     batch.created_by = adela
     batch.save()
-    assert queries.last_settings(adela, "mhb")[0] == batch
+    assert launch.last_settings(adela, "mhb")[0] == batch
     page = text_of(client.get(there))
     assert f"The settings of batch {batch.pk} are filled in." in page
     assert '<option value="mine" selected>' in page

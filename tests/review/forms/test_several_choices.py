@@ -9,6 +9,9 @@ from django.urls import reverse
 from review.answers.answer_form import fill_form
 from review.answers.posted_answers import answers_from_post
 from review.answers.side_by_side import compare, named_columns, plain
+from review.calibration.forms import ExpectedForm, PracticeForm
+from review.calibration.practice import Practice, explained
+from review.calibration.queries import compare as compare_with_known
 from review.forms import queries
 from review.forms import services as forms_services
 from review.forms.design import Design
@@ -117,3 +120,31 @@ def test_the_editor_keeps_the_type(default: Design, adela: User, browse: Open) -
     assert forms_services.faults("mhb", with_more(design, WRONG)) == []
     wrong = forms_services.faults("mhb", with_more(design, replace(WRONG, choices=WRONG.choices[:1])))
     assert "from 2" in wrong[0].sentence
+
+
+def test_calibration_scores_the_set_as_a_whole() -> None:
+    expected = ExpectedForm(
+        QueryDict("verdict=approve&question.wrong=drug&question.wrong=dose"), form=FORM, expected=Answers()
+    )
+    assert expected.is_valid()
+    known = expected.answers()
+    assert known.questions == {"wrong": Answer("dose,drug")}
+    assert compare_with_known(known, replace(given("dose,drug"), verdict="approve")) == (2, 2, ())
+    assert compare_with_known(known, replace(given("dose"), verdict="approve")) == (1, 2, ("question.wrong",))
+    again = str(ExpectedForm(form=FORM, expected=known))
+    assert again.count("checked") == 2
+    blank = ExpectedForm(QueryDict("verdict=approve"), form=FORM, expected=known)
+    assert blank.is_valid()
+    assert compare_with_known(blank.answers(), given("dose"))[1] == 1, "none chosen: not scored"
+
+
+def test_the_practice_case_shows_the_set_in_words() -> None:
+    practised = Practice((), (), _spec(FORM), Answers({"wrong": Answer("dose,drug")}, verdict="approve"), {})
+    form = PracticeForm(QueryDict("verdict=approve&question.wrong=dose&question.wrong=drug"), form=FORM)
+    assert form.is_valid(), form.errors
+    line = explained(practised, form.answers())[0]
+    assert (line.given, line.expected, line.right) == ("Dose; Drug", "Dose; Drug", True)
+
+
+def _spec(form: Form) -> CaseSpec:
+    return CaseSpec("mhb", "mhb-000001", 1, "A case", (), form)

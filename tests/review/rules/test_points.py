@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,9 @@ def test_where_points_are_drawn() -> None:
     assert (middle.x, middle.y) == (round((low.x + high.x) / 2, 2), round((low.y + high.y) / 2, 2))
     assert {spot.scale for spot in group.spots} == {1.0}, "all of one size"
     assert (drawn.grouped, drawn.labelled, drawn.sized) == (False, False, False)
+    shares = points_chart(replace(points(Point(30, 40), Point(50, 60)), percent=True))
+    for ticks in (shares.x_ticks, shares.y_ticks):
+        assert [tick.text for tick in ticks] == ["0", "25", "50", "75", "100"]
 
 
 def test_size_is_area_and_larger_ones_lie_behind() -> None:
@@ -99,5 +103,6 @@ def test_points_as_json() -> None:
         "x_label": "distance",
         "y_label": "share",
         "points": [{"x": 1.0, "y": 2.0, "label": "ab", "size": 1.0, "group": ""}],
+        "percent": False,
         "kind": "points",
     }
