@@ -80,7 +80,8 @@ def main() -> None:
 
     numbers = [int(one) for one in sys.argv[1:] if one.isdecimal()]
     database = "PostgreSQL" if "--postgresql" in sys.argv else "SQLite"
-    rows = list(measure(*(numbers if len(numbers) == 2 else (SMALL, LARGE)), database))
+    small, large = numbers if len(numbers) == 2 else (SMALL, LARGE)
+    rows = list(measure(small, large, database))
     print(as_json(rows) if "--json" in sys.argv else table(rows))
 
 
