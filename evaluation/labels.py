@@ -28,3 +28,10 @@ def verdict_state(verdict: str, protocol: Protocol) -> str:
     if verdict not in counted | protocol.speaks_against:
         return "queued"
     return "failed" if verdict in protocol.speaks_against else "finished"
+
+
+def value_name(value: str, label: str) -> str:
+    """'A1 Non-existent Entity': the code of a value before its label. A value in small letters is no code, but a name for
+    files and addresses: then it is the label alone."""
+    is_code = value != value.lower() and value.casefold() != label.casefold()
+    return f"{value} {label}" if is_code else label

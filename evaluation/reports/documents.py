@@ -6,6 +6,7 @@ from django.utils.translation import override
 
 from evaluation.judges import markdown as judges_markdown
 from evaluation.judges import summary
+from evaluation.labels import value_name
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import Rate
@@ -130,7 +131,7 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
             cells = [
                 row.endpoint,
                 datasets.get(row.dataset, row.dataset),
-                *([_name(row)] if facet else []),
+                *([value_name(row.value, str(row.label))] if facet else []),
                 *([str(rate.label)] if several else []),
                 format_share(measured.value, percent=False) or "–",
                 _interval(measured),
@@ -249,11 +250,6 @@ def _compared(report: Report) -> list[str]:
 def _difference(each: Comparison, rate: Rate) -> tuple[str, str]:
     ends = format_ends(each.low, each.high, rate) or ("too few" if each.clusters else "–")
     return format_difference(each.difference, rate) or "–", ends
-
-
-def _name(row: Row) -> str:
-    same = row.label.casefold() == row.value.casefold()
-    return str(row.label) if same else f"{row.value} {row.label}"
 
 
 def _contrasts(report: Report) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
+from evaluation.labels import value_name
 from evaluation.metrics import UNJUDGED, MeasuredRate
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.comparison_lines import (
@@ -191,7 +192,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     rate = rate if rate in report.facet_rates else report.facet_rates[0]
     facet, rows = view.name, report.facets[view.name]
     by_place = {(row.endpoint, row.dataset, row.value): row for row in rows}
-    names = {row.value: _name(row) for row in rows}
+    names = {row.value: value_name(row.value, gettext(row.label)) for row in rows}
 
     def measured(endpoint: str, dataset: str, value: str) -> MeasuredRate:
         return by_place[endpoint, dataset, value].rates[rate.name]
@@ -289,7 +290,7 @@ def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: 
     return Line(
         endpoint=row.endpoint,
         dataset=dataset,
-        value=_name(row) if row.value else "",
+        value=value_name(row.value, gettext(row.label)) if row.value else "",
         rate=format_share(measured.value, percent=rate.percent),
         interval="–".join(format_share(limit, percent=rate.percent) for limit in measured.interval or ()),
         bounds=_bounds(measured, rate),
@@ -326,12 +327,6 @@ def _sorted(table: list[tuple[Line, ...]], at: int, sort: str) -> tuple[tuple[Li
     }
     key = keys.get(sort.removeprefix("-"))
     return tuple(sorted(table, key=lambda row: key(row[at]), reverse=sort.startswith("-"))) if key else tuple(table)
-
-
-def _name(row: Row) -> str:
-    """'A1 Non-existent Entity', or the label alone where the value is the same word."""
-    same = row.label.casefold() == row.value.casefold()
-    return gettext(row.label) if same else f"{row.value} {gettext(row.label)}"
 
 
 def _counted(rate: Rate) -> str:

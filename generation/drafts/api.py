@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.utils.translation import gettext
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -19,6 +20,13 @@ from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
+class ReasonField(serializers.CharField):
+    """Why a draft came to nothing, in the reader's language where the recipe has marked the sentence for translation."""
+
+    def to_representation(self, value: str) -> str:
+        return gettext(value) if value else ""
+
+
 class DraftSerializer(serializers.ModelSerializer[Draft]):
     """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks.
 
@@ -29,6 +37,7 @@ class DraftSerializer(serializers.ModelSerializer[Draft]):
     endpoint = serializers.CharField(source="endpoint.name", allow_null=True, default=None)
     record = serializers.CharField(source="record.external_id")
     preferred = serializers.ListField(child=serializers.CharField())
+    detail = ReasonField(allow_blank=True)
 
     class Meta:
         model = Draft

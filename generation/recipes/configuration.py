@@ -16,9 +16,10 @@ class Configuration:
     goes in.
 
     `below`: a sample goes in where the texts of its content named by `texts` have together fewer characters; 0: any length.
-    `balanced`: tasks that are cut to the size of the smallest of them, and to `most` samples at most (0: no such limit); what
-    is left out is drawn by the release's seed, record by record, so that samples of one record stay together. `made`: a sample
-    goes in where it was made like this (name -> value of `NewSample.made`).
+    `balanced`: groups that are cut to the size of the smallest of them, and to `most` samples at most (0: no such limit); what
+    is left out is drawn by the release's seed, record by record, so that samples of one record stay together. `by`: the text
+    of a sample's content that names its group; '': its task. `made`: a sample goes in where it was made like this (name ->
+    value of `NewSample.made`).
     """
 
     name: str
@@ -27,6 +28,7 @@ class Configuration:
     below: int = 0
     texts: tuple[str, ...] = ()
     balanced: tuple[str, ...] = ()
+    by: str = ""
     most: int = 0
     made: Mapping[str, str] = field(default_factory=dict)
 

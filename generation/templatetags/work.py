@@ -30,6 +30,12 @@ _SIGNS = {
 
 
 @register.filter
+def reason(text: str) -> str:
+    """Why a draft came to nothing, in the reader's language where the recipe has marked the sentence for translation."""
+    return gettext(text) if text else ""
+
+
+@register.filter
 def sign(status: str) -> str:
     """The state whose badge stands for `status`."""
     return _SIGNS.get(status, status)

@@ -200,7 +200,7 @@ def bottlenecks(
 ) -> list[Bottleneck]:
     """Of each baseline and rate, which of the competing contrasts gains most on average over the models, and by how much."""
     told: list[Bottleneck] = []
-    for rate in rates:
+    for rate in rates if found else ():
         sign = -1 if protocol.is_lower_better(rate) else 1
         units, of_rate = of_units(table, rate), []
         for second, of in _by_baseline([each for each in found if each.rate == rate.name]):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
+from evaluation.reports.numbers.verdict_table import PLACE, Ints, VerdictTable
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ class Kinds:
     `place`: of each judgment, one number for its model, data set, arm and verdict."""
 
     table: VerdictTable
-    code: NDArray[np.int64]
+    code: Ints
     none: int
     arm: Ints
     place: Ints
@@ -106,16 +106,16 @@ def independent(table: VerdictTable, *, pooled: bool) -> Kinds | None:
 
 def _kinds(table: VerdictTable, *, pooled: bool) -> Kinds | None:
     cells = len(table.endpoints) * table.units
-    key = table.endpoint * table.units + table.unit
+    key = table.endpoint * table.units + table.unit  # less than the number of cells
     if not cells or (len(key) and np.bincount(key, minlength=cells).max() > 1):
         return None
-    arm = table.unit_is_control.astype(np.int64)
+    arm = table.unit_is_control.astype(PLACE)
     place = arm if pooled else table.unit_dataset * 2 + arm
     _known, cluster = np.unique(table.unit_cluster, return_inverse=True)
     if np.bincount(cluster * (int(place.max(initial=0)) + 1) + place).max(initial=0) > 1:
         return None
     none = len(table.verdicts)
-    code = np.full(cells, none, dtype=np.int64)
+    code = np.full(cells, none, dtype=PLACE)
     code[key] = table.verdict
     of_unit = table.unit_dataset * 2 + arm
     of_judgment = (table.endpoint * len(table.datasets) * 2 + of_unit[table.unit]) * (none + 1) + table.verdict

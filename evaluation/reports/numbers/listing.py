@@ -12,7 +12,7 @@ from django.db.models import Aggregate, BinaryField, Func, QuerySet, TextField
 from numpy.typing import NDArray
 from psycopg.pq import Format
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 Group = tuple[Any, ...]
 
@@ -52,28 +52,40 @@ class _ListedBytes(Aggregate):
     output_field = BinaryField()
 
 
-def listed(rows: QuerySet[Any], by: Sequence[str], *columns: str) -> list[tuple[Group, tuple[Ints, ...]]]:
+def listed(rows: QuerySet[Any], by: Sequence[Any], *columns: str) -> list[tuple[Group, tuple[Ints, ...]]]:
     """(group, the whole numbers of each column), the groups in order. A row without one of the numbers is left out."""
+    return [(group, _whole(of, columns)) for group, (of,) in _told(rows, by, _of_whole(columns))]
+
+
+def listed_floats(
+    rows: QuerySet[Any], by: Sequence[Any], whole: Sequence[str], texts: str
+) -> list[tuple[Group, tuple[Ints, ...], Floats]]:
+    """(group, the whole numbers of each of these columns, all numbers in a column of texts), the groups in order."""
+    return [
+        (group, _whole(of, whole), np.fromstring(numbers, dtype=np.float64, sep=" "))
+        for group, (of, numbers) in _told(rows, by, _of_whole(whole), _ListedTexts(texts))
+    ]
+
+
+def _of_whole(columns: Sequence[str]) -> Aggregate:
     if connection.vendor == "postgresql":
-        told = _told(rows, by, _ListedBytes(*map(_EightBytes, columns)))
-        found = [(group, np.frombuffer(of, dtype=">i8")) for group, of in told]
-    else:
-        told = _told(rows, by, _ListedTexts(_Texts(*columns)))
-        found = [(group, np.fromstring(of, dtype=np.int64, sep=" ")) for group, of in told]
-    return [(group, tuple(lines.reshape(-1, len(columns)).T.astype(np.int64, order="C"))) for group, lines in found]
+        return _ListedBytes(*map(_EightBytes, columns))
+    return _ListedTexts(_Texts(*columns))
 
 
-def listed_floats(rows: QuerySet[Any], by: Sequence[str], *columns: str) -> list[tuple[Group, Floats]]:
-    """(group, the numbers of all its rows), the groups in order. A column may be a text of several numbers."""
-    told = _told(rows, by, _ListedTexts(_Texts(*columns)))
-    return [(group, np.fromstring(of, dtype=np.float64, sep=" ")) for group, of in told]
+def _whole(of: Any, columns: Sequence[str]) -> tuple[Ints, ...]:
+    postgresql = connection.vendor == "postgresql"
+    numbers = np.frombuffer(of, dtype=">i8") if postgresql else np.fromstring(of, dtype=np.int64, sep=" ")
+    return tuple(numbers.reshape(-1, len(columns)).T.astype(np.int64, order="C"))
 
 
-def _told(rows: QuerySet[Any], by: Sequence[str], aggregate: Aggregate) -> list[tuple[Group, Any]]:
-    query, values = rows.order_by().values_list(*by).annotate(listed=aggregate).query.sql_with_params()
+def _told(rows: QuerySet[Any], by: Sequence[Any], *aggregates: Aggregate) -> list[tuple[Group, Group]]:
+    """(group, what is listed of it): of several, each in the same order."""
+    of = {f"listed{at}": each for at, each in enumerate(aggregates)}
+    query, values = rows.order_by().values_list(*by).annotate(**of).query.sql_with_params()
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.cursor.format = Format.BINARY  # bytes as they are: as text they are twice as long
         cursor.execute(query, values)
-        found = [(tuple(group), of) for *group, of in cursor.fetchall() if of is not None]
+        found = [(row[: len(by)], row[len(by) :]) for row in cursor.fetchall() if row[len(by)] is not None]
     return sorted(found, key=lambda each: tuple(map(str, each[0])))

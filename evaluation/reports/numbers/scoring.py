@@ -62,11 +62,13 @@ def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> Ve
     place_of = _judgment_places(table)
     unjudged = table.verdict == table.verdicts.index(UNJUDGED)
     rows = ResponseScore.objects.filter(run=run)
-    for (told,), numbers in listed_floats(rows, ["names"], "response_id", "rubric_id", "numbers"):
+    for (told,), (responses, rubrics), numbers in listed_floats(
+        rows, ["names"], ["response_id", "rubric_id"], "numbers"
+    ):
         names = told.split()
-        lines = numbers.reshape(-1, 2 + len(names))
-        place, there = place_of(lines[:, 0].astype(np.int64), lines[:, 1].astype(np.int64))
-        for at, name in enumerate(names, 2):
+        lines = numbers.reshape(-1, len(names))
+        place, there = place_of(responses, rubrics)
+        for at, name in enumerate(names):
             if name in found:
                 found[name][place] = lines[there, at]
     for each in found.values():
@@ -170,11 +172,12 @@ def _measure(
 
 
 def _quantiles(numbers: Floats) -> tuple[float, ...]:
-    """What `np.quantile` says of `SHARES`, without its checks, which take longer for a few thousand numbers."""
+    """What `np.quantile` says of `SHARES`, without its checks, which take longer for a few thousand numbers. All are sorted:
+    that takes a third of the time of its partition into nine."""
     places = [share * (len(numbers) - 1) for share in SHARES]
     below = [int(place) for place in places]
     above = [min(at + 1, len(numbers) - 1) for at in below]
-    ordered = np.partition(numbers, sorted({*below, *above}))
+    ordered = np.sort(numbers)
     found = []
     for place, low, high in zip(places, below, above, strict=True):
         first, last, part = float(ordered[low]), float(ordered[high]), place - low

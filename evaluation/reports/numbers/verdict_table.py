@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from django.db.models import F, QuerySet
+from django.db.models import Case, F, QuerySet, When
 from numpy.typing import NDArray
 
 from evaluation import registry
@@ -17,7 +17,8 @@ from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]
+PLACE = np.int32  # of places: a list of more than 2,147,483,647 would not fit into memory
 Status = Work.Status
 PENDING = "pending"  # beside JUDGE_FAILURES: why an answered response has no verdict
 POLARITY = "polarity"  # a breakdown that every release may have, and no facet of it
@@ -32,14 +33,15 @@ class Places:
 
     def __init__(self, numbers: Ints) -> None:
         self._first = int(numbers.min()) if len(numbers) else 0
-        self._at: Ints | None = None
+        self._at: Any = None
         span = int(numbers.max()) - self._first + 1 if len(numbers) else 0
         if span <= SPARSE * len(numbers):
             # Numbers of rows lie close together: they are marked, not sorted, and looked up, not searched.
             there = np.zeros(span, dtype=np.bool_)
             there[numbers - self._first] = True
             self.known: Ints = np.flatnonzero(there) + self._first
-            self._at = np.cumsum(there) - 1
+            self._at = np.cumsum(there, dtype=PLACE)
+            self._at -= 1
         else:
             self.known = np.unique(numbers)
 
@@ -63,7 +65,8 @@ class Places:
 
 @dataclass(frozen=True)
 class VerdictTable:
-    """A row a judgment: `endpoint`, `unit` (a sample in one data set), `rubric` and `verdict` are places in the lists beside.
+    """A row a judgment: `endpoint`, `unit` (a sample in one data set), `rubric` and `verdict` are places in the lists beside
+    (`PLACE`).
 
     `verdicts` are those that count: the judge's or, by the rule for the outcome of the response, another. `kind`: place in
     `kinds` of why there is or is no verdict. `unit_sample`: the number of its sample. `unit_cluster`: samples of one source
@@ -118,20 +121,24 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     sample_place, (tasks, task), origin = samples_of(run.release)
     of_samples = _among(ReleasedRubric.objects.all(), "sample", run, sample_place)
     rubrics = listed(of_samples, ["polarity"], "id", "sample_id")
-    rubric_place = Places(_joined([ids[sample_place.has(samples)] for _group, (ids, samples) in rubrics]))
+    rubric_place, only_rubric = _rubrics([of for _group, of in rubrics], sample_place)
+    del rubrics
 
     at = {(one.task, one.variant): place for place, one in enumerate(datasets)}
     outcomes = list(Response.Outcome.values)
     responses: dict[tuple[int, int, str], int] = {}
     failed: dict[int, int] = {}
     # Before the responses, so that each has its own among them while the run goes on.
-    told, row_response, row_rubric = _judgments(run)
+    told, row_response, row_rubric = _judgments(run, with_rubrics=only_rubric is None)
     asked = Response.objects.filter(run=run).exclude(outcome="")
-    groups = listed(asked, ["endpoint", "variant", "outcome", "status"], "id", "sample_id")
+    failing = Case(When(status=Status.FAILED, then=True), default=False)
+    groups = listed(asked, ["endpoint", "variant", "outcome", failing], "id", "sample_id")
     response_place = Places(_joined([pks for _group, (pks, _of) in groups]))
-    sample_of, group_of = np.zeros((2, len(response_place)), dtype=np.int64)
-    by_task = np.full((len(groups), len(tasks)), -1, dtype=np.int64)  # group, task -> data set
-    for number, ((endpoint, variant, outcome, status), (pks, of)) in enumerate(groups):
+    sample_of, group_of = np.zeros((2, len(response_place)), dtype=PLACE)
+    by_task = np.full((len(groups), len(tasks)), -1, dtype=PLACE)  # group, task -> data set
+    about = [(place_of[endpoint], outcomes.index(outcome)) for (endpoint, _, outcome, _), _ids in groups]
+    group_endpoint, group_outcome = np.array(about, dtype=PLACE).reshape(-1, 2).T
+    for number, ((endpoint, variant, outcome, has_failed), (pks, of)) in enumerate(groups):
         who, where = place_of[endpoint], sample_place(of)
         stands = response_place(pks)
         by_task[number] = [at.get((name, variant), -1) for name in tasks]
@@ -139,41 +146,46 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         dataset = by_task[number, task[where]]
         for place, count in enumerate(np.bincount(dataset[dataset >= 0], minlength=len(datasets))):
             responses[who, place, outcome] = responses.get((who, place, outcome), 0) + int(count)
-        if status == Status.FAILED:
+        if has_failed:
             failed[who] = failed.get(who, 0) + len(pks)
-    about = [(place_of[endpoint], outcomes.index(outcome)) for (endpoint, _, outcome, _), _ids in groups]
-    group_endpoint, group_outcome = np.array(about, dtype=np.int64).reshape(-1, 2).T
+    del groups
 
     given_by_rule = (rule for rule in rules.values() if rule not in (JUDGED, EXCLUDED))
     verdicts = tuple(dict.fromkeys([UNJUDGED, *sorted({*told.verdicts} - {UNJUDGED}), *given_by_rule]))
     response = response_place(row_response)
     sample, group = sample_of[response], group_of[response]
+    del response, response_place, sample_of, group_of
     dataset = by_task[group, task[sample]]
     rows, told_of = dataset >= 0, told.group
     if not rows.all():
         sample, group, dataset = sample[rows], group[rows], dataset[rows]
-        row_response, row_rubric, told_of = row_response[rows], row_rubric[rows], told_of[rows]
-    endpoint_of, outcome_of = group_endpoint[group], group_outcome[group]
-    own = np.array([verdicts.index(each) for each in told.verdicts], dtype=np.int64)[told_of]
-    key = endpoint_of * len(verdicts) + own
-    given = np.bincount(key, minlength=len(tested) * len(verdicts)).reshape(-1, len(verdicts))
+        row_response, row_rubric, told_of = row_response[rows], row_rubric[rows[: len(row_rubric)]], told_of[rows]
+    endpoint_of = group_endpoint[group]
+    own = np.array([verdicts.index(each) for each in told.verdicts], dtype=PLACE)[told_of]
+    given = np.bincount(endpoint_of * len(verdicts) + own, minlength=len(tested) * len(verdicts)).reshape(
+        -1, len(verdicts)
+    )
     kinds = (JUDGED, *outcomes[1:], *JUDGE_FAILURES, PENDING)
-    why = np.array([kinds.index(each) for each in told.kinds], dtype=np.int64)[told_of]
-    why = np.where(outcome_of > 0, outcome_of, why)  # the first outcome is 'answered', as the first kind is 'judged'
+    why = np.array([kinds.index(each) for each in told.kinds], dtype=PLACE)[told_of]
     for name in JUDGE_FAILURES:
         if (rule := rules.get(name, EXCLUDED)) != EXCLUDED:
             failed_so = np.array([each == name for each in told.failures], dtype=np.bool_)[told_of]
             own[failed_so] = verdicts.index(rule)
-    for place, name in enumerate(outcomes):
-        rule = rules.get(name, JUDGED)
+    for place in np.unique(group_outcome).tolist():
+        rule, of_outcome = rules.get(outcomes[place], JUDGED), group_outcome == place
+        if place:  # the first outcome is 'answered', as the first kind is 'judged'
+            why[of_outcome[group]] = place
         if rule != JUDGED:
-            own[outcome_of == place] = 0 if rule == EXCLUDED else verdicts.index(rule)
+            own[of_outcome[group]] = 0 if rule == EXCLUDED else verdicts.index(rule)
+    del group, told_of
 
     # What np.unique says, without sorting a million rows.
-    asked_of = sample * len(datasets) + dataset
+    rubric = rubric_place(row_rubric) if only_rubric is None else only_rubric[sample]
+    asked_of = sample * max(1, len(datasets)) + dataset
+    del sample, dataset
     present = np.zeros(len(sample_place) * max(1, len(datasets)), dtype=np.bool_)
     present[asked_of] = True
-    units, unit = np.flatnonzero(present), (np.cumsum(present) - 1)[asked_of]
+    units, unit = np.flatnonzero(present), (np.cumsum(present, dtype=PLACE) - 1)[asked_of]
     unit_sample, unit_dataset = np.divmod(units, max(1, len(datasets)))
     cluster, is_control = origin
     return VerdictTable(
@@ -183,21 +195,37 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         kinds=kinds,
         endpoint=endpoint_of,
         unit=unit,
-        rubric=rubric_place(row_rubric),
+        rubric=rubric,
         verdict=own,
         kind=why,
         unit_sample=sample_place.known[unit_sample],
-        unit_dataset=unit_dataset,
+        unit_dataset=unit_dataset.astype(PLACE),
         unit_cluster=cluster[unit_sample],
         unit_is_control=is_control[unit_sample],
         rubrics=len(rubric_place),
         members=_members(run, rubric_place),
         responses=responses,
         failed=failed,
-        given={who: dict(zip(verdicts, counts.tolist(), strict=True)) for who, counts in enumerate(given)},
+        given={
+            who: dict(zip(verdicts, counts.tolist(), strict=True))
+            for who, counts in enumerate(given.reshape(-1, len(verdicts)))
+        },
         response=row_response,
         rubric_ids=rubric_place.known,
     )
+
+
+def _rubrics(listed_rubrics: Sequence[tuple[Ints, ...]], sample_place: Places) -> tuple[Places, Ints | None]:
+    """Where the rubrics of the samples stand; and of each sample the place of its only rubric, None where one has several."""
+    ids, samples = (_joined([of[at] for of in listed_rubrics]) for at in (0, 1))
+    there = sample_place.has(samples)
+    ids, samples = ids[there], sample_place(samples[there])
+    place = Places(ids)
+    if not len(ids) or np.bincount(samples).max() > 1:
+        return place, None
+    only = np.zeros(len(sample_place), dtype=PLACE)
+    only[samples] = place(ids)
+    return place, only
 
 
 def samples_of(release: Release) -> tuple[Places, tuple[list[str], Ints], tuple[Ints, NDArray[np.bool_]]]:
@@ -206,7 +234,8 @@ def samples_of(release: Release) -> tuple[Places, tuple[list[str], Ints], tuple[
     groups = listed(ReleasedSample.objects.filter(release=release), ["task", "version__sample__arm"], *of_sample)
     place = Places(_joined([ids for _group, (ids, *_of) in groups]))
     tasks = sorted({name for (name, _arm), _numbers in groups})
-    record, origin, task = np.zeros((3, len(place)), dtype=np.int64)
+    record, origin = np.zeros((2, len(place)), dtype=np.int64)
+    task = np.zeros(len(place), dtype=PLACE)
     control = np.zeros(len(place), dtype=np.bool_)
     for (name, arm), (ids, records, origins) in groups:
         where = place(ids)
@@ -232,18 +261,21 @@ class _Groups:
     group: Ints
 
 
-def _judgments(run: Run) -> tuple[_Groups, Ints, Ints]:
-    """(groups, responses, rubrics)."""
-    groups = listed(Judgment.objects.filter(run=run), ["verdict", "status", "error"], "response_id", "rubric_id")
+def _judgments(run: Run, *, with_rubrics: bool) -> tuple[_Groups, Ints, Ints]:
+    """(groups, responses, rubrics); no rubrics where each follows from the sample."""
+    # Where there is a verdict, nothing else matters: texts by which rows are grouped take most of the time.
+    ended = (Case(When(verdict="", then=F(name))) for name in ("status", "error"))
+    columns = ("response_id", "rubric_id") if with_rubrics else ("response_id",)
+    groups = listed(Judgment.objects.filter(run=run), ["verdict", *ended], *columns)
     verdicts, kinds, failures = [], [], []
     for (verdict, status, error), _of in groups:
-        failed = not verdict and status == Status.FAILED
+        failed = status == Status.FAILED
         failure = (UNPARSED if error == BROKEN else JUDGE_FAILED) if failed else ""
         verdicts.append(verdict or UNJUDGED)
         kinds.append(JUDGED if verdict else failure or PENDING)
         failures.append("" if error in (NO_RESPONSE, NOT_JUDGED) else failure)
-    numbers = np.repeat(np.arange(len(groups)), [len(of) for _group, (of, _rubric) in groups])
-    responses, rubrics = (_joined([of[at] for _group, of in groups]) for at in (0, 1))
+    numbers = np.repeat(np.arange(len(groups), dtype=PLACE), [len(of[0]) for _group, of in groups])
+    responses, rubrics = (_joined([of[at] for _group, of in groups if at < len(of)]) for at in (0, 1))
     return _Groups(verdicts, kinds, failures, numbers), responses, rubrics
 
 

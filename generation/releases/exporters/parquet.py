@@ -30,10 +30,12 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep 15 MB at hand, of which this needs 3
     paths = [folder / "samples.parquet", folder / "rubrics.parquet"]
     sample_schema, rubric_schema = _schemas()
+    # Statistics would hold the first and last text of each column of all groups of rows until the end.
+    options: dict[str, Any] = {"compression": "zstd", "write_statistics": False}
     with (
         replacing(*paths) as [samples_path, rubrics_path],
-        ParquetWriter(samples_path, sample_schema, compression="zstd", use_dictionary=REPEATED) as samples_file,
-        ParquetWriter(rubrics_path, rubric_schema, compression="zstd") as rubrics_file,
+        ParquetWriter(samples_path, sample_schema, use_dictionary=REPEATED, **options) as samples_file,
+        ParquetWriter(rubrics_path, rubric_schema, **options) as rubrics_file,
     ):
         sample_rows: list[dict[str, Any]] = []
         rubric_rows: list[dict[str, Any]] = []

@@ -11,13 +11,13 @@ from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, Que
 
 from generation import errors
 from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
-from generation.recipes.configuration import configuration
+from generation.recipes.configuration import Configuration, configuration
 from generation.releases.freezing import configured
 from review.access.visibility import counted_reviews
 from review.rules.state_machine import Ground
 
 Status = SampleVersion.Status
-_RECORD = ("sample__task", "sample__record__source__name", "sample__record__external_id")
+_RECORD = ("sample__record__source__name", "sample__record__external_id")
 TRAP, CONTROL = "trap", "control"
 FIELDS = {  # what `where` may name -> how it is read
     "source": "sample__record__source__name",
@@ -197,12 +197,12 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     columns = {"source": FIELDS["source"], "task": FIELDS["task"], "language": FIELDS["language"]}
     columns |= {"arm": "arm", "simulated": "is_simulated", "ground": "case__ground"}
     rows: Iterable[tuple[Any, ...]]
-    drawn = _draw(benchmark, composition)
-    if drawn is None:
+    chosen, drawn = _draw(benchmark, composition)
+    if chosen is None or drawn is None:
         grouped = judged(benchmark, composition).order_by().values_list("reason", *columns.values())
         rows = grouped.annotate(n=Count("pk"))
     else:
-        rows = _one_by_one(benchmark, composition, drawn, tuple(columns.values()))
+        rows = _one_by_one(benchmark, composition, chosen, drawn, tuple(columns.values()))
     excluded: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns}
     samples = 0
@@ -227,32 +227,38 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     )
 
 
-def _draw(benchmark: str, composition: Composition) -> configured.RecordDraw | None:
-    """Which records are in where the configuration cuts tasks; None where it cuts none."""
+def _draw(benchmark: str, composition: Composition) -> tuple[Configuration | None, configured.RecordDraw | None]:
+    """The configuration, and which records are in where it cuts groups; None where it cuts none."""
     chosen = configuration(benchmark, composition.configuration)
     if chosen is None or not chosen.balanced:
-        return None
+        return chosen, None
     rows = judged(benchmark, composition).filter(Q(reason="")).order_by()
-    return configured.draw(chosen, composition.seed, rows.values_list(*_RECORD).iterator(chunk_size=5000))
+    rows_of = rows.values_list(configured.group_of(chosen), *_RECORD).iterator(chunk_size=5000)
+    return chosen, configured.draw(chosen, composition.seed, rows_of)
 
 
 def _one_by_one(
-    benchmark: str, composition: Composition, drawn: configured.RecordDraw, columns: Sequence[str]
+    benchmark: str,
+    composition: Composition,
+    chosen: Configuration,
+    drawn: configured.RecordDraw,
+    columns: Sequence[str],
 ) -> Iterator[tuple[Any, ...]]:
     """(reason, values of the columns, 1) of each sample: what is not drawn is a reason that no database knows."""
-    rows = judged(benchmark, composition).order_by().values_list("reason", *_RECORD, *columns)
-    for reason, task, source, external_id, *values in rows.iterator(chunk_size=5000):
-        out = reason or ("" if drawn.takes(task, source, external_id) else configured.NOT_DRAWN)
+    of_each = ("reason", configured.group_of(chosen), *_RECORD, *columns)
+    rows = judged(benchmark, composition).order_by().values_list(*of_each)
+    for reason, group, source, external_id, *values in rows.iterator(chunk_size=5000):
+        out = reason or ("" if drawn.takes(group, source, external_id) else configured.NOT_DRAWN)
         yield (out, *values, 1)
 
 
 def choices(benchmark: str, composition: Composition) -> Iterator[Choice]:
     """What goes in, in the order of the samples."""
     rows = judged(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
-    drawn = _draw(benchmark, composition)
-    for pk, *record in rows.values_list("pk", *_RECORD).iterator(chunk_size=5000):
-        task, source, external_id = record
-        if drawn is not None and not drawn.takes(task, source, external_id):
+    chosen, drawn = _draw(benchmark, composition)
+    group_of = configured.group_of(chosen) if chosen is not None and drawn is not None else Value("")
+    for pk, group, source, external_id in rows.values_list("pk", group_of, *_RECORD).iterator(chunk_size=5000):
+        if drawn is not None and not drawn.takes(group, source, external_id):
             continue
         held_out = composition.held_out and composition.holds_out(source, external_id)
         yield Choice(pk, ReleasedSample.Split.HELD_OUT if held_out else ReleasedSample.Split.PUBLIC)

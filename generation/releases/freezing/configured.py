@@ -8,7 +8,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from django.db.models import IntegerField, Q, TextField, Value, When
+from django.db.models import F, IntegerField, Q, TextField, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Length
 from django.db.models.lookups import Exact, GreaterThanOrEqual
@@ -48,14 +48,14 @@ def made_otherwise(configuration: Configuration) -> list[When]:
 
 @dataclass(frozen=True, slots=True)
 class RecordDraw:
-    """Which records of each task are in: those whose digest is at most the task's limit. Tasks without one are whole."""
+    """Which records of each group are in: those whose digest is at most the group's limit. Groups without one are whole."""
 
     seed: int
     limits: Mapping[str, int]
 
-    def takes(self, task: str, source: str, external_id: str) -> bool:
-        """Whether the samples of a record under this task are in."""
-        return task not in self.limits or digest(self.seed, source, external_id) <= self.limits[task]
+    def takes(self, group: str, source: str, external_id: str) -> bool:
+        """Whether the samples of a record in this group are in."""
+        return group not in self.limits or digest(self.seed, source, external_id) <= self.limits[group]
 
 
 def digest(seed: int, source: str, external_id: str) -> int:
@@ -64,19 +64,26 @@ def digest(seed: int, source: str, external_id: str) -> int:
 
 
 def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str, str]]) -> RecordDraw:
-    """From (task, source, id of the record) of every sample that could go in. Eight bytes a sample are held, and no more."""
-    found: dict[str, list[NDArray[np.uint64]]] = {task: [] for task in configuration.balanced}
-    waiting: dict[str, list[int]] = {task: [] for task in configuration.balanced}
-    for task, source, external_id in rows:
-        if task in waiting:
-            waiting[task].append(digest(seed, source, external_id))
-            if len(waiting[task]) == TOGETHER:
-                found[task].append(np.array(waiting[task], dtype=np.uint64))
-                waiting[task] = []
-    whole = {task: np.concatenate([*parts, np.array(waiting[task], dtype=np.uint64)]) for task, parts in found.items()}
+    """From (group, source, id of the record) of every sample that could go in. Eight bytes a sample are held, and no more."""
+    found: dict[str, list[NDArray[np.uint64]]] = {group: [] for group in configuration.balanced}
+    waiting: dict[str, list[int]] = {group: [] for group in configuration.balanced}
+    for group, source, external_id in rows:
+        if group in waiting:
+            waiting[group].append(digest(seed, source, external_id))
+            if len(waiting[group]) == TOGETHER:
+                found[group].append(np.array(waiting[group], dtype=np.uint64))
+                waiting[group] = []
+    whole = {name: np.concatenate([*parts, np.array(waiting[name], dtype=np.uint64)]) for name, parts in found.items()}
     sizes = [len(digests) for digests in whole.values() if len(digests)]
     most = min([*sizes, *([configuration.most] if configuration.most else [])], default=0)
-    return RecordDraw(seed, {task: _limit(digests, most) for task, digests in whole.items() if len(digests) > most})
+    return RecordDraw(seed, {name: _limit(digests, most) for name, digests in whole.items() if len(digests) > most})
+
+
+def group_of(configuration: Configuration) -> Any:
+    """By what a configuration cuts, of a version."""
+    if not configuration.by:
+        return F("sample__task")
+    return Coalesce(KeyTextTransform(configuration.by, "content"), Value(""), output_field=TextField())
 
 
 def _limit(digests: NDArray[np.uint64], most: int) -> int:

@@ -16,7 +16,7 @@ from generation.releases.exporters import training
 from generation.releases.freezing import configured
 from generation.releases.freezing.composition import Composition, choices, tally
 from mhb_site.benchmarks.medhal import protocol
-from mhb_site.benchmarks.medhal.configurations import CONFIGURATIONS
+from mhb_site.benchmarks.medhal.configurations import CONFIGURATIONS, TASK_OF
 from review.models import User
 from tests.benchmarks.medhal.statements import approved, statement
 
@@ -25,9 +25,13 @@ LF_BAL = CONFIGURATIONS[2]
 
 @pytest.mark.django_db
 @pytest.mark.both
-def test_configurations_leave_out_what_is_too_long_and_cut_tasks() -> None:
-    sizes = {"qa": 12, "ie": 9, "summarization": 6, "nli": 2}
-    contents = [statement(at, task=task, factual=at % 2 == 0) for task, n in sizes.items() for at in range(n)]
+def test_configurations_leave_out_what_is_too_long_and_cut_the_three_large_sources() -> None:
+    sizes = {"medmcqa": 12, "acn": 9, "sumpubmed": 6, "medqa": 7, "mednli": 2}
+    contents = [
+        statement(at, task=TASK_OF[source], source=source, factual=at % 2 == 0)
+        for source, n in sizes.items()
+        for at in range(n)
+    ]
     own = len(statement(0, factual=True)["statement"])
     contents[-1] = statement(0, task="nli", context="x" * (30_000 - own))  # exactly 30,000: not below
     contents[-2] = statement(0, task="nli", context="é" * (29_999 - own))  # characters, not bytes
@@ -37,15 +41,15 @@ def test_configurations_leave_out_what_is_too_long_and_cut_tasks() -> None:
         name: tally("medhal", Composition(**chosen, configuration=name)).counts["task"]
         for name in ("full", "lf", "lf-bal")
     }
-    assert tasks["full"] == {"ie": 9, "nli": 2, "qa": 12, "summarization": 6}
-    assert tasks["lf"] == {"ie": 9, "nli": 1, "qa": 12, "summarization": 6}
-    assert tasks["lf-bal"] == {"ie": 6, "nli": 1, "qa": 6, "summarization": 6}
+    assert tasks["full"] == {"ie": 9, "nli": 2, "qa": 19, "summarization": 6}
+    assert tasks["lf"] == {"ie": 9, "nli": 1, "qa": 19, "summarization": 6}
+    assert tasks["lf-bal"] == {"ie": 6, "nli": 1, "qa": 6 + 7, "summarization": 6}  # MedQA is whole
     balanced = Composition(**chosen, configuration="lf-bal", seed=1)
     told = tally("medhal", balanced)
     assert told.excluded == {"not-drawn": 9, "too-long": 1}
     first, again = (list(choices("medhal", balanced)) for _ in range(2))
     assert first == again
-    assert len(first) == told.samples == 19
+    assert len(first) == told.samples == 26
     assert first != list(choices("medhal", Composition(**chosen, configuration="lf-bal", seed=2)))
     assert Composition.from_json(json.loads(json.dumps(balanced.as_json()))) == balanced
     with pytest.raises(errors.WrongComposition, match="known: full, lf, lf-bal"):
@@ -75,12 +79,14 @@ def test_tasks_have_names_for_people_and_keep_their_own_in_files() -> None:
 
 @pytest.mark.plain
 def test_records_are_drawn_whole_and_alike_from_both_ends() -> None:
-    rows = [(task, "own", f"{task}-{at // 2}") for task in ("qa", "ie", "summarization") for at in range(400)]
-    rows = rows[: 400 + 200 + 400]  # 400 qa, 400 ie and 200 summaries, each record twice
+    rows = [(group, "own", f"{group}-{at // 2}") for group in ("medmcqa", "acn", "sumpubmed") for at in range(400)]
+    rows = rows[: 400 + 200 + 400]  # 400, 400 and 200, each record twice
+    rows += [("medqa", "own", f"q-{at}") for at in range(50)]  # of no group that is cut
     found = configured.draw(LF_BAL, 7, rows)
     taken = Counter(row for row in rows if found.takes(*row))
-    assert set(taken.values()) == {2}  # a record goes in whole
-    assert Counter(task for task, *_ in taken.elements()) == {"qa": 200, "ie": 200, "summarization": 200}
+    counts = Counter(group for group, *_ in taken.elements())
+    assert counts == {"medmcqa": 200, "acn": 200, "sumpubmed": 200, "medqa": 50}
+    assert {n for (group, *_), n in taken.items() if group != "medqa"} == {2}  # a record goes in whole
     assert configured.draw(LF_BAL, 7, reversed(rows)) == found
 
 

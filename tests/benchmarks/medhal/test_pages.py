@@ -1,0 +1,42 @@
+"""MedHal in the reader's language: why records were dropped, and the names of tasks and sources in reports."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from evaluation.labels import value_name
+from generation.models import Draft
+from tests.benchmarks.medhal.making import MCQ
+from tests.benchmarks.medhal.test_batch import settings, source_of, worked
+
+CHINESE = {"accept-language": "zh-hans"}
+
+
+@pytest.mark.django_db
+def test_why_a_record_was_dropped_is_told_in_the_readers_language(admin_client: Client) -> None:
+    source = source_of({**MCQ, "choice": "multi"}, 1)
+    # Nothing listens there: what is dropped at once asks no model.
+    batch = worked(settings(source, "http://127.0.0.1:9/v1", changes={"qa_filters": "stricter"}))
+    draft = Draft.objects.get(batch=batch)
+    assert (draft.status, draft.detail) == ("dropped", "the question asks for the exception")  # kept as it was said
+    for address in (reverse("generation:batch", args=[batch.pk]), f"/api/v1/batches/{batch.pk}/drafts/"):
+        english = admin_client.get(address)
+        assert "the question asks for the exception" in english.content.decode(), address
+        chinese = admin_client.get(address, headers=CHINESE).content.decode()
+        assert "the question asks for the exception" not in chinese
+        assert "题目询问的是例外" in chinese, address
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("value", "label", "name"),
+    [
+        ("medqa", "MedQA", "MedQA"),
+        ("acn", "Augmented clinical notes", "Augmented clinical notes"),
+        ("medium", "1,000 to 9,999 characters", "1,000 to 9,999 characters"),
+        ("A1", "Non-existent entity", "A1 Non-existent entity"),
+        ("Critical", "critical", "critical"),
+    ],
+)
+def test_a_code_stands_before_its_label_and_a_name_for_files_does_not(value: str, label: str, name: str) -> None:
+    assert value_name(value, label) == name
