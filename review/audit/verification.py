@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review.audit import accounts, chain_entries
 from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
-from review.common.sql import among, as_text, json_of
+from review.common.sql import among, as_text, instant_of, json_of
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
 
@@ -380,10 +380,11 @@ def published(samples: Collection[str], *, upto: int) -> dict[str, list[dict[str
     key = ChainHead.objects.values_list("key", flat=True).get(pk=EVENTS)
     found: dict[str, list[dict[str, Any]]] = {sample: [] for sample in samples}
     rows = Event.objects.filter(among("case__lineage", samples), sequence__lte=upto).order_by("sequence", "id")
-    columns = ("sequence", "previous", "case__lineage", "case__version", "number", "kind", "actor_id", "at")
+    columns = ("sequence", "previous", "case__lineage", "case__version", "number", "kind", "actor_id", instant_of("at"))
     names = ("sequence", "previous", "sample", "version", "number", "kind", "actor", "at")
     for hash_, data, *values in rows.values_list("hash", as_text("data"), *columns):
         about = dict(zip(names, values, strict=True))
         as_hashed = chain_entries.entry(key=key, data=json_of(data), **about)
-        found[as_hashed["sample"]].append({**as_hashed, "hash": hash_})
+        as_hashed["hash"] = hash_
+        found[as_hashed["sample"]].append(as_hashed)
     return found
