@@ -8,10 +8,13 @@ import pytest
 
 from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment
+from generation import errors
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Draft, Facet, Release, Sample
+from generation.releases import export
 from mhb_site.benchmarks.healthbench import simulate, taxonomy
 from tests.engine import Manage, endpoint, manage, no_long_waits
+from tests.generation.releases import simple_evals
 
 __all__ = ["manage", "no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -63,6 +66,33 @@ def test_from_the_published_file_to_its_score(manage: Manage, tmp_path: Path) ->
     assert [each["value"] for each in report["facets"]["theme"]] == ["hedging"]
     manage("export_run", run, "--out", tmp_path / "bundle")
     assert verify_run.check(tmp_path / "bundle")["faults"] == []
+
+
+def test_its_criteria_keep_their_points_in_an_export(manage: Manage, tmp_path: Path) -> None:
+    path = healthbench(tmp_path / "healthbench.jsonl", POINTS, (2.5, -1))
+    manage.json("import_source", "--format", "healthbench", "--name", "hb", path)
+    manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
+    manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
+    manage("export_release", "hb", "--format", "healthbench", "--out", tmp_path / "out")
+    examples = simple_evals.read(tmp_path / "out" / "healthbench.jsonl")
+    assert [[item.points for item in each.rubrics] for each in examples] == [[*POINTS], [2.5, -1]]
+    metrics = simple_evals.grade(examples[0], MET)
+    assert metrics == dict.fromkeys(("overall_score", "task:dialogue", "arm:trap", "theme:hedging"), 11 / 22)
+    assert simple_evals.shown(examples[0], "A.")[1][-1] == "[-6] Says 3 of 0."
+    with pytest.raises(errors.UnweightedFormat):  # each criterion would count as one to meet
+        export.check_fits(Release.objects.get(), "inspect")
+
+
+def test_a_sample_without_points_to_earn_is_named(manage: Manage, tmp_path: Path) -> None:
+    path = healthbench(tmp_path / "healthbench.jsonl", POINTS, (-1, 0))
+    manage.json("import_source", "--format", "healthbench", "--name", "hb", path)
+    manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
+    manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
+    key = Sample.objects.latest("pk").key
+    with pytest.raises(errors.NothingToEarn, match=rf"\b{key}$"):
+        export.export_release(Release.objects.get(), "healthbench", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    export.export_release(Release.objects.get(), "jsonl", tmp_path / "out")
 
 
 @pytest.mark.plain
