@@ -380,11 +380,8 @@ def pseudonym_key() -> str:
 
 
 def published(samples: Collection[str], *, key: str, upto: int) -> Callable[[], dict[str, list[dict[str, Any]]]]:
-    """What gives the trails of samples (by lineage) as they go out with a release, whose events are `requested` now.
-
-    Of each sample the events as they are hashed, with their hashes, in the order of the chain; later ones than number `upto`
-    are left out. `key`: the `pseudonym_key`.
-    """
+    """What gives the trails of samples (by lineage) as they go out with a release: of each the events, `requested` now, as they
+    are hashed, with their hashes, in the order of the chain, up to number `upto`. `key`: the `pseudonym_key`."""
     events = Event.objects.filter(among("case__lineage", samples), sequence__lte=upto).order_by("sequence", "id")
     columns = ("sequence", "previous", "case__lineage", "case__version", "number", "kind", "actor_id", instant_of("at"))
     rows = requested(events.values_list("hash", as_text("data"), *columns))
