@@ -37,8 +37,8 @@ def _lines(release: Release, split: str) -> Iterator[dict[str, Any]]:
         "end": {"sequence": release.trail_end, "hash": verification.hash_at(release.trail_end)},
     }
     chunks = queries.in_order(release, split, "key", "version__number")
-    key = verification.pseudonym_key()
-    for chunk, read in ahead((chunk, _trails(release, chunk, key)) for chunk in chunks):
+    secret = verification.pseudonym_key()
+    for chunk, read in ahead((chunk, _trails(release, chunk, secret)) for chunk in chunks):
         trails = read()
         for key, version in chunk:
             yield {"sample": key, "version": version, "events": len(trails[key])}
