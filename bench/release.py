@@ -22,6 +22,14 @@ WORDS = "The patient reports that the pain began three days ago and asks what el
 
 def seed(count: int) -> None:
     """Approved samples with about six rubrics and three reviews each, and their trail."""
+    from review.models import User
+
+    people = [User.objects.create_user(f"p{n}", password=None) for n in range(6)]
+    for start in range(0, count, SAMPLES):
+        _seed(min(SAMPLES, count - start), f"bare-{start}", people)
+
+
+def _seed(count: int, name: str, people: Sequence[Any]) -> None:
     from django.utils import timezone
 
     from bench.rows import ALTERED, TURNS, _named_traps, drafts
@@ -30,15 +38,15 @@ def seed(count: int) -> None:
     from generation.recipes.recipe import NewRubric, NewSample
     from review.assignments import services
     from review.audit.trail import record, recording_events
-    from review.models import Assignment, Case, Event, Review, User
+    from review.models import Assignment, Case, Event, Review
 
     now = timezone.now()
-    batch = drafts(count)
+    batch = drafts(count, name)
     rows = list(batch.drafts.order_by("pk"))
     turns = [{**turn, "content": f"{turn['content']} {WORDS}"} for turn in ALTERED]
     content = {"task": "dialogue", "source_turns": TURNS, "turns": turns, "traps": _named_traps()}
     made = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ("A1",)),))
-    first = services.open_case(registry.case_spec("mhb", made, "first", 1))
+    first = services.open_case(registry.case_spec("mhb", made, name, 1))
     samples = Sample.objects.bulk_create(
         Sample(
             benchmark="mhb", task="dialogue", batch=batch, record_id=row.record_id, status="approved", created_at=now
@@ -64,7 +72,6 @@ def seed(count: int) -> None:
         for at, version in enumerate(versions)
         for n in range(5 + (at % 5 > 0))
     )  # fmt: skip
-    people = [User.objects.create_user(f"p{n}", password=None) for n in range(6)]
     roles = [("primary", "commit"), ("secondary", "commit"), ("secondary", "confirm")][:REVIEWS]
     held = Assignment.objects.bulk_create(
         Assignment(case=case, role=role, hold="done", physician=people[(at + n) % 6], opened_at=now)

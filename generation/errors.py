@@ -75,6 +75,14 @@ class UnfitFormat(GenerationError, status=422):
     """This format needs samples with one question each, whose answers a judge decides on. This benchmark has others."""
 
 
+class UnweightedFormat(GenerationError, status=422):
+    """This format counts all criteria alike, but the criteria of this benchmark have points."""
+
+
+class NothingToEarn(GenerationError, status=422):
+    """This format needs samples with a criterion that earns points. Freeze a release without these samples."""
+
+
 class NoSupervision(GenerationError, status=422):
     """This format needs a benchmark with reasoning stages, and samples from a training or validation split."""
 

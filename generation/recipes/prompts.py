@@ -1,6 +1,8 @@
 """The prompt files of a benchmark's folder."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from string import Template
 
@@ -17,11 +19,34 @@ class Prompt:
 
     def messages(self, **values: str) -> tuple[Message, ...]:
         """The turns with every placeholder filled. Raises KeyError for a missing value."""
-        return tuple(Message(role, Template(text).substitute(values)) for role, text in self.turns)
+        return tuple(Message(role, _filled(text, values)) for role, text in self.turns)
 
     @property
     def label(self) -> str:
         return f"{self.name}@{self.version}"
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    pieces = list(_pieces(text))
+    pieces[1::2] = [values[name] for name in pieces[1::2]]
+    return "".join(pieces)
+
+
+@cache  # by the text, so that a prompt of a hundred thousand samples is taken apart once
+def _pieces(text: str) -> tuple[str, ...]:
+    """A text taken apart as `string.Template` reads it: constant, name of a placeholder, constant, and so on."""
+    pieces, start = [""], 0
+    for match in Template.pattern.finditer(text):
+        pieces[-1] += text[start : match.start()]
+        start = match.end()
+        if match["escaped"] is not None:
+            pieces[-1] += Template.delimiter
+        elif name := match["named"] or match["braced"]:
+            pieces += [name, ""]
+        else:
+            raise ValueError(f"A '{Template.delimiter}' without a name: {text[match.start() :][:40]!r}")
+    pieces[-1] += text[start:]
+    return tuple(pieces)
 
 
 def read_prompt(path: Path) -> Prompt:

@@ -230,6 +230,12 @@ def judging(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> 
     return found if text.count(RESPONSE) == text.count(CRITERION) == 1 else None
 
 
+def points_facet(benchmark: str) -> str:
+    """The facet by whose values the benchmark weighs its criteria, some of them below 0; empty: all count alike."""
+    rates = getattr(module(benchmark, "protocol").PROTOCOL, "rates", ())
+    return next((rate.points for rate in rates if rate.points), "")
+
+
 def facets(
     benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]
 ) -> dict[str, list[str]]:

@@ -73,9 +73,9 @@ def stream(
     by_reference: bool = False,
     stages: str = "",
 ) -> Iterator[bytes]:
-    """The zip, block by block: each file goes out when it is written, and is removed. Raises as `export.check_fits` does."""
+    """The zip, block by block: each file goes out when it is written, and is removed. Raises as `export.check_samples` does."""
     # At once, and not when half of it is sent.
-    export.check_fits(release, format_name, by_reference=by_reference, stages=stages)
+    export.check_samples(release, format_name, by_reference=by_reference, stages=stages)
     return _blocks(release, format_name, split, by_reference, stages)
 
 

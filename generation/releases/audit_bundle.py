@@ -1,7 +1,7 @@
 """The trail of a release: what happened to each of its samples, up to the moment it was frozen, and a program to check it."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from generation.models import Release, ReleasedSample
 from generation.releases import queries, verify_trail
 from generation.releases.exporters.base import canonical, replacing
 from review.audit import verification
+from review.common.sql import ahead
 
 FORMAT = 1
 
@@ -35,8 +36,14 @@ def _lines(release: Release, split: str) -> Iterator[dict[str, Any]]:
         "samples": chosen.count(),
         "end": {"sequence": release.trail_end, "hash": verification.hash_at(release.trail_end)},
     }
-    for chunk in queries.in_order(release, split, "key", "version__number"):
-        trails = verification.published([key for key, _version in chunk], upto=release.trail_end)
+    chunks = queries.in_order(release, split, "key", "version__number")
+    secret = verification.pseudonym_key()
+    for chunk, read in ahead((chunk, _trails(release, chunk, secret)) for chunk in chunks):
+        trails = read()
         for key, version in chunk:
             yield {"sample": key, "version": version, "events": len(trails[key])}
             yield from trails[key]
+
+
+def _trails(release: Release, chunk: list[tuple[Any, ...]], key: str) -> Callable[[], dict[str, list[dict[str, Any]]]]:
+    return verification.published([sample for sample, _version in chunk], key=key, upto=release.trail_end)

@@ -4,10 +4,12 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
+
+from django.db.models import Exists, OuterRef, QuerySet
 
 from generation import errors
 from generation.common import formats
@@ -15,7 +17,6 @@ from generation.common.stored_json import parsed
 from generation.images.files import open_image
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, SourceRecord
 from generation.recipes import registry
-from generation.recipes.recipe import Term
 from generation.releases import audit_bundle, exporters, queries, ratings
 from generation.releases.data_card import data_card
 from generation.releases.exporters import jsonl, references, supervision
@@ -23,19 +24,18 @@ from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest, sha256_of
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
-from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
-from review.common.sql import among, as_text, json_of
+from review.common.sql import ahead, among, as_text, json_of, pipelined, requested
 
+NAMED = 10  # samples that a refusal names
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
-
-POINTS = "points"  # the facet of what a criterion is worth, where it is not worth the same as the others
 
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
     """The export objects of one part of a release, in order, streamed."""
-    for chunk in queries.in_order(release, split, "pk", as_text("exported")):
-        rubrics = _rubrics([pk for pk, _exported in chunk])
+    chunks = queries.in_order(release, split, "pk", as_text("exported"))
+    for chunk, rows in ahead((chunk, _rubric_rows([pk for pk, _exported in chunk])) for chunk in chunks):
+        rubrics = _rubrics(rows())
         for pk, text in chunk:
             exported = json_of(text)
             # Frozen before there were citations, or a canary: it has none.
@@ -43,11 +43,15 @@ def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC)
             yield {"citations": [], **exported, **about, "rubrics": rubrics.get(pk, [])}
 
 
-def _rubrics(samples: list[int]) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = {}
+def _rubric_rows(samples: list[int]) -> Callable[[], list[tuple[Any, ...]]]:
     rows = ReleasedRubric.objects.filter(among("sample_id", samples)).order_by("pk")
     columns = [as_text(name) if name == "traps" else name for name in RUBRIC_FIELDS]
-    for sample, key, criterion, traps, severity, polarity in rows.values_list("sample_id", *columns):
+    return requested(rows.values_list("sample_id", *columns))
+
+
+def _rubrics(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for sample, key, criterion, traps, severity, polarity in rows:
         rubric = {"key": key, "criterion": criterion, "traps": parsed(traps), "severity": severity}
         if polarity:  # as it was frozen
             rubric["polarity"] = polarity
@@ -66,7 +70,7 @@ def exporter_of(format_name: str) -> exporters.Exporter:
 def check_fits(
     release: Release, format_name: str, *, by_reference: bool = False, stages: str = ""
 ) -> exporters.Exporter:
-    """The exporter. Raises UnknownExportFormat, UnfitFormat, NotByReference, NoSupervision, WrongStages."""
+    """The exporter. Raises UnknownExportFormat, UnfitFormat, UnweightedFormat, NotByReference, NoSupervision, WrongStages."""
     exporter = exporter_of(format_name)
     if by_reference and not getattr(exporter, "lines", ""):
         raise errors.NotByReference(format_name)
@@ -78,10 +82,30 @@ def check_fits(
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _messages(release, first.exported, first.key, first.task) is None:
             raise errors.UnfitFormat(format_name)
+        unweighted = getattr(exporter, "judges", False) and not getattr(exporter, "weighs", False)
+        if unweighted and registry.points_facet(release.benchmark):
+            raise errors.UnweightedFormat(format_name)
     if getattr(exporter, "trains", False):
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _training(release, first.exported, first.key, first.task) is None:
             raise errors.UnfitFormat(format_name)
+    return exporter
+
+
+def check_samples(
+    release: Release, format_name: str, *, by_reference: bool = False, stages: str = ""
+) -> exporters.Exporter:
+    """The exporter, after a look at all samples. Raises as `check_fits` does, and NothingToEarn that names samples."""
+    exporter = check_fits(release, format_name, by_reference=by_reference, stages=stages)
+    if getattr(exporter, "earns", False):
+        facet = registry.points_facet(release.benchmark)
+        earning: QuerySet[Any] = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
+        if facet:
+            values = Facet.objects.filter(rubric__sample=OuterRef("pk"), name=facet)
+            earning = values.exclude(value__startswith="-").exclude(value="0")
+        without = ReleasedSample.objects.filter(~Exists(earning), release=release).order_by("position")
+        if keys := list(without.values_list("key", flat=True)[: NAMED + 1]):
+            raise errors.NothingToEarn(", ".join(keys[:NAMED]) + (", …" if len(keys) > NAMED else ""))
     return exporter
 
 
@@ -158,25 +182,23 @@ def _trained(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[di
 
 
 def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
-    """The samples with what a model under test is sent, the points of its criteria, and what a judge is sent if wanted."""
-    facets = Facet.objects.filter(rubric__sample__release=release, name=POINTS)
-    terms = samples_queries.terms(release.benchmark) if facets.exists() else None
+    """The samples with what a model under test is sent, and what a judge is sent if wanted."""
     for sample in samples:
         messages = _messages(release, sample, sample["sample_id"], sample["task"])
         if messages is None:
             raise errors.UnfitFormat(sample["sample_id"])
         about = sample["sample_id"], sample["task"], sample["content"]
         more: dict[str, Any] = {"judging": registry.judging(release.benchmark, *about) or []} if judges else {}
-        if terms is not None:
-            more["points"] = _points(release, sample, terms)
         yield {**sample, "messages": messages, **more}
 
 
-def _points(release: Release, sample: Mapping[str, Any], terms: tuple[Term, ...]) -> list[str]:
-    """The points of each rubric, '' where it has none."""
-    about = release.benchmark, sample["task"]
-    of_rubrics = (registry.facets(*about, rubric["traps"], terms, sample["content"]) for rubric in sample["rubrics"])
-    return [next(iter(facets.get(POINTS, ())), "") for facets in of_rubrics]
+def _weighed(release: Release, samples: Iterator[dict[str, Any]], facet: str) -> Iterator[dict[str, Any]]:
+    """The samples with the points of their criteria, which are the values of `facet`, in place of it."""
+    for sample in samples:
+        about = release.benchmark, sample["task"]
+        told = (registry.facets(*about, rubric["traps"], (), sample["content"]) for rubric in sample["rubrics"])
+        others = {name: values for name, values in sample["facets"].items() if name != facet}
+        yield {**sample, "facets": others, "points": [json.loads(facets[facet][0]) for facets in told]}
 
 
 def _source_texts(release: Release, split: str) -> Iterator[references.SourceTexts]:
@@ -216,9 +238,9 @@ def export_release(
 
     `by_reference`: the text of the sources is left out, and `restore_release.py` puts it back from their original files. The
     same release gives the same bytes. `stages`: of reasoning, for a format that is made to train on. Returns the manifest.
-    Raises as `check_fits` does.
+    Raises as `check_samples` does.
     """
-    check_fits(release, format_name, by_reference=by_reference, stages=stages)
+    check_samples(release, format_name, by_reference=by_reference, stages=stages)
     folder.mkdir(parents=True, exist_ok=True)
     files = list(files_of(release, format_name, folder, split=split, by_reference=by_reference, stages=stages))
     listed = [path for path in files if path.name not in (MANIFEST, SUMS)]
@@ -252,11 +274,15 @@ def files_of(
     referring: dict[str, Any] = {}
     if getattr(exporter, "asks", False):
         samples = _asked(release, samples, judges=getattr(exporter, "judges", False))
+    if getattr(exporter, "weighs", False) and (facet := registry.points_facet(release.benchmark)):
+        samples = _weighed(release, samples, facet)
     if supervises:
         samples = _supervised(release, samples, stages)
     if getattr(exporter, "trains", False):
         samples = _trained(release, samples)
-    for written in exporter.write(samples, folder):
+    with pipelined():
+        data = exporter.write(samples, folder)
+    for written in data:
         path = written
         if by_reference and path.name == getattr(exporter, "lines", ""):
             path, referring["by_reference"] = _as_references(release, split, path)
@@ -264,9 +290,13 @@ def files_of(
     if not by_reference:  # what comes from the sources is left out then
         for path in _image_files(images, folder):
             yield sums.add(path)
-    for path in audit_bundle.write(release, folder, split):
+    with pipelined():
+        trail = audit_bundle.write(release, folder, split)
+    for path in trail:
         yield sums.add(path)
-    for path in ratings.write(release, split, folder, quoted=not by_reference):
+    with pipelined():
+        rated = ratings.write(release, split, folder, quoted=not by_reference)
+    for path in rated:
         yield sums.add(path)
     if "agreement" in release.about:
         path = folder / "agreement.json"

@@ -14,14 +14,16 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.common.chunks import CHUNK
 from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion, Source
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.samples.queries import terms
 from generation.samples.validity import Validity
 from generation.sources import importers
+from review.common.sql import requested
 from review.rules.state_machine import Ground
+
+READ = 250  # samples that are read together: while they are written, as many more wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +162,10 @@ def in_order(release: Release, split: str, *columns: str | Cast) -> Iterator[lis
     before it gives out the first row.
     """
     rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position")
-    found, last = rows.values_list(*columns, "position"), -1
-    while chunk := list(found.filter(position__gt=last)[:CHUNK]):
-        last = chunk[-1][-1]
+    found = rows.values_list(*columns, "position")
+    coming = requested(found[:READ])
+    while chunk := coming():
+        coming = requested(found.filter(position__gt=chunk[-1][-1])[:READ])
         yield [row[:-1] for row in chunk]
 
 
@@ -187,6 +190,9 @@ def judgments(release: Release) -> list[Validity]:
 def withheld_sources(release: Release) -> list[str]:
     """The labels of its sources whose text must not be published: an export by reference leaves it out."""
     restricted = {source["name"]: source["label"] for source in release.sources if source["restrictions"]}
-    formats = [name for name in importers.available() if getattr(importers.load(name), "withheld", False)]
-    forbidding = set(Source.objects.filter(name__in=restricted, format__in=formats).values_list("name", flat=True))
-    return [label for name, label in restricted.items() if name in forbidding]
+    if not restricted:
+        return []
+    formats = dict(Source.objects.filter(name__in=restricted).values_list("name", "format"))
+    known = set(importers.available()).intersection(formats.values())  # loading all others takes a tenth of a second
+    withheld = {name for name in known if getattr(importers.load(name), "withheld", False)}
+    return [label for name, label in restricted.items() if formats.get(name) in withheld]

@@ -1,7 +1,7 @@
 """What physicians answered about the samples of a release, under pseudonyms: one row a review and question, one a highlight."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -14,9 +14,8 @@ from generation.releases.exporters.base import replacing
 from generation.releases.exporters.csv_ import row, spreadsheet_safe
 from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement, by_sample
 from review.access.visibility import counted_reviews
-from review.audit import trail
-from review.common.sql import among, as_text, json_of
-from review.models import ChainHead
+from review.audit.verification import pseudonym_key
+from review.common.sql import ahead, among, as_text, json_of, requested
 from review.rules.state_machine import Phase
 
 ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
@@ -35,13 +34,22 @@ def pseudonym(key: str, canary: str, physician: int) -> str:
     return "rater-" + sha256(f"{key}\n{canary}\n{physician}".encode()).hexdigest()[:10]
 
 
-def _reviews(samples: Sequence[Sampled], canary: str) -> Iterator[Given]:
-    """Those of each sample, in their order."""
-    secret = ChainHead.objects.values_list("key", flat=True).get(pk=trail.EVENTS)
-    reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+def _reviews(parts: Iterable[list[Sampled]], canary: str) -> Iterator[list[Given]]:
+    """Those of the samples of each part, in their order; asked for while the part before is worked on."""
+    secret = pseudonym_key()
+    for samples, rows in ahead((part, _stored(part)) for part in parts):
+        yield list(_given(samples, rows(), secret, canary))
+
+
+def _stored(samples: Sequence[Sampled]) -> Callable[[], list[tuple[Any, ...]]]:
     rows = counted_reviews().filter(among("case", [case for _key, _version, case in samples])).order_by("pk")
     columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict")
-    for case, *about, answers in rows.values_list(*columns, as_text("answers")):
+    return requested(rows.values_list(*columns, as_text("answers")))
+
+
+def _given(samples: Sequence[Sampled], rows: Iterable[tuple[Any, ...]], secret: str, canary: str) -> Iterator[Given]:
+    reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    for case, *about, answers in rows:
         reviews[case].append((*about, json_of(answers)))
     physicians = {physician for given in reviews.values() for physician, *_about in given}
     names = {physician: pseudonym(secret, canary, physician) for physician in physicians}
@@ -68,8 +76,8 @@ def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
 def agreement(samples: Sequence[Sampled], canary: str) -> list[dict[str, Any]]:
     """How far the blind answers about these samples agree, as `verify_release.py` computes it from the ratings."""
     found = Agreement()
-    for part in chunked(iter(samples)):
-        for rows in by_sample(_blind(_reviews(part, canary))):
+    for reviews in _reviews(chunked(iter(samples)), canary):
+        for rows in by_sample(_blind(reviews)):
             found.add(rows)
     return found.lines()
 
@@ -86,8 +94,8 @@ def _blind(reviews: Iterable[Given]) -> Iterator[dict[str, str]]:
 def lines(release: Release, split: str) -> Iterator[str]:
     """`ratings.csv`, in the order of the samples, in pieces."""
     yield row(COLUMNS) + "\n"
-    for part in _parts(release, split):
-        yield "".join(_rows(list(_reviews(part, release.canary))))
+    for reviews in _reviews(_parts(release, split), release.canary):
+        yield "".join(_rows(reviews))
 
 
 def write(release: Release, split: str, folder: Path, *, quoted: bool = True) -> list[Path]:
@@ -100,8 +108,7 @@ def write(release: Release, split: str, folder: Path, *, quoted: bool = True) ->
     ):
         rated.write(row(COLUMNS) + "\n")
         marked.write(row(HIGHLIGHT_COLUMNS) + "\n")
-        for part in _parts(release, split):
-            reviews = list(_reviews(part, release.canary))
+        for reviews in _reviews(_parts(release, split), release.canary):
             rated.writelines(_rows(reviews))
             marked.writelines(_highlights(reviews, quoted))
     return paths

@@ -15,10 +15,12 @@ GENESIS = "0" * 64  # what the first event names as the hash before it
 PEOPLE = frozenset({"physician", "taken_from", "given_to"})  # keys of an event's data whose value is an account's id
 SEALED = frozenset({"reason", "text", "note"})  # keys whose value somebody has typed
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
 
 def canonical(value: Any) -> bytes:
     """`value` as JSON: keys sorted, no spaces, characters as they are, in UTF-8. Raises ValueError for NaN."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = _ENCODER.encode(value)
     return text.encode("utf-8", "surrogatepass")  # a lone surrogate, which JSON can bring in, has a hash too
 
 
@@ -53,7 +55,7 @@ def entry(
     number: int,
     kind: str,
     actor: int | None,
-    at: datetime,
+    at: datetime | str,
     data: Mapping[str, Any],
 ) -> dict[str, Any]:
     """An event as it is hashed and published.
@@ -62,7 +64,7 @@ def entry(
         key: the installation's key for pseudonyms, hexadecimal.
         sequence: the place in the chain, from 1. `previous`: the hash of the event before it.
         sample, version: the case's lineage and version. `number`: the place among the events of this case, from 1.
-        actor: the account's id.
+        actor: the account's id. `at`: a text is one that `instant` would write.
         data: what the event says, JSON-able.
     """
     return {
@@ -73,7 +75,7 @@ def entry(
         "number": number,
         "kind": str(kind),
         "actor": pseudonym(key, sample, actor),
-        "at": instant(at),
+        "at": at if isinstance(at, str) else instant(at),
         "data": {name: _published(key, sample, name, value) for name, value in data.items()},
     }
 

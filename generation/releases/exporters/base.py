@@ -21,9 +21,9 @@ from generation.common.formats import FormatError
 ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty where the release is older
 PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
-COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics", "messages", "points", "judging", "training"))
+COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics", "messages", "judging", "points", "training"))
 # Not in releases that were frozen before they were told, whose bytes stay what they were, or not for every format.
-LATER = frozenset({"made", "messages", "points", "judging", "training", *ADDED})
+LATER = frozenset({"made", "messages", "judging", "points", "training", *ADDED})
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -50,9 +50,10 @@ class Exporter(Protocol):
 
     name: str
     label: str
-    # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent, and `points`, those of
-    # each rubric as text, where criteria have some; with `judges = True`
-    # also `judging`, what a judge is sent (`registry.judging`). With `trains = True` each has `training`
+    # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; with `judges = True`
+    # also `judging`, what a judge is sent (`registry.judging`). With `weighs = True` each sample of a benchmark whose criteria
+    # have points has `points`, those of its rubrics in their order; with `earns = True` each must have some above 0. With
+    # `trains = True` each has `training`
     # (`registry.training`); with `supervises = True` it is the benchmark's own example of supervision
     # (`registry.supervision`). A module may offer `readme(card, about)`, the text of a README.md.
     # `lines` is the name of its file where that is JSON Lines, one sample a line: such a format can also be exported by

@@ -1,11 +1,11 @@
 """HealthBench's own format: `healthbench.jsonl`, one conversation a line with its rubrics, as OpenAI's simple-evals reads it.
 
-Where the release's criteria have points, these are theirs. Else each rubric is worth one point that an answer without the
-hallucination earns, so a sample's score is 1 minus its hallucination rate. Traps and polarity become the rubrics' tags.
+Each rubric is worth one point that an answer without the hallucination earns, so a sample's score is 1 minus its hallucination
+rate. Traps and polarity become tags of the rubrics. Criteria that have points in their benchmark keep them; other facets of the
+sample become tags of the example.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import repeat
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ name = "healthbench"
 label = "HealthBench (simple-evals)"
 lines = "healthbench.jsonl"
 asks = True
+weighs = earns = True
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -26,27 +27,33 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+    points = sample.get("points")
+    rubrics = [
+        {
+            "criterion": rubric["criterion"],
+            "points": 1 if points is None else points[place],
+            "tags": _tags(rubric, points),
+        }
+        for place, rubric in enumerate(sample["rubrics"])
+    ]
+    tags = [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"]
+    if points is not None:
+        others = sorted(sample["facets"].items())
+        tags += [f"{name}:{value}" for name, values in others if name != "task" for value in values]
     return {
         "prompt_id": sample["sample_id"],
         "prompt": sample["messages"],
-        "rubrics": [
-            {"criterion": rubric["criterion"], "points": _number(points), "tags": _tags(rubric)}
-            for rubric, points in zip(sample["rubrics"], sample.get("points") or repeat("1"))  # noqa: B905 -- without an end
-        ],
-        "example_tags": [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"],
+        "rubrics": rubrics,
+        "example_tags": list(dict.fromkeys(tags)),  # simple-evals stops where a tag comes twice
         "ideal_completions_data": None,
         "canary": sample.get("canary", ""),
     }
 
 
-def _number(points: str) -> float:
-    value = float(points or 0)
-    return int(value) if value == int(value) else value
-
-
-def _tags(rubric: Mapping[str, Any]) -> list[str]:
+def _tags(rubric: Mapping[str, Any], points: Sequence[float] | None) -> list[str]:
     polarity = rubric.get("polarity", "")
+    traps = rubric["traps"] if points is None else ()  # criteria with points are tied to nothing else
     return [
-        *(f"trap:{trap}" for trap in dict.fromkeys(rubric["traps"])),  # simple-evals stops where a tag comes twice
+        *(f"trap:{trap}" for trap in dict.fromkeys(traps)),
         *([f"polarity:{polarity.replace(' ', '-')}"] if polarity else []),
     ]

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterable, Mapping
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ name = "lm-eval"
 label = "lm-eval"
 lines = "lm_eval.jsonl"
 asks = True
-judges = True
+judges = weighs = True
 
 TASK, POINTS_TASK = "lm_eval_task.yaml", "lm_eval_points_task.yaml"
 _ABOUT = ("task", "version", "language", "arm", "canary")
@@ -36,14 +35,15 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
     """Lists of objects with the same keys throughout: the tool holds them as a table."""
+    points = sample.get("points")
     rubrics = [
         {
             "key": rubric["key"],
             "criterion": rubric["criterion"],
             "polarity": rubric.get("polarity", ""),
-            "points": points,
+            "points": "" if points is None else str(points[place]),
         }
-        for rubric, points in zip(sample["rubrics"], sample.get("points") or repeat(""))  # noqa: B905 -- without an end
+        for place, rubric in enumerate(sample["rubrics"])
     ]
     about = {column: sample.get(column, "") for column in _ABOUT}
     texts = {"messages": sample["messages"], "judging": sample.get("judging") or []}

@@ -11,11 +11,13 @@ import pytest
 
 from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment
+from generation import errors
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Draft, Facet, Release, Sample
 from generation.releases import export
 from mhb_site.benchmarks.healthbench import simulate, taxonomy
 from tests.engine import Manage, endpoint, manage, no_long_waits
+from tests.generation.releases import simple_evals
 
 __all__ = ["manage", "no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -76,8 +78,13 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
     for name in ("healthbench", "lm-eval"):
         export.export_release(Release.objects.get(), name, tmp_path / name)
-    lines = (tmp_path / "healthbench" / "healthbench.jsonl").read_text().splitlines()
-    assert [[one["points"] for one in json.loads(line)["rubrics"]] for line in lines] == [[*POINTS], [2.5, -1]]
+    examples = simple_evals.read(tmp_path / "healthbench" / "healthbench.jsonl")
+    assert [[item.points for item in each.rubrics] for each in examples] == [[*POINTS], [2.5, -1]]
+    metrics = simple_evals.grade(examples[0], MET)
+    assert metrics == dict.fromkeys(("overall_score", "task:dialogue", "arm:trap", "theme:hedging"), 11 / 22)
+    assert simple_evals.shown(examples[0], "A.")[1][-1] == "[-6] Says 3 of 0."
+    with pytest.raises(errors.UnweightedFormat):  # each criterion would count as one to meet
+        export.check_fits(Release.objects.get(), "inspect")
 
     task = (tmp_path / "lm-eval" / "mhb.yaml").read_text()
     assert "points_score" in task
@@ -94,6 +101,18 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     assert second == {"points_score": None, "criteria_met": (1, 1), "unjudged": 1}
     assert utils["mean_score"]([11 / 22, None]) == 11 / 22
     assert utils["mean_score"]([-3.0, 1.0]) == 0.0
+
+
+def test_a_sample_without_points_to_earn_is_named(manage: Manage, tmp_path: Path) -> None:
+    path = healthbench(tmp_path / "healthbench.jsonl", POINTS, (-1, 0))
+    manage.json("import_source", "--format", "healthbench", "--name", "hb", path)
+    manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
+    manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
+    key = Sample.objects.latest("pk").key
+    with pytest.raises(errors.NothingToEarn, match=rf"\b{key}$"):
+        export.export_release(Release.objects.get(), "healthbench", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    export.export_release(Release.objects.get(), "jsonl", tmp_path / "out")
 
 
 @pytest.mark.plain

@@ -13,7 +13,7 @@ import pytest
 
 from generation.batches import services as batches_services
 from generation.models import Release
-from generation.releases import audit_bundle, export, queries
+from generation.releases import export, queries
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from review.audit.trail import record, recording_events
@@ -244,9 +244,10 @@ def test_what_is_no_trail(exported: Path, text: str) -> None:
     assert checked(exported)[0] == 2
 
 
-def test_the_trail_is_written_in_chunks(
-    release: Release, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("together", [1, 2])
+def test_an_export_is_read_in_chunks(
+    release: Release, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
-    monkeypatch.setattr(queries, "CHUNK", 2)
-    audit_bundle.write(release, tmp_path)
-    assert (tmp_path / "audit.jsonl").read_bytes() == (exported / "audit.jsonl").read_bytes()
+    monkeypatch.setattr(queries, "READ", together)
+    export.export_release(release, "jsonl", tmp_path / "again")
+    assert (tmp_path / "again" / "SHA256SUMS").read_bytes() == (exported / "SHA256SUMS").read_bytes()

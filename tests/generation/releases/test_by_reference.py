@@ -170,9 +170,13 @@ def test_an_original_may_be_a_table_or_one_json_value(tmp_path: Path) -> None:
     (tmp_path / "c.parquet").write_bytes(b"PAR1....")
     with pytest.raises(ValueError, match="Parquet"):
         list(restore_release.rows(tmp_path / "c.parquet"))
-    (tmp_path / "d.jsonl").write_text('{"a": 1}\n{"a"\n')
-    with pytest.raises(ValueError, match="line 2"):
-        list(restore_release.rows(tmp_path / "d.jsonl"))
+    (tmp_path / "d.jsonl").write_text('{"a": 1}\n{"a"\n\n{"b": 2}\n')
+    assert [row for row in restore_release.rows(tmp_path / "d.jsonl") if row] == [{"a": 1}, {"b": 2}], (
+        "as an import does"
+    )
+    (tmp_path / "e.json").write_text('{"a"\n')
+    with pytest.raises(ValueError, match="Expecting"):
+        list(restore_release.rows(tmp_path / "e.json"))
 
 
 @pytest.mark.django_db

@@ -63,14 +63,16 @@ def rows(path: Path) -> Iterator[Any]:
         return
     if head[:1] == b"{":
         with path.open("rb") as file:
-            try:
-                for number, line in enumerate(file):
-                    if line.strip():
-                        yield json.loads(line.decode("utf-8-sig" if not number else "utf-8"))
+            for number, line in enumerate(file):
+                try:
+                    row = json.loads(line.decode("utf-8-sig" if not number else "utf-8")) if line.strip() else None
+                except ValueError:
+                    if not number:
+                        break  # one value on many lines
+                    continue  # an import leaves out a broken line, too
+                yield row
+            else:
                 return
-            except ValueError:
-                if number:
-                    raise ValueError(f"line {number + 1} is not JSON") from None
     yield json.loads(path.read_text(encoding="utf-8-sig"))
 
 
