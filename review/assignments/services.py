@@ -124,7 +124,7 @@ def save_draft(
     assignment = posted or queries.posted_to(physician, assignment_id)
     require(physician, Can.REVIEW)
     try:
-        renew_unlocked(fence(assignment, physician, token))
+        fence(assignment, physician, token)
     except (errors.LeaseLost, errors.CaseClosed) as error:
         late = error
     phase = _due(assignment, physician)
@@ -137,6 +137,7 @@ def save_draft(
         raise _outdated(late) if late is not None else errors.StaleDraft
     if late is not None:
         raise late
+    renew_unlocked(assignment)
     return draft
 
 
