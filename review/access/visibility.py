@@ -159,6 +159,8 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
         return everything.none()
     seen = Q(physician=user)
     role = Role(own.role)
+    if role.stage is not State.ADJUDICATION and own.phase == Phase.COMMIT and own.hold == Hold.HELD:
+        return everything.none()  # nothing of the user's own counts yet
     if role is Role.SECONDARY and own.phase == Phase.CONFIRM:
         seen |= Q(role=Role.PRIMARY)
     if role.stage is State.ADJUDICATION and (own.phase == Phase.DISCUSS or not _adjudicates_blind(case)):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 
 from review import errors
@@ -13,7 +14,7 @@ from review.answers import common_ground, signatures
 from review.answers.answer_form import fill_form
 from review.answers.marked_text import marks
 from review.answers.side_by_side import Change, ReviewColumn, anonymous_columns, changes, compare, offers
-from review.assignments import eligibility, queries
+from review.assignments import queries
 from review.assignments.first_look import with_committed_first_look
 from review.common.decorators import signed_in_account
 from review.labels import translate
@@ -109,6 +110,7 @@ def show(
     context = {
         "case": assignment.case,
         "spec": spec,
+        "draft_url": reverse("review:draft", args=[assignment.pk]),
         "draft": kept,
         "sheet": fill_form(
             spec.form, answers, wrong, offers(voices), given, rejected_before=rejected_before, declares=declares
@@ -139,8 +141,8 @@ def show(
         "arrived": arrived,
         "signs_as": signatures.name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
-        "last": queries.retractable_review(me),
-        "waiting": eligibility.count_available(me, reserved_for_me=beside.reserved),
+        "last": beside.last,
+        "waiting": beside.waiting,
         "guideline": beside.guideline,
         "simulated": assignment.case.simulated,
         **lease_of(assignment),

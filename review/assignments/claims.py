@@ -14,7 +14,7 @@ from review.assignments import eligibility, queries
 from review.audit.trail import record, recording_events
 from review.calibration import services
 from review.common import sql
-from review.models import Assignment, Case, Declined, Draft, Event, Notice, Retraction, Review, User
+from review.models import Assignment, Case, Declined, Draft, Event, FirstLook, Notice, Retraction, Review, User
 from review.rules.permissions import Can, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role, State
 
@@ -34,7 +34,8 @@ EXISTS (SELECT 1 FROM review_assignment WHERE reserved_for_id = %s)"""
 
 
 def claim_next(physician: User) -> Assignment | None:
-    """The physician's case in hand, else the next one that may be taken; None when nothing waits or something hinders.
+    """The physician's case in hand, else the next one that may be taken, with the case and its first look as
+    `queries.assignment_of` reads them; None when nothing waits or something hinders.
 
     The row that is chosen is locked, those that others are just taking are passed over, and the UPDATE that takes it asks
     again whether it is free: two physicians who press at once get two different cases. One who presses in two windows at
@@ -49,6 +50,7 @@ def claim_next(physician: User) -> Assignment | None:
             if in_hand:
                 held = visibility.current_assignments(me).select_for_update(of=("self",)).first()
                 if held is not None:
+                    held.looks_read[me.pk] = held.first_looks.filter(physician=me).first()
                     return renew(held)
             if eligibility.blocking_reason(me) is not None:
                 return None
@@ -72,11 +74,11 @@ def claim_next(physician: User) -> Assignment | None:
 
 def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
     search, params = found.first()
-    rows = sql.instances(f"{_FOUND}({search})", params, a=Assignment, c=_CASE)
+    rows = sql.instances(f"{_FOUND}({search})", (physician.pk, *params), a=Assignment, c=Case, f=FirstLook)
     if not rows:
         return None
     taken: Assignment = rows[0][0]
-    taken.case = rows[0][1]
+    taken.case, taken.looks_read[physician.pk] = rows[0][1:]
     now = timezone.now()
     why, until, token = eligibility.why(taken, physician, found), now + lease(), uuid.uuid4()
     if not sql.execute(
@@ -99,7 +101,8 @@ def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
     return taken
 
 
-_FOUND = "SELECT {a}, {c} FROM review_assignment a JOIN review_case c ON c.id = a.case_id WHERE a.id = "
+_FOUND = """SELECT {a}, {c}, {f} FROM review_assignment a JOIN review_case c ON c.id = a.case_id
+LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE a.id = """
 # Asked again: nobody holds it, or the holder has let the lease run out before committing anything.
 _TAKE = """UPDATE review_assignment SET physician_id = %s, token = %s, hold = 'held', lease_until = %s, why = %s
 WHERE id = %s AND phase = 'commit' AND (hold = 'open' OR (hold = 'held' AND lease_until < %s))"""
@@ -116,6 +119,20 @@ def renew(assignment: Assignment) -> Assignment:
         assignment.lease_until = timezone.now() + lease()
         sql.update(assignment, "lease_until")
     return assignment
+
+
+def renew_unlocked(assignment: Assignment) -> None:
+    """The same for one whose row may be another's by now. Raises LeaseLost where it is."""
+    if fresh(assignment):
+        return
+    until = timezone.now() + lease()
+    stored = sql.prepared(Assignment, "lease_until", until), sql.prepared(Assignment, "token", assignment.token)
+    if not sql.execute(_RENEW, stored[0], assignment.pk, stored[1]):
+        raise errors.LeaseLost
+    assignment.lease_until = until
+
+
+_RENEW = "UPDATE review_assignment SET lease_until = %s WHERE id = %s AND token = %s"
 
 
 @transaction.atomic
@@ -142,7 +159,8 @@ _FENCED = "SELECT {a}, {c} FROM review_assignment a JOIN review_case c ON c.id =
 
 
 def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignment:
-    """The same assignment, whose row is locked, if `token` still fences it. Raises as `fenced_assignment` does."""
+    """The same assignment, if `token` still fences it; for good only where its row is locked. Raises as
+    `fenced_assignment` does."""
     if assignment.physician_id == physician.pk and assignment.token == token:
         # Who has answered no longer holds it, until the next phase gives it back under another token.
         if assignment.hold != Hold.HELD and _submitted(

@@ -7,9 +7,11 @@ from django.utils import timezone
 
 from review import errors
 from review.access import visibility
+from review.assignments import queries
 from review.assignments.claims import fenced_assignment, renew
 from review.audit.trail import record, recording_events
-from review.models import Event, FirstLook, User
+from review.common import sql
+from review.models import Assignment, Event, FirstLook, User
 from review.rules.blocks import highlight_faults, texts_of
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
 from review.rules.citations import located
@@ -19,32 +21,45 @@ from review.rules.state_machine import Phase
 
 
 @recording_events()
-def reveal(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers) -> FirstLook:
+def reveal(
+    physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, *, posted: Assignment | None = None
+) -> FirstLook:
     """Keep the answers of the first look for good, show the rest of the case from now on, and renew the lease.
 
     Of `answers` only those to first-look questions count. Pressed a second time it changes nothing and returns the same.
+    `posted`: what `queries.posted_to` says, where it was asked already.
 
     Raises:
         Incomplete: an answer of the first look is missing. NothingToReveal: the policy asks for no first look.
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
+    posted = posted or queries.posted_to(physician, assignment_id)
     assignment = renew(fenced_assignment(physician, assignment_id, token))
+    assignment.physician = physician
+    assignment.case.spec, assignment.case.frozen = posted.case.spec, posted.case.frozen  # neither ever changes
     form = visibility.asked_of(assignment).form
     if not visibility.looks_first(assignment.case):
         raise errors.NothingToReveal
-    looked = visibility.first_look_of(assignment, physician)
+    looked = posted.looks_read[physician.pk]
     if looked is not None:
-        return looked
+        return _known(looked, assignment)
     answers = own_highlights(answers, revealed=False)
     if missing := first_look_problems(form, answers) + highlight_problems(assignment.case.frozen, answers):
         raise errors.Incomplete(missing)
-    looked = FirstLook.objects.create(
+    looked = FirstLook(
         assignment=assignment,
         physician=physician,
         answers=answers_to_json(with_first_look(form, Answers(), answers)),
         at=timezone.now(),
     )
+    if not sql.insert_missing(looked):  # pressed a second time while the first was under way
+        return _known(FirstLook.objects.get(assignment=assignment, physician=physician), assignment)
     record(assignment.case, Event.Kind.REVEALED, physician, role=assignment.role, phase=Phase(assignment.phase))
+    return _known(looked, assignment)
+
+
+def _known(looked: FirstLook, assignment: Assignment) -> FirstLook:
+    looked.assignment, assignment.looks_read[looked.physician_id] = assignment, looked
     return looked
 
 

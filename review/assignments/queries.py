@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from review import errors
 from review.access import visibility
+from review.assignments import eligibility
 from review.common import sql
 from review.models import Assignment, Case, Draft, FirstLook, Guideline, User
 from review.rules.case_spec import answers_from_json
@@ -35,32 +36,69 @@ def _with_case(reader: User, assignment_id: int) -> Assignment | None:
 
 
 @dataclass(frozen=True, slots=True)
+class RetractableReview:
+    """A review that can be taken back: its primary key and the title of its case."""
+
+    pk: int
+    title: str
+
+
+def retractable_review(physician: User) -> RetractableReview | None:
+    """The physician's last review, as long as it seems that nobody has built on it; whether it is so `retract` decides."""
+    found = sql.first_row(_UNDOABLE, physician.pk)
+    return RetractableReview(*found) if found else None
+
+
+_LAST = """SELECT m.id FROM review_review m
+    WHERE m.physician_id = %s AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = m.id)
+    ORDER BY m.id DESC LIMIT 1"""
+_UNDOABLE = f"""\
+SELECT r.id, c.title FROM review_review r
+JOIN review_case c ON c.id = r.case_id JOIN review_assignment a ON a.id = r.assignment_id
+WHERE r.id = ({_LAST}) AND a.phase = r.phase
+    AND (c.closed_at IS NULL OR c.kind IN ('calibration', 'repeat'))
+    AND NOT EXISTS (SELECT 1 FROM review_rewording w WHERE w.review_id = r.id)
+    AND NOT EXISTS (SELECT 1 FROM review_assignment h WHERE h.case_id = r.case_id AND h.hold = 'held' AND h.id <> a.id)
+    AND NOT EXISTS (
+        SELECT 1 FROM review_review n WHERE n.case_id = r.case_id AND n.id > r.id
+            AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = n.id)
+    )
+"""  # noqa: S608 -- composed of this module's constants
+
+
+@dataclass(frozen=True, slots=True)
 class Beside:
-    """What stands beside a case on its page. `discussed`: whether anybody has said anything of it. `reserved`: whether an
-    assignment was ever reserved for the reader."""
+    """What stands beside a case on its page. `discussed`: whether anybody has said anything of it. `waiting`: how many more
+    cases the reader could take. `last`: the reader's `retractable_review`."""
 
     draft: Draft | None
     guideline: Guideline | None
     discussed: bool
-    reserved: bool
+    waiting: int
+    last: RetractableReview | None
 
 
-_BESIDE = """SELECT {d}, {g}, EXISTS (SELECT 1 FROM review_remark m WHERE m.case_id = a.case_id),
-EXISTS (SELECT 1 FROM review_assignment o WHERE o.reserved_for_id = %s)
-FROM review_assignment a
+_BESIDE = f"""\
+FROM review_assignment a LEFT JOIN ({_UNDOABLE}) undoable ON TRUE
 LEFT JOIN review_draft d ON d.assignment_id = a.id AND d.physician_id = %s AND d.phase = a.phase
 LEFT JOIN review_guideline g ON g.id = (
     SELECT v.id FROM review_guideline v WHERE v.benchmark = %s AND v.stage = %s ORDER BY v.version DESC LIMIT 1
 )
-WHERE a.id = %s"""
+WHERE a.id = %s"""  # noqa: S608 -- composed of this module's constants
 
 
 def beside(assignment: Assignment, reader: User) -> Beside:
     """The reader's draft for the current phase, the guideline in force, and what there is to ask for."""
-    stage = Role(assignment.role).stage
-    params = (reader.pk, reader.pk, assignment.case.benchmark, stage, assignment.pk)
-    [(draft, guideline, discussed, reserved)] = sql.instances(_BESIDE, params, d=Draft, g=Guideline)
-    return Beside(draft, guideline, bool(discussed), bool(reserved))
+    me, stage = reader.pk, Role(assignment.role).stage
+    counting, counted = eligibility.counting(reader)
+    statement = f"""SELECT {{d}}, {{g}}, EXISTS (SELECT 1 FROM review_remark m WHERE m.case_id = a.case_id),
+EXISTS (SELECT 1 FROM review_assignment o WHERE o.reserved_for_id = %s), ({counting}), undoable.* {_BESIDE}"""  # noqa: S608
+    params = (me, *counted, me, me, assignment.case.benchmark, stage, assignment.pk)
+    [(draft, guideline, discussed, reserved, waiting, *last)] = sql.instances(statement, params, d=Draft, g=Guideline)
+    if reserved:  # then some of what waits may be for those who passed a calibration
+        waiting = eligibility.count_available(reader)
+    undoable = RetractableReview(*last) if last[0] is not None else None
+    return Beside(draft, guideline, bool(discussed), waiting, undoable)
 
 
 def draft_of(assignment: Assignment, physician: User) -> Draft | None:
@@ -85,37 +123,6 @@ def recent_sources(physician: User) -> list[Citation]:
             if citation.kind != "case":  # a passage of one case is none of the next
                 found.setdefault(identity(citation), replace(citation, passage=""))
     return list(found.values())[:RECENT]
-
-
-def retractable_review(physician: User) -> "RetractableReview | None":
-    """The physician's last review, as long as it seems that nobody has built on it; whether it is so `retract` decides."""
-    found = sql.first_row(_UNDOABLE, physician.pk)
-    return RetractableReview(*found) if found else None
-
-
-@dataclass(frozen=True, slots=True)
-class RetractableReview:
-    """A review that can be taken back: its primary key and the title of its case."""
-
-    pk: int
-    title: str
-
-
-_LAST = """SELECT m.id FROM review_review m
-    WHERE m.physician_id = %s AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = m.id)
-    ORDER BY m.id DESC LIMIT 1"""
-_UNDOABLE = f"""\
-SELECT r.id, c.title FROM review_review r
-JOIN review_case c ON c.id = r.case_id JOIN review_assignment a ON a.id = r.assignment_id
-WHERE r.id = ({_LAST}) AND a.phase = r.phase
-    AND (c.closed_at IS NULL OR c.kind IN ('calibration', 'repeat'))
-    AND NOT EXISTS (SELECT 1 FROM review_rewording w WHERE w.review_id = r.id)
-    AND NOT EXISTS (SELECT 1 FROM review_assignment h WHERE h.case_id = r.case_id AND h.hold = 'held' AND h.id <> a.id)
-    AND NOT EXISTS (
-        SELECT 1 FROM review_review n WHERE n.case_id = r.case_id AND n.id > r.id
-            AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = n.id)
-    )
-"""  # noqa: S608 -- composed of this module's constants
 
 
 def posted_to(reader: User, assignment_id: int) -> Assignment:

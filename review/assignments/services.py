@@ -16,7 +16,7 @@ from review import errors
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import eligibility, queries, review_drafts
-from review.assignments.claims import fence, fenced_assignment, lease, renew
+from review.assignments.claims import fence, lease, renew_unlocked
 from review.assignments.first_look import (
     highlight_problems,
     located_citations,
@@ -104,29 +104,40 @@ def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
     return cases
 
 
-def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, *, revision: int) -> Draft:
-    """Keep what was typed and renew the lease.
+def save_draft(
+    physician: User,
+    assignment_id: int,
+    token: uuid.UUID,
+    answers: Answers,
+    *,
+    revision: int,
+    posted: Assignment | None = None,
+) -> Draft:
+    """Keep what was typed and renew the lease. Nothing is locked: the draft is its author's, whoever holds the case.
 
     `revision` is the draft's revision the writer has seen (0: none). The draft is kept even when the lease is lost or the
     case was closed meanwhile; then LeaseLost or CaseClosed is raised after it was stored. A draft saved from another window
     meanwhile is not overwritten: StaleDraft. A highlight whose words are not where it says: Incomplete, and nothing is kept.
+    `posted`: what `queries.posted_to` says, where it was asked already.
     """
     late: errors.LeaseLost | errors.CaseClosed | None = None
-    with transaction.atomic():
-        try:
-            assignment = renew(fenced_assignment(physician, assignment_id, token))
-        except (errors.LeaseLost, errors.CaseClosed) as error:
-            assignment, late = Assignment.objects.get(pk=assignment_id), error
-        phase = _due(assignment, physician)
-        if answers.highlights:
-            answers = own_highlights(answers, revealed=visibility.is_revealed(physician, assignment))
-            if wrong := highlight_problems(assignment.case.frozen, answers, draft=True):
-                raise errors.Incomplete(wrong)
-        draft = review_drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
-        if draft is None:
-            raise _outdated(late) if late is not None else errors.StaleDraft
+    assignment = posted or queries.posted_to(physician, assignment_id)
+    require(physician, Can.REVIEW)
+    try:
+        fence(assignment, physician, token)
+    except (errors.LeaseLost, errors.CaseClosed) as error:
+        late = error
+    phase = _due(assignment, physician)
+    if answers.highlights:
+        answers = own_highlights(answers, revealed=visibility.is_revealed(physician, assignment))
+        if wrong := highlight_problems(assignment.case.frozen, answers, draft=True):
+            raise errors.Incomplete(wrong)
+    draft = review_drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
+    if draft is None:
+        raise _outdated(late) if late is not None else errors.StaleDraft
     if late is not None:
         raise late
+    renew_unlocked(assignment)
     return draft
 
 

@@ -21,7 +21,7 @@ from review.assignments import case_page, claims, eligibility, first_look, queri
 from review.assignments.forms import PostedReview, posted_wordings, read_posted
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
 from review.labels import ACHIEVED
-from review.models import Assignment
+from review.models import Assignment, Draft
 from review.quality import reliability
 from review.rewordings import queries as rewordings_queries
 from review.rules.case_spec import answers_from_json
@@ -83,19 +83,22 @@ def _go_on(request: HttpRequest, local: str = "") -> HttpResponse:
         hindered = eligibility.blocking_reason(signed_in_account(request))
         messages.info(request, str(hindered) if hindered else _("No cases are available for you right now."))
         return redirect_with_receipt(redirect("review:workbench"), local)
-    return _to_case(request, taken.pk, local)
+    return _to_case(request, taken.pk, local, taken)
 
 
-def _to_case(request: HttpRequest, assignment_id: int, local: str = "") -> HttpResponse:
+def _to_case(
+    request: HttpRequest, assignment_id: int, local: str = "", known: Assignment | None = None
+) -> HttpResponse:
     """Lead to a case after something was posted. Where a script has asked for it (app.js), the page is the answer itself, as to
-    a GET of its own address, which the script then shows: a redirect costs another request."""
+    a GET of its own address, which the script then shows: a redirect costs another request. `known`: the reader's own
+    assignment as `queries.assignment_of` reads it, where it was read already."""
     if "here" not in request.GET:
         return redirect_with_receipt(redirect("review:case", assignment_id), local)
     address = reverse("review:case", args=[assignment_id])
     request.method, request.path, request.path_info, request.META["QUERY_STRING"] = "GET", address, address, ""
     request.GET = request.POST = QueryDict()
     request.shown_at = address  # type: ignore[attr-defined]
-    return _case(request, assignment_id, local)
+    return _case(request, assignment_id, local, known)
 
 
 @requires(Can.REVIEW)
@@ -105,10 +108,10 @@ def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
     return _case(request, assignment_id)
 
 
-def _case(request: HttpRequest, assignment_id: int, arrived: str = "") -> HttpResponse:
+def _case(request: HttpRequest, assignment_id: int, arrived: str = "", known: Assignment | None = None) -> HttpResponse:
     me = signed_in_account(request)
     try:
-        assignment = queries.assignment_of(me, assignment_id)
+        assignment = known or queries.assignment_of(me, assignment_id)
     except errors.NotYours:
         if (kept := queries.last_draft(me, assignment_id)) is None:
             raise
@@ -132,7 +135,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
-        saved = services.save_draft(posted.me, assignment_id, posted.token, posted.answers, revision=posted.revision)
+        saved = _save(posted, posted.answers)
     except errors.StaleDraft as stale:
         return _stale(request, stale, assignment_id, posted)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
@@ -152,6 +155,12 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
         **case_page.lease_of(assignment),
     }
     return render(request, "review/assignments/_saved.html", context)
+
+
+def _save(posted: PostedReview, answers: Answers) -> Draft:
+    return services.save_draft(
+        posted.me, posted.assignment.pk, posted.token, answers, revision=posted.revision, posted=posted.assignment
+    )
 
 
 def _row_asked_for(request: HttpRequest, answers: Answers) -> str:
@@ -175,12 +184,12 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
-        first_look.reveal(posted.me, assignment_id, posted.token, posted.answers)
+        looked = first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, posted=posted.assignment)
     except errors.Incomplete as incomplete:
         return _sent_back(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, posted.answers)
-    return _to_case(request, assignment_id, posted.local)
+    return _to_case(request, assignment_id, posted.local, looked.assignment)
 
 
 @requires(Can.REVIEW)
@@ -245,7 +254,7 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     with suppress(errors.StaleDraft):  # another window has saved a later one, which stands
-        services.save_draft(posted.me, assignment_id, posted.token, posted.answers, revision=posted.revision)
+        _save(posted, posted.answers)
     claims.release(posted.me, assignment_id, posted.token)
     messages.success(request, _("Case returned to the queue. Your draft is kept."))
     return redirect_with_receipt(redirect("review:workbench"), posted.local)
@@ -286,7 +295,7 @@ def _sent_back(
     """The workbench with what is wrong. What was typed is kept first: the page may be closed before it is sent again."""
     stale = None
     try:
-        services.save_draft(posted.me, assignment_id, posted.token, answers, revision=posted.revision)
+        _save(posted, answers)
     except errors.StaleDraft as newer:  # another window has saved a later one, which stands
         stale = newer
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:

@@ -151,13 +151,24 @@ def update(row: models.Model, *names: str) -> None:
 
 def insert(*rows: models.Model) -> None:
     """Store new rows of one model in one statement. They have no keys yet, and get them by it."""
+    _store(rows)
+
+
+def insert_missing(row: models.Model) -> bool:
+    """Store a new row, unless there is one that has to be the only one of its kind; whether it was stored."""
+    return _store([row], "ON CONFLICT DO NOTHING") == 1
+
+
+def _store(rows: Sequence[models.Model], unless: str = "") -> int:
     head, one, fields = _insert(type(rows[0]))
     values = [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows for field in fields]
     with connection.cursor() as cursor:
-        cursor.execute(f"{head} {', '.join([one] * len(rows))} RETURNING id", values)
-        for row, (key,) in zip(rows, cursor.fetchall(), strict=True):
-            row.pk = key
-            row._state.adding, row._state.db = False, connection.alias
+        cursor.execute(f"{head} {', '.join([one] * len(rows))} {unless} RETURNING id", values)
+        keys = cursor.fetchall()
+    for row, (key,) in zip(rows, keys, strict=not unless):
+        row.pk = key
+        row._state.adding, row._state.db = False, connection.alias
+    return len(keys)
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
@@ -170,7 +171,7 @@ def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, 
         "sheet": fill_form(asked, Answers(), rejected_before=stage == State.SECONDARY),
         "case": {"language": spec.language},
         "blocks": spec.first_look if first else spec.blocks,
-        "assignment": {"pk": 1},  # the addresses behind the preview's buttons, which belong to no form
+        "draft_url": reverse("review:draft", args=[1]),  # of the preview's buttons, which belong to no form
     }
 
 

@@ -12,12 +12,12 @@ LEAST = 60  # seconds: a short text may still need thought
 MOST = 600  # seconds: nobody reads 2,000 words without scrolling once
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]++(?:['’-][^\W_]++)*+")
 
 
 def count_words(text: str) -> float:
     """The length of a text in words."""
-    rest, cjk = _CJK.subn(" ", text)
+    rest, cjk = (text, 0) if text.isascii() else _CJK.subn(" ", text)
     return len(_WORD.findall(rest)) + cjk / CJK_A_WORD
 
 

@@ -142,10 +142,10 @@ def correcting(wording: str, key: str = "R1", **changes: Any) -> Answers:
 
 
 def take(physician: User) -> Assignment:
-    """What `claim_next` hands the physician; there must be something."""
+    """What `claim_next` hands the physician, as who comes later finds it; there must be something."""
     assignment = claims.claim_next(physician)
     assert assignment is not None, f"nothing for {physician}"
-    return assignment
+    return Assignment.objects.select_related("case", "physician").get(pk=assignment.pk)
 
 
 def send(assignment: Assignment, answers: Answers) -> Review:
