@@ -19,6 +19,8 @@ from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MOST_CALLS
 from generation.jobs.live_status import living_workers
 from generation.models.jobs import Job
+from generation.tasks import work_on_job
+from review.common.waking import wake
 from review.errors import ShownError
 
 POLL = 0.3  # seconds
@@ -92,12 +94,14 @@ def count(text: str) -> int:
     return int(text)
 
 
-def add_budget(parser: ArgumentParser) -> None:
+def add_launch(parser: ArgumentParser, *, fresh: bool = True) -> None:
     """The options of a command that launches a job."""
     parser.add_argument("--budget", type=amount, metavar="MONEY", help="start no more calls once this much is spent")
     parser.add_argument("--budget-calls", type=count, metavar="N", help="make at most N calls")
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
-    parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
+    parser.add_argument("--wait", action="store_true", help="follow the work to its end")
+    if fresh:
+        parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
 
 
 def add_like(parser: ArgumentParser, kind: JobKind[Any]) -> None:
@@ -152,7 +156,16 @@ def paused(job: Job) -> int:
     return int(job.status == Job.Status.PAUSED)
 
 
-def follow(step: Step, kind: JobKind[Any], job: Job) -> None:
+def launched(step: Step, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
+    """Wake the workers for a job, follow it to its end if wanted, and give its progress."""
+    wake(work_on_job, job.pk)
+    if wait:
+        _follow(step, kind, job)
+    job.refresh_from_db()
+    return kind.progress(job)
+
+
+def _follow(step: Step, kind: JobKind[Any], job: Job) -> None:
     """Follow a job to its end. Where no worker is alive, this process works on it."""
 
     def goes_on() -> bool:

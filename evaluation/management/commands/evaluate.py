@@ -10,10 +10,8 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import Step, add_budget, add_like, follow, paused, unconfirmed, wanted
+from generation.management.command_line import Step, add_launch, add_like, launched, paused, unconfirmed, wanted
 from generation.releases import queries as releases_queries
-from generation.tasks import work_on_job
-from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -100,8 +98,7 @@ class Command(Step):
         )
         parser.add_argument("--minimum", type=int, help=f"samples below which no interval is given; default: {MINIMUM}")
         add_like(parser, RUNS)
-        add_budget(parser)
-        parser.add_argument("--wait", action="store_true", help="follow the work to its end")
+        add_launch(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
@@ -109,11 +106,7 @@ class Command(Step):
         if refused := unconfirmed(self, estimate_run(settings), options):
             return refused
         run = services.launch_run(settings)
-        wake(work_on_job, run.pk)
-        if options["wait"]:
-            follow(self, RUNS, run)
-        progress = RUNS.progress(run)
-        run.refresh_from_db()
+        progress = launched(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "release": str(run.release),

@@ -8,9 +8,7 @@ from evaluation.interchange import rerunning
 from evaluation.runs import services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
-from generation.management.command_line import Step, amount, count, follow, paused, unconfirmed
-from generation.tasks import work_on_job
-from review.common.waking import wake
+from generation.management.command_line import Step, add_launch, launched, paused, unconfirmed
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -19,12 +17,7 @@ class Command(Step):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR")
-        parser.add_argument(
-            "--budget", type=amount, metavar="MONEY", help="start no more calls once this much is spent"
-        )
-        parser.add_argument("--budget-calls", type=count, metavar="N", help="make at most N calls")
-        parser.add_argument("--yes", action="store_true", help="launch without a budget")
-        parser.add_argument("--wait", action="store_true", help="follow the work to its end")
+        add_launch(parser, fresh=False)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
@@ -32,11 +25,7 @@ class Command(Step):
         if refused := unconfirmed(self, estimate_run(repeat.settings), options):
             return refused
         run = services.launch_run(repeat.settings)
-        wake(work_on_job, run.pk)
-        if options["wait"]:
-            follow(self, RUNS, run)
-        progress = RUNS.progress(run)
-        run.refresh_from_db()
+        progress = launched(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "release": str(run.release),

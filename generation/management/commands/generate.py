@@ -10,7 +10,6 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation import tasks
 from generation.batches import launch
 from generation.batches import queries as batches_queries
 from generation.batches.draw import read_draw, read_where
@@ -18,13 +17,12 @@ from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import UnknownCheck, WrongPlan
-from generation.management.command_line import Step, add_budget, add_like, follow, paused, unconfirmed, wanted
+from generation.management.command_line import Step, add_launch, add_like, launched, paused, unconfirmed, wanted
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import TrapPlan
 from generation.sources import queries as sources_queries
-from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -66,8 +64,7 @@ class Command(Step):
         )
         parser.add_argument("--skip", action="append", metavar="CHECK", help="skip this check; repeat for several")
         add_like(parser, BATCHES)
-        add_budget(parser)
-        parser.add_argument("--wait", action="store_true", help="follow the work to its end")
+        add_launch(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
@@ -76,17 +73,13 @@ class Command(Step):
         if refused := unconfirmed(self, estimate, options):
             return refused
         if settings.compare is None:
-            return self._follow(launch.launch_batch(settings), wait_for_it=options["wait"])
+            return self._follow(launch.launch_batch(settings), wait=options["wait"])
         pair = launch.launch_comparison(settings)
-        arms = [self._follow(batch, wait_for_it=options["wait"]) for batch in pair.batches.order_by("arm")]
+        arms = [self._follow(batch, wait=options["wait"]) for batch in pair.batches.order_by("arm")]
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
-    def _follow(self, batch: Batch, *, wait_for_it: bool) -> dict[str, Any]:
-        wake(tasks.work_on_job, batch.pk)
-        if wait_for_it:
-            follow(self, BATCHES, batch)
-        progress = BATCHES.progress(batch)
-        batch.refresh_from_db()
+    def _follow(self, batch: Batch, *, wait: bool) -> dict[str, Any]:
+        progress = launched(self, BATCHES, batch, wait=wait)
         return {
             "batch": batch.pk,
             "drafts": progress.total,
