@@ -75,7 +75,7 @@ class UnfitFormat(GenerationError, status=422):
     """This format needs samples with one question each, whose answers a judge decides on. This benchmark has others."""
 
 
-class UnweightedFormat(GenerationError, status=422):
+class UnweightedFormat(UnfitFormat, status=422):
     """This format counts all criteria alike, but the criteria of this benchmark have points."""
 
 
