@@ -5,6 +5,8 @@ from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from generation.management.command_line import POLL, Step, readable
 from generation.models.work import Work
 from generation.releases import services as releases_services
@@ -57,9 +59,12 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
+        where = dict(options["where"])
+        if len(where) < len(options["where"]):  # the last one alone would count
+            raise CommandError("--where: a field takes one value. Name batches with --batch to combine several.")
         composition = Composition(
             batches=tuple(options["batch"]),
-            where=dict(options["where"]),
+            where=where,
             with_controls=options["with_controls"],
             with_unreviewed=options["with_unreviewed"],
             held_out=options["held_out"],

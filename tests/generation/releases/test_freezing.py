@@ -228,6 +228,8 @@ def test_the_command_composes(five: list[Sample], manage: Manage) -> None:
     assert (made["samples"], made["excluded"]) == (3, {"other-task": 2})
     assert made["held_out"] == preview["held_out"]
     assert "cannot be used" in manage.refused("freeze_release", "own", "--benchmark", "mhb", "--where", "shape=round")
+    twice = ("--where", "source=one", "--where", "source=two")
+    assert "takes one value" in manage.refused("freeze_release", "own", "--benchmark", "mhb", *twice)
     batch = Source.objects.get(name="papers").records.get(external_id="1-1").samples.get().batch_id
     assert manage.json("freeze_release", "two", "--benchmark", "mhb", "--batch", batch)["samples"] == 2
 
