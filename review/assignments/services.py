@@ -113,7 +113,7 @@ def save_draft(
     revision: int,
     posted: Assignment | None = None,
 ) -> Draft:
-    """Keep what was typed and renew the lease. Nothing is locked: the draft is its author's, whoever holds the case.
+    """Keep what was typed and renew the lease. Nothing is locked: the draft is its author's, no matter who holds the case.
 
     `revision` is the draft's revision the writer has seen (0: none). The draft is kept even when the lease is lost or the
     case was closed meanwhile; then LeaseLost or CaseClosed is raised after it was stored. A draft saved from another window
