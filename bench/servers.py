@@ -30,8 +30,8 @@ def free_port() -> int:
 
 
 def chromium() -> str:
-    """Debian's Chromium, or Chrome. Raises Missing."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
+    """Debian's Chromium, or Chrome. What cannot show a window opens one in a quarter of the time. Raises Missing."""
+    for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
     raise Missing("Chromium is not installed")

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +19,22 @@ from bench import servers
 from mhb_site.server import children
 from review.models.public_ids import AssignmentId
 from tests import databases
+from tests.forks import Forks, forks
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 PATIENCE = 120.0  # seconds; only a hang is ever waited for that long
+
+
+class Family(children.Children):
+    """The site's processes, forked where they are Python's."""
+
+    def __init__(self, forks: Forks) -> None:
+        super().__init__(cwd=str(ROOT), environment=forks.environment)
+        self.forks = forks
+
+    def run(self, command: Sequence[str]) -> children.Process:
+        return self.forks.start(command) if command[0] == sys.executable else super().run(command)
 
 
 @dataclass
@@ -30,7 +42,7 @@ class Site:
     """A running site. Its database is read with plain SQL, so that nothing of the project vouches for itself."""
 
     environment: dict[str, str]
-    family: children.Children
+    family: Family
     port: int
     models_port: int
     database_url: str  # empty: SQLite under the data directory
@@ -47,15 +59,7 @@ class Site:
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a management command; what it says is kept, its exit code is the caller's to judge."""
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env={**os.environ, **self.environment},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE * 2,
-            check=False,
-        )
+        return self.family.forks.run(children.django(*arguments), PATIENCE * 2)
 
     def json(self, *arguments: str) -> Any:
         """The JSON object a command prints; a failing command fails the test with what it said."""
@@ -178,14 +182,15 @@ def running_site(kind: str, folder: Path) -> Iterator[Site]:
 
 @contextmanager
 def _site(environment: dict[str, str], database_url: str) -> Iterator[Site]:
-    family = children.Children(cwd=str(ROOT), environment=environment)
-    site = Site(environment, family, servers.free_port(), servers.free_port(), database_url)
-    over = threading.Event()
-    restart = threading.Thread(target=family.watch, args=(print,), kwargs={"until": over.is_set}, daemon=True)
-    restart.start()  # as in the demo: what dies by itself is started again
-    try:
-        yield site
-    finally:
-        over.set()
-        restart.join()
-        family.stop()
+    with forks(environment) as processes:
+        family = Family(processes)
+        site = Site(environment, family, servers.free_port(), servers.free_port(), database_url)
+        over = threading.Event()
+        restart = threading.Thread(target=family.watch, args=(print,), kwargs={"until": over.is_set}, daemon=True)
+        restart.start()  # as in the demo: what dies by itself is started again
+        try:
+            yield site
+        finally:
+            over.set()
+            restart.join()
+            family.stop()

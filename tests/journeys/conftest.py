@@ -19,3 +19,12 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         if servers.ci():
             raise
         pytest.skip(str(missing))
+
+
+@pytest.fixture(autouse=True)
+def everybody_leaves(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Pages that stay open go on asking a site that is gone, for as long as the browser lives."""
+    yield
+    if "browser" in request.fixturenames:
+        for context in request.getfixturevalue("browser").contexts:
+            context.close()

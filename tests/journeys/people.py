@@ -10,6 +10,11 @@ from tests.processes import Site
 
 ASSIGNMENT = re.compile(r"/review/assignments/(\w+)/")
 PASSWORD = "a-long-password-for-tests"
+# The end of a script that makes accounts without one. A hash takes a quarter of a second: everybody gets the same.
+SAME_PASSWORD = f"""
+from django.contrib.auth.hashers import make_password
+User.objects.update(password=make_password({PASSWORD!r}))
+"""
 
 expect.set_options(timeout=30_000)  # the processes of a whole site share what cores there are
 

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +13,9 @@ import pytest
 
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
+from mhb_site.server.children import Process, kill_group
 from tests.engine import served
-from tests.processes import ROOT, Site
+from tests.processes import Site
 from tests.profile import far
 
 pytestmark = pytest.mark.processes
@@ -56,27 +56,18 @@ class Says:
 @contextmanager
 def workers(site: Site, run: int) -> Iterator[Callable[[], int]]:
     """A function that starts a worker and returns its process id."""
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "tests.lane_workers", str(run), str(LEASE)],
-        cwd=ROOT,
-        env={**os.environ, **site.environment, "DJANGO_SETTINGS_MODULE": "mhb_site.settings", "MHB_LANES": "2"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stdin is not None
-    assert parent.stdout is not None
+    begun: list[Process] = []
 
     def start() -> int:
-        parent.stdin.write("\n")  # type: ignore[union-attr]
-        parent.stdin.flush()  # type: ignore[union-attr]
-        return int(parent.stdout.readline())  # type: ignore[union-attr]
+        begun.append(site.family.run([sys.executable, "-m", "tests.lane_workers", str(run), str(LEASE)]))
+        return begun[-1].pid
 
     try:
         yield start
     finally:
-        parent.stdin.close()
-        parent.wait(timeout=30)
+        for process in begun:
+            if process.poll() is None:
+                kill_group(process.pid)
 
 
 def test_kills_amid_many_calls(site: Site) -> None:

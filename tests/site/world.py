@@ -258,7 +258,7 @@ class World:
         pair = Comparison.objects.create(
             benchmark="mhb", source=self.batch.source, created_by=self["adela"], created_at=now
         )
-        record = self.batch.source.records.order_by("pk")[0]
+        record = held.record
         for arm, prompts in (("A", ""), ("B", "v1")):
             batch = Batch.objects.create(
                 benchmark="mhb", source=self.batch.source, comparison=pair, arm=arm, prompts=prompts, created_at=now
