@@ -225,9 +225,9 @@ class Env(BaseSettings):
                 **asked,
                 # After a long absence each attempt waits as long as the absence has lasted: rather a new one for each request.
                 "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20, "reconnect_timeout": 5},
-                # Planning takes longer than answering: what is asked again and again is prepared (3 times: a claim's rounds).
+                # Planning takes longer than answering: what is asked twice is prepared.
                 "server_side_binding": True,
-                "prepare_threshold": 3,
+                "prepare_threshold": 1,
                 # Where the statistics are old, PostgreSQL takes a claim for dear and compiles it: half a second for nothing.
                 "options": f"-c jit=off {asked.get('options', '')}".strip(),
             }

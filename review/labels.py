@@ -132,7 +132,7 @@ SENTENCES: dict[str, Promise] = {
         "This answer asks for another kind of source. Add one of the kinds named with the question."
     ),
     "evidence-unfit": _("None of your sources is of a kind that shows every trap. See which kinds fit under Evidence."),
-    "citation-malformed": _("The reference does not match this type of source. Check the type and the reference."),
+    "citation-malformed": _("The reference does not match this kind of source. Check the kind and the reference."),
     "citation-incomplete": _(
         "The source is incomplete. Enter the reference, the quoted passage and the date you read it."
     ),

@@ -12,8 +12,24 @@ from django.db.backends.postgresql import base
 from psycopg_pool import ConnectionPool
 
 
+class LastFirst(ConnectionPool):
+    """Hands out the connection that came back last: what is asked often is prepared on it already, and those that are too many
+    are left alone until the pool closes them."""
+
+    def _get_ready_connection(self, timeout: float | None) -> Any:
+        self._pool.rotate()
+        return super()._get_ready_connection(timeout)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """Hands out connections that live."""
+
+    @property
+    def pool(self) -> Any:
+        pool = super().pool
+        if pool is not None:
+            pool.__class__ = LastFirst  # Django names the class itself
+        return pool
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """One of the pool's; those that died with a restart of PostgreSQL are given back to it and replaced."""

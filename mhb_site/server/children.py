@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 GRACE = 30.0  # seconds for all children to end by themselves before they are killed: a worker's calls in flight
 TOO_OFTEN = 5  # deaths of one child within a minute: something is wrong that a restart does not mend
@@ -61,6 +62,16 @@ def web(host: str, port: int) -> list[str]:
     return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{host}:{port}", "--threads", "8"]
 
 
+class Process(Protocol):
+    """What is asked of a child: `subprocess.Popen` has it."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 @dataclass
 class Children:
     """Named child processes, restarted when they die, all stopped at the end."""
@@ -68,13 +79,17 @@ class Children:
     cwd: str
     environment: Mapping[str, str] = field(default_factory=dict)
     commands: dict[str, Sequence[str]] = field(default_factory=dict)
-    processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
     deaths: dict[str, list[float]] = field(default_factory=dict)
 
     def start(self, name: str, command: Sequence[str]) -> None:
         """Start a child in a session of its own, so that Ctrl-C reaches only us and we stop the children in order."""
         self.commands[name] = command
-        self.processes[name] = subprocess.Popen(  # noqa: S603
+        self.processes[name] = self.run(command)
+
+    def run(self, command: Sequence[str]) -> Process:
+        """A process of its own session."""
+        return subprocess.Popen(  # noqa: S603
             list(command), cwd=self.cwd, env={**os.environ, **self.environment}, start_new_session=True
         )
 
@@ -82,8 +97,8 @@ class Children:
         """Restart what dies, until told otherwise. Raises ChildFailed for one that dies again and again."""
         while not until():
             for name, process in list(self.processes.items()):
-                if process.poll() is not None and self.processes.get(name) is process:
-                    self._died(name, process.returncode, tell)
+                if (code := process.poll()) is not None and self.processes.get(name) is process:
+                    self._died(name, code, tell)
             time.sleep(0.2)
 
     def _died(self, name: str, code: int, tell: Callable[[str], None]) -> None:
@@ -116,7 +131,7 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+def _signal(process: Process, number: signal.Signals) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -14,13 +14,17 @@ from django.template.base import FilterExpression, TextNode, Variable, VariableN
 from django.template.context import Context
 from django.template.defaulttags import ForNode, IfNode, TemplateLiteral, URLNode, WithNode
 from django.template.library import InclusionNode, SimpleNode
-from django.template.loader_tags import IncludeNode
+from django.template.loader_tags import BLOCK_CONTEXT_KEY, BlockContext, BlockNode, ExtendsNode, IncludeNode
 from django.template.loaders import cached
 from django.template.smartif import TokenBase
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 from django.templatetags.static import StaticNode
+from django.urls import NoReverseMatch, reverse
+from django.urls.converters import get_converters
+from django.utils.functional import SimpleLazyObject, empty
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
+from django_htmx.templatetags.django_htmx import htmx_script
 
 
 class Loader(cached.Loader):
@@ -93,6 +97,10 @@ class Lookup:
                 return None
             return self._elsewhere(context, ignore_failures)
         for bit in self.bits:
+            if type(value) is SimpleLazyObject:  # the reader
+                if value._wrapped is empty:
+                    value._setup()
+                value = value._wrapped
             if type(value) is dict:
                 value = value.get(bit, _ELSEWHERE)
             elif callable(value) or hasattr(type(value), "__getitem__"):
@@ -138,6 +146,58 @@ class Included(IncludeNode):
             return self.found.render(context)
 
 
+class Address(URLNode):
+    """`{% url "name" key %}`, in which what stands around the key is found once."""
+
+    around: tuple[str, Any, str] | None = None  # what is before it, its path converter, what is after it
+    looked_for = False
+
+    def render(self, context: Context) -> str:
+        key = self.args[0].resolve(context)
+        if not self.looked_for:
+            self.around, self.looked_for = _around(str(self.view_name.resolve(context))), True
+        if self.around is None or type(key) is not int:
+            return super().render(context)
+        before, written, after = self.around
+        return f"{before}{written.to_url(key)}{after}"
+
+
+def _around(name: str) -> tuple[str, Any, str] | None:
+    """None: the address is not a key between two parts that are always the same."""
+    keys = 1_234_567_890, 1_234_567_891
+    try:
+        addresses = [reverse(name, args=[key]) for key in keys]
+    except NoReverseMatch:
+        return None
+    for written in get_converters().values():
+        before, *after = addresses[0].split(str(written.to_url(keys[0])))
+        if len(after) == 1 and addresses[1] == f"{before}{written.to_url(keys[1])}{after[0]}":
+            return before, written, after[0]
+    return None
+
+
+class Extending(ExtendsNode):
+    """`{% extends "name" %}`, which finds its template and the blocks of it once."""
+
+    found: Any = None  # a Template
+    theirs: dict[str, Any]  # its blocks, where it extends no other
+
+    def render(self, context: Context) -> SafeString:
+        if self.found is None:
+            found: Any = context.template.engine.get_template(self.parent_name.resolve(context))  # type: ignore[union-attr]
+            extends = any(isinstance(node, ExtendsNode) for node in found.nodelist)
+            blocks: Any = [] if extends else found.nodelist.get_nodes_by_type(BlockNode)
+            self.theirs = {block.name: block for block in blocks}
+            self.found = found
+        kept: Any = context.render_context
+        kept.setdefault(BLOCK_CONTEXT_KEY, BlockContext())
+        kept[BLOCK_CONTEXT_KEY].add_blocks(self.blocks)
+        kept[BLOCK_CONTEXT_KEY].add_blocks(self.theirs)
+        with kept.push_state(self.found, isolated_context=False):
+            text: SafeString = self.found._render(context)
+            return text
+
+
 def prepare(nodes: NodeList) -> None:
     """Prepare a list of nodes and all lists below it, in place."""
     prepared: list[Node] = []
@@ -166,6 +226,15 @@ def _prepared(node: Node) -> Node:
         node.__class__ = Value
     elif type(node) is IncludeNode and not node.isolated_context and _is_name(node.template):
         node.__class__ = Included
+    elif (
+        type(node) is URLNode
+        and len(node.args) == 1
+        and not (node.asvar or node.kwargs)
+        and _is_literal(node.view_name)
+    ):
+        node.__class__ = Address
+    elif type(node) is ExtendsNode and _is_another(node):
+        node.__class__ = Extending
     return node
 
 
@@ -217,6 +286,12 @@ def _is_name(expression: FilterExpression | Lookup) -> bool:
     return isinstance(expression, FilterExpression) and _is_literal(expression) and "./" not in str(expression.var)
 
 
+def _is_another(node: ExtendsNode) -> bool:
+    """Whether it extends a template of another name: one of the same name is found in the next folder."""
+    name: Any = node.parent_name
+    return _is_name(name) and name.var != node.origin.template_name
+
+
 def _names_nothing(node: BlockTranslateNode) -> bool:
     fixed = node.plural is None and node.message_context is None and not node.extra_context and not node.asvar
     return fixed and not node.render_token_list(node.singular)[1]
@@ -228,5 +303,6 @@ _JUDGES: dict[type[Node], Callable[[Any], bool]] = {
     TranslateNode: lambda node: not node.asvar and _says_one_thing(node),
     BlockTranslateNode: _names_nothing,
     StaticNode: lambda node: not node.varname and _is_literal(node.path),
+    SimpleNode: lambda node: node.func is htmx_script and not node.target_var,  # no context here has a nonce for it
     URLNode: lambda node: not node.asvar and not node.args and not node.kwargs and _is_literal(node.view_name),
 }

@@ -93,13 +93,17 @@ def holder_on_record(assignment: Assignment) -> int | None:
 
 def looks_first(case: Case) -> bool:
     """Whether physicians judge the text of this case before its traps are revealed to them."""
-    if "frozen" in case.__dict__:
-        return case.frozen.policy.reveal_first_look
-    return bool(case.spec["policy"].get("reveal_first_look"))  # not `frozen`: this is asked for every row of lists
+    return _policy_says(case, "reveal_first_look")
 
 
 def _adjudicates_blind(case: Case) -> bool:
-    return bool(case.spec["policy"].get("adjudicators_blind"))
+    return _policy_says(case, "adjudicators_blind")
+
+
+def _policy_says(case: Case, what: str) -> bool:
+    if "frozen" in case.__dict__:
+        return bool(getattr(case.frozen.policy, what))
+    return bool(case.spec["policy"].get(what))  # not `frozen`: this is asked for every row of lists
 
 
 def first_look_of(assignment: Assignment, physician: User) -> FirstLook | None:
@@ -144,30 +148,33 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     which the physician had a role. Before the first look, where the policy asks for one, nobody reads anything: what
     others say names the traps. Reviews taken back are shown to nobody.
     """
-    everything = counted_reviews().filter(case=case).select_related("physician", "guideline")
     if allowed(user, Can.OVERSEE):
-        return everything
+        return _all_of(case)
     if own is None or own.case_id != case.pk or own.physician_id != user.pk:
         own = Assignment.objects.filter(case=case, physician=user).prefetch_related("first_looks").first()
     if own is None:
-        return everything.none()
+        return Review.objects.none()
     own.case = case
     if State(case.state).final:
         # Somebody who held the case without committing before it ended (withdrawn) has no claim to what others wrote.
-        return everything.filter(Exists(counted_reviews().filter(case=case, physician=user)))
+        return _all_of(case).filter(Exists(counted_reviews().filter(case=case, physician=user)))
     if not is_revealed(user, own):
-        return everything.none()
+        return Review.objects.none()
     seen = Q(physician=user)
     role = Role(own.role)
     if role.stage is not State.ADJUDICATION and own.phase == Phase.COMMIT and own.hold == Hold.HELD:
-        return everything.none()  # nothing of the user's own counts yet
+        return Review.objects.none()  # nothing of the user's own counts yet
     if role is Role.SECONDARY and own.phase == Phase.CONFIRM:
         seen |= Q(role=Role.PRIMARY)
     if role.stage is State.ADJUDICATION and (own.phase == Phase.DISCUSS or not _adjudicates_blind(case)):
         seen |= Q(role__in=[Role.PRIMARY, Role.SECONDARY])
         if own.phase == Phase.DISCUSS:
             seen |= Q(phase=Phase.COMMIT)
-    return everything.filter(seen)
+    return _all_of(case).filter(seen)
+
+
+def _all_of(case: Case) -> QuerySet[Review]:
+    return counted_reviews().filter(case=case).select_related("physician", "guideline")
 
 
 def objection_shown_to(reviews: Collection[Review]) -> RewordingOutcome | None:

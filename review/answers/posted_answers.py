@@ -24,11 +24,17 @@ class Offer:
 
 Offers = Mapping[str, Sequence[Offer]]  # by rubric key
 NO_OFFERS: Offers = {}
+ADOPTING = "adopt."  # with it begin the values of all offers
 
 
 def posts_highlights(data: QueryDict) -> bool:
     """Whether any words of the text were highlighted."""
     return bool(_rows(data, "highlight"))
+
+
+def posts_adopted(data: QueryDict) -> bool:
+    """Whether any wording on offer was chosen."""
+    return any(str(value).startswith(ADOPTING) for value in data.values())
 
 
 def answers_from_post(

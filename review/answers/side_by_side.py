@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
-from review.answers.posted_answers import Offer
+from review.answers.posted_answers import ADOPTING, Offer
 from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
@@ -278,7 +278,7 @@ def offers(voices: Sequence[ReviewColumn]) -> dict[str, list[Offer]]:
             if voice.own or finding.value != "corrected" or wording in {offer.wording for offer in known}:
                 continue
             label = gettext("Corrected (%(who)s's wording)") % {"who": voice.who.lower()}
-            known.append(Offer(f"adopt.{voice.role}", label, wording))
+            known.append(Offer(f"{ADOPTING}{voice.role}", label, wording))
     return found
 
 

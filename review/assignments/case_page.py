@@ -16,6 +16,7 @@ from review.answers.marked_text import marks
 from review.answers.side_by_side import Change, ReviewColumn, anonymous_columns, changes, compare, offers
 from review.assignments import queries
 from review.assignments.first_look import with_committed_first_look
+from review.common import sql
 from review.common.decorators import signed_in_account
 from review.labels import translate
 from review.models import Assignment, Case, User
@@ -38,8 +39,12 @@ def local_name(me: User, assignment: Assignment, looking: bool) -> str:
 
 def own_answers(me: User, assignment: Assignment) -> Answers | None:
     """What the holder submitted in this case before: the start of the confirmation, of the second vote."""
-    own = visibility.reviews_by(me).filter(assignment=assignment).first()
-    return answers_from_json(own.answers) if own else None
+    found = sql.first_row(_OWN, me.pk, assignment.pk)
+    return answers_from_json(sql.json_of(found[0])) if found else None
+
+
+_OWN = """SELECT r.answers FROM review_review r WHERE r.physician_id = %s AND r.assignment_id = %s
+AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = r.id) ORDER BY r.id DESC LIMIT 1"""
 
 
 def kept_as_committed(own: Answers | None, typed: Answers) -> Answers:
@@ -94,7 +99,7 @@ def show(
     if first is not None:
         answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
-    reviews = [] if looking else list(visibility.reviews_shown_to(me, assignment.case, assignment))
+    reviews = [] if looking else sql.if_any(visibility.reviews_shown_to(me, assignment.case, assignment))
     voices = anonymous_columns(me, reviews)
     whole = assignment.case.shown.form  # what the others were asked, at their stages
     blind = assignment.phase == Phase.COMMIT
@@ -179,7 +184,8 @@ def is_about_rubrics(assignment: Assignment, voices: Sequence[ReviewColumn]) -> 
 
 def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:
     """What this version changed; None for a first version, and where the one before is not kept."""
+    if case.version == 1:
+        return None
     # The lineage of the spec: a copy for training shows what its sample's version changed, like any other case.
-    earlier = Case.objects.filter(lineage=spec.lineage, version=case.version - 1)
-    before = earlier.first() if case.version > 1 else None
+    before = Case.objects.filter(lineage=spec.lineage, version=case.version - 1).first()
     return changes(before.frozen, spec) if before else None

@@ -46,7 +46,8 @@ def claim_next(physician: User) -> Assignment | None:
         with recording_events():
             [(me,)] = sql.instances(_ACCOUNT + sql.locks("no key u"), (physician.pk,), u=User)
             # Asked under the lock, not with it: who has waited for it would see what was before.
-            in_hand, calibrates, reserved = sql.first_row(_STANDING, me.pk, me.pk) or (False, False, False)
+            standing = sql.first_row(_STANDING + sql.planned_once(), me.pk, me.pk)
+            in_hand, calibrates, reserved = standing[:3] if standing else (False, False, False)
             if in_hand:
                 held = visibility.current_assignments(me).select_for_update(of=("self",)).first()
                 if held is not None:
@@ -74,11 +75,12 @@ def claim_next(physician: User) -> Assignment | None:
 
 def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
     search, params = found.first()
-    rows = sql.instances(f"{_FOUND}({search})", (physician.pk, *params), a=Assignment, c=Case, f=FirstLook)
+    rows = sql.instances(f"{_FOUND}({search})", (physician.pk, *params), a=Assignment, c=_CASE, f=FirstLook)
     if not rows:
         return None
     taken: Assignment = rows[0][0]
-    taken.case, taken.looks_read[physician.pk] = rows[0][1:]
+    taken.case, taken.looks_read[physician.pk], spec = rows[0][1:]
+    taken.case.freeze(spec)
     now = timezone.now()
     why, until, token = eligibility.why(taken, physician, found), now + lease(), uuid.uuid4()
     if not sql.execute(
@@ -101,7 +103,7 @@ def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
     return taken
 
 
-_FOUND = """SELECT {a}, {c}, {f} FROM review_assignment a JOIN review_case c ON c.id = a.case_id
+_FOUND = """SELECT {a}, {c}, {f}, c.spec FROM review_assignment a JOIN review_case c ON c.id = a.case_id
 LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE a.id = """
 # Asked again: nobody holds it, or the holder has let the lease run out before committing anything.
 _TAKE = """UPDATE review_assignment SET physician_id = %s, token = %s, hold = 'held', lease_until = %s, why = %s

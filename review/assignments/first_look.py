@@ -36,7 +36,7 @@ def reveal(
     posted = posted or queries.posted_to(physician, assignment_id)
     assignment = renew(fenced_assignment(physician, assignment_id, token))
     assignment.physician = physician
-    assignment.case.spec, assignment.case.frozen = posted.case.spec, posted.case.frozen  # neither ever changes
+    assignment.case.frozen = posted.case.frozen  # which never changes
     form = visibility.asked_of(assignment).form
     if not visibility.looks_first(assignment.case):
         raise errors.NothingToReveal

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from review.access import visibility
 from review.answers.answer_form import corrections
 from review.answers.controls import Correction
-from review.answers.posted_answers import answers_from_post, posts_highlights
+from review.answers.posted_answers import Offers, answers_from_post, posts_adopted, posts_highlights
 from review.answers.side_by_side import anonymous_columns, offers
 from review.assignments import queries
 from review.common.decorators import posted_token, signed_in_account
@@ -67,7 +67,9 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     case = assignment.case
     # What others wrote can only be taken over where it is open to read: not while the first two answer blind.
     blind = assignment.phase == Phase.COMMIT and assignment.role not in ADJUDICATORS
-    others = {} if blind else offers(anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
+    others: Offers = {}
+    if not blind and posts_adopted(request.POST):
+        others = offers(anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
     texts = texts_of(visibility.case_shown_to(me, assignment).blocks) if posts_highlights(request.POST) else {}
     # `over`: the version that the physician has chosen to replace, in place of the one that this page was made from.
     revision = request.POST.get("over") or request.POST.get("revision", "")

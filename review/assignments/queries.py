@@ -11,7 +11,7 @@ from review.rules.case_spec import answers_from_json
 from review.rules.citations import Citation, identity
 from review.rules.state_machine import Role
 
-_WITH_CASE = """SELECT {a}, {c}, {f} FROM review_assignment a JOIN review_case c ON c.id = a.case_id
+_WITH_CASE = """SELECT {a}, {c}, {f}, c.spec FROM review_assignment a JOIN review_case c ON c.id = a.case_id
 LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE a.id = %s"""
 
 
@@ -26,9 +26,10 @@ def assignment_of(physician: User, assignment_id: int) -> Assignment:
 
 def _with_case(reader: User, assignment_id: int) -> Assignment | None:
     # A page asks many times whether the first look was taken; `first_look_of` finds the answer here.
-    for assignment, case, looked in sql.instances(
-        _WITH_CASE, (reader.pk, assignment_id), a=Assignment, c=Case, f=FirstLook
+    for assignment, case, looked, spec in sql.instances(
+        _WITH_CASE, (reader.pk, assignment_id), a=Assignment, c=sql.Without(Case, "spec"), f=FirstLook
     ):
+        case.freeze(spec)
         assignment.case = case
         assignment.looks_read[reader.pk] = looked
         return assignment  # type: ignore[no-any-return]

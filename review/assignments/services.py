@@ -218,7 +218,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
     if not found:
         raise errors.NotYours
     case, assignment, looked, guideline, key = found[0]
-    case.spec, case.frozen = posted.case.spec, spec
+    case.frozen = spec
     assignment.case = case
     require(physician, Can.REVIEW)
     fence(assignment, physician, token)

@@ -14,6 +14,7 @@ GENESIS = "0" * 64  # what the first event names as the hash before it
 
 PEOPLE = frozenset({"physician", "taken_from", "given_to"})  # keys of an event's data whose value is an account's id
 SEALED = frozenset({"reason", "text", "note"})  # keys whose value somebody has typed
+KEPT_BACK = PEOPLE | SEALED
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -55,7 +56,7 @@ def entry(
     number: int,
     kind: str,
     actor: int | None,
-    at: datetime | str,
+    at: datetime,
     data: Mapping[str, Any],
 ) -> dict[str, Any]:
     """An event as it is hashed and published.
@@ -64,7 +65,7 @@ def entry(
         key: the installation's key for pseudonyms, hexadecimal.
         sequence: the place in the chain, from 1. `previous`: the hash of the event before it.
         sample, version: the case's lineage and version. `number`: the place among the events of this case, from 1.
-        actor: the account's id. `at`: a text is one that `instant` would write.
+        actor: the account's id.
         data: what the event says, JSON-able.
     """
     return {
@@ -75,8 +76,8 @@ def entry(
         "number": number,
         "kind": str(kind),
         "actor": pseudonym(key, sample, actor),
-        "at": at if isinstance(at, str) else instant(at),
-        "data": {name: _published(key, sample, name, value) for name, value in data.items()},
+        "at": instant(at),
+        "data": published_data(key, sample, data),
     }
 
 
@@ -101,6 +102,11 @@ def person_entry(
         "at": instant(at),
         "data": dict(data),
     }
+
+
+def published_data(key: str, sample: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What an event of a sample says, with pseudonyms and digests in the places of people and of what they typed."""
+    return {name: _published(key, sample, name, value) for name, value in data.items()}
 
 
 def _published(key: str, sample: str, name: str, value: Any) -> Any:

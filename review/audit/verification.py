@@ -1,9 +1,9 @@
-"""Checking the trail, and handing the trail of samples out.
+"""Checking the trail.
 
 How it is written: `review.audit.trail`; what it is: docs/audit.md.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from enum import StrEnum
@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy as _
 
 from review.audit import accounts, chain_entries
 from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
-from review.common.sql import among, as_text, instant_of, json_of, requested
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
 
@@ -377,23 +376,3 @@ def hash_at(sequence: int) -> str:
 def pseudonym_key() -> str:
     """This installation's key for pseudonyms in trails."""
     return ChainHead.objects.values_list("key", flat=True).get(pk=EVENTS)
-
-
-def published(samples: Collection[str], *, key: str, upto: int) -> Callable[[], dict[str, list[dict[str, Any]]]]:
-    """What gives the trails of samples (by lineage) as they go out with a release: of each the events, `requested` now, as they
-    are hashed, with their hashes, in the order of the chain, up to number `upto`. `key`: the `pseudonym_key`."""
-    events = Event.objects.filter(among("case__lineage", samples), sequence__lte=upto).order_by("sequence", "id")
-    columns = ("sequence", "previous", "case__lineage", "case__version", "number", "kind", "actor_id", instant_of("at"))
-    rows = requested(events.values_list("hash", as_text("data"), *columns))
-    names = ("sequence", "previous", "sample", "version", "number", "kind", "actor", "at")
-
-    def read() -> dict[str, list[dict[str, Any]]]:
-        found: dict[str, list[dict[str, Any]]] = {sample: [] for sample in samples}
-        for hash_, data, *values in rows():
-            about = dict(zip(names, values, strict=True))
-            as_hashed = chain_entries.entry(key=key, data=json_of(data), **about)
-            as_hashed["hash"] = hash_
-            found[as_hashed["sample"]].append(as_hashed)
-        return found
-
-    return read

@@ -35,9 +35,14 @@ class CaseFilters(Filters):
 
     def full_clean(self) -> None:
         benchmarks = [(name, benchmark_label(name)) for name in queries.benchmarks()]
-        specialties = [(name, name) for name in queries.specialties()]
+        # What the address asks for stays a choice when its last open case is gone: the list is empty then, and not whole.
+        specialties = [(name, name) for name in self._with_asked("specialty", queries.specialties())]
         self.fields["benchmark"].choices = [ALL, *benchmarks]  # type: ignore[attr-defined]
         self.fields["specialty"].choices = [ALL, *specialties]  # type: ignore[attr-defined]
-        languages = [(code, language_label(code)) for code in queries.languages()]
+        languages = [(code, language_label(code)) for code in self._with_asked("language", queries.languages())]
         self.fields["language"].choices = [ALL, *languages]  # type: ignore[attr-defined]
         super().full_clean()
+
+    def _with_asked(self, name: str, known: list[str]) -> list[str]:
+        asked = self.data.get(name, "")
+        return known if not asked or asked in known else [*known, asked]

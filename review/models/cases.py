@@ -8,7 +8,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from review.models.public_ids import CaseId
-from review.rules.case_spec import CaseSpec, spec_from_json
+from review.rules.case_spec import CaseSpec, spec_from_json, spec_from_text
 from review.rules.state_machine import FINAL, Ground, State, shown_status
 
 account_made = Signal()  # sent in the transaction that stores `user`; review.accounts writes the event
@@ -98,6 +98,10 @@ class Case(models.Model):
     def frozen(self) -> CaseSpec:
         """The spec as values."""
         return spec_from_json(self.spec)
+
+    def freeze(self, text: str) -> None:
+        """Take `frozen` from the JSON of `spec`, which was not read as a column."""
+        self.frozen = spec_from_text(text)
 
     @property
     def shown(self) -> CaseSpec:

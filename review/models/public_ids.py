@@ -34,12 +34,7 @@ class PublicId:
 
     def to_python(self, value: str) -> int:
         """Raises ValueError for what was never handed out, which Django takes for an address that there is not."""
-        left, right = int(value, 16) >> 8 * HALF, int(value, 16) & MASK
-        for number in reversed(range(ROUNDS)):
-            left, right = right ^ _mix(self._secret or settings.SECRET_KEY, self.table, number, left), left
-        if left or right >> 63:
-            raise ValueError(value)
-        return right
+        return _primary(self._secret or settings.SECRET_KEY, self.table, value)
 
 
 @lru_cache(maxsize=1024)  # a page names its assignment in fifteen addresses
@@ -48,6 +43,16 @@ def _public(secret: str, table: str, key: int) -> str:
     for number in range(ROUNDS):
         left, right = right, left ^ _mix(secret, table, number, right)
     return f"{left << 8 * HALF | right:032x}"
+
+
+@lru_cache(maxsize=1024)  # and each draft of it
+def _primary(secret: str, table: str, value: str) -> int:
+    left, right = int(value, 16) >> 8 * HALF, int(value, 16) & MASK
+    for number in reversed(range(ROUNDS)):
+        left, right = right ^ _mix(secret, table, number, left), left
+    if left or right >> 63:
+        raise ValueError(value)
+    return right
 
 
 def _mix(secret: str, table: str, number: int, half: int) -> int:

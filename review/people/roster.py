@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -60,7 +61,7 @@ def new_account(**said: str) -> User:
     name = " ".join(said["name"].split())
     first, _space, last = name.rpartition(" ")
     user = User(
-        username=normal(said.get("username", "").strip() or ".".join(name.split())),
+        username=normal(said.get("username", "").strip() or _username_of(name)),
         first_name=first,
         last_name=last if first else "",
         role=(said.get("role", "").strip() or UserRole.PHYSICIAN).lower(),
@@ -87,6 +88,11 @@ def new_account(**said: str) -> User:
     if wrong:
         raise ValidationError(wrong)
     return user
+
+
+def _username_of(name: str) -> str:
+    """The account name that a person's name gives, without what account names cannot hold (O'Brien: obrien)."""
+    return ".".join(part for word in name.split() if (part := re.sub(r"[^\w.@+-]", "", word)))
 
 
 def check_new(**said: str) -> User:

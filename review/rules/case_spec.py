@@ -1,7 +1,9 @@
 """What a producer hands over to have reviewed: one case, frozen. Stored as JSON on the case row and read back."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -128,6 +130,12 @@ def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:
 def spec_from_json(data: dict[str, Any]) -> CaseSpec:
     """The spec of a stored case. Raises pydantic's ValidationError on anything else."""
     return _SPEC.validate_python(data)
+
+
+@lru_cache(maxsize=200)  # of some fifty kilobytes each
+def spec_from_text(text: str) -> CaseSpec:
+    """The same from the JSON itself: what is asked about at each page, draft and submit of a case is read once."""
+    return spec_from_json(json.loads(text))
 
 
 def answers_to_json(answers: Answers) -> dict[str, Any]:

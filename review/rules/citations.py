@@ -30,6 +30,9 @@ _PMID = re.compile(r"[1-9][0-9]{0,7}")
 _PMID_PREFIX = re.compile(
     r"(?:https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/|pmid:?\s*)", re.IGNORECASE
 )
+# Inside a whole reference, as PubMed and journals give it: "Author. Title. Journal. doi: 10.1056/NEJMoa1. PMID: 123."
+_DOI_WITHIN = re.compile(rf"(?<=\s)(?:doi:?\s*|(?:https?://)?(?:dx\.|www\.)?doi\.org/)({_DOI.pattern})", re.IGNORECASE)
+_PMID_WITHIN = re.compile(r"(?<=\s)pmid:?\s*([1-9][0-9]{0,7})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,8 @@ def _squeezed(text: str) -> str:
 
 
 def _doi(text: str) -> str | None:
+    if within := _DOI_WITHIN.search(text):
+        text = within[1]
     prefix = _DOI_PREFIX.match(text)
     bare = text[prefix.end() :] if prefix else text
     if prefix and prefix.group().lower().startswith("http"):
@@ -169,6 +174,8 @@ def _doi(text: str) -> str | None:
 
 
 def _pmid(text: str) -> str | None:
+    if within := _PMID_WITHIN.search(text):
+        return within[1]
     prefix = _PMID_PREFIX.match(text)
     bare = text[prefix.end() :].rstrip("/") if prefix else text
     return bare if _PMID.fullmatch(bare) else None

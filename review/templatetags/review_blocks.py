@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 
 from review.access import visibility
 from review.access.pictures import picture_token
@@ -24,6 +24,7 @@ from review.models import Review, User
 from review.rules.blocks import Block, Diff, Images, Picture, Points, Table
 from review.rules.diffing import Span, TurnPair, align_turns
 from review.rules.questions import Form
+from review.templatetags.review_parts import part
 
 register = template.Library()
 
@@ -106,21 +107,45 @@ def show_block(
     among: all blocks of the case, where the traps are shown beside their turns. view: of a conversation, the one that is open.
     marks: what was highlighted in the texts of the case. reader: who is shown it.
     """
-    notes = _notes(among)
-    parts = _parts(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else []
-    chart = points_chart(block) if isinstance(block, Points) else None
+    placed = _Placed(block, number, language, folded, beside, view, tuple(_notes(among).items()))
+    if marks or isinstance(block, Images):
+        return _rendered(placed, marks or {}, _addressed(block, reader) if isinstance(block, Images) else ())
+    return _unmarked(placed, get_language())
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A block at its place on a page. notes: the traps by the turn that they are about."""
+
+    block: Block
+    number: int
+    language: str
+    folded: bool
+    beside: str
+    view: str
+    notes: tuple[tuple[int, tuple[TrapNote, ...]], ...]
+
+
+@lru_cache(maxsize=200)  # of some twenty kilobytes each
+def _unmarked(placed: _Placed, _language: str | None) -> SafeString:
+    """A block that is the same for every reader, who are several, and see it on several pages each."""
+    return _rendered(placed, {})
+
+
+def _rendered(placed: _Placed, marks: Marks, pictures: Sequence[tuple[Picture, str]] = ()) -> SafeString:
+    block, notes = placed.block, dict(placed.notes)
     values = {
         "block": block,
-        "number": number,
-        "parts": parts,
-        "view": view,
+        "number": placed.number,
+        "parts": _parts(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else [],
+        "view": placed.view,
         "elsewhere": bool(notes),
-        "chart": chart,
-        "pictures": _addressed(block, reader) if isinstance(block, Images) else (),
-        "folded": folded,
-        "language": language,
-        "beside": beside,
-        "marks": marks or {},
+        "chart": points_chart(block) if isinstance(block, Points) else None,
+        "pictures": pictures,
+        "folded": placed.folded,
+        "language": placed.language,
+        "beside": placed.beside,
+        "marks": marks,
     }
     return render_to_string(f"review/blocks/{block.kind}.html", values)
 
@@ -184,13 +209,14 @@ def join_key(number: int, turn: int) -> str:
     return f"{number}.{turn}"
 
 
-@register.inclusion_tag("review/answers/_code.html")
-def trap_code(code: str, form: Form, named: bool = False) -> dict[str, object]:
+@register.simple_tag
+def trap_code(code: str, form: Form, named: bool = False) -> SafeString:
     """`{% trap_code tag spec.form %}`: the code of a trap, with its name and definition for those who point at it.
 
     named: the name is shown beside it.
     """
-    return {"code": code, "term": next((term for term in form.terms if term.code == code), None), "named": named}
+    term = next((term for term in form.terms if term.code == code), None)
+    return part("review/answers/_code.html", code=code, term=term, named=named)
 
 
 @register.filter

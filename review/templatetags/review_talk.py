@@ -8,6 +8,7 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
+from review.common import sql
 from review.discussion import guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
@@ -46,10 +47,9 @@ def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     """`{% discussion case user as remarks %}`: what `user` may read of it, each with the author's name for this reader."""
     if case.undiscussed:
         return []
-    shown = discussion_remarks.remarks_shown_to(user, case)
-    if shown.query.is_empty():  # known without asking: compiling a query that finds nothing takes as long as any other
+    remarks = sql.if_any(discussion_remarks.remarks_shown_to(user, case))
+    if not remarks:
         return []
-    remarks = list(shown)
     parts = Assignment.objects.filter(case=case, physician__isnull=False).values_list("physician", "role")
     names = {**dict(parts), user.pk: "you"}
     overseer = user.role == "admin"

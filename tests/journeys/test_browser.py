@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.journeys.people import PASSWORD, Person
+from tests.journeys.people import SAME_PASSWORD, Person
 from tests.journeys.test_kill import conversations
 from tests.processes import Site
 
@@ -20,12 +20,8 @@ def start_everything(site: Site) -> None:
     """All processes, the endpoints, and one account of each kind and six physicians."""
     site.start_models()
     site.add_endpoints()
-    accounts = "".join(
-        f"User.objects.create_user({name!r}, password={PASSWORD!r}, role='physician')\n" for name in PHYSICIANS
-    )
-    script = (
-        f"from review.models import User\n{accounts}User.objects.create_superuser('adela', password={PASSWORD!r})\n"
-    )
+    accounts = "".join(f"User.objects.create_user({name!r}, role='physician')\n" for name in PHYSICIANS)
+    script = f"from review.models import User\n{accounts}User.objects.create_superuser('adela')\n{SAME_PASSWORD}"
     done = site.manage("shell", "-v0", "-c", script)
     assert done.returncode == 0, done.stderr
     site.start_worker()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.journeys.people import PASSWORD, Person
+from tests.journeys.people import SAME_PASSWORD, Person
 from tests.processes import Site
 from tests.profile import far
 from tests.public import public
@@ -18,9 +18,9 @@ ROWS = 3
 PEOPLE = f"""
 from review.models import User
 for name in ("ana", "bo"):
-    User.objects.create_user(name, password={PASSWORD!r}, role="physician")
-User.objects.create_superuser("adela", password={PASSWORD!r})
-"""
+    User.objects.create_user(name, role="physician")
+User.objects.create_superuser("adela")
+{SAME_PASSWORD}"""
 
 
 def rad(path: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.journeys.people import ASSIGNMENT, PASSWORD, Person
+from tests.journeys.people import ASSIGNMENT, SAME_PASSWORD, Person
 from tests.processes import Site, running_site
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
@@ -36,9 +36,9 @@ CASES = f"""{MAKING}
 for number in range(1, 13):
     opened(f"{{number:03}}")
 for name in {PHYSICIANS!r}:
-    User.objects.create_user(name, password={PASSWORD!r}, role="physician")
+    User.objects.create_user(name, role="physician")
 User.objects.create_superuser("adela")
-"""
+{SAME_PASSWORD}"""
 # A case on which two physicians differ, reserved for the two who are to decide, so that no other test is given it.
 DISPUTED = f"""{MAKING}
 from review.rules.state_machine import Role

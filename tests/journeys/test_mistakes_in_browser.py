@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.benchmarks.medmistake.conversations import DOCTORS, ROLES, cases
-from tests.journeys.people import PASSWORD, Person
+from tests.journeys.people import SAME_PASSWORD, Person
 from tests.processes import Site
 from tests.profile import far
 
@@ -34,8 +34,8 @@ def start_everything(site: Site) -> None:
         f"for name in {names!r}:\n"
         f"    add_endpoint(name=name, url={site.models_url!r}, model=name, concurrency=4)\n"
         f"for name in ('ana', 'bo'):\n"
-        f"    User.objects.create_user(name, password={PASSWORD!r}, role='physician')\n"
-        f"User.objects.create_superuser('adela', password={PASSWORD!r})\n",
+        "    User.objects.create_user(name, role='physician')\n"
+        f"User.objects.create_superuser('adela')\n{SAME_PASSWORD}",
     )
     assert done.returncode == 0, done.stderr
     site.start_worker()

@@ -35,12 +35,24 @@ def test_killed_master_is_started_again(tmp_path: Path) -> None:
     """kill -9 of gunicorn alone: its workers would keep the port, with clients that say nothing for as long as those stay."""
     with running_site("embedded", tmp_path) as site:
         site.start_web()
-        master = site.family.processes["web"].pid
+        web = site.family.processes["web"]
+        master = web.pid
         with connect(site.port, b"GET / HTTP/1.1\r\n"):
             os.kill(master, signal.SIGKILL)
             site.until("there is another", lambda: site.family.processes["web"].pid != master)
             site.until("it answers", lambda: answers(site.port))
+        assert web.wait() == web.poll() == -signal.SIGKILL
         assert len(site.family.deaths["web"]) == 1
+
+
+def test_a_command_is_told_by_its_code_and_what_it_said(tmp_path: Path) -> None:
+    """Also where the tests fork it."""
+    with running_site("embedded", tmp_path) as site:
+        refused = site.manage("no_such_command")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "Unknown command" in refused.stderr
+        said = site.manage("shell", "-v0", "-c", "import sys; print(sys.argv[0], 'x' * 200_000); sys.exit(3)")
+        assert (said.returncode, said.stdout, said.stderr) == (3, f"manage.py {'x' * 200_000}\n", "")
 
 
 def test_nobody_is_left_of_a_child_that_stopped(tmp_path: Path) -> None:

@@ -273,6 +273,16 @@ def test_theme_keys_and_menu(at_the_style_guide):
 
 
 @pytest.mark.browser
+def test_a_refused_form_has_the_focus_in_its_first_wrong_field(at_the_style_guide):
+    page = at_the_style_guide
+    page.goto(page.url.replace(reverse("styleguide"), reverse("generation:endpoints")))
+    for name, value in {"name": "big", "url": "http://127.0.0.1:9/v1", "model": "m", "extra_body": "{seed"}.items():
+        page.fill(f"main [name={name}]", value)
+    page.click("main button:has-text('Add endpoint')")
+    page.locator("main [name=extra_body]:focus").wait_for()
+
+
+@pytest.mark.browser
 def test_g_and_a_letter_go_places_but_not_while_composing(at_the_style_guide):
     page = at_the_style_guide
     page.evaluate(

@@ -20,6 +20,7 @@ PAGES = [
     "{% translate 'Note' as label %}{{ label }}{% blocktranslate trimmed %}  Save\n draft {% endblocktranslate %}",
     "{% blocktranslate with n=things.0.name %}Rubric {{ n }}{% endblocktranslate %}{% url 'review:case' number %}",
     "{% for item in things %}{% include 'row.html' with mark=forloop.first %}{{ forloop.counter }}{% empty %}none{% endfor %}",
+    "{% url 'review:person' number %}{% url 'review:mine-detail' things|length %}{% url 'image' plain|slugify %}",
     "{% for item in nothing %}{% empty %}none{% endfor %}{{ nothing }}{{ nothing.at.all|default:'-' }}{{ none.thing }}",
     "{% if nothing %}a{% elif things.0.name == 'Ana & Bo' and not none.x %}{% translate 'Save' %}{% else %}c{% endif %}",
     "{{ plain }}{{ safe }}{{ number }}{{ share }}{{ yes }}{{ none }}{{ at }}{{ table.key }}{{ table.items|length }}",

@@ -62,4 +62,5 @@ class Command(BaseCommand):
                 f"row {person['row']}: {person['name']} ({', '.join(about)}) "
                 f"{'e-mailed' if person.get('emailed') else person.get('link', '')}".rstrip()
             )
-        self.stdout.write(f"added: {result['added']} of {len(result['people'])}")
+        count = len(result["people"])
+        self.stdout.write(f"to add: {count}" if result["dry_run"] else f"added: {result['added']} of {count}")

@@ -38,7 +38,9 @@ function first(field) {
 
 const chosen = (stop) => $("input:checked", stop);
 const empty = (element) =>
-  element.matches("[data-stop]") ? $("input", element)?.required && !chosen(element) : element.required && !element.value.trim();
+  element.matches("[data-stop]")
+    ? $("input", element)?.required && !chosen(element)
+    : element.validity.customError || (element.required && !element.value.trim()); // the reference of a source that is malformed
 const stops = () => $$("[data-stop]", form).filter(visible);
 const open = () => $$(`[data-stop], ${FIELDS}`, form).filter((element) => visible(element) && empty(element));
 
@@ -187,7 +189,8 @@ function count() {
 function fault(element) {
   const field = element.matches("[data-stop]") ? $("input", element) : element;
   const name = field.id.replace(/-\d+$/, "");
-  return document.getElementById(`${field.id}-error`) ?? document.getElementById(`${name}-error`);
+  const known = [`${field.id}-error`, `${name}-error`, `${field.id}-form`];
+  return known.map((id) => document.getElementById(id)).find(Boolean);
 }
 
 function mend(target) {
@@ -242,7 +245,7 @@ function complain(missing) {
   for (const element of missing) {
     const stop = element.matches("[data-stop]");
     const controls = stop ? $$("input", element) : [element];
-    const sentence = stop ? form.dataset.choose : form.dataset.fill;
+    const sentence = stop ? form.dataset.choose : element.validity.customError ? element.validationMessage : form.dataset.fill;
     const id = `${controls[0].id}-error`;
     if (!fault(element)) {
       const list = document.createElement("ul");
@@ -292,6 +295,6 @@ form.addEventListener("input", changed);
 form.addEventListener("change", changed);
 form.addEventListener("answered", (event) => advance(event.detail)); // another module has filled a field in
 
-// Keys act at once; an error that the server has found has the focus already.
-if (document.activeElement === document.body && visible(panel)) panel.focus({ preventScroll: true });
+// Keys act at once; an error that the server has found has the focus, or is about to get it.
+if (document.activeElement === document.body && visible(panel)) ($("[autofocus]", form) ?? panel).focus({ preventScroll: true });
 if (form.contains(document.activeElement)) document.activeElement.closest(".question")?.scrollIntoView({ block: "nearest" });

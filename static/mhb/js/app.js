@@ -14,6 +14,13 @@ const visible = (element) => element.checkVisibility?.() ?? element.offsetParent
 if (document.body.dataset.shownAt) history.replaceState(null, "", document.body.dataset.shownAt);
 for (const form of $$("form[data-here]")) form.setAttribute("action", `${form.getAttribute("action")}?here`);
 
+// After a refused form, the first field to correct has the focus, wherever on the page its form is.
+const toCorrect = performance.getEntriesByType("navigation")[0]?.responseStatus === 422 && $("main [aria-invalid='true']");
+if (toCorrect && !$("[autofocus]")) {
+  toCorrect.closest("details")?.setAttribute("open", "");
+  toCorrect.focus();
+}
+
 // Theme: system, light, dark, and around again.
 const THEMES = ["system", "light", "dark"];
 const themeSwitch = $("[data-theme-switch]");

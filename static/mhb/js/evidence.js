@@ -6,8 +6,8 @@ const $$ = (selector, within = document) => [...within.querySelectorAll(selector
 const form = $("[data-answers]");
 const evidence = $(".evidence", form);
 const FORMS = {
-  doi: /^(?:(?:https?:\/\/)?(?:dx\.|www\.)?doi\.org\/|doi:\s*)?10\.\d{4,9}(?:\.\d+)*\/\S+$/i,
-  pmid: /^(?:https?:\/\/(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov\/pubmed)\/|pmid:?\s*)?[1-9]\d{0,7}\/?$/i,
+  doi: /^(?:(?:https?:\/\/)?(?:dx\.|www\.)?doi\.org\/|doi:\s*)?10\.\d{4,9}(?:\.\d+)*\/\S+$|\s(?:(?:https?:\/\/)?(?:dx\.|www\.)?doi\.org\/|doi:?\s*)10\.\d{4,9}(?:\.\d+)*\/\S/i,
+  pmid: /^(?:https?:\/\/(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov\/pubmed)\/|pmid:?\s*)?[1-9]\d{0,7}\/?$|\spmid:?\s*[1-9]\d{0,7}\b/i,
   book: /^ISBN(?:-1[03])?:?\s*\d[\dXx -]{8,16}$/i,
   search: /^(?:(?:not found|searched|search):?\s|检索|未检索到|未找到)/i,
   url: /^https?:\/\/[^\s/@]+\.[^\s/@]+(?:\/\S*)?$/i,
@@ -31,7 +31,7 @@ function look(row) {
   reference.setCustomValidity(fits ? "" : evidence.dataset.malformed);
   const at = `${reference.id}-form`;
   document.getElementById(at)?.remove();
-  if (!fits) {
+  if (!fits && !document.getElementById(`${reference.id}-error`)) {
     const list = Object.assign(document.createElement("ul"), { className: "errorlist", id: at });
     list.append(Object.assign(document.createElement("li"), { textContent: evidence.dataset.malformed }));
     reference.after(list);

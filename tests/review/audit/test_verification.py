@@ -15,7 +15,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.urls import reverse
 
 from review.assignments import claims
-from review.audit import chain_entries, trail, verification
+from review.audit import chain_entries, publishing, trail, verification
 from review.audit.verification import FaultCode
 from review.cases import services
 from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, User
@@ -104,6 +104,27 @@ def test_people_and_what_they_typed_stay_out_of_what_is_published() -> None:
     assert entry(taken_from=8)["taken_from"] != data["taken_from"]
     assert entry(reason="") == {"reason": ""}
     assert chain_entries.digest("\ud800")  # can come in through JSON
+
+
+def test_a_published_line_is_the_canonical_form_of_what_is_hashed(worked: list[Event], ana: User, bo: User) -> None:
+    case = worked[0].case
+    with trail.recording_events():
+        trail.record(case, Event.Kind.DECLINED, ana, reason='She is "mine"\n我', taken_from=bo.pk, hours=1.5)
+    key = verification.pseudonym_key()
+    expected: dict[str, list[str]] = {}
+    for event in Event.objects.select_related("case").order_by("sequence"):
+        as_hashed = chain_entries.entry(
+            key=key, sequence=event.sequence, previous=event.previous, sample=event.case.lineage,
+            version=event.case.version, number=event.number, kind=event.kind, actor=event.actor_id, at=event.at,
+            data=event.data,
+        )  # fmt: skip
+        line = chain_entries.canonical({**as_hashed, "hash": event.hash})
+        expected.setdefault(event.case.lineage, []).append(line.decode() + "\n")
+    request = publishing.trails(key=key, upto=verification.end())
+    assert request([*expected, "nobody"])() == {**expected, "nobody": []}
+    assert request([case.lineage])() == {case.lineage: expected[case.lineage]}
+    earlier = publishing.trails(key=key, upto=verification.end() - 1)
+    assert earlier([case.lineage])() == {case.lineage: expected[case.lineage][:-1]}
 
 
 def _noon() -> datetime:

@@ -115,8 +115,15 @@ def test_the_list_asks_as_often_for_many_rows_and_its_address_keeps_the_view(bro
     assert [case.specialty for case in page.context["page"].rows] == ["Cardiology"]
     assert "My hearts" in text_of(page)
     assert page.context["total"] == 1
-    strange = client.get(reverse(CASES) + "?state=gone&sort=spec&specialty=None")
+    strange = client.get(reverse(CASES) + "?state=gone&sort=spec")
     assert len(strange.context["page"].rows) == 11  # what is not understood is left out
+    acts(browse, adela, CASES, "withdraw", [page.context["page"].rows[0].pk], reason="Twice.")
+    for gone in (view, "?language=und"):
+        done = client.get(
+            reverse(CASES) + gone
+        )  # nothing like it is open any more, and the others are not what was asked for
+        assert not done.context["page"].rows
+    assert "unknown, waits for an admin" in text_of(done)
 
 
 def test_people_are_found_and_paused_together(browse: Open, adela: User, ana: User, bo: User, rui: User) -> None:

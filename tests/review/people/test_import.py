@@ -52,6 +52,13 @@ def test_a_good_file_makes_every_account() -> None:
     assert list(verification.check(verification.CheckProgress())) == []
 
 
+def test_an_account_name_leaves_out_what_it_cannot_hold() -> None:
+    listed = roster.read_roster("people.csv", "name\nPat O'Brien\nAnna (Annie) d’Arc\n“Mo” & Sons\n".encode())
+    assert not listed.refusals
+    assert [entry.user.username for entry in listed.entries] == ["pat.obrien", "anna.annie.darc", "mo.sons"]
+    assert str(listed.entries[0].user) == "Pat O'Brien"
+
+
 def test_excels_file_is_read() -> None:
     listed = roster.read_roster("people.csv", "\ufeffName;Languages\r\nAna Ruiz;en, es\r\n".encode())
     assert not listed.refusals
@@ -70,7 +77,7 @@ def test_excels_file_is_read() -> None:
         ("name,role\nAna,owner\n", "people.csv, row 2: role: “owner” is not a role."),
         ("name,languages\nAna,english\n", "people.csv, row 2: languages: Not a language code: english"),
         ("name,email\nAna,here\n", "people.csv, row 2: email: "),
-        ("name\nAna!\n", "people.csv, row 2: username: "),
+        ("name,username\nAna,ana!\n", "people.csv, row 2: username: "),
         (f"name,hospital\nAna,{'x' * 201}\n", "people.csv, row 2: hospital: "),
         (f"name,specialties\nAna,{'x' * 301}\n", "people.csv, row 2: specialties: "),
         (f"name,username\n{'x ' * 80},bo\n", "people.csv, row 2: name: "),

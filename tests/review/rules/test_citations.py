@@ -35,6 +35,9 @@ GUIDELINE = Citation("guideline", "Guideline on dizziness", "4.2", "Do not give 
         ("pmid", "PMID: 123", "123"),
         ("pmid", "https://pubmed.ncbi.nlm.nih.gov/123/", "123"),
         ("pmid", "https://www.ncbi.nlm.nih.gov/pubmed/123", "123"),
+        ("doi", "Roe A. Salt. Heart. 2020;1:2. doi: 10.1000/ABC.1. Epub 2020. PMID: 123.", "10.1000/abc.1"),
+        ("doi", "Roe A. Salt. Heart 2020. https://doi.org/10.1000/abc.1", "10.1000/abc.1"),
+        ("pmid", "Roe A. Salt. Heart. 2020;1:2.\nPMID: 123; PMCID: PMC9.", "123"),
         ("url", "HTTPS://Example.ORG/A?b=C", "https://example.org/A?b=C"),
         ("guideline", "  Guideline  on\ndizziness ", "Guideline on dizziness"),
     ],
@@ -43,6 +46,7 @@ def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -
     cited = replace(GUIDELINE, kind=kind, reference=reference)
     assert citation_faults([cited], today=TODAY) == []
     assert normalised(cited).reference == bare
+    assert recognised(reference) == kind
 
 
 @pytest.mark.parametrize(
@@ -52,10 +56,12 @@ def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -
         ("doi", "10.1/abc"),
         ("doi", "10.1000/"),
         ("doi", "10.1000/a b"),
+        ("doi", "doi: 10.1000/a b"),
         ("doi", "10.\u0661\u0661\u0661\u0661/abc"),
         ("doi", "https://example.org/10.1000/abc"),
         ("pmid", "0"),
         ("pmid", "123456789"),
+        ("pmid", "Roe A. Salt. PMID: 123456789"),
         ("pmid", "\u0661\u0662\u0663"),
         ("pmid", "PMC123"),
         ("url", "example.org"),
