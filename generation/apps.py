@@ -17,6 +17,7 @@ class GenerationConfig(AppConfig):
         name_tasks(registry.task_label)
         panels.register("attention", "generation/jobs/_trouble.html", overview.trouble)
         panels.register("attention", "generation/jobs/_needing.html", overview.needing_jobs)
+        panels.register("attention", "generation/samples/_undecided.html", errata.undecided)
         panels.register("in-progress", "generation/jobs/_going.html", overview.going_jobs)
         panels.register("cost", "generation/jobs/_week.html", overview.cost)
         panels.register("own-review", "generation/samples/_own_review.html", errata.of_own_review)

@@ -79,6 +79,10 @@ class UnweightedFormat(UnfitFormat, status=422):
     """This format counts all criteria alike, but the criteria of this benchmark have points."""
 
 
+class UntrainedFormat(UnfitFormat, status=422):
+    """This format is for training a detector, and this benchmark has no samples for that."""
+
+
 class NothingToEarn(GenerationError, status=422):
     """This format needs samples with a criterion that earns points. Freeze a release without these samples."""
 

@@ -60,7 +60,9 @@ def read_draw(draw: str = "", seed: int | None = None, where: Mapping[str, Itera
     mode, colon, name = (draw or FIRST).partition(":")
     if mode not in (FIRST, RANDOM, STRATIFIED):
         raise errors.WrongDraw(f"{draw!r}; known: {FIRST}, {RANDOM}, {STRATIFIED}:FIELD")
-    if (mode == STRATIFIED) != bool(name) or (colon and not name):
+    if mode == STRATIFIED and not name:
+        raise errors.WrongDraw(f"{draw!r} needs a field: {STRATIFIED}:FIELD")
+    if mode != STRATIFIED and colon:
         raise errors.WrongDraw(f"{draw!r}: only {STRATIFIED} takes a field, as {STRATIFIED}:FIELD")
     if seed is not None and not 0 <= seed <= MAX_SEED:
         raise errors.WrongDraw(f"seed {seed}: a whole number from 0 to {MAX_SEED}")

@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from generation import errors
-from generation.batches import launch, making_together, rounds, services
+from generation.batches import launch, making_together, queries, rounds, services
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import give_back_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import Progress, endpoints_listed
-from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint
+from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, Source
 from generation.models.work import Work
 from generation.samples.services import apply_outcomes
 
@@ -47,8 +47,13 @@ class BatchKind(JobKind[Batch]):
         return Batch.objects.filter(Exists(drafts.filter(at_barrier=False)) | Exists(of_rounds) | Q(pk__in=ready))
 
     def retry(self, pk: int) -> int:
-        """Queue the failed drafts again; those that failed at a barrier get a round of their own."""
-        count = super().retry(pk)
+        """Queue the failed drafts again; those that failed at a barrier get a round of their own. One whose record a later
+        batch has used stays as it is, so that nothing is made of it twice."""
+        batch = Batch.objects.get(pk=pk)
+        Source.objects.select_for_update().get(pk=batch.source_id)  # no launch takes such records meanwhile
+        failed = Draft.objects.filter(batch=pk, status=Work.Status.FAILED)
+        taken = list(queries.taken_by_later(batch).values_list("pk", flat=True))
+        count = failed.exclude(pk__in=taken).update(status=Work.Status.QUEUED, error="", detail="", tries=0)
         Draft.objects.filter(batch=pk, status=Work.Status.QUEUED, round__status=Work.Status.FAILED).update(round=None)
         return count
 

@@ -105,10 +105,12 @@ def kinds_left(source: Source, benchmark: str) -> dict[str, int]:
 
 
 def fitting_benchmark(source: Source | None) -> str:
-    """The benchmark that somebody who names none means: the first with records of the source left, else the first there is.
-    Those that take samples as they were published come last."""
+    """The benchmark that somebody who names none means: the first with records of the source left, else the one of its
+    newest batch, else the first there is. Those that take samples as they were published come last."""
     names = sorted(registry.names(), key=lambda name: not registry.recipe(name).roles)
-    return next((name for name in names if source and kinds_left(source, name)), next(iter(names), ""))
+    fitting = next((name for name in names if source and kinds_left(source, name)), None)
+    newest = Batch.objects.filter(source=source).order_by("-pk").values_list("benchmark", flat=True)
+    return fitting or (newest.first() if source else None) or next(iter(names), "")
 
 
 def latest_benchmark() -> str:
@@ -120,11 +122,27 @@ def latest_benchmark() -> str:
 def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
     """Records of the kinds given that no batch of this benchmark has used, oldest first.
 
-    What a cancelled batch did not come to, or failed at and cannot try again, is not used.
+    What a batch that is over failed at is not used, nor what a cancelled one did not come to.
     """
-    never = Q(batch__status=Batch.Status.CANCELLED, status__in=[Status.QUEUED, Status.FAILED])
-    used = Draft.objects.filter(record=OuterRef("pk"), batch__benchmark=benchmark).exclude(never)
+    used = _users(benchmark).filter(record=OuterRef("pk"))
     return SourceRecord.objects.filter(~Exists(used), source=source, content__kind__in=list(kinds)).order_by("pk")
+
+
+def _users(benchmark: str) -> QuerySet[Draft]:
+    """Drafts of this benchmark that use their record."""
+    over = [Batch.Status.CANCELLED, Batch.Status.FINISHED]
+    never = Q(batch__status__in=over, status=Status.FAILED)
+    never |= Q(batch__status=Batch.Status.CANCELLED, status=Status.QUEUED)
+    return Draft.objects.filter(batch__benchmark=benchmark).exclude(never)
+
+
+def taken_by_later(batch: Batch) -> QuerySet[Draft]:
+    """Drafts of a batch that failed and whose record a later batch has used since. One beside which it was launched to be
+    compared is no later one."""
+    later = _users(batch.benchmark).filter(record=OuterRef("record"), batch__gt=batch.pk)
+    if batch.comparison_id is not None:
+        later = later.exclude(batch__comparison=batch.comparison_id)
+    return Draft.objects.filter(Exists(later), batch=batch.pk, status=Status.FAILED)
 
 
 def draft_value(row: Draft) -> DraftValue:

@@ -1,6 +1,7 @@
 """What physicians found of the samples of a batch that were drawn for review."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from django.db.models.fields.json import KeyTransform
 from django.utils.translation import gettext
@@ -57,7 +58,7 @@ def _drawn(batch: Batch) -> tuple[Block, ...]:
     totals: dict[tuple[str, ...], Counter[str]] = {}
     for key, cell in counts.items():
         totals.setdefault((key[0], *("" for _part in key[1:])), Counter()).update(cell)
-    rows = tuple(_row(key, cell) for key, cell in sorted({**counts, **totals}.items()))
+    rows = tuple(_row(draw.strata, key, cell) for key, cell in sorted({**counts, **totals}.items()))
     columns = (*(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata), *_columns())
     return (Table(gettext("Sampled for review"), columns, rows),)
 
@@ -66,12 +67,18 @@ def _columns() -> tuple[str, ...]:
     return gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")
 
 
-def _row(key: tuple[str, ...], cell: Counter[str]) -> tuple[str, ...]:
+def _name(field: str, value: str) -> str:
+    if not value:
+        return gettext("all")
+    return gettext(registry.task_label(value) if field == "task" else value)
+
+
+def _row(strata: Sequence[str], key: tuple[str, ...], cell: Counter[str]) -> tuple[str, ...]:
     approved = cell[SampleVersion.Status.APPROVED]
     decided = approved + cell[SampleVersion.Status.REJECTED]
     share = ""
     if decided:
         low, high = wilson(approved, decided)
         share = f"{approved / decided:.2f} ({low:.2f}–{high:.2f})"
-    names = tuple(gettext(part) if part else gettext("all") for part in key)
+    names = tuple(_name(field, value) for field, value in zip(strata, key, strict=True))
     return (*names, str(cell.total()), str(decided), str(approved), share)

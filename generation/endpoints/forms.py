@@ -78,6 +78,10 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "tpm": _("Prompt and completion tokens together. Leave empty for no limit."),
         }
 
+        error_messages = {
+            "name": {"invalid": _("Use letters, digits, hyphens and underscores only, without spaces.")},
+        }
+
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].disabled = self.instance.pk is not None

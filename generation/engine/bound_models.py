@@ -27,10 +27,10 @@ class BoundModels:
     row: Work
     lines: list[int] = field(default_factory=list)  # of the ledger
 
-    async def ask(self, role: str, request: Request) -> Reply:
+    async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
         endpoint = self.endpoints[role]
         book = self.lane.ledger(endpoint, self.row, self.lines)
-        return await self.lane.gateway.ask(endpoint.settings, request, ledger=book)
+        return await self.lane.gateway.ask(endpoint.settings, request, check=check, ledger=book)
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[Shape], *, check: Callable[[Shape], None] | None = None

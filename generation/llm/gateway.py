@@ -26,7 +26,7 @@ from generation.llm.http.failures import (
 )
 from generation.llm.ledger_interface import Ledger, none
 from generation.llm.parsing import storable, vectors_of
-from generation.llm.reply_reading import not_empty, read_completion, read_embeddings, read_shape
+from generation.llm.reply_reading import Check, accepting, checked, read_completion, read_embeddings, read_shape
 from generation.llm.request_body import (
     MAX_REPLY,
     Format,
@@ -121,14 +121,17 @@ class Gateway:
             )
         return gate
 
-    async def ask(self, settings: ModelSettings, request: Request, *, ledger: Ledger | None = None) -> Reply:
+    async def ask(
+        self, settings: ModelSettings, request: Request, *, check: Check | None = None, ledger: Ledger | None = None
+    ) -> Reply:
         """What the model says to this request, its text as it came (it may be empty, it may miss the schema).
 
         Raises:
+            BrokenReply: `check` raised it, with a reason; the reply is not used again for the same request.
             LLMError: what the last attempt met; KeyMissing, NotAllowed or BadRequest (no such address) before any attempt;
                 Postponed where it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
         """
-        return await self._ask(settings, request, ledger, not_empty)
+        return checked(await self._ask(settings, request, ledger, accepting(check)), check)
 
     async def embed(
         self, settings: ModelSettings, texts: Sequence[str], *, ledger: Ledger | None = None

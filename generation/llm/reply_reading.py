@@ -1,7 +1,7 @@
 """What comes back: text, reasoning, usage, embeddings and structured output. All of it is untrusted."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ SECRET = 12  # characters; a shorter key ("none", "EMPTY") is no secret, and tak
 MAX_TOKENS = 2**31 - 1  # what a database integer holds
 
 Shape = TypeVar("Shape", bound=BaseModel)
+Check = Callable[[str], None]  # raises BrokenReply for a text that is refused
 
 
 def read_completion(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
@@ -160,3 +161,24 @@ def not_empty(reply: Reply) -> None:
     """Raise BrokenReply where nothing was said."""
     if not reply.text.strip():
         raise BrokenReply("The reply is empty.")
+
+
+def checked(reply: Reply, check: Check | None) -> Reply:
+    """The reply. Raises BrokenReply that has it, where `check` refuses its text."""
+    try:
+        if check is not None:
+            check(reply.text)
+    except BrokenReply as error:
+        error.reply = reply
+        raise
+    return reply
+
+
+def accepting(check: Check | None) -> Callable[[Reply], None]:
+    """What raises BrokenReply of a reply that is empty, or that `check` refuses."""
+
+    def read(reply: Reply) -> None:
+        not_empty(reply)
+        checked(reply, check)
+
+    return read

@@ -20,7 +20,7 @@ from generation.models.samples import (
     TaxonomyTerm,
     TextIndex,
 )
-from generation.models.sources import Import, ImportRefusal, ImportStatus, RecordValue, Reference, Source, SourceRecord
+from generation.models.sources import Import, ImportRefusal, ImportStatus, NamedValues, Reference, Source, SourceRecord
 
 __all__ = [
     "ENDPOINT_FIELDS",
@@ -49,10 +49,10 @@ __all__ = [
     "JobError",
     "Lane",
     "MergeEvent",
+    "NamedValues",
     "NearMatch",
     "ProviderBatch",
     "ProviderLine",
-    "RecordValue",
     "Reference",
     "Release",
     "ReleasedRubric",

@@ -60,23 +60,21 @@ class Reference(models.Model):
         indexes = [models.Index(fields=["digest", "format", "record"], name="reference_digest")]
 
 
-class RecordValue(models.Model):
-    """What a record says under a name that other records of its source have too, so that another's value can be drawn.
+class NamedValues(models.Model):
+    """Some of what records of a source say under one name, so that another record's value can be drawn: [record, text, ...].
 
-    `name`: the digest of the name. `place`: where it stands among the values under this name, by chance and for good: from its
-    record's id and its text, so that a seed draws the same on any database. `digest`: of its text, to tell equal ones.
+    A row for each value would be dozens for each record. Those under one name are numbered from 0 in the order in which they
+    were imported; here are those from `first` to before `end`. `name`: the digest of the name.
     """
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="+", db_index=False)
-    record = models.ForeignKey(SourceRecord, on_delete=models.CASCADE, related_name="values")
     name = models.CharField(max_length=64)
-    place = models.BigIntegerField()
-    digest = models.CharField(max_length=64)
-    text = models.TextField()
+    first = models.PositiveIntegerField()
+    end = models.PositiveIntegerField()
+    values = models.JSONField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["record", "name", "digest"], name="value_once_per_record")]
-        indexes = [models.Index(fields=["source", "name", "place"], name="value_place")]
+        constraints = [models.UniqueConstraint(fields=["source", "name", "first"], name="named_values_place")]
 
 
 class ImportStatus(models.TextChoices):

@@ -1,7 +1,7 @@
 """What a benchmark's folder says about making samples: plain values and async functions, run by the generation engine."""
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 from typing import Any, Protocol, TypeVar
@@ -76,9 +76,9 @@ class Draft:
 class OtherValues(Protocol):
     """What other records of a record's source say under the names that its importer gave to values."""
 
-    async def draw(self, name: str, besides: str, seed: str) -> str | None:
-        """A value under `name` of another record, by `seed`, that is not `besides` nor any other of this record's under that
-        name; None where there is none."""
+    async def draw(self, name: str, besides: Collection[str], seed: str) -> str | None:
+        """A value under `name` of another record, by `seed`, that is none of `besides`, however written; None where there is
+        none. What the record itself says under the name belongs to `besides`."""
 
 
 class Models(Protocol):
@@ -93,8 +93,8 @@ class Models(Protocol):
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """One vector a text, in their order. Raises `generation.llm.errors.LLMError`."""
 
-    async def ask(self, role: str, request: Request) -> Reply:
-        """Raises `generation.llm.errors.LLMError`."""
+    async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
+        """Raises `generation.llm.errors.LLMError`; BrokenReply for a text that `check` refuses by raising it."""
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None

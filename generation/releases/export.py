@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -25,7 +25,7 @@ from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, ma
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
-from review.common.sql import ahead, among, as_text, json_of, pipelined, requested
+from review.common.sql import Rows, ahead, among, as_text, json_of, pipelined, repeated
 
 NAMED = 10  # samples that a refusal names
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
@@ -34,7 +34,8 @@ RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
     """The export objects of one part of a release, in order, streamed."""
     chunks = queries.in_order(release, split, "pk", as_text("exported"))
-    for chunk, rows in ahead((chunk, _rubric_rows([pk for pk, _exported in chunk])) for chunk in chunks):
+    request = repeated(_rubric_rows)
+    for chunk, rows in ahead((chunk, request([pk for pk, _exported in chunk])) for chunk in chunks):
         rubrics = _rubrics(rows())
         for pk, text in chunk:
             exported = json_of(text)
@@ -43,10 +44,10 @@ def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC)
             yield {"citations": [], **exported, **about, "rubrics": rubrics.get(pk, [])}
 
 
-def _rubric_rows(samples: list[int]) -> Callable[[], list[tuple[Any, ...]]]:
+def _rubric_rows(samples: list[int]) -> Rows:
     rows = ReleasedRubric.objects.filter(among("sample_id", samples)).order_by("pk")
     columns = [as_text(name) if name == "traps" else name for name in RUBRIC_FIELDS]
-    return requested(rows.values_list("sample_id", *columns))
+    return rows.values_list("sample_id", *columns)
 
 
 def _rubrics(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[dict[str, Any]]]:
@@ -88,7 +89,7 @@ def check_fits(
     if getattr(exporter, "trains", False):
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _training(release, first.exported, first.key, first.task) is None:
-            raise errors.UnfitFormat(format_name)
+            raise errors.UntrainedFormat(format_name)
     return exporter
 
 

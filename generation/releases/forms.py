@@ -30,6 +30,7 @@ class FreezeForm(forms.Form):
     name = forms.SlugField(
         label=_("Name"),
         max_length=100,
+        error_messages={"invalid": _("Use letters, digits, hyphens and underscores only, without spaces.")},
         help_text=_("Use letters, digits and hyphens. With an existing name, the next version is created."),
     )
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, Max, Q, QuerySet
 from django.db.models.functions import Cast
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -20,7 +20,7 @@ from generation.recipes.recipe import Term
 from generation.samples.queries import terms
 from generation.samples.validity import Validity
 from generation.sources import importers
-from review.common.sql import requested
+from review.common.sql import ahead, between, repeated
 from review.rules.state_machine import Ground
 
 READ = 250  # samples that are read together: while they are written, as many more wait
@@ -158,15 +158,17 @@ def released_samples(release: Release, *, with_held_out: bool) -> QuerySet[Relea
 def in_order(release: Release, split: str, *columns: str | Cast) -> Iterator[list[tuple[Any, ...]]]:
     """These columns of the samples of one part of a release, a chunk at a time.
 
-    Each chunk is found by its position: what a cursor outside of a transaction finds, PostgreSQL writes down as a whole
-    before it gives out the first row.
+    Each chunk is found by its positions: what a cursor outside of a transaction finds, PostgreSQL writes down as a whole
+    before it gives out the first row. Where it does not know yet how large a release is, it would sort all that is left for
+    each chunk, if it was asked for the next so many.
     """
-    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position")
-    found = rows.values_list(*columns, "position")
-    coming = requested(found[:READ])
-    while chunk := coming():
-        coming = requested(found.filter(position__gt=chunk[-1][-1])[:READ])
-        yield [row[:-1] for row in chunk]
+    rows = ReleasedSample.objects.filter(release=release).order_by("position")
+    found = rows.filter(split=split).values_list(*columns)
+    request = repeated(lambda first, last: found.filter(between("position", first, last)), values=2)
+    end = rows.aggregate(end=Max("position") + 1)["end"] or 0
+    for read in ahead(request(start, start + READ - 1) for start in range(0, end, READ)):
+        if chunk := read():
+            yield chunk
 
 
 def release(name: str, version: int | None = None) -> Release:

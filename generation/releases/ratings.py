@@ -1,7 +1,7 @@
 """What physicians answered about the samples of a release, under pseudonyms: one row a review and question, one a highlight."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ from generation.releases.exporters.csv_ import row, spreadsheet_safe
 from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement, by_sample
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
-from review.common.sql import ahead, among, as_text, json_of, requested
+from review.common.sql import Rows, ahead, among, as_text, json_of, repeated
 from review.rules.state_machine import Phase
 
 ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
@@ -37,14 +37,15 @@ def pseudonym(key: str, canary: str, physician: int) -> str:
 def _reviews(parts: Iterable[list[Sampled]], canary: str) -> Iterator[list[Given]]:
     """Those of the samples of each part, in their order; asked for while the part before is worked on."""
     secret = pseudonym_key()
-    for samples, rows in ahead((part, _stored(part)) for part in parts):
+    request = repeated(_stored)
+    for samples, rows in ahead((part, request([case for _key, _version, case in part])) for part in parts):
         yield list(_given(samples, rows(), secret, canary))
 
 
-def _stored(samples: Sequence[Sampled]) -> Callable[[], list[tuple[Any, ...]]]:
-    rows = counted_reviews().filter(among("case", [case for _key, _version, case in samples])).order_by("pk")
+def _stored(cases: list[int]) -> Rows:
+    rows = counted_reviews().filter(among("case", cases)).order_by("pk")
     columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict")
-    return requested(rows.values_list(*columns, as_text("answers")))
+    return rows.values_list(*columns, as_text("answers"))
 
 
 def _given(samples: Sequence[Sampled], rows: Iterable[tuple[Any, ...]], secret: str, canary: str) -> Iterator[Given]:
@@ -127,14 +128,15 @@ def _rows(reviews: Sequence[Given]) -> Iterator[str]:
     for case, key, polarity in rubrics.values_list("version__case", "key", "polarity") if cases else ():
         told[case][key] = polarity
     for case, author, verdict, answers in reviews:
-        by, of_case = row(author), told.get(case, {})
+        sample, version, *by_whom = author
+        by, of_case = f"{row([sample])},{version},{_repeated(*by_whom)}", told.get(case, {})
         for rubric, question, value in _ratings(verdict, answers):
-            yield f"{by},{_rated(rubric, of_case.get(rubric, ''), question, value)}\n"
+            yield f"{by},{_repeated(rubric, of_case.get(rubric, ''), question, value)}\n"
 
 
 @lru_cache(maxsize=4096)
-def _rated(*cells: str) -> str:
-    """The end of a row: there are few of them."""
+def _repeated(*cells: str) -> str:
+    """Part of a row of which there are few: who has answered, or what."""
     return row(cells)
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from generation import errors
 from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
 from generation.llm.errors import GivenUp
-from generation.models import Freeze, Release, ReleasedSample, SampleVersion
+from generation.models import Facet, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import queries, ratings
@@ -23,6 +23,7 @@ from generation.releases.freezing.composition import Chosen, Composition, choice
 from generation.releases.freezing.spool import Spool
 from generation.samples import queries as samples_queries
 from review.audit import verification
+from review.common import bulk_rows
 from review.models import User
 from review.rules.state_machine import Ground
 
@@ -229,6 +230,8 @@ def _store(row: Freeze, latest: Release | None, chosen: Chosen, spool: Spool, fi
         **fields,
     )
     spool.store(release)
+    if release.samples_count >= bulk_rows.MANY:  # else the first export looks for each chunk's rubrics in all of them
+        bulk_rows.counted((ReleasedSample, ReleasedRubric, Facet))
     finish(row, Work.Status.DONE, release=release, finished_at=timezone.now())
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from django.db import transaction
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from generation import errors
@@ -14,6 +14,7 @@ from review.rules.permissions import Can, allowed, require
 from review.rules.state_machine import FINAL, State
 
 Kind = Erratum.Kind
+SHOWN = 10  # reports on the overview
 
 
 def may_report(user: User, sample: Sample) -> bool:
@@ -108,6 +109,13 @@ def of_own_review(review: Review) -> dict[str, object]:
     last = Erratum.objects.filter(sample=version.sample_id).order_by("-pk").first() if version else None
     reported = last is not None and last.kind == Kind.REPORTED
     return {"reportable": version is not None and not reported, "reported": reported}
+
+
+def undecided(_shown: object) -> dict[str, object]:
+    """The reports that wait for an admin, the oldest first, for the overview."""
+    later = Erratum.objects.filter(sample=OuterRef("sample"), pk__gt=OuterRef("pk"))
+    waiting = Erratum.objects.filter(~Exists(later), kind=Kind.REPORTED).select_related("sample", "actor")
+    return {"reports": waiting.order_by("pk")[:SHOWN]}
 
 
 def sample_of_key(key: str) -> int:

@@ -17,6 +17,7 @@ class ImportForm(forms.Form):
     name = forms.SlugField(
         label=_("Source name"),
         max_length=100,
+        error_messages={"invalid": _("Use letters, digits, hyphens and underscores only, without spaces.")},
         help_text=_(
             "Use letters, digits and hyphens. With an existing name, the file is added to that source; "
             "records are never added twice."

@@ -17,7 +17,7 @@ from generation.engine.task_queue import check_tries, finish, give_back_expired,
 from generation.images.checks import BadImage
 from generation.images.services import take_in
 from generation.llm.errors import GivenUp
-from generation.models import Import, ImportRefusal, RecordValue, Reference, Source, SourceRecord
+from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import importers, other_values, queries
 from generation.sources.importers.base import Exhausting, Malformed, Refusal, Row, WrongFormat, digest_of
@@ -26,7 +26,7 @@ from review.models import User
 
 Status = Work.Status
 
-CHUNK_SIZE = 16 * 2**20  # characters, in memory at once: 500 rows as long as a row may be would be gigabytes
+CHUNK_SIZE = 6 * 2**20  # characters, in memory at once: 500 rows as long as a row may be would be gigabytes
 IMPORT_TRIES = 3  # fewer than of other work: what kills its worker is the file, which no other row flies with
 REFUSALS_KEPT = 1000  # of one import; beyond that only their number is kept
 
@@ -87,7 +87,8 @@ def run_import(import_id: int) -> Import:
     Killed half-way, it is read again from its beginning: what is known already is counted as known and not added.
     """
     for run in take(Import.objects.filter(pk=import_id).order_by("pk"), 1):
-        _read(run)
+        with bulk_rows.quick_commits():
+            _read(run)
     return Import.objects.get(pk=import_id)
 
 
@@ -235,14 +236,8 @@ def _refer(source: Source, rows: list[Row]) -> None:
 
 
 def _keep_values(source: Source, rows: list[Row]) -> None:
-    """Keep what these records say under names that others have too (`generation.sources.other_values`)."""
-    values = (
-        (source.pk, pk, *other_values.stored(row.external_id, name, text))
-        for pk, row in _stored(source, rows)
-        for name, text in row.values
-    )
-    for chunk in chunks.chunked(values):
-        bulk_rows.insert_new(RecordValue, ("source_id", "record_id", *other_values.STORED), chunk)
+    """Keep what these records say under names that others have too."""
+    other_values.keep(source, ((pk, row.values) for pk, row in _stored(source, rows)))
 
 
 def _stored(source: Source, rows: list[Row]) -> Iterator[tuple[int, Row]]:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from pydantic_core import to_json
+
 from generation.common.formats import FormatError
 
 # {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "language": str, "specialty": str,
@@ -27,6 +29,7 @@ LATER = frozenset({"made", "messages", "judging", "points", "training", *ADDED})
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+LONG = 100  # characters; `pydantic_core` writes longer texts several times faster than `json` does, to the same bytes
 # `_ENCODER.encode` makes this anew for every value, which takes longer than to write a short one.
 _pieces: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None,
@@ -99,8 +102,29 @@ def _check(mapping: Mapping[str, Any], columns: frozenset[str], what: str) -> No
 def canonical(value: Any) -> str:
     """`value` as JSON on one line: keys sorted, no spaces, characters as they are. Raises ValueError for NaN."""
     if type(value) is str:
-        return json.encoder.encode_basestring(value)
+        return to_json(value).decode() if len(value) > LONG else json.encoder.encode_basestring(value)
     return "".join(_pieces(value, 0))
+
+
+def conversation(messages: Iterable[Mapping[str, str]]) -> str:
+    """Messages in the canonical form: of long texts this takes a quarter of the time."""
+    parts = [f'{{"content":{canonical(each["content"])},"role":{canonical(each["role"])}}}' for each in messages]
+    return "[" + ",".join(parts) + "]"
+
+
+def canonical_rubrics(rubrics: Iterable[Mapping[str, Any]]) -> str:
+    """A sample's rubrics in the canonical form, in half the time: they are a third of most lines."""
+    text, parts = json.encoder.encode_basestring, []
+    for each in rubrics:
+        polarity = f'"polarity":{text(each["polarity"])},' if "polarity" in each else ""
+        head = f'"criterion":{text(each["criterion"])},"key":{text(each["key"])},{polarity}'
+        parts.append(f'{{{head}"severity":{text(each["severity"])},"traps":{canonical(each["traps"])}}}')
+    return "[" + ",".join(parts) + "]"
+
+
+def canonical_object(fields: Mapping[str, str]) -> str:
+    """An object in the canonical form, of values that are in it already. Its keys need no escapes."""
+    return "{" + ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)]) + "}"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import canonical, checked, replacing
+from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, replacing
 
 name = "healthbench"
 label = "HealthBench (simple-evals)"
@@ -22,11 +22,11 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write `healthbench.jsonl`; see `Exporter.write`."""
     path = folder / "healthbench.jsonl"
     with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(canonical(_row(sample)) + "\n" for sample in checked(samples))
+        file.writelines(_line(sample) for sample in checked(samples))
     return [path]
 
 
-def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+def _line(sample: Mapping[str, Any]) -> str:
     points = sample.get("points")
     rubrics = [
         {
@@ -40,14 +40,15 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
     if points is not None:
         others = sorted(sample["facets"].items())
         tags += [f"{name}:{value}" for name, values in others if name != "task" for value in values]
-    return {
-        "prompt_id": sample["sample_id"],
-        "prompt": sample["messages"],
-        "rubrics": rubrics,
-        "example_tags": list(dict.fromkeys(tags)),  # simple-evals stops where a tag comes twice
-        "ideal_completions_data": None,
-        "canary": sample.get("canary", ""),
+    row = {
+        "prompt_id": canonical(sample["sample_id"]),
+        "prompt": conversation(sample["messages"]),
+        "rubrics": canonical(rubrics),
+        "example_tags": canonical(list(dict.fromkeys(tags))),  # simple-evals stops where a tag comes twice
+        "ideal_completions_data": "null",
+        "canary": canonical(sample.get("canary", "")),
     }
+    return canonical_object(row) + "\n"
 
 
 def _tags(rubric: Mapping[str, Any], points: Sequence[float] | None) -> list[str]:

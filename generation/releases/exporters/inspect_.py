@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import canonical, checked, replacing
+from generation.releases.exporters.base import (
+    canonical,
+    canonical_object,
+    canonical_rubrics,
+    checked,
+    conversation,
+    replacing,
+)
 
 name = "inspect"
 label = "Inspect"
@@ -14,21 +21,28 @@ lines = "inspect.jsonl"
 asks = True
 judges = True
 
+_ABOUT = ("task", "version", "language", "arm", "facets", "canary")
+
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write both; see `Exporter.write`."""
     data, task = folder / "inspect.jsonl", folder / "task.py"
     with replacing(data) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(canonical(_row(sample)) + "\n" for sample in checked(samples))
+        file.writelines(_line(sample) for sample in checked(samples))
     shutil.copyfile(Path(programs.__file__).parent / "inspect_task.py", task)
     return [data, task]
 
 
-def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
-    about = ("task", "version", "language", "arm", "facets", "canary", "rubrics", "judging")
-    return {
-        "id": sample["sample_id"],
-        "input": sample["messages"],
-        "target": [rubric["criterion"] for rubric in sample["rubrics"]],
-        "metadata": {column: sample.get(column, "") for column in about},
+def _line(sample: Mapping[str, Any]) -> str:
+    metadata = {column: canonical(sample.get(column, "")) for column in _ABOUT}
+    metadata |= {
+        "judging": conversation(sample.get("judging", ())),
+        "rubrics": canonical_rubrics(sample["rubrics"]),
     }
+    row = {
+        "id": canonical(sample["sample_id"]),
+        "input": conversation(sample["messages"]),
+        "target": canonical([rubric["criterion"] for rubric in sample["rubrics"]]),
+        "metadata": canonical_object(metadata),
+    }
+    return canonical_object(row) + "\n"

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, canonical, checked, replacing
+from generation.releases.exporters.base import NESTED, PLAIN, canonical, canonical_rubrics, checked, replacing
 
 name = "jsonl"
 label = "JSON Lines"
 lines = "samples.jsonl"
 
-_ORDER = (*PLAIN, *NESTED, "rubrics")
+_ORDER = (*PLAIN, *NESTED)
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -22,8 +22,9 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def encoded(sample: Mapping[str, Any]) -> dict[str, str]:
-    """The values of a sample as JSON, in the order of a line."""
-    return {column: canonical(sample[column]) for column in _ORDER if column in sample}
+    """The values of a sample as JSON, in the order of a line: its rubrics come last."""
+    fields = {column: canonical(sample[column]) for column in _ORDER if column in sample}
+    return {**fields, "rubrics": canonical_rubrics(sample["rubrics"])}
 
 
 def as_object(fields: Mapping[str, str]) -> str:

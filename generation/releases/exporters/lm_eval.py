@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import canonical, checked, replacing
+from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, replacing
 
 name = "lm-eval"
 label = "lm-eval"
@@ -15,7 +15,7 @@ asks = True
 judges = weighs = True
 
 TASK, POINTS_TASK = "lm_eval_task.yaml", "lm_eval_points_task.yaml"
-_ABOUT = ("task", "version", "language", "arm", "canary")
+_ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -23,9 +23,8 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     data, has_points = folder / lines, False
     with replacing(data) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
         for sample in checked(samples):
-            row = _row(sample)
-            has_points = has_points or any(rubric["points"] for rubric in row["rubrics"])
-            file.write(canonical(row) + "\n")
+            has_points = has_points or bool(sample.get("points"))
+            file.write(_line(sample))
     paths = [data]
     for target, source in (("mhb.yaml", POINTS_TASK if has_points else TASK), ("utils.py", "lm_eval_utils.py")):
         paths.append(folder / target)
@@ -33,7 +32,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     return paths
 
 
-def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+def _line(sample: Mapping[str, Any]) -> str:
     """Lists of objects with the same keys throughout: the tool holds them as a table."""
     points = sample.get("points")
     rubrics = [
@@ -45,6 +44,10 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
         }
         for place, rubric in enumerate(sample["rubrics"])
     ]
-    about = {column: sample.get(column, "") for column in _ABOUT}
-    texts = {"messages": sample["messages"], "judging": sample.get("judging") or []}
-    return {**about, "sample_id": sample["sample_id"], **texts, "rubrics": rubrics}
+    row = {
+        **{column: canonical(sample.get(column, "")) for column in _ABOUT},
+        "messages": conversation(sample["messages"]),
+        "judging": conversation(sample.get("judging", ())),
+        "rubrics": canonical(rubrics),
+    }
+    return canonical_object(row) + "\n"

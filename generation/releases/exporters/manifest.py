@@ -2,10 +2,15 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from io import FileIO
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+LARGE = 1 << 20
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 
 
@@ -23,20 +28,30 @@ def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
 
 
 class Checksums:
-    """The sums of the files of an export, taken as each is written: afterwards it may be gone."""
+    """The sums of the files of an export, taken beside other work as each is written: it may be gone once it was added."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._entries: list[dict[str, Any]] = []
+        self._entries: list[tuple[str, int, Future[str]]] = []
 
     @property
     def entries(self) -> list[dict[str, Any]]:
         """The files so far, by path."""
-        return sorted(self._entries, key=lambda entry: str(entry["path"]))
+        return [
+            {"path": name, "bytes": size, "sha256": digest.result()}
+            for name, size, digest in sorted(self._entries, key=lambda entry: entry[0])
+        ]
 
     def add(self, path: Path) -> Path:
         """Take the sum of a file of the export; returns the file."""
-        self._entries += manifest(self._folder, [path])["files"]
+        name, digest = path.relative_to(self._folder).as_posix(), Future[str]()
+        file = path.open("rb", buffering=0)
+        size = os.fstat(file.fileno()).st_size
+        if size < LARGE:
+            _take_sum(file, digest)
+        else:
+            Thread(target=_take_sum, args=(file, digest)).start()
+        self._entries.append((name, size, digest))
         return path
 
     def write(self, about: Mapping[str, Any] | None = None) -> list[Path]:
@@ -65,3 +80,15 @@ def sha256_of(path: Path) -> str:
     """The checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _take_sum(file: FileIO, digest: "Future[str]") -> None:
+    """In large blocks: after each, a thread has to wait for the interpreter."""
+    try:
+        found, block = hashlib.sha256(), memoryview(bytearray(min(LARGE, os.fstat(file.fileno()).st_size)))
+        with file:
+            while length := file.readinto(block):
+                found.update(block[:length])
+        digest.set_result(found.hexdigest())
+    except BaseException as error:
+        digest.set_exception(error)

@@ -18,8 +18,9 @@ label = "Parquet"
 
 # Of these columns a dictionary is kept, because few values are in them; of all others it would only take memory.
 REPEATED = ["benchmark", "task", *ADDED]
-# Rows that are written together; fixed, because they shape the bytes, and with them the memory that is used.
-_SAMPLES, _RUBRICS = 200, 1000
+# Rows that are written together, fewer where they are long; fixed, because they shape the bytes. Memory is used by these rows,
+# and until the end by what the file says of each group.
+_ROWS, _CHARACTERS = 1000, 2**20
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -39,18 +40,22 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     ):
         sample_rows: list[dict[str, Any]] = []
         rubric_rows: list[dict[str, Any]] = []
+        size = 0
         for sample in checked(samples):
             plain = {column: sample.get(column, "") for column in PLAIN}
-            sample_rows.append(plain | {column: canonical(sample.get(column, {})) for column in NESTED})
+            nested = {column: canonical(sample.get(column, {})) for column in NESTED}
+            sample_rows.append(plain | nested)
+            size += sum(map(len, nested.values()))
             rubric_rows += (
                 {"sample_id": sample["sample_id"], "polarity": "", **rubric} for rubric in sample["rubrics"]
             )
-            if len(sample_rows) == _SAMPLES:
+            if len(sample_rows) == _ROWS or size >= _CHARACTERS:
                 samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
                 sample_rows.clear()
-            while len(rubric_rows) >= _RUBRICS:
-                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_RUBRICS], rubric_schema))
-                del rubric_rows[:_RUBRICS]
+                size = 0
+            while len(rubric_rows) >= _ROWS:
+                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_ROWS], rubric_schema))
+                del rubric_rows[:_ROWS]
         if sample_rows:
             samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
         if rubric_rows:

@@ -32,6 +32,7 @@ restrictions = gettext_noop(
 
 MAX_VALUES = 400  # extractions of a note; published ones have some dozens
 _NEEDED = ("idx", "summary")
+_NOTHING = frozenset({"", "none", "null", "n/a", "nan"})
 
 
 def sniff(path: Path) -> Layout:
@@ -116,7 +117,9 @@ def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _text(value: Any) -> str:
     """A value as text on one line; '' for what says nothing, and for what nests deeper."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return ""
-    text = " ".join(str(value).split())
-    return "" if text.casefold().strip(".") in ("", "none", "null", "n/a", "nan") else text
+    if not isinstance(value, str):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return ""
+        value = str(value)
+    text = " ".join(value.split())
+    return "" if text.casefold().strip(".") in _NOTHING else text

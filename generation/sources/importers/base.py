@@ -291,10 +291,13 @@ _SUSPECT = re.compile(
 )  # in JSON of ASCII: what is refused, and characters that are two there
 
 
+_written = json.JSONEncoder(allow_nan=False).encode
+
+
 def storable(value: Any) -> str:
     """A value as JSON. Raises Malformed as `check_storable` does, much faster for the many values that are good."""
     try:
-        written = json.dumps(value, allow_nan=False)
+        written = _written(value)
     except ValueError:
         written = ""
     if not written or _SUSPECT.search(written):
@@ -349,10 +352,14 @@ def texts_of(record: Mapping[str, Any], key: str) -> list[str]:
     return value
 
 
+def plain(text: str) -> str:
+    """A text without regard to case and white space, as texts of several records are compared."""
+    return " ".join(text.casefold().split())
+
+
 def digest_of(text: str) -> str:
-    """What a text is compared by where records of several sources are joined: SHA-256, in hexadecimal, of the text without
-    regard to case and white space."""
-    return hashlib.sha256(" ".join(text.casefold().split()).encode(errors="surrogatepass")).hexdigest()
+    """What a text is found by where records of several sources are joined: SHA-256, in hexadecimal, of the plain text."""
+    return hashlib.sha256(plain(text).encode(errors="surrogatepass")).hexdigest()
 
 
 def checked_id(value: str) -> str:

@@ -5,6 +5,7 @@ A document is `text/text_N.txt` with `abstract/abstract_N.txt` and `shorter_abst
 refused, the shorter one may be missing. Other folders of the repository are not read.
 """
 
+import codecs
 import os
 import re
 import zipfile
@@ -109,14 +110,17 @@ def _folder_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
     if place is None:
         raise WrongFormat("The folder has no text/text_N.txt, in it or one level below.")
     there = {part: (place / part).is_dir() for part in _PARTS}
-    names = [f"{part}/{one.name}" for part in _PARTS if there[part] for one in (place / part).iterdir()]
+    names = [f"{part}/{one}" for part in _PARTS if there[part] for one in os.listdir(place / part)]
 
     folder = str(place)
 
     def read(file: str) -> bytes:
-        with open(f"{folder}/{file}", "rb", buffering=0) as opened:
-            size = os.fstat(opened.fileno()).st_size  # a buffer for the longest takes longer than most files
-            return opened.read(min(size, MAX_RECORD) + 1)
+        opened = os.open(f"{folder}/{file}", os.O_RDONLY)  # for 100,000 small files, `open` takes twice as long
+        try:
+            # Not more than there is: a buffer for the longest takes longer than most files.
+            return os.read(opened, min(os.fstat(opened).st_size, MAX_RECORD) + 1)
+        finally:
+            os.close(opened)
 
     yield from _rows(_numbered(names), read, split)
 
@@ -165,6 +169,6 @@ def _text(read: _Read, file: str) -> str:
     if len(data) > MAX_RECORD:
         raise Malformed(f"'{file}' is longer than {MAX_RECORD:,} bytes.")
     try:
-        return data.decode("utf-8-sig").strip()
+        return data.removeprefix(codecs.BOM_UTF8).decode().strip()
     except UnicodeDecodeError as error:
         raise Malformed(f"'{file}' is not UTF-8 (byte {error.start + 1}).") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
+from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompts
@@ -43,6 +44,7 @@ REASONS = {
     "filter-factual": _("filter: judges the factual statement as not factual"),
     "filter-non-factual": _("filter: judges the other statement as factual"),
     "filter-both": _("filter: disagrees with both labels"),
+    # Of drafts from before such a reply failed the pair:
     "filter-unread": _("filter: its reply is neither YES nor NO"),
 }
 
@@ -191,7 +193,8 @@ def is_filtered(draft: Draft) -> bool:
 
 
 async def judge(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Put the statements to the filter. Raises Dropped where it disagrees with a label, or says neither YES nor NO.
+    """Put the statements to the filter. Raises Dropped where it disagrees with a label, BrokenReply where it says neither YES
+    nor NO: the pair failed, and can be judged again.
 
     A factual summary is not judged: it is the published text, to the letter.
     """
@@ -202,10 +205,8 @@ async def judge(draft: Draft, models: Models) -> Sequence[Draft]:
         name, values = _judged_by(draft, pair, draft.data[told]["statement"])
         prompt = prompt_of(draft, name)
         request = Request(prompt.messages(**values), prompt=prompt.label, temperature=0.0)
-        judged[label] = read((await models.ask("filter", request)).text)
+        judged[label] = read((await models.ask("filter", request, check=_check_read)).text)
     draft = replace(draft, data={**draft.data, "judged": judged})
-    if None in judged.values():
-        raise dropped(draft, "filter-unread")
     against = [label for label, factual in judged.items() if factual != (label == FACTUAL)]
     if against:
         raise dropped(draft, f"filter-{against[0]}" if len(against) == 1 else "filter-both")
@@ -231,6 +232,11 @@ def _judged_by(draft: Draft, pair: Pair, statement: str) -> tuple[str, dict[str,
 def read(reply: str) -> bool | None:
     """YES or NO and nothing else; None for any other reply."""
     return {"yes": True, "no": False}.get(reply.strip().strip(".!*'\"").casefold())
+
+
+def _check_read(reply: str) -> None:
+    if read(reply) is None:
+        raise BrokenReply(f"The filter answered neither YES nor NO: {reply.strip()[:200]!r}")
 
 
 def context_of(draft: Draft, pair: Pair) -> str:

@@ -48,7 +48,7 @@ class Saying:
     def has(self, role: str) -> bool:
         return role in self.words
 
-    async def ask(self, role: str, request: Request) -> Reply:
+    async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
         self.asked.append((role, request))
         said = self.words[role]
         return Reply(said.pop(0) if len(said) > 1 else said[0])

@@ -1,7 +1,7 @@
 """Made-up records of every kind, and MedHal's simulated models without HTTP."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -76,9 +76,9 @@ class Others:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
-        self.asked: list[tuple[str, str, str]] = []
+        self.asked: list[tuple[str, Collection[str], str]] = []
 
-    async def draw(self, name: str, besides: str, seed: str) -> str | None:
+    async def draw(self, name: str, besides: Collection[str], seed: str) -> str | None:
         self.asked.append((name, besides, seed))
         return self.values.get(name)
 
@@ -108,9 +108,12 @@ class Models:
     def has(self, role: str) -> bool:
         return True
 
-    async def ask(self, role: str, request: Request) -> Reply:
+    async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
         self.asked.append((role, request))
-        return Reply(self.say(role, request.messages))
+        reply = Reply(self.say(role, request.messages))
+        if check is not None:
+            check(reply.text)
+        return reply
 
 
 def simulated(seed: int = 1) -> Models:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Dropped
 from mhb_site.benchmarks.medhal import kept, making, presets, recipe, simulate_making
 from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
@@ -22,6 +23,7 @@ from tests.benchmarks.medhal.making import (
     OTHERS,
     PREMISE,
     STATEMENT,
+    Models,
     Others,
     draft,
     honest,
@@ -142,8 +144,8 @@ def test_a_value_comes_from_another_note_under_the_same_category_and_concept():
     others = Others(OTHERS)
     made = samples(replace(draft(NOTE), others=others), honest())
     assert sorted(others.asked) == [
-        ("patient information/age", "16 years old", "0/0"),
-        ("symptoms/time", "4 months", "0/1"),
+        ("patient information/age", ["16 years old"], "0/0"),
+        ("symptoms/time", ["4 months"], "0/1"),
     ]
     assert [sample.content["statement"] for sample in made] == [
         "The patient's age is 16 years old.",
@@ -274,7 +276,7 @@ def test_statements_of_several_sentences_are_left_out_where_the_setting_says_so(
 
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
-    [("NO", "NO", "factual"), ("YES", "YES", "non-factual"), ("NO", "YES", "both"), ("Yes, but", "NO", "unread")],
+    [("NO", "NO", "factual"), ("YES", "YES", "non-factual"), ("NO", "YES", "both")],
 )
 def test_a_pair_is_kept_only_where_the_filter_agrees_with_both_labels(right, wrong, expected):
     models = honest()
@@ -288,6 +290,22 @@ def test_a_pair_is_kept_only_where_the_filter_agrees_with_both_labels(right, wro
     models.say = say
     assert reason(draft(), models) == f"filter-{expected}"
     assert len(run(draft(filter=False), models)) == 2
+
+
+@pytest.mark.parametrize("reply", ["Yes, but", "\x1b[2J<script>", "Y" * 5_000])
+def test_a_pair_that_the_filter_cannot_judge_fails_with_its_reply_and_can_be_judged_again(reply):
+    with pytest.raises(BrokenReply) as found:
+        run(draft(), unclear(reply))
+    assert repr(reply[:200]) in found.value.detail
+    assert len(found.value.detail) < 300
+
+
+def unclear(reply: str) -> Models:
+    """Honest models, of which the filter has nothing else to say."""
+    models = honest()
+    plain = models.say
+    models.say = lambda role, messages: plain(role, messages) if role == "generator" else reply
+    return models
 
 
 @pytest.mark.parametrize(
@@ -367,7 +385,7 @@ def test_the_simulated_filter_keeps_the_share_that_it_should():
     for n, content in enumerate(contents):
         try:
             through += bool(run(draft(content, name=f"r-{n}"), simulated(seed=5)))
-        except Dropped:
+        except (Dropped, BrokenReply):
             continue
     assert through / len(contents) == pytest.approx(simulate_making.pair_kept(), abs=0.03)
 

@@ -66,7 +66,7 @@ class Models:
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         raise AssertionError("nothing here asks for vectors")
 
-    async def ask(self, role: str, request: Request) -> Reply:
+    async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
         self.asked.append((role, request))
         queue = self.scripted.get(role)
         if queue:

@@ -58,7 +58,7 @@ class Scripted:
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         raise AssertionError("MHB asks for no vectors")
 
-    async def ask(self, role: str, request: Request) -> Reply:
+    async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
         raise AssertionError("MHB asks for structured replies only")
 
     async def ask_structured(

@@ -326,6 +326,39 @@ def test_retry_takes_up_what_failed_and_nothing_else(source: Source, models: str
     assert Batch.objects.get().status == Batch.Status.FINISHED
 
 
+def test_what_a_finished_batch_failed_at_goes_to_a_later_one_and_is_not_tried_twice(
+    source: Source, models: str
+) -> None:
+    generator = endpoint(models, "sim-generator+wrong-schema@0.7")
+    batch = generated(source, generator)
+    failed = set(batch.drafts.filter(status=Status.FAILED).values_list("record_id", flat=True))
+    assert 1 <= len(failed) < 6
+    left = batches_queries.records_without_draft(source, "mhb", recipe.RECIPE.kinds)
+    assert set(left.values_list("pk", flat=True)) == failed
+    Endpoint.objects.update(model="sim-generator")
+    later = generated(source, generator, limit=1)
+    taken = later.drafts.get().record_id
+    assert taken in failed
+    assert not left.filter(pk=taken).exists()
+    assert jobs_services.retry_failed(batch.pk) == len(failed) - 1
+    batches_services.work_on_batch(batch.pk)
+    assert Sample.objects.count() == 6
+    assert not left.exists()
+
+
+def test_a_batch_beside_which_it_is_compared_is_no_later_one(source: Source, models: str) -> None:
+    settings = BatchSettings(
+        benchmark="mhb", source=source, roles={"generator": endpoint(models)}, compare="v1", limit=2
+    )
+    first, second = launch.launch_comparison(settings).batches.order_by("arm")
+    first.drafts.update(status=Status.FAILED)
+    second.drafts.update(status=Status.DONE)
+    sweep(BATCHES)
+    assert set(Batch.objects.values_list("status", flat=True)) == {Batch.Status.FINISHED}
+    assert batches_queries.records_without_draft(source, "mhb", recipe.RECIPE.kinds).count() == 4
+    assert jobs_services.retry_failed(first.pk) == 2
+
+
 def test_a_retry_does_not_start_a_second_lane(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[0].pk).update(status=Status.FAILED)

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from generation.batches import estimate as batches_estimate
 from generation.batches import launch
+from generation.batches import queries as batches_queries
 from generation.batches.launch import BatchSettings
 from generation.jobs import estimate as jobs_estimate
 from generation.jobs.estimate import Estimate, EstimateLine, Pace, Usual, estimate_line
@@ -130,7 +131,7 @@ def test_a_launch_form_goes_back_and_keeps_what_was_chosen(
 
 
 def test_the_last_settings_of_the_same_person_are_filled_in(
-    client: Client, adela: User, tmp_path: Path, models: str
+    client: Client, adela: User, tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.force_login(adela)
     of = endpoint(models, name="mine")
@@ -147,6 +148,9 @@ def test_the_last_settings_of_the_same_person_are_filled_in(
     assert f"The settings of batch {batch.pk} are filled in." in page
     assert '<option value="mine" selected>' in page
     assert '<option value="mine" selected>' not in text_of(client.get(there + "&defaults=1"))
+    monkeypatch.setattr(batches_queries, "kinds_left", lambda *_about: {})
+    used_up: Page = client.get(f"{reverse('generation:batch-new')}?source=own")
+    assert used_up.context["benchmark"] == "mhb", "the source's own, though nothing is left"
 
 
 def test_what_was_never_measured_is_assumed(models: str) -> None:

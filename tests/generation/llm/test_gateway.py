@@ -755,6 +755,25 @@ def test_what_nobody_can_use_is_no_hit(first, second):
     assert all(line.hit_of is None for line in known.lines)
 
 
+def test_a_reply_that_the_check_refuses_is_no_hit_and_comes_with_the_error():
+    known = Known()
+
+    def check(text):
+        if text != "YES":
+            raise BrokenReply("Neither YES nor NO.")
+
+    async def thrice(gateway):
+        with pytest.raises(BrokenReply, match="Neither") as found:
+            await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book, check=check)
+        again = [await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book, check=check) for _ in range(2)]
+        return [found.value.reply, *again]
+
+    with endpoint("Yes, but", "YES", "NO") as seen:
+        assert [reply.text for reply in in_gateway(thrice)] == ["Yes, but", "YES", "YES"]
+    assert len(seen.bodies) == 2
+    assert [line.hit_of for line in known.lines] == [None, None, 1]
+
+
 def test_an_identity_is_all_that_can_change_the_answer():
     settings = settings_for("http://host/v1")
     other_settings = [

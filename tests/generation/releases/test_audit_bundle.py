@@ -15,6 +15,7 @@ from generation.batches import services as batches_services
 from generation.models import Release
 from generation.releases import export, queries
 from generation.releases import services as releases_services
+from generation.releases.exporters.base import canonical
 from generation.samples import services as samples_services
 from review.audit.trail import record, recording_events
 from review.models import Case, Event, User
@@ -87,6 +88,8 @@ def test_a_good_export(exported: Path, release: Release) -> None:
         "sequence": release.trail_end,
         "hash": Event.objects.get(sequence=release.trail_end).hash,
     }
+    text = (exported / "audit.jsonl").read_text(encoding="utf-8")
+    assert text == "".join(f"{canonical(line)}\n" for line in [head, *rest])
     assert [group["sample"] for group in groups] == list(release.samples.values_list("key", flat=True))
     kinds = [event["kind"] for event in events if event["sample"] == groups[0]["sample"]]
     assert kinds[:2] == ["opened", "claimed"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from generation.common.formats import UnknownFormat
 from generation.releases import exporters
-from generation.releases.exporters.base import NESTED, WrongSample
+from generation.releases.exporters.base import NESTED, WrongSample, canonical, canonical_rubrics, conversation
 from generation.releases.exporters.manifest import manifest, write_checksums
 from tests.profile import far
 
@@ -167,6 +167,35 @@ def test_the_same_samples_give_the_same_bytes(tmp_path, name):
     assert len(READ[name](first)) == 2500
 
 
+long_texts = st.text() | st.text(st.sampled_from('a"\\\n\x1f\x7f\u2028😀'), min_size=150)
+
+
+@given(st.lists(st.fixed_dictionaries({"role": long_texts, "content": long_texts})))
+def test_conversations_are_written_as_any_other_value(messages):
+    expected = json.dumps(messages, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    assert conversation(messages) == canonical(messages) == expected
+
+
+@given(st.lists(rubrics | rubrics.map(lambda one: {name: one[name] for name in one if name != "polarity"})))
+def test_rubrics_are_written_as_any_other_value(some):
+    assert canonical_rubrics(some) == canonical(some)
+
+
+def test_every_character_of_a_long_text_is_written_as_python_does():
+    text = "".join(chr(code) for code in range(0x30000) if not 0xD800 <= code < 0xE000)
+    assert canonical(text) == json.dumps(text, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", ["healthbench", "inspect", "lm-eval"])
+def test_lines_for_other_tools_are_in_the_canonical_form(tmp_path, name):
+    said = [{"role": "user", "content": 'He says "stop" \\ 停\n' * 20}]
+    exporters.load(name).write([sample(messages=said, judging=said)], tmp_path)
+    [path] = tmp_path.glob("*.jsonl")
+    text = path.read_text(encoding="utf-8")
+    assert text == canonical(json.loads(text)) + "\n"
+    assert canonical(said) in text
+
+
 def test_jsonl_is_readable_text(tmp_path):
     exporters.load("jsonl").write([sample()], tmp_path)
     text = (tmp_path / "samples.jsonl").read_text(encoding="utf-8")
@@ -215,10 +244,17 @@ def test_parquet_has_its_columns_even_without_rows(tmp_path):
 
 
 def test_parquet_row_groups_have_a_fixed_size(tmp_path):
-    exporters.load("parquet").write((sample(n) for n in range(500)), tmp_path)
-    for name, sizes in (("samples", [200, 200, 100]), ("rubrics", [1000])):
+    exporters.load("parquet").write((sample(n) for n in range(1500)), tmp_path)
+    for name, sizes in (("samples", [1000, 500]), ("rubrics", [1000, 1000, 1000])):
         metadata = pq.read_metadata(tmp_path / f"{name}.parquet")
         assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == sizes
+
+
+def test_parquet_row_groups_have_fewer_long_rows(tmp_path):
+    content = {"text": "a" * 300_000}
+    exporters.load("parquet").write((sample(n, content=content) for n in range(10)), tmp_path)
+    metadata = pq.read_metadata(tmp_path / "samples.parquet")
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [4, 4, 2]
 
 
 def test_parquet_row_groups_stay_small_whatever_one_sample_has(tmp_path):

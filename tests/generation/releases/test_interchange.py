@@ -243,6 +243,9 @@ def test_the_page_offers_what_fits(
     client.force_login(rui)
     page = client.get(reverse("generation:release", args=["own", 1])).content.decode()
     assert "export/inspect/" in page
+    assert "export/training/" not in page
+    with pytest.raises(errors.UntrainedFormat):
+        export.check_fits(release, "training")
     monkeypatch.setattr("generation.recipes.registry.messages", lambda *_about: None)
     page = client.get(reverse("generation:release", args=["own", 1])).content.decode()
     assert "export/inspect/" not in page

@@ -45,6 +45,7 @@ def release(three: list[Sample]) -> Release:
 def test_a_withdrawn_sample_leaves_the_next_release(
     release: Release, three: list[Sample], adela: User, tmp_path: Path
 ) -> None:
+    export.export_release(release, "jsonl", tmp_path / "before")
     errata.withdraw(three[0].pk, actor=adela, reason="The drug | exists\nafter all.")
     three[0].refresh_from_db()
     assert (three[0].status, three[0].versions.get().status) == ("withdrawn", "withdrawn")
@@ -57,10 +58,13 @@ def test_a_withdrawn_sample_leaves_the_next_release(
     assert f"| {three[0].key} |" in card
     assert "| withdrawn | The drug \\| exists after all. |" in card
     assert "## Errata" not in data_card.data_card(later)
-    export.export_release(release, "jsonl", tmp_path)
-    assert hashlib.sha256((tmp_path / "samples.jsonl").read_bytes()).hexdigest() == release.sha256, (
+    export.export_release(release, "jsonl", tmp_path / "after")
+    assert hashlib.sha256((tmp_path / "after/samples.jsonl").read_bytes()).hexdigest() == release.sha256, (
         "nothing frozen changes"
     )
+    before, after = ({path.name: path.read_bytes() for path in (tmp_path / at).iterdir()} for at in ("before", "after"))
+    changed = {name for name in after if before[name] != after[name]}
+    assert changed == {"DATACARD.md", "croissant.json", "manifest.json", "SHA256SUMS"}, "as the page of a release says"
     assert release.samples.count() == 3
     with pytest.raises(errors.NotApproved):
         errata.withdraw(three[0].pk, actor=adela, reason="Again.")
@@ -148,10 +152,15 @@ def test_pages_and_api(release: Release, three: list[Sample], rui: User, adela: 
     assert (said.status_code, said.json()["kind"]) == (201, "reported")
     assert client.post(reverse("api:sample-withdraw", args=[three[1].pk]), body).status_code == 403
     client.force_login(adela)
+    links = [f'href="{reverse("generation:sample", args=[sample.pk])}"' for sample in three]
+    overview = client.get(reverse("review:overview")).content.decode()
+    assert [link in overview for link in links] == [True, True, False], "admins see what waits for them"
     page = client.get(reverse("generation:sample", args=[three[0].pk])).content.decode()
     assert reverse("generation:sample-dismiss", args=[three[0].pk]) in page
     client.post(reverse("generation:sample-dismiss", args=[three[0].pk]), {"reason": "It does not."})
     client.post(reverse("generation:sample-withdraw", args=[three[0].pk]), {"reason": "Still."})
+    overview = client.get(reverse("review:overview")).content.decode()
+    assert [link in overview for link in links] == [False, True, False]
     told = client.get(reverse("api:release", args=["own", 1])).json()["errata"]
     assert [(row["sample"], row["kind"]) for row in told] == [(three[0].key, "withdrawn"), (three[1].key, "reported")]
     assert "Errata" in client.get(reverse("generation:release", args=["own", 1])).content.decode()

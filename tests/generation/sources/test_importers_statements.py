@@ -7,13 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.operations import CreateModel, RunPython
+from django.utils import timezone
 
-from generation.models import RecordValue, SourceRecord
-from generation.sources import importers, services
+from generation.models import NamedValues, Source, SourceRecord
+from generation.sources import importers, other_values, services
 from generation.sources.importers import medhal, sumpubmed
 from generation.sources.importers import mednli as mednli_format
 from generation.sources.importers import medqa as medqa_format
-from generation.sources.importers.base import Exhausting, Importer, Malformed, Refusal, Row, WrongFormat, storable
+from generation.sources.importers.base import (
+    Exhausting,
+    Importer,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    digest_of,
+    storable,
+)
 from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents
 from tests.generation.rows import jsonl, parquet, table
@@ -374,6 +387,15 @@ def test_the_real_rows_are_all_good(name, file, layout, count, split):
 # Values of other records
 
 
+def numbered() -> dict[str, int]:
+    """How many values there are under each name."""
+    kept: dict[str, int] = {}
+    for row in NamedValues.objects.order_by("source", "name", "first"):
+        assert row.first == (kept.get(row.name, 0) if row.first else 0)
+        kept[row.name] = row.end
+    return kept
+
+
 @pytest.mark.django_db
 @pytest.mark.both
 def test_a_value_is_drawn_of_another_record_of_the_same_category_and_concept_and_is_never_equal(tmp_path):
@@ -383,22 +405,81 @@ def test_a_value_is_drawn_of_another_record_of_the_same_category_and_concept_and
 
     path = tmp_path / "notes.jsonl"
     path.write_bytes(jsonl(*(notes(n, summary(n)) for n in range(60))))
+    told = ("patient information/age", "patient information/sex", "symptoms/name", "symptoms/age")
+    names = [digest_of(name) for name in told]
     run = services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
     assert (run.added, run.refused, run.detail) == (60, 0, "")
-    assert RecordValue.objects.count() == 60 * 4
+    assert numbered() == dict.fromkeys(names, 60)
     records = list(SourceRecord.objects.order_by("pk"))
     others = [SourceValues(record) for record in records]
     age = "patient information/age"
-    drawn = [other.draw_now(age, f"{n} years", "0") or "" for n, other in enumerate(others)]
+    drawn = [other.draw_now(age, [f"{n} years"], "0") or "" for n, other in enumerate(others)]
     assert all(value != f"{n} years" and value.endswith(" years") for n, value in enumerate(drawn))
-    assert drawn == [other.draw_now(age, f"{n} years", "0") for n, other in enumerate(others)]
-    assert drawn != [other.draw_now(age, f"{n} years", "1") for n, other in enumerate(others)]
+    assert drawn == [other.draw_now(age, [f"{n} years"], "0") for n, other in enumerate(others)]
+    assert drawn != [other.draw_now(age, [f"{n} years"], "1") for n, other in enumerate(others)]
     assert len(set(drawn)) > 25
     # All say the same, but for case and space; and of a name that others do not have, there is nothing.
-    assert others[0].draw_now("patient information/sex", "female", "0") is None
-    assert others[0].draw_now("patient information/weight", "70 kg", "0") is None
+    assert others[0].draw_now("patient information/sex", ["female"], "0") is None
+    assert others[0].draw_now("patient information/weight", ["70 kg"], "0") is None
     services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
-    assert RecordValue.objects.count() == 60 * 4
+    assert numbered() == dict.fromkeys(names, 60)
+    path.write_bytes(jsonl(*(notes(n, summary(n)) for n in range(55, 65))))
+    services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
+    assert numbered() == dict.fromkeys(names, 65)  # new ones are numbered after those that are there
+    every = {others[0].draw_now(age, ["0 years"], str(seed)) for seed in range(400)}
+    assert every == {f"{n} years" for n in range(1, 65)}
+    path.write_bytes(jsonl(notes(99, {"patient information": {"age": "1 year"}})))
+    services.run_import(services.start_import(path, format_name="acn", name="others").pk)
+    assert others[0].draw_now(age, [f"{n} years" for n in range(65)], "0") is None  # nothing of another source
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("lengths", [[1] * 130, [70_000] * 4, [300_000, 1, 1], []])
+def test_a_row_has_some_dozens_of_values_and_fewer_long_ones(lengths: list[int]) -> None:
+    about = {"format": "acn", "label": "", "licence": "", "citation": ""}
+    source = Source.objects.create(name="long", created_at=timezone.now(), **about)
+    told = [(pk, [("name", chr(97 + pk % 26) * length)]) for pk, length in enumerate(lengths)]
+    with transaction.atomic():
+        other_values.keep(source, told[:3])
+        other_values.keep(source, told[3:])
+    rows = NamedValues.objects.order_by("first")
+    kept = [one for row in rows for one in zip(row.values[::2], row.values[1::2], strict=True)]
+    assert kept == [(pk, values[0][1]) for pk, values in told]
+    assert all(row.end - row.first == len(row.values) // 2 <= other_values.TOGETHER for row in rows)
+    assert all(row.end - row.first == 1 or sum(map(len, row.values[1::2])) <= other_values.LONG for row in rows)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+def test_values_kept_one_a_row_are_gathered_by_the_migration() -> None:
+    executor = MigrationExecutor(connection)
+    migration = executor.loader.disk_migrations["generation", "0014_named_values"]
+    state = executor.loader.project_state([("generation", "0013_near_matches")])
+    migration.operations[0].state_forwards("generation", state)
+    made, gather, _drop = migration.operations
+    assert isinstance(made, CreateModel)
+    assert isinstance(gather, RunPython)
+    old = state.apps.get_model("generation", "RecordValue")
+    about = {"format": "acn", "label": "", "licence": "", "citation": "", "created_at": timezone.now()}
+    with connection.schema_editor() as editor:
+        editor.create_model(old)
+    try:
+        for name in ("notes", "others"):
+            source = Source.objects.create(name=name, **about)
+            for at in range(70):
+                record = SourceRecord.objects.create(source=source, external_id=str(at), title="", content={})
+                for key in ("age", "sex"):
+                    values = {"name": digest_of(key), "digest": f"{at}", "place": 70 - at, "text": f"{key} {at}"}
+                    old.objects.create(source_id=source.pk, record_id=record.pk, **values)
+        with connection.schema_editor() as editor:
+            gather.code(state.apps, editor)
+    finally:
+        with connection.schema_editor() as editor:
+            editor.delete_model(old)
+    record = SourceRecord.objects.get(source__name="notes", external_id="3")
+    drawn = {SourceValues(record).draw_now("age", ["AGE 3"], str(seed)) for seed in range(500)}
+    assert drawn == {f"age {at}" for at in range(70) if at != 3}
+    assert numbered() == {digest_of("age"): 70, digest_of("sex"): 70}
 
 
 @pytest.mark.django_db

@@ -1,6 +1,7 @@
 """Information extraction: what a note says under a concept is a factual statement; with what another note says under the same
 concept of the same category, it is not."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,10 +20,13 @@ async def pairs(
     found = wanted(content, external_id, settings)
     if not found:
         return [Pair("ie", out="nothing-extracted")]
+    own: dict[str, list[str]] = defaultdict(list)
+    for one in content["extractions"]:
+        own[_name(one)].append(one["value"])
     made = []
     for at, one in found:
-        name = f"{one['category']}/{one['concept']}"
-        other = await others.draw(name, one["value"], f"{settings['seed']}/{at}") if others else None
+        name = _name(one)
+        other = await others.draw(name, own[name], f"{settings['seed']}/{at}") if others else None
         made.append(
             Pair(
                 "ie",
@@ -37,6 +41,11 @@ async def pairs(
             )
         )
     return made
+
+
+def _name(extraction: Mapping[str, str]) -> str:
+    """Under which name the importer kept its value."""
+    return f"{extraction['category']}/{extraction['concept']}"
 
 
 def wanted(
