@@ -1,17 +1,16 @@
 """Makes a run of verdicts that were made elsewhere, matched by the keys of samples and rubrics."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain, islice
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.interchange import several_judges
-from evaluation.interchange.rows import Entry, RefusedRow, VerdictRow
+from evaluation.interchange.rows import Chunks, Entry, RefusedRow, VerdictRow
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
@@ -21,6 +20,7 @@ from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from review.common.bulk_rows import defaults, insert_rows, new_keys
+from review.common.sql import rows_of
 from review.models import User
 
 Status = Work.Status
@@ -96,31 +96,28 @@ def import_results(
     study = check_study(release, study, sha256)
     protocol = registry.protocol(release.benchmark)
     met, not_met = verdict_words(protocol)
-    chunks = _read_ahead(iter(entries))
-    first = next(chunks, None)
-    if first is None:
+    with ThreadPoolExecutor(1) as reader:
+        chunks = Chunks(iter(entries), CHUNK, reader)
+        work = None
+        for chunk in chunks:
+            if work is None:
+                words: dict[bool, Verdict] = {True: (met, ""), False: (not_met, "")}
+                work = _Import(_run_of(release, study, actor), protocol, words, chunks.read_on)
+            work.store(chunk, on_chunk)
+    if work is None:
         raise errors.WrongResults("it has no rows")
-    now = timezone.now()
-    run, _made = Run.objects.get_or_create(
-        release=release,
-        origin=Run.Origin.IMPORTED,
-        study=study,
-        defaults={"status": Run.Status.FINISHED, "created_by": actor, "created_at": now, "finished_at": now},
-    )
-    work = _Import(run, protocol, {True: (met, ""), False: (not_met, "")})
-    for chunk in chain([first], chunks):
-        work.store(chunk, on_chunk)
     work.done()
     return work.came
 
 
-def _read_ahead(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
-    """Chunks of rows; the next one is parsed while the database stores the one before."""
-    with ThreadPoolExecutor(1) as reader:
-        waiting = reader.submit(lambda: list(islice(rows, CHUNK)))
-        while chunk := waiting.result():
-            waiting = reader.submit(lambda: list(islice(rows, CHUNK)))
-            yield chunk
+def _run_of(release: Release, study: str, actor: User | None) -> Run:
+    now = timezone.now()
+    return Run.objects.get_or_create(
+        release=release,
+        origin=Run.Origin.IMPORTED,
+        study=study,
+        defaults={"status": Run.Status.FINISHED, "created_by": actor, "created_at": now, "finished_at": now},
+    )[0]
 
 
 def verdict_words(protocol: Protocol) -> tuple[str, str]:
@@ -134,11 +131,13 @@ def verdict_words(protocol: Protocol) -> tuple[str, str]:
 
 
 class _Import:
-    """Stores chunks of rows, each in one transaction, with a few queries a chunk."""
+    """Stores chunks of rows, each in one transaction, with a few queries a chunk. `read_on` has the next one parsed."""
 
-    def __init__(self, run: Run, protocol: Protocol, words: Mapping[bool, Verdict]) -> None:
+    def __init__(
+        self, run: Run, protocol: Protocol, words: Mapping[bool, Verdict], read_on: Callable[[], object]
+    ) -> None:
         self.came = Imported(run)
-        self._run, self._words = run, words
+        self._run, self._words, self._read_on = run, words, read_on
         self._variants = {one.task: one.variant for one in protocol.datasets}
         self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> number, rubrics
         self._variant_of: dict[int, str] = {}  # sample -> in which variant it is asked
@@ -160,9 +159,14 @@ class _Import:
             self._add(
                 answers, question, (rubric, (judge or self._run.judge_id or ONE) if self._run.panel else ONE), row
             )
+        late = connection.vendor == "postgresql"  # which works by itself at the commit: it checks references then
+        if not late:
+            self._read_on()
         self._insert(answers)
         self._tell_of_growth(answers)
         on_chunk(self.came)
+        if late:
+            self._read_on()
 
     def done(self) -> None:
         """Write the totals of the run; one without a row is none."""
@@ -263,14 +267,7 @@ class _Import:
     def _stored(self, wanted: set[Question]) -> dict[Question, _Answer]:
         answers: dict[Question, _Answer] = {}
         by_number: dict[int, _Answer] = {}
-        near = {
-            "endpoint__in": {endpoint for endpoint, _, _ in wanted},
-            "sample__in": {sample for _, sample, _ in wanted},
-        }
-        rows = Response.objects.filter(run=self._run, **near)
-        for pk, endpoint, sample, repeat, outcome, text in rows.values_list(
-            "pk", "endpoint_id", "sample_id", "repeat", "outcome", "text"
-        ):
+        for pk, endpoint, sample, repeat, outcome, text in _responses(self._run, {each[:2] for each in wanted}):
             if (endpoint, sample, repeat) in wanted:
                 by_number[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
         if self._run.panel:
@@ -368,6 +365,25 @@ _RESPONSE = (
     *("status", "error"),
 )
 _JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
+
+
+# Each pair is looked up by itself: of a table that grows, PostgreSQL does not know how much is of one run, and reads all of it.
+_LOOKED_UP = """
+SELECT r.id, r.endpoint_id, r.sample_id, r.repeat, r.outcome, r.text
+FROM unnest(%s::bigint[], %s::bigint[]) AS asked(endpoint, sample) CROSS JOIN LATERAL (
+  SELECT * FROM evaluation_response
+  WHERE run_id = %s AND endpoint_id = asked.endpoint AND sample_id = asked.sample OFFSET 0
+) r
+"""
+
+
+def _responses(run: Run, asked: Collection[tuple[int, int]]) -> Iterable[tuple[int, int, int, int, str, str]]:
+    """(number, endpoint, sample, repeat, outcome, text) of the responses of these endpoints to these samples, or of more."""
+    endpoints, samples = [endpoint for endpoint, _ in asked], [sample for _, sample in asked]
+    if connection.vendor == "postgresql":
+        return rows_of(_LOOKED_UP, endpoints, samples, run.pk)
+    found = Response.objects.filter(run=run, endpoint__in=set(endpoints), sample__in=set(samples))
+    return found.values_list("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text")
 
 
 def endpoint_called(name: str) -> Endpoint | str:

@@ -3,7 +3,9 @@
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -42,6 +44,22 @@ class RefusedRow:
 
 
 Entry = VerdictRow | RefusedRow
+
+
+class Chunks:
+    """Rows in chunks that are stored together. The next one is parsed beside other work, from `read_on`."""
+
+    def __init__(self, entries: Iterator[Entry], size: int, reader: Executor) -> None:
+        self._entries, self._size, self._reader = entries, size, reader
+        self.read_on()
+
+    def read_on(self) -> None:
+        """To be called once for each chunk, when it needs Python no more."""
+        self._coming = self._reader.submit(lambda: list(islice(self._entries, self._size)))
+
+    def __iter__(self) -> Iterator[list[Entry]]:
+        while chunk := self._coming.result():
+            yield chunk
 
 
 def read(path: Path) -> Iterator[Entry]:

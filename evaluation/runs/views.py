@@ -1,7 +1,8 @@
 """Pages of runs."""
 
+from functools import cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -184,13 +185,16 @@ def _plan(report: reports_queries.Report) -> dict[str, object]:
 
 def _link(run: Run) -> Link:
     """Addresses of the answers behind a number of this run."""
-    page = reverse("evaluation:judgments", args=[run.pk])
+    page, quoted = (
+        reverse("evaluation:judgments", args=[run.pk]),
+        cache(quote_plus),
+    )  # a page says few words in many links
 
     def link(
         endpoint: str, dataset: str, facet: str, value: str, verdict: str, arm: str = "", outcome: str = ""
     ) -> str:
         asked = {"endpoint": endpoint, "dataset": dataset, "facet": facet, "value": value, "verdict": verdict}
         asked |= {"arm": arm, "outcome": outcome}
-        return f"{page}?{urlencode({name: given for name, given in asked.items() if given})}"
+        return f"{page}?{'&'.join([f'{name}={quoted(given)}' for name, given in asked.items() if given])}"
 
     return link

@@ -6,6 +6,7 @@ one. To cluster by the outermost level covers every dependence inside it, so one
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def summed(values: Floats, times: Floats | None) -> float:
     return float(values.sum() if times is None else (values * times).sum())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ratio:
     """r = sum(y) / sum(m) over clusters; `shares`: m / sum(m); `residuals`: (y - r m) / sum(m), the linearisation of r."""
 
@@ -34,6 +35,11 @@ class Ratio:
     total: float
     shares: Floats
     residuals: Floats
+
+    @cached_property
+    def of_odds(self) -> Floats:
+        """The residuals of the logarithm of the odds; of a rate that is neither 0 nor 1."""
+        return self.residuals / (self.value * (1 - self.value))
 
 
 def ratio(hits: ArrayLike, counted: ArrayLike, times: Floats | None = None) -> Ratio | None:

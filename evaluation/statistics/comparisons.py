@@ -139,8 +139,7 @@ def _odds_ratio(one: Ratio, other: Ratio, sizes: ClusterSizes, t: float, times: 
     """
     if not (0 < one.value < 1 and 0 < other.value < 1):
         return None
-    spread = [each.value * (1 - each.value) for each in (one, other)]
-    error = sqrt(_variance(one.residuals / spread[0] - other.residuals / spread[1], sizes.left, times))
+    error = sqrt(_variance(one.of_odds - other.of_odds, sizes.left, times))
     value = log(one.value / (1 - one.value)) - log(other.value / (1 - other.value))
     return OddsRatio(exp(value), exp(min(700.0, value - t * error)), exp(min(700.0, value + t * error)))
 
@@ -165,5 +164,8 @@ def mcnemar(first: ArrayLike, second: ArrayLike, times: Floats | None = None) ->
     one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     if one.shape != other.shape:
         raise ValueError("both models need an entry for every sample")
-    b, c = (round(summed(flips.astype(float), times)) for flips in (one & ~other, other & ~one))
+    b, c = (
+        int(np.count_nonzero(flips)) if times is None else round(summed(flips.astype(float), times))
+        for flips in (one & ~other, other & ~one)
+    )
     return McNemar(b, c, min(1.0, 2 * binomial_cdf(min(b, c), b + c, 0.5)))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals, clip_score
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import COMBINED, Place, Row, of_units, places, sums_of
+from evaluation.reports.numbers.counting import COMBINED, Place, Row, of_units, part_of, places, sums_of
 from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
 from evaluation.statistics.bootstrap import bootstrap_kinds, cluster_bootstrap
@@ -89,8 +89,9 @@ def _of_places(
     if kinds is not None and fits(rate):
         yield from _by_kinds(kinds, rate, pairs, pooled=pooled, minimum=minimum, rows=rows)
         return
-    units = of_units(table, rate, rows)
-    for place in places(table, rate, rows, pooled=pooled):
+    part = part_of(table, rows)
+    units = of_units(part, rate)
+    for place in places(part, rate, pooled=pooled):
         yield _pairs(table, rate, place, units, pairs, minimum)
 
 

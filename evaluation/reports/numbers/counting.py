@@ -12,7 +12,7 @@ from evaluation.metrics import UNJUDGED, MeasuredRate, Totals, measure
 from evaluation.protocol import JUDGE_FAILURES, Protocol, Rate
 from evaluation.reports.numbers import points
 from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
-from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable
+from evaluation.reports.numbers.verdict_table import PLACE, POLARITY, RUBRIC, Ints, VerdictTable
 
 COMBINED = "combined"
 
@@ -46,10 +46,11 @@ class Place:
     clusters: Ints | None
     count: int
 
-    def only(self, units: NDArray[np.bool_]) -> "Place":
-        """The same with some of the units."""
+    def only(self, units: NDArray[np.bool_], number: Ints) -> "Place":
+        """The same with some of the units, numbered anew."""
         some = units[self.units]
-        return replace(self, units=self.units[some], clusters=None if self.clusters is None else self.clusters[some])
+        clusters = None if self.clusters is None else self.clusters[some]
+        return replace(self, units=number[self.units[some]], clusters=clusters)
 
     def totals(self, of_units: Totals, endpoint: int) -> Totals:
         """Totals by cluster of one model."""
@@ -66,25 +67,40 @@ def sums_of(places: Ints, weights: Ints, count: int) -> Ints:
     return found if weights.dtype.kind == "f" else np.rint(found).astype(np.int64)
 
 
-def places(table: VerdictTable, rate: Rate, rows: Ints | None = None, *, pooled: bool) -> tuple[Place, ...]:
-    """Where a rate is counted: each data set, and all pooled. `rows`: only the units of these judgments."""
-    known = table.memo.get((rate.arm, pooled))
-    if known is None:
-        known = table.memo[rate.arm, pooled] = _places(table, rate, pooled=pooled)
-    whole: tuple[Place, ...] = known
+def part_of(table: VerdictTable, rows: Ints | None) -> VerdictTable:
+    """These judgments with their units alone, and what rates are counted of; kept until `forget_parts`. None: all of them."""
     if rows is None:
-        return whole
-    of_rows = table.memo.get("places")
-    if (
-        of_rows is None or of_rows[0] is not rows
-    ):  # the last are kept, as several rates are counted of the same judgments
+        return table
+    parts: dict[int, tuple[Ints, VerdictTable]] = table.memo.setdefault("parts", {})
+    if id(rows) not in parts:
+        unit = table.unit.take(rows)
         units = np.zeros(table.units, dtype=np.bool_)
-        units[table.unit[rows]] = True
-        by_rate: dict[tuple[str, bool], tuple[Place, ...]] = {}
-        of_rows = table.memo["places"] = (rows, units, by_rate)
-    if (rate.arm, pooled) not in of_rows[2]:
-        of_rows[2][rate.arm, pooled] = tuple(place.only(of_rows[1]) for place in whole)
-    found: tuple[Place, ...] = of_rows[2][rate.arm, pooled]
+        units[unit] = True
+        number, nothing = np.cumsum(units, dtype=PLACE) - 1, rows[:0]
+        changed = {name: getattr(table, name).take(rows) for name in ("endpoint", "rubric", "verdict")}
+        changed |= {name: getattr(table, name)[units] for name in ("unit_sample", "unit_dataset", "unit_cluster")}
+        changed |= {"unit": number.take(unit), "kind": nothing, "response": nothing}
+        memo = {"part of": (table, units, number)}
+        of_arm = table.unit_is_control[units]
+        parts[id(rows)] = rows, replace(table, **changed, unit_is_control=of_arm, scores={}, memo=memo)
+    return parts[id(rows)][1]
+
+
+def forget_parts(table: VerdictTable) -> None:
+    """Give back the memory of what was counted and will not be compared any more."""
+    table.memo.pop("parts", None)
+
+
+def places(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[Place, ...]:
+    """Where a rate is counted: each data set, and all pooled."""
+    key = (rate.arm, pooled)
+    if key not in table.memo:
+        if "part of" in table.memo:
+            whole, units, number = table.memo["part of"]
+            table.memo[key] = tuple(place.only(units, number) for place in places(whole, rate, pooled=pooled))
+        else:
+            table.memo[key] = _places(table, rate, pooled=pooled)
+    found: tuple[Place, ...] = table.memo[key]
     return found
 
 
@@ -102,9 +118,9 @@ def _place(name: str, units: Ints, table: VerdictTable) -> Place:
     return Place(name, units, None if alone else clusters, len(known))
 
 
-def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Totals:
-    """What a rate counts of each unit, by model: arrays of (models, units). `rows`: only these judgments."""
-    chosen = rows
+def of_units(table: VerdictTable, rate: Rate) -> Totals:
+    """What a rate counts of each unit, by model: arrays of (models, units)."""
+    chosen: Ints | None = None
     for name, value in ((POLARITY, rate.polarity), (RUBRIC, rate.rubric)):
         if value:
             chosen = np.arange(len(table.verdict)) if chosen is None else chosen
@@ -234,7 +250,8 @@ class Counting:
         found: dict[tuple[int, str], dict[str, MeasuredRate]] = {}
         kinds = kinds_of(table, self.rates, pooled=self.pooled)
         counts = kinds.counts(rows, missing=not value) if kinds else None
-        verdicts = self._named(table, self._verdicts(table, rows) if counts is None else counts[:, :, 0, :-1])
+        part = table if kinds and all(map(fits, self.rates)) else part_of(table, rows)
+        verdicts = self._named(table, _verdicts(part) if counts is None else counts[:, :, 0, :-1])
         for rate in self.rates:
             if value and rate.arm == "control":
                 continue
@@ -246,8 +263,8 @@ class Counting:
                     measured = measure(rate, totals, minimum=self.minimum, better=better, with_bounds=not value)
                     found.setdefault((endpoint, name), {})[rate.name] = measured
                 continue
-            units = of_units(table, rate, rows)
-            for place in places(table, rate, rows, pooled=self.pooled):
+            units = of_units(part, rate)
+            for place in places(part, rate, pooled=self.pooled):
                 for endpoint in range(len(table.endpoints)):
                     totals = place.totals(units, endpoint)
                     if value:
@@ -270,15 +287,6 @@ class Counting:
             if self.pooled:
                 yield endpoint, COMBINED, kinds.totals(rate, verdicts, counts[endpoint, :, arm].sum(axis=0))
 
-    def _verdicts(self, table: VerdictTable, rows: Ints | None) -> Ints:
-        """How many there are by model, data set and verdict, controls left out."""
-        of_each = counts_of(table, rows)
-        counts = np.zeros((len(table.endpoints), len(table.datasets), len(table.verdicts)), dtype=np.int64)
-        for at in range(len(table.datasets)):
-            units = np.flatnonzero((table.unit_dataset == at) & ~table.unit_is_control)
-            counts[:, at] = of_each[:, :, units].sum(axis=-1).T
-        return counts
-
     def _named(self, table: VerdictTable, counts: Ints) -> dict[tuple[int, str], Counter[str]]:
         found = {
             (endpoint, name): _named(table.verdicts, counts[endpoint, at])
@@ -291,6 +299,14 @@ class Counting:
                 for endpoint in range(len(table.endpoints))
             }
         return found
+
+
+def _verdicts(table: VerdictTable) -> Ints:
+    """How many there are by model, data set and verdict, controls left out."""
+    shape = (len(table.endpoints), len(table.datasets), 2, len(table.verdicts))
+    arm = table.unit_dataset * 2 + table.unit_is_control
+    place = (table.endpoint * (shape[1] * 2) + arm[table.unit]) * shape[3] + table.verdict
+    return np.bincount(place, minlength=int(np.prod(shape))).reshape(shape)[:, :, 0]
 
 
 def _of(totals: Totals, places: Ints) -> Totals:

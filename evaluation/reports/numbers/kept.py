@@ -17,10 +17,11 @@ from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
 from evaluation.reports.numbers.points import POINTS, points_rate
 from evaluation.reports.numbers.scoring import ScoreRow
-from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, verdict_table
+from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, requested_table
 from evaluation.runs.plan import Plan
 from evaluation.runs.rows import keeping
 from evaluation.runs.selection import selecting_models
+from review.common.sql import pipelined
 
 POLARITIES = FacetView(
     POLARITY,
@@ -98,7 +99,7 @@ def _count(
     unranked: Sequence[str],
     key: str,
 ) -> Numbers:
-    whole = scoring.with_scores(run, verdict_table(run, datasets, plan.outcomes), protocol.scores)
+    whole = _read(run, protocol, datasets, plan.outcomes)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
     of_points = points_rate(protocol)
     known = (*protocol.rates, *([of_points] if of_points else []))
@@ -118,6 +119,19 @@ def _count(
             planned=plan.frozen and rate is primary and not options.common,
         )
     ]  # fmt: skip
+    facets, cells = {}, {}
+    for view in views:
+        of = values[view.name]
+        facets[view.name] = tuple(
+            row for value, (label, rows) in of.items() for row in count.rows(table, value, rows, label=label)
+        )
+        cells[view.name] = tuple(
+            comparing.compare_cells(
+                table, _drawn(rates, view, primary), planned, {value: rows for value, (_, rows) in of.items()},
+                pooled=pooled, minimum=plan.minimum,
+            )
+        )  # fmt: skip
+        counting.forget_parts(table)
     trap = ~table.unit_is_control[table.unit]
     changed = changes.changes(table, protocol, rates, minimum=plan.minimum)
     score_rows = partial(scoring.score_rows, table, protocol.scores, pooled=pooled, minimum=plan.minimum)
@@ -125,25 +139,11 @@ def _count(
         rates=rates,
         views=views,
         overall=overall,
-        facets={
-            name: tuple(
-                row for value, (label, rows) in of.items() for row in count.rows(table, value, rows, label=label)
-            )
-            for name, of in values.items()
-        },
+        facets=facets,
         without={view.name: int((trap & ~_has(table, view.name)).sum()) for view in views},
         endings=tuple(counting.endings(table, plan.outcomes)),
         comparisons=tuple(compared),
-        cells={
-            name: tuple(
-                comparing.compare_cells(
-                    table, _drawn(rates, view, primary), planned, {value: rows for value, (_, rows) in values[name].items()},
-                    pooled=pooled, minimum=plan.minimum,
-                )
-            )
-            for view in views
-            for name in [view.name]
-        },
+        cells=cells,
         rankings=tuple(
             each
             for rate in rates
@@ -168,6 +168,15 @@ def _count(
             for name, of in values.items()
         } if protocol.scores else {},
     )  # fmt: skip
+
+
+def _read(run: Run, protocol: Protocol, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> VerdictTable:
+    """The verdicts, with the scores beside them where the protocol has some."""
+    with pipelined():
+        stored = scoring.requested_scores(run) if protocol.scores else None
+        table = requested_table(run, datasets, rules)
+        scores = stored() if stored else []  # their texts are read while the database lists the verdicts
+        return scoring.with_scores(scores, table(), protocol.scores) if protocol.scores else table()
 
 
 def _judged(table: VerdictTable, endpoint: int, protocol: Protocol) -> tuple[int, int]:

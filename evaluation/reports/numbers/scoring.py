@@ -13,7 +13,7 @@ from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.reports.numbers.kinds import independent
-from evaluation.reports.numbers.listing import listed_floats
+from evaluation.reports.numbers.listing import requested_floats
 from evaluation.reports.numbers.verdict_table import Ints, Places, VerdictTable
 from evaluation.statistics.intervals import mean_interval
 
@@ -54,17 +54,20 @@ class ScoreRow:
     scores: Mapping[str, MeasuredScore]
 
 
-def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> VerdictTable:
+Stored = list[tuple[tuple[Any, ...], tuple[Ints, ...], Floats]]
+
+
+def requested_scores(run: Run) -> Callable[[], Stored]:
+    """What gives the stored numbers of a run, which the database looks for from now on where statements are `pipelined`."""
+    return requested_floats(ResponseScore.objects.filter(run=run), ["names"], ["response_id", "rubric_id"], "numbers")
+
+
+def with_scores(stored: Stored, table: VerdictTable, rules: Sequence[ScoreRule]) -> VerdictTable:
     """The table with the numbers of each judgment beside it. What has no verdict has none."""
-    if not rules:
-        return table
     found = {rule.name: np.full(len(table.verdict), np.nan) for rule in rules}
     place_of = _judgment_places(table)
     unjudged = table.verdict == table.verdicts.index(UNJUDGED)
-    rows = ResponseScore.objects.filter(run=run)
-    for (told,), (responses, rubrics), numbers in listed_floats(
-        rows, ["names"], ["response_id", "rubric_id"], "numbers"
-    ):
+    for (told,), (responses, rubrics), numbers in stored:
         names = told.split()
         lines = numbers.reshape(-1, len(names))
         place, there = place_of(responses, rubrics)

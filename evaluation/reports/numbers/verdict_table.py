@@ -1,21 +1,22 @@
 """All verdicts of a run as arrays, read in a handful of statements: the database lists numbers, no judgment is an object."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import Case, CharField, F, QuerySet, Value, When
 from numpy.typing import NDArray
 
 from evaluation import registry
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNPARSED, DataSet
-from evaluation.reports.numbers.listing import listed
+from evaluation.reports.numbers.listing import Rows, are_small, requested_lists
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
+from review.common.sql import pipelined, requested
 
 Ints = NDArray[np.signedinteger[Any]]
 PLACE = np.int32  # of places: a list of more than 2,147,483,647 would not fit into memory
@@ -25,6 +26,8 @@ POLARITY = "polarity"  # a breakdown that every release may have, and no facet o
 RUBRIC = "rubric"  # which rubrics have a key, where a rate counts those alone
 BROKEN = "BrokenReply"
 CONTROL = "control"
+Groups = list[tuple[tuple[Any, ...], tuple[Ints, ...]]]
+Listed = Callable[[], Groups]
 SPARSE = 8  # times as many numbers in a range as are known: then they are searched
 
 
@@ -114,25 +117,48 @@ class VerdictTable:
         )
 
 
+Samples = tuple[Places, tuple[list[str], Ints], tuple[Ints, NDArray[np.bool_]]]
+
+
 def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> VerdictTable:
     """The verdicts of a run. `rules`: how each outcome and each failure of a judge is counted."""
-    tested = list(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
-    place_of = {pk: place for place, (pk, _name) in enumerate(tested)}
-    sample_place, (tasks, task), origin = samples_of(run.release)
-    of_samples = _among(ReleasedRubric.objects.all(), "sample", run, sample_place)
-    rubrics = listed(of_samples, ["polarity"], "id", "sample_id")
-    rubric_place, only_rubric = _rubrics([of for _group, of in rubrics], sample_place)
-    del rubrics
+    with pipelined():
+        return requested_table(run, datasets, rules)()
 
+
+def requested_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> Callable[[], VerdictTable]:
+    """What gives the `verdict_table`, whose rows the database lists from now on where statements are `pipelined`."""
+    tested = requested(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
+    samples = _requested_samples(run.release)
+    small = are_small(Response, ReleasedRubric)
+    judgments = _requested_judgments(run, small=small)
+    # After the judgments, so that each has its own among them while the run goes on.
+    asked = Response.objects.filter(run=run).exclude(outcome="")
+    failing = Case(When(status=Status.FAILED, then=True), default=False)
+    by = ["endpoint", "variant", "outcome", failing]
+    responses = requested_lists([(asked, by)], "id", "sample_id", small=small)
+    return lambda: _table(run, datasets, rules, tested(), _samples(samples()), judgments, responses)
+
+
+def _table(
+    run: Run,
+    datasets: Sequence[DataSet],
+    rules: Mapping[str, str],
+    tested: Sequence[tuple[Any, ...]],
+    samples: Samples,
+    judgments: Listed,
+    answers: Listed,
+) -> VerdictTable:
+    place_of = {pk: place for place, (pk, _name) in enumerate(tested)}
+    sample_place, (tasks, task), origin = samples
+    of_samples = _among(ReleasedRubric.objects.all(), "sample", run, sample_place)
+    rubrics = requested_lists([(of_samples, ["polarity"])], "id", "sample_id")
     at = {(one.task, one.variant): place for place, one in enumerate(datasets)}
     outcomes = list(Response.Outcome.values)
     responses: dict[tuple[int, int, str], int] = {}
     failed: dict[int, int] = {}
-    # Before the responses, so that each has its own among them while the run goes on.
-    told, row_response, row_rubric = _judgments(run, with_rubrics=only_rubric is None)
-    asked = Response.objects.filter(run=run).exclude(outcome="")
-    failing = Case(When(status=Status.FAILED, then=True), default=False)
-    groups = listed(asked, ["endpoint", "variant", "outcome", failing], "id", "sample_id")
+    told, row_response, row_rubric = _judgments(judgments())
+    groups = answers()
     response_place = Places(_joined([pks for _group, (pks, _of) in groups]))
     sample_of, group_of = np.zeros((2, len(response_place)), dtype=PLACE)
     by_task = np.full((len(groups), len(tasks)), -1, dtype=PLACE)  # group, task -> data set
@@ -149,6 +175,8 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         if has_failed:
             failed[who] = failed.get(who, 0) + len(pks)
     del groups
+    rubric_place, only_rubric = _rubrics([of for _group, of in rubrics()], sample_place)
+    members = _requested_members(run, rubric_place)
 
     given_by_rule = (rule for rule in rules.values() if rule not in (JUDGED, EXCLUDED))
     verdicts = tuple(dict.fromkeys([UNJUDGED, *sorted({*told.verdicts} - {UNJUDGED}), *given_by_rule]))
@@ -159,7 +187,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     rows, told_of = dataset >= 0, told.group
     if not rows.all():
         sample, group, dataset = sample[rows], group[rows], dataset[rows]
-        row_response, row_rubric, told_of = row_response[rows], row_rubric[rows[: len(row_rubric)]], told_of[rows]
+        row_response, row_rubric, told_of = row_response[rows], row_rubric[rows], told_of[rows]
     endpoint_of = group_endpoint[group]
     own = np.array([verdicts.index(each) for each in told.verdicts], dtype=PLACE)[told_of]
     given = np.bincount(endpoint_of * len(verdicts) + own, minlength=len(tested) * len(verdicts)).reshape(
@@ -203,7 +231,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         unit_cluster=cluster[unit_sample],
         unit_is_control=is_control[unit_sample],
         rubrics=len(rubric_place),
-        members=_members(run, rubric_place),
+        members=_members(members(), rubric_place),
         responses=responses,
         failed=failed,
         given={
@@ -228,10 +256,19 @@ def _rubrics(listed_rubrics: Sequence[tuple[Ints, ...]], sample_place: Places) -
     return place, only
 
 
-def samples_of(release: Release) -> tuple[Places, tuple[list[str], Ints], tuple[Ints, NDArray[np.bool_]]]:
+def samples_of(release: Release) -> Samples:
     """Of the samples of the release: places, (names of tasks, of each its task), and (cluster, whether it is a control)."""
+    return _samples(_requested_samples(release)())
+
+
+def _requested_samples(release: Release) -> Listed:
     of_sample = ["id", "version__sample__record_id", "version__sample_id"]
-    groups = listed(ReleasedSample.objects.filter(release=release), ["task", "version__sample__arm"], *of_sample)
+    return requested_lists(
+        [(ReleasedSample.objects.filter(release=release), ["task", "version__sample__arm"])], *of_sample
+    )
+
+
+def _samples(groups: Groups) -> Samples:
     place = Places(_joined([ids for _group, (ids, *_of) in groups]))
     tasks = sorted({name for (name, _arm), _numbers in groups})
     record, origin = np.zeros((2, len(place)), dtype=np.int64)
@@ -261,12 +298,16 @@ class _Groups:
     group: Ints
 
 
-def _judgments(run: Run, *, with_rubrics: bool) -> tuple[_Groups, Ints, Ints]:
-    """(groups, responses, rubrics); no rubrics where each follows from the sample."""
-    # Where there is a verdict, nothing else matters: texts by which rows are grouped take most of the time.
-    ended = (Case(When(verdict="", then=F(name))) for name in ("status", "error"))
-    columns = ("response_id", "rubric_id") if with_rubrics else ("response_id",)
-    groups = listed(Judgment.objects.filter(run=run), ["verdict", *ended], *columns)
+def _requested_judgments(run: Run, *, small: bool) -> Listed:
+    # Where there is a verdict, nothing else matters, and an index has them in order.
+    ended, rows = Value("", CharField()), Judgment.objects.filter(run=run)
+    parts: list[Rows] = [(rows.exclude(verdict=""), ["verdict", ended, ended])]
+    parts.append((rows.filter(verdict=""), ["verdict", "status", "error"]))
+    return requested_lists(parts, "response_id", "rubric_id", small=small, by_index=True)
+
+
+def _judgments(groups: Groups) -> tuple[_Groups, Ints, Ints]:
+    """(groups, responses, rubrics)."""
     verdicts, kinds, failures = [], [], []
     for (verdict, status, error), _of in groups:
         failed = status == Status.FAILED
@@ -275,7 +316,7 @@ def _judgments(run: Run, *, with_rubrics: bool) -> tuple[_Groups, Ints, Ints]:
         kinds.append(JUDGED if verdict else failure or PENDING)
         failures.append("" if error in (NO_RESPONSE, NOT_JUDGED) else failure)
     numbers = np.repeat(np.arange(len(groups), dtype=PLACE), [len(of[0]) for _group, of in groups])
-    responses, rubrics = (_joined([of[at] for _group, of in groups if at < len(of)]) for at in (0, 1))
+    responses, rubrics = (_joined([of[at] for _group, of in groups]) for at in (0, 1))
     return _Groups(verdicts, kinds, failures, numbers), responses, rubrics
 
 
@@ -283,18 +324,23 @@ def _joined(parts: Sequence[Ints]) -> Ints:
     return np.concatenate([*parts, np.array([], dtype=np.int64)])
 
 
-def _members(run: Run, place: Places) -> dict[str, dict[str, NDArray[np.bool_]]]:
-    """Facet -> value -> which rubrics are of it; 'polarity' among the facets, where the rubrics have one."""
+def _requested_members(run: Run, place: Places) -> Listed:
     of_release = ReleasedRubric.objects.filter(sample__release=run.release)
     said = of_release.filter(
         sample__version__rubrics__key=F("key"),
         sample__version__rubrics__polarity__in=["must", "must not"],
     )
-    rows = listed(_among(Facet.objects.all(), "rubric", run, place), ["name", "value"], "rubric_id")
-    rows += [((POLARITY, value), of) for (value,), of in listed(said, ["sample__version__rubrics__polarity"], "id")]
+    facets = requested_lists([(_among(Facet.objects.all(), "rubric", run, place), ["name", "value"])], "rubric_id")
+    polarities = requested_lists([(said, [Value(POLARITY), "sample__version__rubrics__polarity"])], "id")
+    parts = [facets, polarities]
     keys = {rate.rubric for rate in registry.protocol(run.release.benchmark).rates if rate.rubric}
     if keys:
-        rows += [((RUBRIC, key), of) for (key,), of in listed(of_release.filter(key__in=keys), ["key"], "id")]
+        parts.append(requested_lists([(of_release.filter(key__in=keys), [Value(RUBRIC), "key"])], "id"))
+    return lambda: [row for part in parts for row in part()]
+
+
+def _members(rows: Groups, place: Places) -> dict[str, dict[str, NDArray[np.bool_]]]:
+    """Facet -> value -> which rubrics are of it; 'polarity' among the facets, where the rubrics have one."""
     found: dict[str, dict[str, NDArray[np.bool_]]] = {}
     for (name, value), (ids,) in rows:
         of = found.setdefault(name, {}).setdefault(value, np.zeros(len(place), dtype=np.bool_))

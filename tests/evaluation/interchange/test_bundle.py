@@ -32,7 +32,7 @@ from tests.populations import population
 
 __all__ = ["claimants", "toy"]
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @population
@@ -76,6 +76,7 @@ def changed(folder: Path, name: str, change: Callable[[list[Any]], object]) -> N
         path.write_text(json.dumps(told))
 
 
+@pytest.mark.both
 def test_every_number_agrees_without_the_site(folder: Path, manage: Manage) -> None:
     found = manage.json("verify_run", folder)
     assert (found["faults"], found["failed"]) == ([], 0)
@@ -88,6 +89,7 @@ def test_every_number_agrees_without_the_site(folder: Path, manage: Manage) -> N
     assert not list(folder.rglob("__pycache__"))
 
 
+@pytest.mark.both
 def test_the_same_run_gives_the_same_bytes(run: Run, folder: Path, tmp_path: Path) -> None:
     bundle.export_run(run, tmp_path / "again")
     files = sorted(path.name for path in folder.iterdir())
@@ -301,6 +303,7 @@ def test_the_program_decides_as_the_panel_does(rule: str) -> None:
         assert verify_run.decide(rule, votes) == panels.decide(rule, votes)
 
 
+@pytest.mark.both
 def test_controls_polarity_and_shared_records(db: None, tmp_path: Path) -> None:
     """Trap and control samples come from the same records: each arm is counted for itself."""
     run = judged_by(with_controls(12), one=lambda at, _rubric: "met" if at % 3 else "not_met", two=lambda *_: "met")
@@ -451,6 +454,7 @@ def test_a_run_at_work_has_no_bundle(run: Run, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------------- again
 
 
+@pytest.mark.both
 def test_rerun_asks_anew_with_the_same_settings(run: Run, folder: Path, manage: Manage) -> None:
     said = manage.json("rerun", folder, "--yes", "--wait")
     again = Run.objects.get(pk=said["run"])

@@ -17,7 +17,7 @@ from tests.evaluation.toy import toy, toy_release
 
 __all__ = ["toy"]
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 COUNT = 8
 
 
@@ -40,6 +40,7 @@ def study(release: Release, folder: Path, name: str, failed: set[int], model: st
     return run
 
 
+@pytest.mark.both
 def test_what_moved_and_which_samples_flipped(release: Release, tmp_path: Path, manage: Manage) -> None:
     first, second = study(release, tmp_path, "a", {0, 1}), study(release, tmp_path, "b", {1, 2, 3})
     found = manage.json("compare", first.pk, second.pk)
@@ -103,6 +104,7 @@ def test_a_run_with_itself_does_not_differ(real: Release, models: str) -> None:
 # ---------------------------------------------------------------------------------------------------------- add a model
 
 
+@pytest.mark.both
 def test_a_model_is_added_and_nobody_else_is_asked_again(real: Release, models: str, manage: Manage) -> None:
     run = evaluated(real, models, "sim-careful")
     asked = 2 + real.rubrics_count

@@ -29,7 +29,7 @@ from tests.evaluation.judges.test_validation import NOWHERE, physicians, worked
 from tests.evaluation.reports.test_counting import with_controls
 from tests.profile import far
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 MET, NOT_MET = "met", "not_met"
 # Judge-1 is of the family of one model, so that there is something to say of self-preference.
@@ -141,6 +141,7 @@ def altered(told: Any, path: tuple[Any, ...], value: Any) -> Any:
     return changed
 
 
+@pytest.mark.both
 def test_all_of_it_is_worked_out_again(folder: Path) -> None:
     found = verify_run.check(folder)
     assert (found["faults"], found["not_recomputed"]) == ([], {})

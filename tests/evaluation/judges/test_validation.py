@@ -33,7 +33,7 @@ from review.rules.state_machine import Ground, Role
 from tests.engine import Manage, bare_release, endpoint
 from tests.review.factories import account
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Status = Work.Status
 NOWHERE = "http://127.0.0.1:9/v1"
 
@@ -119,6 +119,7 @@ def test_a_share_is_drawn_of_each_stratum() -> None:
 # --------------------------------------------------------------------------------------------------- what is recovered
 
 
+@pytest.mark.both
 def test_what_a_noisy_judge_hid_is_recovered(release: Release) -> None:
     """The truth is known, the judge errs often and not evenly; physicians who do not err find the true rate."""
     dice = Random(7)
@@ -257,6 +258,7 @@ def test_simulated_physicians_can_do_it(release: Release) -> None:
     json.dumps(found)
 
 
+@pytest.mark.both
 def test_models_that_were_added_are_drawn_later(release: Release) -> None:
     """Each stratum belongs to one model, so weights and numbers of the others stay as they are."""
     run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
@@ -345,6 +347,7 @@ def test_what_is_refused(release: Release) -> None:
 # -------------------------------------------------------------------------------------------- page, API and command
 
 
+@pytest.mark.both
 def test_page_api_and_command(release: Release, manage: Manage) -> None:
     run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     admin, researcher, physician = account("boss", UserRole.ADMIN), account("rui", UserRole.RESEARCHER), account("doc")

@@ -151,5 +151,6 @@ def test_a_report_is_counted_by_the_database(run: Run) -> None:
         connection,
     ) as seen:
         reports_queries.report(RUNS.get(run.pk))
-    assert len(seen) <= 13
+    # PostgreSQL is also asked how large the numbers are, and told how to list the verdicts.
+    assert len(seen) <= (15 if connection.vendor == "postgresql" else 13)
     assert not [query for query in seen.captured_queries if '"evaluation_judgment"."explanation"' in query["sql"]]
