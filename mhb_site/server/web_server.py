@@ -10,6 +10,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator
+from threading import Semaphore
 from typing import Any
 
 from gunicorn.workers.base import Worker
@@ -32,6 +33,8 @@ GRACE = 20.0  # seconds that a client may lag behind
 PACE = 1024  # bytes a second that count as keeping up
 KEEP_ALIVE = 75.0  # seconds without a request; longer than proxies keep theirs, or they send into a closed connection
 LOOK = 1.0  # seconds between two looks at all clients
+TURNS = 2  # requests of a process that compute at once: one may wait for the database meanwhile
+PATIENCE = 0.1  # seconds that a request waits for its turn: long ones may have them all
 
 Answer = Iterable[bytes]
 
@@ -199,6 +202,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             outbuf_high_watermark=2**62,  # above it a thread would wait for the client
         )
         self.poller: dict[int, Any] = {}
+        self.turns = Semaphore(TURNS)
         self.servers = [
             Server(
                 self.answer,
@@ -238,7 +242,13 @@ class BufferingWorker(Worker):  # type: ignore[misc]
 
     def answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Answer:
         """The application's answer; to HEAD without the body, which is the server's to leave out."""
-        answer: Answer = self.wsgi(environ, start_response)
+        # Threads that compute side by side share one interpreter, and all of them end late.
+        has_turn = self.turns.acquire(timeout=PATIENCE)
+        try:
+            answer: Answer = self.wsgi(environ, start_response)
+        finally:
+            if has_turn:
+                self.turns.release()
         if environ["REQUEST_METHOD"] != "HEAD":
             return answer
         if close := getattr(answer, "close", None):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -225,6 +226,22 @@ def test_head_has_no_body(port: int) -> None:
         answer = connection.getresponse()
         assert answer.status == 200
         assert bool(answer.read()) is (method == "GET")
+
+
+def test_threads_take_turns(port: int) -> None:
+    """However many are asked, only so many requests compute side by side."""
+    with ThreadPoolExecutor(16) as people:
+        answers = list(people.map(lambda _: json.loads(get(port, "/brief").read()), range(32)))
+    assert max(answer["at once"] for answer in answers) == web_server.TURNS
+
+
+def test_nobody_waits_long_for_a_turn() -> None:
+    """Long requests that have all turns do not stop the others."""
+    with hasty() as (port, _process), ExitStack() as stack:
+        for _ in range(web_server.TURNS):
+            stack.enter_context(connect(port, b"GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        time.sleep(0.3)
+        assert json.loads(get(port).read())["at once"] == web_server.TURNS + 1
 
 
 def test_told_to_end_it_answers_what_was_asked() -> None:
