@@ -123,10 +123,10 @@ def _write(events: Sequence[Event]) -> None:
         about: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
         _chain(event, head, partial(chain_entries.entry, **about))
     if len(events) <= FEW:
-        sql.insert(*events)
+        sql.insert_and_update(events, head, "sequence", "hash")
     else:
         bulk_rows.store(events)
-    sql.update(head, "sequence", "hash")
+        sql.update(head, "sequence", "hash")
 
 
 def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dict[str, Any]]) -> None:

@@ -197,10 +197,9 @@ class Without:
 
 def update(row: models.Model, *names: str) -> None:
     """Write these attributes of a stored row, as `save(update_fields=names)` does."""
-    statement, fields = _update(type(row), names)
-    values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields]
+    statement, values = _update_of(row, names)
     with connection.cursor() as cursor:
-        cursor.execute(statement, [*values, row.pk])
+        cursor.execute(statement, values)
 
 
 def insert(*rows: models.Model) -> None:
@@ -208,16 +207,32 @@ def insert(*rows: models.Model) -> None:
     _store(rows)
 
 
+def insert_and_update(rows: Sequence[models.Model], row: models.Model, *names: str) -> None:
+    """`insert` and `update` at once: while they last, others may wait for the lock of `row`."""
+    if connection.vendor != "postgresql":
+        insert(*rows)
+        update(row, *names)
+        return
+    statement, values = _update_of(row, names)
+    _store(rows, before=f"WITH updated AS ({statement}) ", values=values)
+
+
 def insert_missing(row: models.Model) -> bool:
     """Store a new row, unless there is one that has to be the only one of its kind; whether it was stored."""
     return _store([row], "ON CONFLICT DO NOTHING") == 1
 
 
-def _store(rows: Sequence[models.Model], unless: str = "") -> int:
+def _update_of(row: models.Model, names: tuple[str, ...]) -> tuple[str, list[Any]]:
+    statement, fields = _update(type(row), names)
+    return statement, [*(field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields), row.pk]
+
+
+def _store(rows: Sequence[models.Model], unless: str = "", before: str = "", values: Sequence[Any] = ()) -> int:
+    """`before`: what the statement does first, with these values."""
     head, one, fields = _insert(type(rows[0]))
-    values = [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows for field in fields]
+    stored = [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows for field in fields]
     with connection.cursor() as cursor:
-        cursor.execute(f"{head} {', '.join([one] * len(rows))} {unless} RETURNING id", values)
+        cursor.execute(f"{before}{head} {', '.join([one] * len(rows))} {unless} RETURNING id", [*values, *stored])
         keys = cursor.fetchall()
     for row, (key,) in zip(rows, keys, strict=not unless):
         row.pk = key

@@ -39,6 +39,7 @@ from tests.review.pages import HTMX, Open, fields, post
 pytestmark = pytest.mark.both
 
 SESSION_AND_ACCOUNT = 1  # from the second request of a session on, in each process
+EVENT = 2 if connection.vendor == "postgresql" else 3  # the end of the chain, then the event, then the new end
 
 
 def statements(act: Any) -> list[str]:
@@ -46,7 +47,7 @@ def statements(act: Any) -> list[str]:
     with CaptureQueriesContext(connection) as seen:
         answer = act()
     assert answer.status_code in (200, 302)
-    return [query["sql"] for query in seen if query["sql"].startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]
+    return [query["sql"] for query in seen if query["sql"].startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH"))]
 
 
 def looking_first(number: int = 1) -> None:
@@ -70,16 +71,16 @@ def known(client: Client) -> Client:
 
 def test_next(client: Client) -> None:
     looking_first()
-    assert len(statements(lambda: client.post(reverse("review:next")))) == SESSION_AND_ACCOUNT + 7
+    assert len(statements(lambda: client.post(reverse("review:next")))) == SESSION_AND_ACCOUNT + 4 + EVENT
 
 
 def test_the_page_in_answer_to_next_and_to_a_reveal(client: Client, ana: User) -> None:
     looking_first()
-    assert len(statements(lambda: client.post(reverse("review:next") + "?here"))) == SESSION_AND_ACCOUNT + 8
+    assert len(statements(lambda: client.post(reverse("review:next") + "?here"))) == SESSION_AND_ACCOUNT + 5 + EVENT
     held = visibility.current_assignments(ana).get()
     typed = {"token": str(held.token), "revision": "0", **fields(Answers({"natural": Answer("yes", "Stiff.")}))}
     address = reverse("review:reveal", args=[held.pk]) + "?here"
-    assert len(statements(lambda: client.post(address, typed))) == SESSION_AND_ACCOUNT + 7
+    assert len(statements(lambda: client.post(address, typed))) == SESSION_AND_ACCOUNT + 4 + EVENT
 
 
 def test_the_page_before_and_after_the_first_look(client: Client, ana: User) -> None:
@@ -126,7 +127,7 @@ def test_a_submit(client: Client, ana: User) -> None:
     held = take(ana)
     look(held)
     submitted = statements(lambda: post(client, "submit", held, wholly_approving(), stop="1"))
-    assert len(submitted) == SESSION_AND_ACCOUNT + 10
+    assert len(submitted) == SESSION_AND_ACCOUNT + 7 + EVENT
 
 
 def test_opening_the_page_renews_a_lease_that_is_not_fresh(client: Client, ana: User, clock: Clock) -> None:
