@@ -10,16 +10,19 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench import servers
 from mhb_site.server import children
 from review.models.public_ids import AssignmentId
 from tests import databases
 from tests.forks import Forks, forks
+
+if TYPE_CHECKING:
+    import psycopg
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -48,6 +51,7 @@ class Site:
     database_url: str  # empty: SQLite under the data directory
     postgres: servers.Postgres | None = None  # in production shape, to be stopped and started
     redis: servers.Redis | None = None
+    _connection: "psycopg.Connection[tuple[Any, ...]] | None" = None
 
     @property
     def url(self) -> str:
@@ -70,10 +74,7 @@ class Site:
     def sql(self, query: str) -> list[tuple[Any, ...]]:
         """Rows of a plain SELECT."""
         if self.database_url:
-            import psycopg
-
-            with psycopg.connect(self.database_url) as postgres:
-                return postgres.execute(query).fetchall()
+            return self._asked(query)
         import sqlite3
 
         sqlite = sqlite3.connect(Path(self.environment["MHB_DATA_DIR"]) / "mhb.sqlite3", timeout=30)
@@ -81,6 +82,17 @@ class Site:
             return sqlite.execute(query).fetchall()
         finally:
             sqlite.close()
+
+    def _asked(self, query: str) -> list[tuple[Any, ...]]:
+        """Of PostgreSQL, over one connection: `until` asks twenty times a second, and each would start a process there."""
+        import psycopg
+
+        if self._connection is not None:
+            with suppress(psycopg.OperationalError):  # PostgreSQL was stopped meanwhile
+                return self._connection.execute(query).fetchall()
+            self._connection.close()
+        self._connection = psycopg.connect(self.database_url, autocommit=True)
+        return self._connection.execute(query).fetchall()
 
     def number(self, query: str) -> int:
         """The single number of a SELECT."""
@@ -194,3 +206,5 @@ def _site(environment: dict[str, str], database_url: str) -> Iterator[Site]:
             over.set()
             restart.join()
             family.stop()
+            if site._connection is not None:
+                site._connection.close()
