@@ -96,7 +96,7 @@ def main() -> int:
         # Who collects first compiles the tests: once, not in every worker at the same time.
         show(run("collection", (sys.executable, "-m", "pytest", "--collect-only", "-qq"), beside=True), quiet=True)
         for title, command in (
-            ("tests that start processes", pytest("--pass", "processes", workers="1")),
+            ("tests that start processes", pytest("--pass", "processes", workers="0")),
             ("tests in a browser", pytest("--pass", "browser")),
         ):
             meanwhile.append(other.submit(run, title, command, beside=True))

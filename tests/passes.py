@@ -5,8 +5,8 @@
 - A test that touches the database runs on PostgreSQL. Nothing needs to be said for that, so no new test is forgotten.
 - On SQLite, too, run those whose threads meet in the database (`transactional_db`, `together`), and those marked `both`: they
   are about locks, triggers, statements whose SQL differs, or a whole journey.
-- What starts processes (`processes`) has databases of its own and waits more than it computes: a pass of its own, on one more
-  worker beside all others.
+- What starts processes (`processes`) has databases of its own and waits more than it computes: a pass of its own, in one more
+  process beside all others.
 - What touches no database and what is marked `plain` (it says the same on any) runs once, with the SQLite tests.
 """
 
