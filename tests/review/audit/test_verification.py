@@ -358,7 +358,7 @@ def test_what_deletes_without_saying_delete_is_refused(worked: list[Event], tabl
 def test_rows_and_memory(ana: User) -> None:
     """Very many events are read in the memory of a few thousand."""
     case = opened()
-    transactions = far(40, 100)
+    transactions = far(20, 100)
     for _ in range(transactions):
         with trail.recording_events():
             for _ in range(500):
