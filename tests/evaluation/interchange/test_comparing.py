@@ -11,9 +11,10 @@ from evaluation.interchange import comparing, importing, power, rows
 from evaluation.models import Response, Run
 from evaluation.runs import adding, work
 from generation.models import Call, Endpoint, Release, ReleasedSample
-from review.models import User
+from tests.conftest import PHYSICIANS, cast
 from tests.engine import Manage, bare_release, endpoint, evaluated, frozen, launched_run
 from tests.evaluation.toy import toy, toy_release
+from tests.populations import population
 
 __all__ = ["toy"]
 
@@ -87,10 +88,10 @@ def test_two_releases_are_matched_by_key_and_say_so(release: Release, tmp_path: 
         comparing.compare_runs(found.first, other)
 
 
-@pytest.fixture
-def real(tmp_path: Path, models: str, physicians: list[User]) -> Release:
+@population
+def real(folder: Path, models: str) -> Release:
     """A release whose criteria the simulated judge can decide on."""
-    return frozen(tmp_path, models, physicians[:3], conversations=2)
+    return frozen(folder, models, cast(*PHYSICIANS[:3]), conversations=2)
 
 
 def test_a_run_with_itself_does_not_differ(real: Release, models: str) -> None:

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
@@ -49,7 +50,9 @@ from review.cases.queries import cases, funnel
 from review.models import Case, User
 from review.rules.blocks import Points
 from review.rules.state_machine import Ground, State
+from tests.conftest import cast
 from tests.engine import Manage, calls, endpoint, simulated
+from tests.populations import population
 from tests.review.approve import approval, approve_everything, rejection
 from tests.review.factories import say
 from tests.toys.brew import recipe
@@ -60,12 +63,18 @@ Page = Any
 HOSTILE = "<script>alert('note')</script>"
 
 
+@contextmanager
+def _toys() -> Iterator[None]:
+    with override_settings(MHB_BENCHMARKS="tests.toys"):
+        registry.module.cache_clear()
+        yield
+    registry.module.cache_clear()
+
+
 @pytest.fixture(autouse=True)
-def toys(settings: Any) -> Iterator[None]:
-    settings.MHB_BENCHMARKS = "tests.toys"
-    registry.module.cache_clear()
-    yield
-    registry.module.cache_clear()
+def toys() -> Iterator[None]:
+    with _toys():
+        yield
 
 
 def source_of(*texts: str, kind: str = "note", name: str = "notes") -> Source:
@@ -507,12 +516,13 @@ def test_no_analysis_where_the_recipe_has_none(models: str, admin: Client, monke
 # -------------------------------------------------------------------------------------------------- without physicians
 
 
-@pytest.fixture
-def half(models: str, ana: User, bo: User) -> Batch:
+@population
+@_toys()
+def half(models: str) -> Batch:
     """Three samples of which two are outside the sampled share; the third was approved by two physicians."""
     batch = made(source_of("tea.", "coffee.", "milk"), models)
     samples_services.apply_outcomes()
-    assert approve_everything([ana, bo]) == 3
+    assert approve_everything(cast("ana", "bo")) == 3
     samples_services.apply_outcomes()
     return batch
 

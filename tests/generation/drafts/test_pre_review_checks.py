@@ -30,6 +30,7 @@ from tests.engine import (
     reports_file,
 )
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+from tests.populations import population
 
 pytestmark = pytest.mark.django_db
 Status, Gate = Work.Status, Draft.Gate
@@ -50,10 +51,10 @@ def twins(folder: Path, *names: str) -> list[Source]:
     return [imported(conversations_file(folder / f"{name}.jsonl", conversation(1)), name) for name in names]
 
 
-@pytest.fixture
-def stopped(tmp_path: Path, models: str, db: None) -> Draft:
+@population
+def stopped(folder: Path, models: str) -> Draft:
     """The second of two drafts of the same conversation."""
-    first, second = twins(tmp_path, "one", "two")
+    first, second = twins(folder, "one", "two")
     batch_over(first, models)
     return batch_over(second, models).drafts.get()
 

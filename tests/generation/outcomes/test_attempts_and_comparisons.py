@@ -25,6 +25,7 @@ from review.models import Case, User
 from review.rules.questions import AddedRubric, Answers, Form, RubricAnswer
 from tests.conftest import Together
 from tests.engine import calls, conversations_file, endpoint, generated, imported
+from tests.populations import population
 from tests.review.approve import EVIDENCE, approval, approve_everything
 from tests.review.factories import account, say
 
@@ -34,10 +35,10 @@ WHY = "Nobody would ask for a dose in this way."
 CODED = f"Missing context: {WHY}"
 
 
-@pytest.fixture
-def batch(tmp_path: Path, models: str) -> Batch:
+@population
+def batch(folder: Path, models: str) -> Batch:
     """One sample before physicians."""
-    return generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    return generated(imported(conversations_file(folder / "own.jsonl", 1)), endpoint(models))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -71,8 +70,8 @@ def rubric(number: int, *codes: str) -> dict[str, Any]:
 FITTING = [name for name in exporters.available() if name not in ("supervision", "training")]
 
 
-@pytest.fixture
-def by_hand(tmp_path: Path, ana: User, bo: User) -> Iterator[list[Sample]]:
+@population
+def by_hand(folder: Path) -> list[Sample]:
     """Two approved samples whose generator said what is counted below."""
     replies = [
         dialogue_reply(
@@ -86,9 +85,9 @@ def by_hand(tmp_path: Path, ana: User, bo: User) -> Iterator[list[Sample]]:
             conversation(number, prompt=[*earlier, {**last, "content": f"{last['content']} {number}"}])
             for number in (1, 2)
         ]
-        source = imported(conversations_file(tmp_path / "own.jsonl", *records))
+        source = imported(conversations_file(folder / "own.jsonl", *records))
         endpoints_services.add_endpoint(name="sim-generator", url=seen.url, model="m-1", concurrency=1)
-        yield approved(source, seen.url, [ana, bo])
+        return approved(source, seen.url, cast("ana", "bo"))
 
 
 @pytest.mark.both

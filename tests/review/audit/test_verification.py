@@ -21,7 +21,8 @@ from review.cases import services
 from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import UserRole
 from review.rules.state_machine import Policy
-from tests.conftest import Together
+from tests.conftest import Together, cast
+from tests.populations import population
 from tests.profile import far
 from tests.review.audit.tampering import sql, unprotected
 from tests.review.factories import account, approving, opened, rejecting, say, send, to_adjudication, to_secondary
@@ -29,9 +30,10 @@ from tests.review.factories import account, approving, opened, rejecting, say, s
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-@pytest.fixture
-def worked(ana: User, bo: User, chen: User, dina: User) -> list[Event]:
+@population
+def worked() -> list[Event]:
     """Three cases with everything that can be said; their events in the order of the chain."""
+    ana, bo, chen, dina = cast("ana", "bo", "chen", "dina")
     to_adjudication(ana, bo)
     say(chen, approving())
     say(dina, approving())
@@ -356,7 +358,7 @@ def test_what_deletes_without_saying_delete_is_refused(worked: list[Event], tabl
 def test_rows_and_memory(ana: User) -> None:
     """Very many events are read in the memory of a few thousand."""
     case = opened()
-    transactions = far(40, 100)
+    transactions = far(20, 100)
     for _ in range(transactions):
         with trail.recording_events():
             for _ in range(500):
