@@ -146,6 +146,7 @@ def part(what: str, *arguments: str) -> None:
     engines.all()  # so has every process that ever showed a page
     gc.collect()
     gc.freeze()  # as wsgi.py and the worker do
+    gc.set_threshold(5_000, 20, 200)  # as wsgi.py does
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     if what == "formats":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from generation.models import Release, ReleasedSample
 from generation.releases import queries, verify_trail
-from generation.releases.exporters.base import canonical, replacing
+from generation.releases.exporters.base import canonical, opened, replacing
 from review.audit import publishing, verification
 from review.common.sql import ahead
 
@@ -19,7 +19,7 @@ def write(release: Release, folder: Path, split: str = ReleasedSample.Split.PUBL
     The same release gives the same bytes: events are written once, and later ones than the release are left out.
     """
     path, checker = folder / "audit.jsonl", folder / "verify_trail.py"
-    with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+    with replacing(path) as [temporary], opened(temporary) as file:
         file.writelines(_lines(release, split))
     shutil.copyfile(verify_trail.__file__, checker)
     return [path, checker]

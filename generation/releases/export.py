@@ -36,12 +36,14 @@ def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC)
     chunks = queries.in_order(release, split, "pk", as_text("exported"))
     request = repeated(_rubric_rows)
     for chunk, rows in ahead((chunk, request([pk for pk, _exported in chunk])) for chunk in chunks):
-        rubrics = _rubrics(rows())
+        rubrics: dict[int, list[tuple[Any, ...]]] = {}
+        for row in rows():
+            rubrics.setdefault(row[0], []).append(row)
         for pk, text in chunk:
             exported = json_of(text)
             # Frozen before there were citations, or a canary: it has none.
             about = {"split": split} if "canary" in exported else {}
-            yield {"citations": [], **exported, **about, "rubrics": rubrics.get(pk, [])}
+            yield {"citations": [], **exported, **about, "rubrics": [_rubric(*row) for row in rubrics.get(pk, ())]}
 
 
 def _rubric_rows(samples: list[int]) -> Rows:
@@ -50,14 +52,9 @@ def _rubric_rows(samples: list[int]) -> Rows:
     return rows.values_list("sample_id", *columns)
 
 
-def _rubrics(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = {}
-    for sample, key, criterion, traps, severity, polarity in rows:
-        rubric = {"key": key, "criterion": criterion, "traps": parsed(traps), "severity": severity}
-        if polarity:  # as it was frozen
-            rubric["polarity"] = polarity
-        found.setdefault(sample, []).append(rubric)
-    return found
+def _rubric(_sample: int, key: str, criterion: str, traps: str, severity: str, polarity: str) -> dict[str, Any]:
+    rubric = {"key": key, "criterion": criterion, "traps": parsed(traps), "severity": severity}
+    return {**rubric, "polarity": polarity} if polarity else rubric  # as it was frozen
 
 
 def exporter_of(format_name: str) -> exporters.Exporter:

@@ -10,7 +10,7 @@ from typing import Any
 from generation.common.chunks import chunked
 from generation.models import Release, Rubric
 from generation.releases import queries
-from generation.releases.exporters.base import replacing
+from generation.releases.exporters.base import opened, replacing
 from generation.releases.exporters.csv_ import row, spreadsheet_safe
 from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement, by_sample
 from review.access.visibility import counted_reviews
@@ -104,8 +104,8 @@ def write(release: Release, split: str, folder: Path, *, quoted: bool = True) ->
     paths = [folder / "ratings.csv", folder / "highlights.csv"]
     with (
         replacing(*paths) as [first, second],
-        first.open("w", encoding="utf-8", newline="") as rated,
-        second.open("w", encoding="utf-8", newline="") as marked,
+        opened(first, "") as rated,
+        opened(second, "") as marked,
     ):
         rated.write(row(COLUMNS) + "\n")
         marked.write(row(HIGHLIGHT_COLUMNS) + "\n")
@@ -127,9 +127,12 @@ def _rows(reviews: Sequence[Given]) -> Iterator[str]:
     told: dict[int, dict[str, str]] = defaultdict(dict)
     for case, key, polarity in rubrics.values_list("version__case", "key", "polarity") if cases else ():
         told[case][key] = polarity
+    of, of_case, sample = ("", ""), {}, ""
     for case, author, verdict, answers in reviews:
-        sample, version, *by_whom = author
-        by, of_case = f"{row([sample])},{version},{_repeated(*by_whom)}", told.get(case, {})
+        if author[:2] != of:
+            of, of_case = author[:2], told.get(case, {})
+            sample = row(of)
+        by = f"{sample},{_repeated(*author[2:])}"
         for rubric, question, value in _ratings(verdict, answers):
             yield f"{by},{_repeated(rubric, of_case.get(rubric, ''), question, value)}\n"
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from review import errors
 from review.access import visibility
@@ -37,7 +38,7 @@ def pending() -> QuerySet[Rewording]:
 
 def waiting_for(physician: User) -> QuerySet[Rewording]:
     """Those that the physician may still answer."""
-    return pending().filter(physician=physician)
+    return pending().filter(physician=physician, due_at__gt=timezone.now())
 
 
 def rewording_of(physician: User, rewording_id: int) -> Rewording:

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
+from review import errors
 from review.access import visibility
 from review.common.decorators import requires, signed_in_account
 from review.rewordings import queries, services
@@ -34,7 +35,10 @@ def accept(request: HttpRequest, rewording_id: int) -> HttpResponse:
     """Agree to the wording."""
     if request.method != "POST":
         return redirect("review:rewording", rewording_id)
-    services.accept(signed_in_account(request), rewording_id)
+    try:
+        services.accept(signed_in_account(request), rewording_id)
+    except errors.RewordingLapsed:
+        return _page(request, rewording_id, ObjectionForm(), status=409)
     messages.success(request, _("Wording accepted. The case is approved."))
     return redirect("review:workbench")
 
@@ -47,7 +51,10 @@ def object_to(request: HttpRequest, rewording_id: int) -> HttpResponse:
     form = ObjectionForm(request.POST)
     if not form.is_valid():
         return _page(request, rewording_id, form, status=422)
-    services.object_to(signed_in_account(request), rewording_id, form.cleaned_data["reason"])
+    try:
+        services.object_to(signed_in_account(request), rewording_id, form.cleaned_data["reason"])
+    except errors.RewordingLapsed:
+        return _page(request, rewording_id, form, status=409)
     messages.success(request, _("Objection recorded. The case goes to adjudication."))
     return redirect("review:workbench")
 

@@ -18,15 +18,24 @@ from django.utils.translation import get_language, gettext
 from review.access import visibility
 from review.access.pictures import picture_token
 from review.answers.marked_text import Marks, Piece, pieces, trap_offset
+from review.answers.side_by_side import cited as citation_line
 from review.charts.scatter import points_chart
 from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, language_label, task_label, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Diff, Images, Picture, Points, Table
+from review.rules.citations import Citation
 from review.rules.diffing import Span, TurnPair, align_turns
 from review.rules.questions import Form
 from review.templatetags.review_parts import part
 
 register = template.Library()
+
+
+@register.filter
+def cited(citation: Mapping[str, str]) -> str:
+    """A source that was stored with a sample, in one line."""
+    return citation_line(Citation(**citation))
+
 
 _ANSWERING = {"assistant", "doctor", "physician", "ai", "助手", "医生"}
 

@@ -8,8 +8,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from pydantic_core import to_json
 
@@ -29,6 +30,7 @@ LATER = frozenset({"made", "messages", "judging", "points", "training", *ADDED})
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+_BUFFER = 1 << 18  # bytes
 LONG = 100  # characters; `pydantic_core` writes longer texts several times faster than `json` does, to the same bytes
 # `_ENCODER.encode` makes this anew for every value, which takes longer than to write a short one.
 _pieces: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
@@ -118,13 +120,24 @@ def canonical_rubrics(rubrics: Iterable[Mapping[str, Any]]) -> str:
     for each in rubrics:
         polarity = f'"polarity":{text(each["polarity"])},' if "polarity" in each else ""
         head = f'"criterion":{text(each["criterion"])},"key":{text(each["key"])},{polarity}'
-        parts.append(f'{{{head}"severity":{text(each["severity"])},"traps":{canonical(each["traps"])}}}')
+        parts.append(f'{{{head}"severity":{text(each["severity"])},"traps":{canonical_traps(tuple(each["traps"]))}}}')
     return "[" + ",".join(parts) + "]"
+
+
+@lru_cache(maxsize=4096)
+def canonical_traps(traps: tuple[str, ...]) -> str:
+    """Traps in the canonical form: there are few."""
+    return canonical(traps)
 
 
 def canonical_object(fields: Mapping[str, str]) -> str:
     """An object in the canonical form, of values that are in it already. Its keys need no escapes."""
     return "{" + ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)]) + "}"
+
+
+def opened(path: Path, newline: str = "\n") -> TextIO:
+    """A file to write text to, a few dozen samples at a time: each time costs as much as to write one."""
+    return path.open("w", _BUFFER, encoding="utf-8", newline=newline)
 
 
 @contextmanager

@@ -7,11 +7,10 @@ begins with an apostrophe. To get the original back, take one leading apostrophe
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, canonical, checked, replacing
+from generation.releases.exporters.base import NESTED, PLAIN, canonical, canonical_traps, checked, opened, replacing
 
 name = "csv"
 label = "CSV"
@@ -27,8 +26,8 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     paths = [folder / "samples.csv", folder / "rubrics.csv"]
     with (
         replacing(*paths) as [samples_path, rubrics_path],
-        samples_path.open("w", encoding="utf-8", newline="") as samples_file,
-        rubrics_path.open("w", encoding="utf-8", newline="") as rubrics_file,
+        opened(samples_path, "") as samples_file,
+        opened(rubrics_path, "") as rubrics_file,
     ):
         samples_file.write(row([*PLAIN, *NESTED]) + END)
         rubrics_file.write(row(["sample_id", *RUBRIC]) + END)
@@ -37,7 +36,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
             samples_file.write(row([*plain, *(canonical(sample.get(column, {})) for column in NESTED)]) + END)
             for rubric in sample["rubrics"]:
                 cells = [spreadsheet_safe(rubric.get(name, "")) for name in RUBRIC if name != "traps"]
-                cells.insert(RUBRIC.index("traps"), _traps(tuple(rubric["traps"])))
+                cells.insert(RUBRIC.index("traps"), canonical_traps(tuple(rubric["traps"])))
                 rubrics_file.write(row([plain[0], *cells]) + END)
     return paths
 
@@ -50,11 +49,6 @@ def row(cells: Iterable[str]) -> str:
 
 def _safe(value: Any) -> str:
     return spreadsheet_safe(value if isinstance(value, str) else canonical(value))
-
-
-@lru_cache(maxsize=4096)
-def _traps(traps: tuple[str, ...]) -> str:
-    return spreadsheet_safe(canonical(traps))
 
 
 def spreadsheet_safe(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, replacing
+from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, opened, replacing
 
 name = "healthbench"
 label = "HealthBench (simple-evals)"
@@ -21,7 +21,7 @@ weighs = earns = True
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write `healthbench.jsonl`; see `Exporter.write`."""
     path = folder / "healthbench.jsonl"
-    with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+    with replacing(path) as [temporary], opened(temporary) as file:
         file.writelines(_line(sample) for sample in checked(samples))
     return [path]
 

@@ -12,6 +12,7 @@ from generation.releases.exporters.base import (
     canonical_rubrics,
     checked,
     conversation,
+    opened,
     replacing,
 )
 
@@ -27,7 +28,7 @@ _ABOUT = ("task", "version", "language", "arm", "facets", "canary")
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write both; see `Exporter.write`."""
     data, task = folder / "inspect.jsonl", folder / "task.py"
-    with replacing(data) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+    with replacing(data) as [temporary], opened(temporary) as file:
         file.writelines(_line(sample) for sample in checked(samples))
     shutil.copyfile(Path(programs.__file__).parent / "inspect_task.py", task)
     return [data, task]

@@ -4,19 +4,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, canonical, canonical_rubrics, checked, replacing
+from generation.releases.exporters.base import NESTED, PLAIN, canonical, canonical_rubrics, checked, opened, replacing
 
 name = "jsonl"
 label = "JSON Lines"
 lines = "samples.jsonl"
 
 _ORDER = (*PLAIN, *NESTED)
+_NAMED = {column: f'"{column}":' for column in (*_ORDER, "rubrics")}
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write `samples.jsonl`; see `Exporter.write`."""
     path = folder / "samples.jsonl"
-    with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+    with replacing(path) as [temporary], opened(temporary) as file:
         file.writelines(line(encoded(sample)) for sample in checked(samples))
     return [path]
 
@@ -27,11 +28,15 @@ def encoded(sample: Mapping[str, Any]) -> dict[str, str]:
     return {**fields, "rubrics": canonical_rubrics(sample["rubrics"])}
 
 
-def as_object(fields: Mapping[str, str]) -> str:
-    """JSON of encoded values."""
-    return "{" + ",".join(f'"{column}":{value}' for column, value in fields.items()) + "}"
+def as_object(fields: Mapping[str, str], end: str = "") -> str:
+    """JSON of encoded values, put together once: most of it is one long value."""
+    parts = [""]
+    for column, value in fields.items():
+        parts += _NAMED[column], value, ","
+    parts[0], parts[-1] = "{", "}" + end
+    return "".join(parts)
 
 
 def line(fields: Mapping[str, str]) -> str:
     """A sample's line in the file."""
-    return as_object(fields) + "\n"
+    return as_object(fields, end="\n")

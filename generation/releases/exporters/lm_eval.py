@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, replacing
+from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, opened, replacing
 
 name = "lm-eval"
 label = "lm-eval"
@@ -21,7 +21,7 @@ _ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write the three; see `Exporter.write`."""
     data, has_points = folder / lines, False
-    with replacing(data) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+    with replacing(data) as [temporary], opened(temporary) as file:
         for sample in checked(samples):
             has_points = has_points or bool(sample.get("points"))
             file.write(_line(sample))

@@ -137,6 +137,16 @@ def test_errata_are_written_once(three: list[Sample], adela: User) -> None:
         Erratum.objects.all().delete()
 
 
+def test_the_pages_of_a_sample_show_its_evidence(three: list[Sample], adela: User, client: Client) -> None:
+    looked = {"kind": "search", "reference": "PubMed", "section": "", "passage": "x < y", "read_on": "2026-03-01"}
+    SampleVersion.objects.filter(sample=three[0]).update(citations=[looked])
+    services.freeze_release("own", benchmark="mhb")
+    client.force_login(adela)
+    pages = reverse("generation:sample", args=[three[0].pk]), reverse("generation:release-samples", args=["own", 1])
+    for page in pages:
+        assert "Searched, not found: PubMed “x &lt; y” (2026-03-01)" in client.get(page).content.decode()
+
+
 def test_pages_and_api(release: Release, three: list[Sample], rui: User, adela: User, client: Client) -> None:
     client.force_login(rui)
     reading = reverse("generation:release-samples", args=["own", 1])

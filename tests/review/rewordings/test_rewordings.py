@@ -316,6 +316,20 @@ def test_the_first_reviewer_accepts_or_objects_on_the_page(browse: Open, ana: Us
     assert again.status_code == 409
 
 
+@pytest.mark.parametrize("answer", ["accept", "object"])
+def test_after_its_time_the_page_says_so_and_still_shows_the_difference(
+    browse: Open, ana: User, bo: User, clock: Clock, answer: str
+) -> None:
+    case, rewording = put(ana, bo)
+    client = browse(ana)
+    clock.advance(hours=72)
+    late = client.post(reverse(f"review:rewording-{answer}", args=[rewording.pk]), {"reason": WHY})
+    assert late.status_code == 409
+    assert "The time for an objection has passed." in text_of(late)
+    assert "Difference" in text_of(late)
+    assert ended(case) == (State.SECONDARY, ""), "the sweeper closes it"
+
+
 def test_the_second_reviewer_is_asked_without_javascript(browse: Open, ana: User, bo: User) -> None:
     case = to_secondary(ana, policy=SETTLE)
     say(bo, approving())
