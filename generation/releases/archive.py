@@ -16,7 +16,7 @@ from generation.releases import export
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can name
 PLAIN_FILE = 0o644 << 16  # the permissions, where zip keeps them
 UNIX = 3
-BLOCK = 4 << 20  # after each, the thread that packs has to wait for the interpreter
+BLOCK = 1 << 20
 AHEAD = 2 << 20  # bytes that may wait for a slow reader
 LEVEL = 1  # a third of the time of the usual level, for a tenth more bytes
 
