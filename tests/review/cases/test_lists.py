@@ -190,6 +190,23 @@ def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(ana: User, b
     assert moving not in found.stuck
 
 
+def test_the_overview_leads_to_all_cases_that_do_not_move(
+    browse: Open, adela: User, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = [opened(number) for number in (1, 2, 3)]
+    services.withdraw(stuck.pop().pk, actor=adela, reason="A copy.")  # ended, and older than the others need to be
+    clock.advance(days=8)
+    opened(4)
+    monkeypatch.setattr("review.cases.attention.SHOWN", 1)
+    client = browse(adela)
+    [link] = [
+        str(attrs["href"])
+        for _, attrs in Elements(client.get(reverse("review:overview"))).found
+        if "sort=opened_at" in str(attrs.get("href"))
+    ]
+    assert {case.pk for case in client.get(link).context["page"].rows} == {case.pk for case in stuck}
+
+
 def test_a_physician_whose_verdicts_fit_less_and_less_needs_a_person(ana: User, clock: Clock) -> None:
     def reviews(answers: Answers, first: int) -> None:
         for number in range(first, first + FEWEST):
