@@ -55,7 +55,9 @@ def test_results_are_imported_on_a_page(admin: Client, release: Release) -> None
     page = reverse("evaluation:run-import")
     assert "one object per line" in admin.get(page).content.decode()
     about = {"release": release.pk, "study": "<i>study</i>"}
-    answer = admin.post(page, {**about, "file": results(row(explanation="Says so."), row("R2", False))})
+    answer = admin.post(
+        page, {**about, "file": results(row(explanation="Says so."), row("R2", False, explanation="Says so."))}
+    )
     assert not Run.objects.exists(), "answered at once: a worker reads the file"
     progress = reverse("evaluation:results-import-progress", args=[ResultsImport.objects.get().pk])
     assert progress in admin.get(answer["Location"]).content.decode()
