@@ -121,7 +121,10 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 # Failures are counted by axes (mhb_site.sign_in); allauth would count the same once more, by its own limits.
 ACCOUNT_RATE_LIMITS = {"login_failed": None}
-ACCOUNT_FORMS = {"login": "mhb_site.sign_in.forms.SignInForm"}
+ACCOUNT_FORMS = {
+    "login": "mhb_site.sign_in.forms.SignInForm",
+    "reauthenticate": "mhb_site.sign_in.forms.ConfirmPasswordForm",
+}
 MFA_ADAPTER = "mhb_site.sign_in.adapters.SecondFactorAdapter"
 MFA_FORMS = {
     "authenticate": "mhb_site.sign_in.adapters.SignInCodeForm",

@@ -70,7 +70,7 @@ class LaunchForm(SpendingForm):
         label=_("Record limit"), min_value=1, required=False, help_text=_("Leave empty to use all remaining records.")
     )
     draw = forms.ChoiceField(
-        label=_("Records"),
+        label=_("Selection"),
         required=False,
         choices=[
             (FIRST, _("in order of import")),
@@ -135,7 +135,7 @@ class LaunchForm(SpendingForm):
             self.fields[f"role-{role.name}"] = (
                 forms.ModelMultipleChoiceField(widget=forms.CheckboxSelectMultiple, help_text=SEVERAL, **of_role)
                 if role.several
-                else forms.ModelChoiceField(empty_label=_unchosen(role), **of_role)
+                else forms.ModelChoiceField(empty_label=_unchosen(benchmark, role), **of_role)
             )
         known = fields_of(source)
         self.fields["stratify_by"].choices = [(name, name) for name in known]  # type: ignore[attr-defined]
@@ -281,10 +281,10 @@ class LaunchForm(SpendingForm):
         )
 
 
-def _unchosen(role: ModelRole) -> str:
+def _unchosen(benchmark: str, role: ModelRole) -> str:
     """What it means to choose no endpoint for a role."""
     if role.default:
-        return gettext("same as role %(role)s") % {"role": role.default}
+        return gettext("same as role %(role)s") % {"role": registry.role_name(benchmark, role.default)}
     return gettext("none (this role is optional)") if role.optional else "---------"
 
 

@@ -109,6 +109,7 @@ def _estimated(
     """The page between form and launch: what it would come to, with a budget to be confirmed."""
     context = {
         "estimate": estimate,
+        "benchmark": dict(chosen)["benchmark"],
         "carried": [*chosen, *form.carried, (jobs_forms.LAUNCH_KEY, get_random_string(32))],
         "form": jobs_forms.BudgetForm.proposed(estimate, form.cleaned_data),
     }

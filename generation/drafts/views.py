@@ -46,14 +46,14 @@ DRAFT_ACTIONS = tuple(
 def findings(request: HttpRequest, pk: int) -> HttpResponse:
     """What the checks found in the drafts of a batch, filtered by what the address says; a post decides on those chosen."""
     found = BATCHES.get(pk)
-    if request.method == "POST":
-        drafts = Draft.objects.filter(batch=found).select_related("record").defer("data", *RECORD)
-        return act_on_chosen(request, DRAFT_ACTIONS, drafts, lambda draft: draft.record.title)
+    drafts = Draft.objects.filter(batch=found).select_related("record").defer("data", *RECORD)
+    if acted := act_on_chosen(request, DRAFT_ACTIONS, drafts, lambda draft: draft.record.title):
+        return acted
     filters = forms.FindingFilters(request.GET, benchmark=found.benchmark)
     rows = batches_queries.findings(found, **filters.wanted).order_by("-pk")
     sorts = ("draft__record__title", "check_name", "draft__gate")
     context = {"batch": found, **listing(request, filters, rows, sorts, DRAFT_ACTIONS)}
-    return render(request, "generation/drafts/findings.html", context)
+    return render(request, "generation/drafts/findings.html", context, status=context["status"])
 
 
 @require_safe

@@ -18,12 +18,15 @@ WEEK = 7
 
 
 def needing_jobs(_shown: object) -> Mapping[str, Any]:
-    """The jobs that are paused, or running with a budget near its end, the oldest first: one query a kind."""
+    """The jobs that are paused, or running with a budget near its end, the oldest first: one query a kind.
+
+    With each its name and address, and whether it is the money that is nearly spent.
+    """
     near = Q(cost__gte=F("budget_money") * NEAR) | Q(calls__gte=F("budget_calls") * NEAR)
     wanted = Q(status=Job.Status.PAUSED) | Q(near, status=Job.Status.RUNNING)
     return {
         "jobs": [
-            (job, *_named(kind, job))
+            (job, *_named(kind, job), job.budget_money is not None and job.cost >= job.budget_money * NEAR)
             for kind in kinds.all_kinds()
             for job in kind.jobs().filter(wanted).order_by("pk")[:SHOWN]
         ]

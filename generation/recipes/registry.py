@@ -2,6 +2,7 @@
 
 import json
 import pkgutil
+import re
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
@@ -11,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from generation.errors import UnknownBenchmark, UnknownPreset, WrongPlan, WrongSetting
@@ -137,6 +139,12 @@ def _alike(value: Any, known: Any) -> bool:
 def roles_for(benchmark: str, kinds: Collection[str]) -> tuple[ModelRole, ...]:
     """The recipe's roles that records of these kinds need, optional ones among them."""
     return tuple(role for role in recipe(benchmark).roles if not role.kinds or role.kinds & set(kinds))
+
+
+def role_name(benchmark: str, name: str) -> str:
+    """A model's part in the recipe as readers call it, without what it does; its name where the recipe no longer has it."""
+    label = next((role.label for role in recipe(benchmark).roles if role.name == name), name)
+    return re.split("[:：]", gettext(label))[0]
 
 
 def check_names(benchmark: str) -> tuple[str, ...]:

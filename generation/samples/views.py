@@ -24,13 +24,13 @@ CASE_ACTIONS = case_actions(queries.newest_case)
 @requires(Can.PRODUCE)
 def samples(request: HttpRequest) -> HttpResponse:
     """Every sample, filtered by what the address says; a post acts on the cases of those that were chosen."""
-    if request.method == "POST":
-        return act_on_chosen(request, CASE_ACTIONS, queries.samples(), lambda sample: sample.key)
+    if acted := act_on_chosen(request, CASE_ACTIONS, queries.samples(), lambda sample: sample.key):
+        return acted
     filters = forms.SampleFilters(request.GET)
     found = queries.samples(**filters.wanted)
     sorts = ("record__title", "task", "status", "created_at", "versions_count")
     context = listing(request, filters, found, sorts, CASE_ACTIONS)
-    return render(request, "generation/samples/samples.html", context)
+    return render(request, "generation/samples/samples.html", context, status=context["status"])
 
 
 @require_safe

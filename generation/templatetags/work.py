@@ -127,6 +127,19 @@ def check_label(benchmark: str, name: str) -> str:
 
 
 @register.simple_tag
+def role_name(benchmark: str, name: str) -> str:
+    """A model's part in the recipe, in words."""
+    return registry.role_name(benchmark, name)
+
+
+@register.simple_tag
+def stopped_by(benchmark: str, detail: str) -> str:
+    """Why checks stopped a draft ("identical: mhb-dialogue-000003; …"), with each check in words."""
+    found = [part.partition(": ") for part in detail.split("; ")]
+    return "; ".join(f"{check_label(benchmark, name)}{sep}{rest}" if sep else name for name, sep, rest in found)
+
+
+@register.simple_tag
 def facet_label(benchmark: str, name: str) -> str:
     """A facet in words, as the benchmark's reports call it: `cluster` is the trap cluster."""
     view = next((view for view in module(benchmark, "protocol").PROTOCOL.facets if view.name == name), None)

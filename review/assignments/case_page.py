@@ -71,6 +71,12 @@ def _rewords(assignment: Assignment, answers: Answers, voices: Sequence[ReviewCo
     return consolidation.rewords(assignment.case.frozen.form, answers, primary)
 
 
+def blind_rewords(assignment: Assignment, voices: Sequence[ReviewColumn]) -> bool:
+    """Whether the blind answer, confirmed as it is, has to be declared: asked beside the button that keeps it."""
+    own = next((voice.answers for voice in voices if voice.role == assignment.role), None)
+    return assignment.phase == Phase.CONFIRM and own is not None and _rewords(assignment, own, voices)
+
+
 def show(
     request: HttpRequest,
     assignment: Assignment,
@@ -123,6 +129,7 @@ def show(
         "rewords": _rewords(assignment, answers, voices) or any(each.field == "declaration" for each in wrong)
         if declares
         else None,
+        "kept_rewords": declares and blind_rewords(assignment, voices),
         "reworded": is_about_rubrics(assignment, voices),
         "objection": visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None,
         "voices": voices,

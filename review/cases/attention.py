@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Count, F, Min, Q, QuerySet
 from django.utils import timezone
 
 from review.access.visibility import counted_reviews
-from review.cases.queries import languages_missing
-from review.models import Case, Event, User
-from review.rules.state_machine import ADJUDICATORS, FINAL, Phase, State, Verdict
+from review.cases.queries import LONG, idle, languages_missing
+from review.models import Case, User
+from review.rules.state_machine import ADJUDICATORS, Phase, State, Verdict
 
-LONG = timedelta(days=7)
 LATELY = timedelta(days=28)
 SHOWN = 5  # of each kind
 FEWEST = 10  # closed cases, lately and before, below which nothing is said of a physician
@@ -52,13 +51,7 @@ def attention() -> Attention:
         .filter(since__lt=before)
         .order_by("since")
     )
-    moved = Event.objects.filter(case=OuterRef("pk"), at__gte=before)
-    stuck = (
-        work.exclude(state__in=[*FINAL, State.ADJUDICATION])
-        .filter(~Exists(moved), opened_at__lt=before)
-        .annotate(since=F("opened_at"))
-        .order_by("opened_at")
-    )
+    stuck = idle(work).annotate(since=F("opened_at")).order_by("opened_at")
     return Attention(*_first(dissents), *_first(stuck), _drifting(), languages_missing())
 
 

@@ -33,7 +33,13 @@ class SpecialtyForm(forms.Form):
 class LanguageForm(forms.Form):
     """The language that reviewers have to read; empty for any."""
 
-    language = forms.RegexField(LANGUAGE_CODE, label=_("Language"), max_length=16, required=False)
+    language = forms.RegexField(
+        LANGUAGE_CODE,
+        label=_("Language"),
+        max_length=16,
+        required=False,
+        error_messages={"invalid": _("Enter a language code, for example en or zh.")},
+    )
 
 
 class ReasonForm(WithdrawForm):

@@ -11,6 +11,9 @@ from review.models import Case
 LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639
 
 
+STATES = [ALL, *CASE_STATES.items(), (queries.IDLE, gettext_lazy("no activity for a week"))]
+
+
 class WithdrawForm(forms.Form):
     """Why a case is taken away from the physicians."""
 
@@ -27,7 +30,7 @@ class CaseFilters(Filters):
     """Which cases to list."""
 
     text = forms.CharField(label=gettext_lazy("Title or sample"), required=False, widget=forms.SearchInput)
-    state = forms.ChoiceField(label=gettext_lazy("Status"), required=False, choices=[ALL, *CASE_STATES.items()])
+    state = forms.ChoiceField(label=gettext_lazy("Status"), required=False, choices=STATES)
     benchmark = forms.ChoiceField(label=gettext_lazy("Benchmark"), required=False)
     specialty = forms.ChoiceField(label=gettext_lazy("Specialty"), required=False)
     language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)

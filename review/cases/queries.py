@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from review.access.visibility import counted_reviews
 from review.models import Case, Event, Review
@@ -13,7 +14,10 @@ from review.rules import consolidation
 from review.rules.case_spec import UNDETERMINED, answers_from_json
 from review.rules.citations import Citation
 from review.rules.consolidation import SettledRubric
-from review.rules.state_machine import ADJUDICATORS, NOT_SAMPLED, Ground, Role, State, Verdict
+from review.rules.state_machine import ADJUDICATORS, FINAL, NOT_SAMPLED, Ground, Role, State, Verdict
+
+LONG = timedelta(days=7)
+IDLE = "idle"  # for the filter: of which nothing was heard for LONG
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +45,26 @@ def funnel(benchmark: str | None = None) -> Funnel:
     )
 
 
+def idle(cases: QuerySet[Case]) -> QuerySet[Case]:
+    """Those that wait for a reviewer, and of which nothing was heard for LONG."""
+    before = timezone.now() - LONG
+    moved = Event.objects.filter(case=OuterRef("pk"), at__gte=before)
+    waiting = cases.exclude(state__in=[*FINAL, State.ADJUDICATION])
+    return waiting.filter(~Exists(moved), opened_at__lt=before)
+
+
 def cases(
     *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = "", language: str = ""
 ) -> QuerySet[Case]:
     """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own.
 
-    `state` is a state or NOT_SAMPLED: what nobody was to review is not among the approved.
+    `state` is a state, NOT_SAMPLED (what nobody was to review is not among the approved) or IDLE.
     """
     found = Case.objects.filter(kind=kind or Case.Kind.WORK).order_by("-id")
     if state == NOT_SAMPLED:
         found = found.filter(ground=Ground.UNREVIEWED)
+    elif state == IDLE:
+        found = idle(found)
     elif state:
         found = found.filter(state=state).exclude(ground=Ground.UNREVIEWED)
     if benchmark:

@@ -75,12 +75,12 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def cases(request: HttpRequest) -> HttpResponse:
     """All cases, filtered by what stands in the address; a post acts on those that were chosen."""
-    if request.method == "POST":
-        return act_on_chosen(request, ACTIONS, Case.objects.defer("spec"), lambda case: case.title)
+    if acted := act_on_chosen(request, ACTIONS, Case.objects.defer("spec"), lambda case: case.title):
+        return acted
     filters = CaseFilters(request.GET)
     found = queries.cases(**filters.wanted).defer("spec")
     context = listing(request, filters, found, ("title", "state", "priority", "opened_at", "specialty"), ACTIONS)
-    return render(request, "review/cases/cases.html", context)
+    return render(request, "review/cases/cases.html", context, status=context["status"])
 
 
 @requires(Can.OVERSEE)

@@ -49,7 +49,10 @@ class Filters(forms.Form):
 def listing(
     request: HttpRequest, filters: Filters, rows: QuerySet[M], sorts: Sequence[str], actions: "Sequence[Action]" = ()
 ) -> dict[str, Any]:
-    """What the templates of a list need (`components/list_*.html`): two queries however many rows there are."""
+    """What the templates of a list need (`components/list_*.html`): two queries however many rows there are.
+
+    After a post that `act_on_chosen` refused, what was selected and typed is there again.
+    """
     sort = request.GET.get("sort", "")
     if sort.removeprefix("-") in sorts:
         rows = rows.order_by(sort, "-pk")
@@ -58,11 +61,9 @@ def listing(
         "page": page_of(rows, request),
         "total": rows.order_by().count(),
         "sort": sort,
-        "actions": [
-            # What one action requires does not keep another from being posted.
-            (action, action.form(prefix=action.name, use_required_attribute=False))
-            for action in actions
-        ],
+        "actions": [(action, action.filled(request.POST)) for action in actions],
+        "chosen": _chosen(request),
+        "status": 422 if request.method == "POST" else 200,
         "most": MOST,
     }
 
@@ -80,15 +81,28 @@ class Action:
     form: type[forms.Form] = forms.Form
     refusals: tuple[type[Exception], ...] = (ReviewError,)
 
+    def filled(self, posted: Mapping[str, Any]) -> forms.Form:
+        """Its form, with what was posted for this action. What it requires does not keep another from being posted."""
+        said = posted if posted.get("action") == self.name else None
+        return self.form(said, prefix=self.name, use_required_attribute=False)
+
+
+def _chosen(request: HttpRequest) -> set[int]:
+    return {int(key) for key in request.POST.getlist("rows") if key.isascii() and key.isdigit() and len(key) < 19}
+
 
 def act_on_chosen(
     request: HttpRequest, actions: Sequence[Action], rows: QuerySet[M], label: Callable[[M], object] = str
-) -> HttpResponseRedirect:
-    """Do what was posted (`action`, `rows`) to the chosen ones of `rows`, say what came of it, and lead back to the list."""
-    back = HttpResponseRedirect(request.get_full_path())
+) -> HttpResponseRedirect | None:
+    """Do what was posted (`action`, `rows`) to the chosen ones of `rows`, say what came of it, and lead back to the list.
+
+    None where nothing was posted or nothing done: the list is to be shown, with what was selected and typed.
+    """
+    if request.method != "POST":
+        return None
     action = next((one for one in actions if one.name == request.POST.get("action")), None)
-    keys = {int(key) for key in request.POST.getlist("rows") if key.isascii() and key.isdigit() and len(key) < 19}
-    form = action.form(request.POST, prefix=action.name) if action else forms.Form()
+    keys = _chosen(request)
+    form = action.filled(request.POST) if action else forms.Form()
     fault = ""
     if action is None or not keys:
         fault = _("Choose at least one row and an action.")
@@ -99,7 +113,7 @@ def act_on_chosen(
         fault = _("Nothing was changed. %(why)s") % {"why": " ".join(faults)}
     if fault or action is None:
         messages.error(request, fault)
-        return back
+        return None
     done, refused = 0, defaultdict(list)
     for row in rows.filter(pk__in=keys).order_by("pk"):
         try:
@@ -116,4 +130,4 @@ def act_on_chosen(
             request,
             _("%(why)s Not changed (%(n)s): %(names)s") % {"n": len(names), "names": "; ".join(names), "why": why},
         )
-    return back
+    return HttpResponseRedirect(request.get_full_path())

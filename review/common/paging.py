@@ -19,10 +19,13 @@ class Page(Generic[M]):
 
 
 def page_of(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> Page[M]:
-    """The page that `?cursor=` (rows to skip) asks for, with one query and no count."""
+    """The page that `?cursor=` (rows to skip) asks for, with one query and no count; past the end, the last one."""
     asked = request.GET.get("cursor", "")
     start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
     found = list(rows[start : start + size + 1])
+    if start and not found:  # what was here has left the list (an action, another filter): its last page
+        start = max(rows.count() - 1, 0) // size * size
+        found = list(rows[start : start + size])
     return Page(
         rows=found[:size],
         newer=_address(request, "cursor", max(start - size, 0)) if start else "",

@@ -38,12 +38,12 @@ ACTIONS = (
 @require_http_methods(["GET", "POST"])
 def people(request: HttpRequest) -> HttpResponse:
     """All accounts with what they have done, filtered by what the address says; a post acts on those chosen."""
-    if request.method == "POST":
-        return act_on_chosen(request, ACTIONS, User.objects.all())
+    if acted := act_on_chosen(request, ACTIONS, User.objects.all()):
+        return acted
     filters = PeopleFilters(request.GET)
     sorts = ("username", "role", "hospital", "specialty", "done", "held", "left", "last_login")
     context = listing(request, filters, queries.people(**filters.wanted), sorts, ACTIONS)
-    return render(request, "review/people/people.html", context)
+    return render(request, "review/people/people.html", context, status=context["status"])
 
 
 @requires(Can.OVERSEE)

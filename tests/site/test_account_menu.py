@@ -26,6 +26,15 @@ def test_the_name_has_the_focus_at_the_sign_in(client: Client, db: None) -> None
     assert page.count("autofocus") == 1
 
 
+def test_so_has_the_password_that_is_asked_for_again_and_no_link_leads_nowhere(client: Client, ana: User) -> None:
+    client.force_login(ana)
+    page = client.get(reverse("account_reauthenticate")).content.decode()
+    [password] = re.findall(r'<input[^>]*name="password"[^>]*>', page)
+    assert "autofocus" in password
+    for address in set(re.findall(r'href="(/accounts/[^"]*)"', page)):
+        assert client.get(address, follow=True).status_code == 200, address
+
+
 def test_the_badge_counts_what_is_unread_on_every_page(client: Client, ana: User, adela: User) -> None:
     case = opened()
     take(ana)

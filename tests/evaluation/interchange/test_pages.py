@@ -55,7 +55,9 @@ def test_results_are_imported_on_a_page(admin: Client, release: Release) -> None
     page = reverse("evaluation:run-import")
     assert "one object per line" in admin.get(page).content.decode()
     about = {"release": release.pk, "study": "<i>study</i>"}
-    answer = admin.post(page, {**about, "file": results(row(), row("R2", False))})
+    answer = admin.post(
+        page, {**about, "file": results(row(explanation="Says so."), row("R2", False, explanation="Says so."))}
+    )
     assert not Run.objects.exists(), "answered at once: a worker reads the file"
     progress = reverse("evaluation:results-import-progress", args=[ResultsImport.objects.get().pk])
     assert progress in admin.get(answer["Location"]).content.decode()
@@ -72,6 +74,11 @@ def test_results_are_imported_on_a_page(admin: Client, release: Release) -> None
     assert "b-their-b-model" in shown
     assert "Retry failed" not in shown
     assert "Add a model" not in shown
+    answers = admin.get(reverse("evaluation:judgments", args=[run.pk])).content.decode()
+    assert "Explanation from the imported file" in answers
+    assert "the verdict was read" not in answers, "nobody here read one"
+    assert reverse("evaluation:calls", args=[run.pk, Judgment.objects.order_by("pk")[0].pk]) not in answers
+    assert "Call log" not in answers, "nobody was called"
     assert "&lt;i&gt;study&lt;/i&gt; · imported" in admin.get(reverse("evaluation:runs")).content.decode()
     shown = admin.get(read(admin.post(page, {**about, "file": results(row(), row("<u>R9</u>"))}))).content.decode()
     assert "rubric &lt;u&gt;R9&lt;/u&gt;: not a rubric" in shown

@@ -11,7 +11,7 @@ from generation.models import Batch
 from review.models import User
 from tests.engine import Manage, conversations_file, endpoint, imported
 
-WARNING = "examiner and generator are one model"
+WARNING = "Examiner and Generator are one model"
 
 
 @pytest.mark.parametrize("examiner", ["maker", "other"])

@@ -182,7 +182,8 @@ def test_the_page_asks_for_each_role_once_and_says_what_leaving_it_out_means(mod
     page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=notes"))
     for role in ("writer", "taster", "critic", "embedder"):
         assert page.count(f'name="role-{role}"') == 1
-    assert "same as role taster" in page
+    assert "same as role Taster" in page
+    assert page.count(">Records<") == 2, "the step and its head; no field says it a third time"
     assert "none (this role is optional)" in page
     assert 'name="plan_file"' not in page, "there are no subtypes to plan"
 

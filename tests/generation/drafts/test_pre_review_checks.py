@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, transaction
+from django.test import Client
+from django.urls import reverse
 
 from generation import errors
 from generation.batches import launch, queries, services
@@ -73,6 +75,16 @@ def test_the_same_text_is_stopped_with_its_reason_and_the_sample_it_repeats(stop
     [event] = stopped.gate_events.all()
     assert (event.kind, event.actor) == (Gate.STOPPED, None)
     assert stopped.batch.status == Batch.Status.FINISHED
+
+
+def test_the_page_of_the_batch_says_in_words_which_check_stopped_it(
+    stopped: Draft, client: Client, adela: User
+) -> None:
+    client.force_login(adela)
+    page = client.get(reverse("generation:batch", args=[stopped.batch_id])).content.decode()
+    dropped = " ".join(page.partition('id="dropped"')[2].partition("</section>")[0].split())
+    assert f"Identical to another sample: {Sample.objects.get().key}" in dropped
+    assert "identical:" not in dropped
 
 
 def test_nearly_the_same_text_is_stopped_with_how_like_it_is(tmp_path: Path, models: str, db: None) -> None:

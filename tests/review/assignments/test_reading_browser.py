@@ -74,6 +74,14 @@ def test_revealing_opens_the_changes_at_the_first(desk: Page) -> None:
     expect(desk.locator(".diff__fold[open]")).to_have_count(0)
 
 
+def test_the_question_is_as_wide_as_the_text(desk: Page) -> None:
+    reveal(desk)
+    text, question = (desk.locator(one).first.bounding_box() for one in (".views", ".blocks > .callout--question"))
+    assert text
+    assert question
+    assert (question["x"], question["width"]) == (text["x"], text["width"])
+
+
 def test_keys_lead_from_change_to_change_and_from_trap_to_trap(desk: Page) -> None:
     reveal(desk)
     for key, selector in (

@@ -15,7 +15,7 @@ from review.rules.questions import Answers
 from review.rules.state_machine import State
 from tests.conftest import Clock
 from tests.review.factories import account, approving, opened, rejecting, say, to_adjudication
-from tests.review.pages import Open, Page, text_of
+from tests.review.pages import Elements, Open, Page, text_of
 
 pytestmark = pytest.mark.django_db
 CASES, PEOPLE = "review:cases", "review:people"
@@ -81,6 +81,40 @@ def test_nothing_happens_without_rows_an_action_or_what_it_needs(browse: Open, a
     page = acts(browse, adela, CASES, "withdraw", [case.pk, other.pk], reason="x")
     assert "at most 1 row" in told(page)[0]
     assert not Case.objects.filter(state=State.WITHDRAWN).exists()
+
+
+@pytest.mark.parametrize(
+    ("action", "said", "why"),
+    [
+        ("withdraw", {"reason": ""}, "Reason: "),
+        ("prioritise", {"priority": "soon"}, "Priority: "),
+        ("language", {"language": "Chinese"}, "for example en or zh"),
+    ],
+)
+def test_a_refused_action_keeps_what_was_selected_and_typed(
+    browse: Open, adela: User, action: str, said: dict[str, str], why: str
+) -> None:
+    first, other, last = (opened(number) for number in (1, 2, 3))
+    page = acts(browse, adela, CASES, action, [first.pk, last.pk], "?sort=title", **said)
+    assert page.status_code == 422
+    [fault] = told(page)
+    assert fault.startswith("Nothing was changed.")
+    assert why in fault
+    boxes = {box["value"]: "checked" in box for box in Elements(page).named("rows")}
+    assert boxes == {str(first.pk): True, str(other.pk): False, str(last.pk): True}
+    [(name, value)] = said.items()
+    [field] = Elements(page).named(f"{action}-{name}")
+    assert (field.get("value", ""), field.get("aria-invalid")) == (value, "true")
+    [panel] = [attrs for _, attrs in Elements(page).found if "data-list-actions" in attrs]
+    assert "open" in panel
+
+
+def test_a_page_whose_rows_have_left_the_list_is_the_last_there_is(browse: Open, adela: User) -> None:
+    cases = [opened(number) for number in range(1, 53)]
+    query = "?state=primary&sort=opened_at&cursor=50"
+    page = acts(browse, adela, CASES, "withdraw", [case.pk for case in cases[50:]], query, reason="Out of date.")
+    assert len(page.context["page"].rows) == 50
+    assert (page.context["page"].newer, page.context["page"].older) == ("", "")
 
 
 def test_a_row_costs_a_bounded_number_of_statements(browse: Open, adela: User) -> None:
@@ -154,6 +188,23 @@ def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(ana: User, b
     assert (found.dissents, found.dissents_count) == ([dissent], 1)
     assert (found.stuck, found.stuck_count) == ([stuck], 1)
     assert moving not in found.stuck
+
+
+def test_the_overview_leads_to_all_cases_that_do_not_move(
+    browse: Open, adela: User, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = [opened(number) for number in (1, 2, 3)]
+    services.withdraw(stuck.pop().pk, actor=adela, reason="A copy.")  # ended, and older than the others need to be
+    clock.advance(days=8)
+    opened(4)
+    monkeypatch.setattr("review.cases.attention.SHOWN", 1)
+    client = browse(adela)
+    [link] = [
+        str(attrs["href"])
+        for _, attrs in Elements(client.get(reverse("review:overview"))).found
+        if "sort=opened_at" in str(attrs.get("href"))
+    ]
+    assert {case.pk for case in client.get(link).context["page"].rows} == {case.pk for case in stuck}
 
 
 def test_a_physician_whose_verdicts_fit_less_and_less_needs_a_person(ana: User, clock: Clock) -> None:

@@ -356,6 +356,10 @@ def test_keeping_the_blind_answer_is_declared_where_it_differs(browse: Open, ana
     say(bo, approving())
     mine = take(bo)
     client = browse(bo)
+    before, _keep, after = text_of(client.get(reverse("review:case", args=[mine.pk]))).partition('name="keep"')
+    assert before.count('name="declaration"') == 2, "asked beside the button, and marked as required"
+    assert "data-required-mark" in before.partition('data-when="rewords"')[2]
+    assert 'name="declaration"' not in after
     refused = post(client, "submit", mine, approving(), keep="1")
     assert refused.status_code == 422
     assert checked(refused, "declaration") is None

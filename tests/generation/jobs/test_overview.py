@@ -1,0 +1,38 @@
+"""What the overview says of jobs that need a person."""
+
+import html
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from generation.models import Job
+from review.models import User
+from tests.engine import conversations_file, endpoint, imported, launched
+
+pytestmark = pytest.mark.django_db
+NOWHERE = "http://localhost:9/v1"
+
+
+@pytest.mark.parametrize(
+    ("cost", "calls", "told"),
+    [
+        ("0.01", 1_900, "budget nearly spent: 1,900 of 2,000 calls"),
+        ("6.65", 100, "budget nearly spent: 6.65 of 7.00"),
+        ("6.65", 1_900, "budget nearly spent: 6.65 of 7.00"),
+        ("0.01", 100, ""),
+    ],
+)
+def test_the_budget_named_is_the_one_nearly_spent(
+    client: Client, adela: User, tmp_path: Path, cost: str, calls: int, told: str
+) -> None:
+    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
+    batch = launched(source, endpoint(NOWHERE), budget_money=Decimal(7), budget_calls=2_000)
+    Job.objects.filter(pk=batch.pk).update(cost=cost, calls=calls)
+    client.force_login(adela)
+    page = html.unescape(client.get(reverse("review:overview")).content.decode())
+    attention = page.partition('id="attention"')[2].partition("</section>")[0]
+    assert (told or "Nothing needs you right now.") in " ".join(attention.split())
+    assert attention.count(reverse("generation:batch", args=[batch.pk])) == bool(told)
