@@ -9,8 +9,10 @@ _panels: dict[str, list[tuple[str, Context]]] = defaultdict(list)
 
 
 def register(place: str, template: str, context: Context) -> None:
-    """Show `template` at `place`; `context` reads what it needs from the page's object. Call it once, in `AppConfig.ready`."""
-    _panels[place].append((template, context))
+    """Show `template` at `place`; `context` reads what it needs from the page's object. For `AppConfig.ready`, which tests that
+    isolate an app call twice."""
+    if (template, context) not in _panels[place]:
+        _panels[place].append((template, context))
 
 
 def panels_of(place: str, shown: object) -> list[tuple[str, Mapping[str, Any]]]:

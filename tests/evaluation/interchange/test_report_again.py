@@ -193,8 +193,13 @@ def _weight(rows: list[Any], dice: Random) -> None:
     dice.choice(rows)["weight"] += 1
 
 
+def _counted(rows: list[Any]) -> list[Any]:
+    """What an adjudicator says decides nothing where the first two agreed."""
+    return [row for row in rows if row.get("role") != "adjudicator-1"]
+
+
 def _answer(rows: list[Any], dice: Random) -> None:
-    row = dice.choice(rows)
+    row = dice.choice(_counted(rows))
     row["answer"] = "met" if row["answer"] == "not-met" else "not-met"
 
 
@@ -204,7 +209,7 @@ def _verdict(rows: list[Any], dice: Random) -> None:
 
 
 def _less(rows: list[Any], dice: Random) -> None:
-    rows.pop(dice.randrange(len(rows)))
+    rows.remove(dice.choice(_counted(rows)))
 
 
 def _twice(rows: list[Any], dice: Random) -> None:
