@@ -59,6 +59,15 @@ def test_priority_and_specialty_of_many(browse: Open, adela: User, action: str, 
     assert [str(getattr(case, field)) for case in Case.objects.all()] == [value] * 2
 
 
+def test_the_priority_of_a_closed_case_is_refused_by_its_name(browse: Open, adela: User) -> None:
+    waiting, closed = opened(1), opened(2)
+    services.withdraw(closed.pk, actor=adela, reason="A copy.")
+    done, refused = told(acts(browse, adela, CASES, "prioritise", [waiting.pk, closed.pk], priority="7"))
+    assert "1 row." in done
+    assert refused == f"This case is closed. Not changed (1): {closed.title}"
+    assert [case.priority for case in Case.objects.order_by("pk")] == [7, 0]
+
+
 def test_the_open_role_of_many_cases_is_reserved(browse: Open, adela: User, ana: User, bo: User) -> None:
     answered = opened(1)
     say(ana, approving())  # its secondary is to come
