@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -186,7 +187,9 @@ def test_people_are_found_and_paused_together(browse: Open, adela: User, ana: Us
 # What needs a person --------------------------------------------------------------------------------------------------
 
 
-def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(ana: User, bo: User, clock: Clock) -> None:
+def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(
+    client: Client, adela: User, ana: User, bo: User, clock: Clock
+) -> None:
     dissent = to_adjudication(ana, bo)
     stuck = opened(7)
     clock.advance(days=6)
@@ -197,6 +200,10 @@ def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(ana: User, b
     assert (found.dissents, found.dissents_count) == ([dissent], 1)
     assert (found.stuck, found.stuck_count) == ([stuck], 1)
     assert moving not in found.stuck
+    client.force_login(adela)
+    page = client.get(reverse("review:overview")).content.decode()
+    for case in (dissent, stuck):
+        assert f'{reverse("review:history", args=[case.pk])}#holds"' in page, "where it is assigned"
 
 
 def test_the_overview_leads_to_all_cases_that_do_not_move(
