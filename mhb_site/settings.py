@@ -127,6 +127,7 @@ ACCOUNT_FORMS = {
 }
 MFA_ADAPTER = "mhb_site.sign_in.adapters.SecondFactorAdapter"
 MFA_FORMS = {
+    "activate_totp": "mhb_site.sign_in.adapters.SetUpForm",
     "authenticate": "mhb_site.sign_in.adapters.SignInCodeForm",
     "reauthenticate": "mhb_site.sign_in.adapters.ConfirmCodeForm",
 }

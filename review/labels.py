@@ -206,6 +206,11 @@ def translate(msgid: str) -> str:
     return gettext(msgid) if msgid else ""
 
 
+def labelled(label: object, text: object) -> str:
+    """A label before what it is of, with the colon of the reader's language."""
+    return "".join((str(label), gettext(": "), str(text)))
+
+
 _benchmark_labels: list[Callable[[str], str]] = []
 _task_labels: list[Callable[[str], str]] = []
 

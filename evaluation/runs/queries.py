@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Count, Q, QuerySet
+from django.utils.translation import gettext_noop as _
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunJudge
@@ -21,6 +22,8 @@ from review.rules.case_spec import UNDETERMINED
 Status = Work.Status
 MOST_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
 MOST_JUDGES = 9
+TARGET, JUDGE = "target", "judge"
+ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 
 
 def runs() -> QuerySet[Run]:
@@ -163,7 +166,7 @@ def further_judges(run: Run) -> list[str]:
 def models_asked(run: Run) -> list[ModelAsked]:
     """The models under test and the judge, with settings, reported versions and prompts."""
     tested = run.tested.select_related("endpoint").order_by("pk")
-    roles = [("target", row.endpoint) for row in tested] + [("judge", judge) for judge in judges_of(run)]
+    roles = [(TARGET, row.endpoint) for row in tested] + [(JUDGE, judge) for judge in judges_of(run)]
     return jobs_queries.models_asked(run, roles, run.endpoint_settings)
 
 

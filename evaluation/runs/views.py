@@ -32,6 +32,7 @@ from evaluation.runs.settings import RunSettings
 from evaluation.statistics.bootstrap import DRAWS
 from generation import tasks
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
+from generation.jobs.queries import with_role_names
 from generation.jobs.views import job_context
 from generation.models import Endpoint, Release
 from review.common.decorators import requires, signed_in_account
@@ -147,7 +148,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "figures_query": f"?{urlencode({'rate': rate})}" if rate else "",
         "sort": sort,
         "simulated": report.simulated,
-        "models": queries.models_asked(found),
+        "models": with_role_names(queries.models_asked(found), lambda role: _(queries.ROLES[role])),
         "judging": summary.as_dict(found, report.numbers.judged),
         "further_judges": queries.further_judges(found),
         "failed": [

@@ -137,7 +137,9 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         **job_context(BATCHES, found, request),
         "batch": found,
-        "models": queries.models_asked(found),
+        "models": jobs_queries.with_role_names(
+            queries.models_asked(found), lambda role: registry.role_name(found.benchmark, role)
+        ),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
         "shared": queries.shared_models(found.benchmark, queries.bound_roles(found)),
         "preset": queries.preset_of(found),

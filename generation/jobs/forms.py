@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from generation.jobs.estimate import Estimate
 from generation.jobs.life_cycle import MOST_CALLS
 from generation.models.jobs import Job
+from review.labels import labelled
 
 BUDGET = ("budget_money", "budget_calls")
 LAUNCH_KEY = "launch_key"  # a hidden field of the estimate's page, another each time: pressed twice it launches once
@@ -40,7 +41,7 @@ class BudgetForm(forms.Form):
     @property
     def said(self) -> str:
         """What is wrong with it, in one line."""
-        return " ".join(f"{self[name].label}: {' '.join(map(str, wrong))}" for name, wrong in self.errors.items())
+        return " ".join(labelled(self[name].label, " ".join(map(str, wrong))) for name, wrong in self.errors.items())
 
     @classmethod
     def of(cls, job: Job) -> Self:

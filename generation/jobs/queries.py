@@ -1,7 +1,7 @@
 """Queries on jobs of any kind."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -52,6 +52,11 @@ def models_asked(
             ModelAsked(endpoint.name, endpoint.model, roles_of, settings, tuple(sorted(reported - {""})), asked)
         )
     return found
+
+
+def with_role_names(models: Iterable[ModelAsked], name: Callable[[str], str]) -> list[ModelAsked]:
+    """The same with their roles as readers call them."""
+    return [replace(each, roles=tuple(map(name, each.roles))) for each in models]
 
 
 @dataclass(frozen=True, slots=True)

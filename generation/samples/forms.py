@@ -17,7 +17,7 @@ VERSION_STATUSES = [*SampleVersion.Status.choices, (NOT_SAMPLED, _("not sampled 
 class SampleFilters(Filters):
     """Which samples to list."""
 
-    text = forms.CharField(label=_("Text"), required=False, widget=forms.SearchInput)
+    text = forms.CharField(label=_("Title or sample"), required=False, widget=forms.SearchInput)
     benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
     task = forms.ChoiceField(label=_("Task"), required=False)
     status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *SAMPLE_STATUSES])

@@ -10,6 +10,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from generation.llm import errors
+from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
 
@@ -33,6 +35,16 @@ _SIGNS = {
 def reason(text: str) -> str:
     """Why a draft came to nothing, in the reader's language where the recipe has marked the sentence for translation."""
     return gettext(text) if text else ""
+
+
+@register.filter
+def pause_reason(job: Job) -> str:
+    """Why a job paused by itself: the error in the reader's language, then what the endpoint said of it."""
+    error = getattr(errors, job.paused_because, None)
+    sentence = " ".join((getattr(error, "__doc__", None) or "").split())
+    if not sentence or not (job.paused_detail or sentence).startswith(sentence):
+        return job.paused_detail or job.paused_because
+    return f"{gettext(sentence)} {job.paused_detail.removeprefix(sentence).strip()}".strip()
 
 
 @register.filter

@@ -3,17 +3,21 @@
 import base64
 import secrets
 from functools import cache
+from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core import context
 from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
 from allauth.mfa.base import forms
+from allauth.mfa.totp.forms import ActivateTOTPForm
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.forms import TextInput
 from django.http import HttpRequest
+from django.utils.translation import pgettext_lazy
 
 from mhb_site.sign_in.limits import client_address
 from review.answers import signatures
@@ -54,7 +58,26 @@ def _fernet(secret: str) -> Fernet:
     return Fernet(base64.urlsafe_b64encode(derived))
 
 
-class _CountedCode:
+class CodeInput(TextInput):
+    """Has the focus, and is empty after a wrong code: the next one is typed from the start."""
+
+    def format_value(self, value: object) -> None:
+        return None
+
+
+class _AskedCode:
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        field = self.fields["code"]  # type: ignore[attr-defined]
+        field.label = pgettext_lazy("of a second factor", "Code")  # a taxonomy's code is another word in Chinese
+        field.widget = CodeInput({"autocomplete": "one-time-code", "autofocus": True})
+
+
+class SetUpForm(_AskedCode, ActivateTOTPForm):  # type: ignore[misc]
+    """The first code of an app, which shows that it was set up."""
+
+
+class _CountedCode(_AskedCode):
     """A wrong or used code counts as a failed sign-in, and who has had too many is locked out (axes)."""
 
     def clean_code(self) -> str:

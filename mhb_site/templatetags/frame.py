@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from review.labels import CASE_STATES, USER_ROLES, benchmark_label
+from review.labels import CASE_STATES, USER_ROLES, benchmark_label, labelled
 from review.rules.permissions import Can, allowed
 
 register = template.Library()
@@ -127,6 +127,12 @@ def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
     """`{% rail as groups %}`: what the reader's rail shows, as pairs of a group and its links."""
     request = context.get("request")
     return groups_for(getattr(request, "user", None), request.path) if request else []
+
+
+@register.simple_tag
+def colon() -> str:
+    """The colon after a label, in the reader's language: full-width in Chinese, with no space."""
+    return labelled("", "")
 
 
 @register.filter

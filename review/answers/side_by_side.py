@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext
 
 from review.answers.posted_answers import ADOPTING, Offer
-from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, translate
+from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, labelled, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
@@ -222,7 +222,7 @@ def highlighted(form: Form, highlight: Highlight) -> str:
     """A highlight in one line."""
     label = next((translate(each.label) for each in form.labels if each.value == highlight.label), highlight.label)
     words = gettext("“%(passage)s”") % {"passage": highlight.quote}
-    return f"{label}: {words}" + (f" ({gettext('first look')})" if highlight.first_look else "")
+    return labelled(label, words) + (f" ({gettext('first look')})" if highlight.first_look else "")
 
 
 def _added(form: Form, answers: Answers) -> list[str]:
@@ -262,7 +262,7 @@ def plain(form: Form, answers: Answers) -> str:
     verdict = str(VERDICTS.get(answers.verdict, answers.verdict))
     lines.append((gettext("Verdict"), verdict, _reasons(form, answers)))
     return "\n\n".join(
-        "\n".join(part for part in (f"{title}: {value}".strip(), note) if part)
+        "\n".join(part for part in (labelled(title, value).strip(), note) if part)
         for title, value, note in lines
         if value or note
     )

@@ -212,7 +212,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])
     def priority(self, request: Request, pk: int) -> Response:
-        """Set a case's priority in the queue."""
+        """Set a case's priority in the queue. 409 if it has ended."""
         body = checked_body(PrioritySerializer, request)
         return Response(
             CaseSerializer(services.prioritise(self.get_object().pk, actor=signed_in_account(request), **body)).data

@@ -28,9 +28,11 @@ def withdraw(case_id: int, *, actor: User | None, reason: str) -> Case:
 
 @recording_events()
 def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
-    """Set a case's priority; cases with a higher one are assigned first."""
+    """Set a case's priority; cases with a higher one are assigned first. Raises CaseClosed if it has ended."""
     require(actor, Can.OVERSEE)
     case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
+    if State(case.state).final:
+        raise errors.CaseClosed
     record(case, Event.Kind.PRIORITISED, actor, before=case.priority, after=priority)
     case.priority = priority
     case.save(update_fields=["priority"])

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from review.common.decorators import signed_in_account
 from review.common.paging import page_of
 from review.errors import ReviewError
+from review.labels import labelled
 from review.models import User
 
 M = TypeVar("M", bound=Model)
@@ -109,7 +110,7 @@ def act_on_chosen(
     elif len(keys) > MOST:
         fault = _("Choose at most %(most)s rows at a time. Nothing was changed.") % {"most": MOST}
     elif not form.is_valid():
-        faults = [f"{form.fields[name].label}: {' '.join(map(str, said))}" for name, said in form.errors.items()]
+        faults = [labelled(form.fields[name].label, " ".join(map(str, said))) for name, said in form.errors.items()]
         fault = _("Nothing was changed. %(why)s") % {"why": " ".join(faults)}
     if fault or action is None:
         messages.error(request, fault)

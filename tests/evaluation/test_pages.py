@@ -211,6 +211,14 @@ def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
     assert shown[1] == str(asked_for)
 
 
+def test_the_models_of_a_run_have_their_roles_in_words(admin: Client, release: Release) -> None:
+    run = services.launch_run(RunSettings(release, [model("one")], model("judge")))
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    roles = page.partition('id="models-asked"')[2].partition("</table>")[0]
+    assert re.findall(r"<td>(.*?)</td>", roles)[0] == "Model under test"
+    assert "<td>Judge</td>" in roles
+
+
 def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
     run = services.launch_run(RunSettings(release, [model("one")], model("judge")))
     page, fragment = (reverse(f"evaluation:run{part}", args=[run.pk]) for part in ("", "-progress"))

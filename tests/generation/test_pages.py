@@ -21,6 +21,7 @@ from generation.common.fields import ShallowJSON
 from generation.endpoints import services as endpoints_services
 from generation.models import (
     Batch,
+    BatchRole,
     Call,
     Draft,
     Endpoint,
@@ -373,6 +374,14 @@ def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, model
     for sample in Sample.objects.all():
         assert sample.key in text_of(ended)
     assert "not evidence" in text_of(ended)
+
+
+def test_the_models_of_a_batch_have_their_roles_in_words(admin: Client) -> None:
+    batch = drafts(1)
+    BatchRole.objects.create(batch=batch, role="generator", endpoint=endpoint("http://models.example/v1", "one"))
+    page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    roles = page.partition('id="models-asked"')[2].partition("</table>")[0]
+    assert "<td>Generator</td>" in roles
 
 
 def test_failures_stand_with_the_words_of_the_model_as_text(admin: Client):

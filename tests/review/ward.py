@@ -397,6 +397,13 @@ class Ward:
             assert outcome is None, outcome
             file.withdrawn = True
 
+    def prioritised(self, file: File, priority: int, outcome: object) -> None:
+        if file.position.state.final:
+            assert outcome is errors.CaseClosed
+        else:
+            assert not isinstance(outcome, type), outcome
+            file.priority = priority
+
     def reassigned(self, file: File, role: Role, to: str | None, outcome: object) -> None:
         if file.position.state.final:
             assert outcome is errors.CaseClosed

@@ -10,13 +10,16 @@ from django.http import Http404
 from django.template.loader import render_to_string
 from django.test import Client, RequestFactory, override_settings
 from django.urls import path, reverse
+from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from generation.models import Source, SourceRecord
 from mhb_site import views
 from mhb_site.templatetags import frame
 from mhb_site.urls import urlpatterns as real_urlpatterns
 from review.models import User
 from review.rules.permissions import Can
+from tests.engine import endpoint
 
 ROOT = Path(settings.BASE_DIR)
 CSS = ROOT / "static" / "mhb" / "css"
@@ -280,6 +283,33 @@ def test_a_refused_form_has_the_focus_in_its_first_wrong_field(at_the_style_guid
         page.fill(f"main [name={name}]", value)
     page.click("main button:has-text('Add endpoint')")
     page.locator("main [name=extra_body]:focus").wait_for()
+
+
+@pytest.mark.browser
+def test_what_a_batch_is_launched_of_can_be_read(at_the_style_guide):
+    endpoint("http://models.example/v1", "one")
+    Source.objects.create(name="own", format="healthbench", created_at=timezone.now())
+    page = at_the_style_guide
+    page.goto(page.url.replace(reverse("styleguide"), reverse("generation:batch-new")))
+    whole = (
+        "select => { const now = select.offsetWidth; select.style.width = 'auto'; return [now, select.offsetWidth]; }"
+    )
+    now, needed = page.locator("[data-step-first] select").first.evaluate(whole)
+    assert now >= needed
+
+
+@pytest.mark.browser
+def test_enter_in_a_step_of_a_launch_leads_to_the_next_one_and_asks_for_what_it_requires(at_the_style_guide):
+    endpoint("http://models.example/v1", "one")
+    source = Source.objects.create(name="own", format="healthbench", created_at=timezone.now())
+    SourceRecord.objects.create(source=source, external_id="1", title="A dose", content={"kind": "dialogue"})
+    page = at_the_style_guide
+    page.goto(page.url.replace(reverse("styleguide"), reverse("generation:batch-new")) + "?benchmark=mhb&source=own")
+    page.locator("[name=limit]").press("Enter")
+    page.locator("legend:focus", has_text="Models").wait_for()
+    page.get_by_role("button", name="Show estimate").click()
+    page.locator("[name=role-generator]:focus").wait_for()
+    assert page.url.endswith("source=own"), "nothing is sent while the generator is missing"
 
 
 @pytest.mark.browser

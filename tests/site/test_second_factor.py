@@ -1,5 +1,6 @@
 """The second factor: set up by oneself, asked for at every sign-in from then on, wherever one signs in."""
 
+import re
 import subprocess
 import sys
 import time
@@ -69,6 +70,26 @@ def test_it_is_set_up_with_a_code_and_gives_recovery_codes(ana: User, client: Cl
     assert secret not in stored, "encrypted"
     assert client.post(reverse("mfa_deactivate_totp")).status_code == 302
     assert not Authenticator.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["mfa_authenticate", "mfa_reauthenticate", "mfa_activate_totp"])
+def test_the_code_has_the_focus_and_a_wrong_one_is_gone(ana: User, client: Client, name: str) -> None:
+    if name == "mfa_activate_totp":
+        sign_in(client)
+        client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+    else:
+        enrol(ana)
+        sign_in(client)
+    if name == "mfa_reauthenticate":
+        client.post(reverse("mfa_authenticate"), {"code": code()})
+    for page in (client.get(reverse(name)), client.post(reverse(name), {"code": "000000"})):
+        [field] = re.findall(r'<input[^>]*name="code"[^>]*>', page.content.decode())
+        assert "autofocus" in field
+        assert "one-time-code" in field
+        assert "000000" not in field
+    assert "Incorrect code." in page.content.decode()
+    chinese = client.get(reverse(name), headers={"Accept-Language": "zh-hans"}).content.decode()
+    assert re.search(r"<label[^>]*>\s*验证码", chinese)
 
 
 def test_a_sign_in_takes_the_code(ana: User, client: Client) -> None:

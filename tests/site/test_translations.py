@@ -52,7 +52,7 @@ PO = ROOT / "mhb_site" / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
 PACKAGES = ("mhb_site", "review", "generation", "evaluation")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 # What Chinese readers call by the same name, and what is nothing but numbers.
-SAME = {"MHB", "API", "F1", "DOI", "PMID", "Tokens", "%(done)s of %(total)s", "“%(passage)s”"}
+SAME = {"MHB", "API", "F1", "DOI", "PMID", "Tokens", "%(done)s of %(total)s", "“%(passage)s”", ": "}
 SAME |= {"%(n)s of %(count)s", "p (Holm)"}
 # Names of data sets and of ClinHallu's replacements.
 SAME |= {

@@ -8,11 +8,14 @@ from django.core.management.commands import makemessages
 
 
 class SourceFile(makemessages.BuildFile):
-    """A file on its way to xgettext; an app's `errors.py` is handed over with its errors' docstrings marked below it."""
+    """A file on its way to xgettext; an `errors.py` is handed over with its errors' docstrings marked below it."""
 
     @cached_property
     def has_errors(self) -> bool:
-        return self.translatable.file == "errors.py" and Path(self.path).with_name("apps.py").exists()
+        folder = Path(self.path).parent
+        return self.translatable.file == "errors.py" and any(
+            (at / "apps.py").exists() for at in (folder, folder.parent)
+        )
 
     @cached_property
     def is_templatized(self) -> bool:  # so Django prepares a copy, and removes it

@@ -260,7 +260,7 @@ function complain(missing) {
     }
     element.closest(".question")?.classList.add("question--missing");
     const line = document.createElement("li");
-    line.append(Object.assign(document.createElement("a"), { href: `#${controls[0].id}`, textContent: title(element) }), `: ${sentence}`);
+    line.append(Object.assign(document.createElement("a"), { href: `#${controls[0].id}`, textContent: title(element) }), form.dataset.colon + sentence);
     $("ul", summary).append(line);
   }
   form.insertBefore(summary, $("[data-typed-note]", form));

@@ -98,7 +98,7 @@ function add({ passage, text, start, end }, label) {
     panel.open = true;
     changed();
   }
-  status.textContent = `${label.name}: ${quote}`;
+  status.textContent = label.name + form.dataset.colon + quote;
 }
 
 function remove({ passage, text, start, end }) {

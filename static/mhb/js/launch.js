@@ -32,11 +32,13 @@ function fold(form) {
   const at = () => Number(form.dataset.at);
   form.querySelector("[data-step-next]").addEventListener("click", () => fits(form) && go(form, at() + 1));
   form.querySelector("[data-step-back]").addEventListener("click", () => go(form, at() - 1));
-  // Enter in a field of an earlier step goes to the next one.
+  // Enter in a field of an earlier step goes to the next one. The browser would refuse it for what a hidden step requires.
+  form.noValidate = true;
   form.addEventListener("submit", (event) => {
-    if (at() === steps.length - 1) return;
+    const last = at() === steps.length - 1;
+    if (last && fits(form)) return;
     event.preventDefault();
-    if (fits(form)) go(form, at() + 1);
+    if (!last && fits(form)) go(form, at() + 1);
   });
   const wrong = steps.findIndex((step) => step.querySelector(".errorlist"));
   show(form, Math.max(wrong, 0));

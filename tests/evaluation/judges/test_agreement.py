@@ -153,6 +153,8 @@ def test_page_report_and_api(release: Release) -> None:
         "gpt-judge, asked twice", "qwen-judge – llama-judge", "majority of the judges",
     ):  # fmt: skip
         assert words in page
+    chinese = client.get(reverse("evaluation:run", args=[run.pk]), headers={"Accept-Language": "zh-hans"})
+    assert "gpt-judge（裁判模型）" in chinese.content.decode()
     told = client.get(reverse("api:run-report", args=[run.pk])).json()
     written = json.loads(formats.as_json(reports_queries.report(run)))
     for key in ("judges", "repeats", "self_preference", "validation"):

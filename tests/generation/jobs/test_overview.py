@@ -8,6 +8,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from generation.jobs import life_cycle
+from generation.llm.errors import AuthFailed
 from generation.models import Job
 from review.models import User
 from tests.engine import conversations_file, endpoint, imported, launched
@@ -35,4 +37,14 @@ def test_the_budget_named_is_the_one_nearly_spent(
     page = html.unescape(client.get(reverse("review:overview")).content.decode())
     attention = page.partition('id="attention"')[2].partition("</section>")[0]
     assert (told or "Nothing needs you right now.") in " ".join(attention.split())
-    assert attention.count(reverse("generation:batch", args=[batch.pk])) == bool(told)
+    assert attention.count(f'{reverse("generation:batch", args=[batch.pk])}#budget"') == bool(told)
+
+
+def test_a_pause_has_its_reason_in_the_readers_language(client: Client, adela: User, tmp_path: Path) -> None:
+    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
+    batch = launched(source, endpoint(NOWHERE))
+    life_cycle.pause(batch.pk, because="AuthFailed", detail=str(AuthFailed("no such key")))
+    client.force_login(adela)
+    for name, args in (("review:overview", []), ("generation:batch", [batch.pk])):
+        page = client.get(reverse(name, args=args), headers={"Accept-Language": "zh-hans"}).content.decode()
+        assert "模型端点拒绝了密钥（401、403）。 no such key" in page

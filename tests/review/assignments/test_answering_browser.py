@@ -87,6 +87,15 @@ def test_each_answer_leads_to_what_is_open_next(desk: Page, held: Assignment) ->
     assert stored.citations[0].kind == "doi"
 
 
+def test_what_is_missing_is_named_with_the_colon_of_the_readers_language(desk: Page, held: Assignment) -> None:
+    desk.context.set_extra_http_headers({"Accept-Language": "zh-hans"})
+    desk.reload()
+    desk.keyboard.press("Control+Enter")
+    [*lines] = desk.locator("[data-problems] li").all_inner_texts()
+    assert lines
+    assert {line.count("：") for line in lines} == {1}
+
+
 def test_one_check_names_what_is_missing_and_goes_there(desk: Page, held: Assignment) -> None:
     sent: list[str] = []
     desk.on("request", lambda request: sent.append(request.url) if "/submit/" in request.url else None)

@@ -290,11 +290,12 @@ class Site:
         )
 
     def prioritise(self, case: int, priority: int) -> Act:
-        def tell(ward: Ward, outcome: Any) -> None:
-            ward.files[case].priority = priority
-
         change = partial(cases_services.prioritise, case, actor=self.users["adela"], priority=priority)
-        return Act(f"case {case} gets priority {priority}", change, tell)
+        return Act(
+            f"case {case} gets priority {priority}",
+            change,
+            lambda ward, outcome: ward.prioritised(ward.files[case], priority, outcome),
+        )
 
     def pause(self, who: str, paused: bool) -> Act:
         def tell(ward: Ward, outcome: Any) -> None:

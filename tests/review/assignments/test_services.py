@@ -608,7 +608,10 @@ def test_what_is_final_stays_so(ana: User, bo: User, adela: User) -> None:
     say(bo, approving(), approving())
     with pytest.raises(errors.CaseClosed):
         cases_services.withdraw(case.pk, actor=adela, reason="Too late.")
+    with pytest.raises(errors.CaseClosed):
+        cases_services.prioritise(case.pk, actor=adela, priority=3)
     assert state_of(case)[0] == State.APPROVED
+    assert not Event.objects.filter(case=case, kind=Event.Kind.PRIORITISED).exists()
 
 
 def test_only_who_oversees_withdraws_and_prioritises(ana: User, rui: User) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -57,6 +58,15 @@ def test_priority_and_specialty_of_many(browse: Open, adela: User, action: str, 
     acts(browse, adela, CASES, action, [case.pk for case in cases], **said)
     [(field, value)] = said.items()
     assert [str(getattr(case, field)) for case in Case.objects.all()] == [value] * 2
+
+
+def test_the_priority_of_a_closed_case_is_refused_by_its_name(browse: Open, adela: User) -> None:
+    waiting, closed = opened(1), opened(2)
+    services.withdraw(closed.pk, actor=adela, reason="A copy.")
+    done, refused = told(acts(browse, adela, CASES, "prioritise", [waiting.pk, closed.pk], priority="7"))
+    assert "1 row." in done
+    assert refused == f"This case is closed. Not changed (1): {closed.title}"
+    assert [case.priority for case in Case.objects.order_by("pk")] == [7, 0]
 
 
 def test_the_open_role_of_many_cases_is_reserved(browse: Open, adela: User, ana: User, bo: User) -> None:
@@ -177,7 +187,9 @@ def test_people_are_found_and_paused_together(browse: Open, adela: User, ana: Us
 # What needs a person --------------------------------------------------------------------------------------------------
 
 
-def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(ana: User, bo: User, clock: Clock) -> None:
+def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(
+    client: Client, adela: User, ana: User, bo: User, clock: Clock
+) -> None:
     dissent = to_adjudication(ana, bo)
     stuck = opened(7)
     clock.advance(days=6)
@@ -188,6 +200,10 @@ def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(ana: User, b
     assert (found.dissents, found.dissents_count) == ([dissent], 1)
     assert (found.stuck, found.stuck_count) == ([stuck], 1)
     assert moving not in found.stuck
+    client.force_login(adela)
+    page = client.get(reverse("review:overview")).content.decode()
+    for case in (dissent, stuck):
+        assert f'{reverse("review:history", args=[case.pk])}#holds"' in page, "where it is assigned"
 
 
 def test_the_overview_leads_to_all_cases_that_do_not_move(

@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import translation
+from django.utils.text import capfirst
 
 from review import errors
 from review.discussion import guidelines, remarks
@@ -121,6 +123,21 @@ def test_a_remark_is_sealed_as_its_authors_review_is(adela: User, ana: User, bo:
     send(second, claims_of_ana)
     assert read(bo, case) == {of_ana, of_bo}
     assert read(adela, case) == {of_ana, of_bo}
+
+
+@pytest.mark.parametrize(("language", "between"), [("en", ": "), ("zh-hans", "：")])
+def test_a_notice_has_the_colon_of_the_readers_language(
+    client: Client, adela: User, ana: User, language: str, between: str
+) -> None:
+    case = opened()
+    send(take(ana), approval(case.frozen.form))
+    says(ana, case, "What do you say, @adela?")
+    [notice] = discussion_notices.notices_for(adela)
+    client.force_login(adela)
+    with translation.override(language):
+        page = client.get(reverse("review:notices"), headers={"Accept-Language": language}).content.decode()
+        kind = capfirst(notice.get_kind_display())
+    assert f"{kind}{between}{case.title}" in page
 
 
 def test_a_mention_waits_until_it_may_be_read(adela: User, ana: User, bo: User) -> None:
