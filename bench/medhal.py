@@ -227,6 +227,11 @@ def part(what: str, *arguments: str) -> None:
             recipes.recipe("medhal")
         connection.ensure_connection()
         cache.clear()
+    print(json.dumps(measured(what, *arguments)))
+
+
+def measured(what: str, *arguments: str) -> dict[str, Any]:
+    """What a part tells, and what it took."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     worked_there = server_seconds() if what != "convert" else 0.0
     began, worked = time.perf_counter(), time.process_time()
@@ -234,7 +239,7 @@ def part(what: str, *arguments: str) -> None:
     seconds, cpu = time.perf_counter() - began, time.process_time() - worked
     there = server_seconds() - worked_there if what != "convert" else 0.0
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(json.dumps({**found, "seconds": seconds, "cpu": cpu, "database": there, "memory": memory}))
+    return {**found, "seconds": seconds, "cpu": cpu, "database": there, "memory": memory}
 
 
 def server_seconds() -> float:
@@ -314,7 +319,7 @@ def measure_rows(rows: int, database: str) -> list[Any]:
         tell(f"{database}: samples without a call", run("samples"))
         for configuration in ("full", "lf-bal"):
             tell(f"{database}: freeze {configuration}", run("freeze", configuration))
-        for name in ("jsonl", "training"):
+        for name in ("jsonl", "training", "parquet"):
             tell(f"{database}: export {name}", run("export", name))
         by = f"{database}: the same rows by datasets"
         if find_spec("datasets"):

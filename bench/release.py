@@ -10,8 +10,9 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,18 @@ def export(format_name: str) -> dict[str, Any]:
     return {"first": first, "bytes": size}
 
 
+def samples_alone(format_name: str) -> dict[str, Any]:
+    """The files with the samples: a release's reviews, trail and checksums are written after them."""
+    from generation.models import Release
+    from generation.releases import export
+
+    with tempfile.TemporaryDirectory() as folder:
+        for path in export.files_of(Release.objects.get(), format_name, Path(folder)):
+            if path.suffix != ".md":
+                return {"bytes": path.stat().st_size}
+    raise RuntimeError(f"{format_name}: no file")
+
+
 def part(what: str, *arguments: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
     import django
@@ -152,7 +165,7 @@ def part(what: str, *arguments: str) -> None:
     if what == "formats":
         print(json.dumps({"formats": formats()}))
         return
-    if what == "export" and arguments[0] in ("parquet", "hf"):
+    if arguments and arguments[0] in ("parquet", "hf"):
         import pyarrow as pa
         import pyarrow.parquet
 
@@ -161,7 +174,8 @@ def part(what: str, *arguments: str) -> None:
         )  # what libraries take by themselves is not what grows: the first array loads pandas, if it is there
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, worked = time.perf_counter(), time.process_time()
-    found = freeze() if what == "freeze" else export(*arguments)
+    parts: dict[str, Callable[..., dict[str, Any]]] = {"freeze": freeze, "export": export, "samples": samples_alone}
+    found = parts[what](*arguments)
     seconds = time.perf_counter() - began
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     print(json.dumps({**found, "seconds": seconds, "cpu": time.process_time() - worked, "memory": memory}))
@@ -169,7 +183,7 @@ def part(what: str, *arguments: str) -> None:
 
 def measure(samples: int, only: Sequence[str] = ()) -> list[Any]:
     """All figures, of downloads in these formats alone (nothing: in all that the release fits)."""
-    from bench.core import at_most, told
+    from bench.core import at_least, at_most, told
     from bench.servers import postgres
 
     rows = []
@@ -202,6 +216,10 @@ def measure(samples: int, only: Sequence[str] = ()) -> list[Any]:
             rows.append(told(f"export {name}: first byte", found["first"] * 1000, "ms"))
             rows.append(at_most(f"export {name}: memory", found["memory"], "MB", 30))
             rows.append(told(f"export {name}: a second", samples / found["seconds"], "samples"))
+            alone = run("samples", name)
+            rows.append(
+                at_least(f"export {name}: without reviews and trail", samples / alone["seconds"], "a second", 8_000)
+            )
     return rows
 
 

@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -176,12 +177,22 @@ def test_a_tiny_run_of_the_engine_fills_every_row(migrated: None, tmp_path: Path
 
 
 @pytest.mark.plain
-@pytest.mark.processes
-def test_a_tiny_run_of_statements_fills_every_row(migrated: None) -> None:
+def test_a_tiny_run_of_statements_fills_every_row(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_site: medhal.Site, what: str, *arguments: str) -> dict[str, Any]:
+        return {} if what == "migrate" else medhal.measured(what, *arguments)
+
+    monkeypatch.setattr(medhal.Site, "run", run)  # here, and not in a process of its own
     rows = medhal.measure(400, 0, ["SQLite"])  # of fewer, all are drawn for review
     names = [row.name for row in rows]
     assert len(names) == len(set(names))
-    for what in ("import of 400 rows", "samples without a call", "freeze full", "freeze lf-bal", "export training"):
+    for what in (
+        "import of 400 rows",
+        "samples without a call",
+        "freeze full",
+        "freeze lf-bal",
+        "export training",
+        "export parquet",
+    ):
         assert {f"SQLite: {what}", f"SQLite: {what}: in Python", f"SQLite: {what}: memory"} <= set(names)
     missing = [row.name for row in rows if row.value is None]
     assert all(name.startswith("SQLite: the same rows by datasets: skipped") for name in missing)

@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.test import Client
-from django.urls import path, reverse
-from playwright.sync_api import Page, Route, expect
+from django.urls import path, re_path, resolve, reverse
+from playwright.sync_api import Page, expect
 
 from mhb_site.urls import urlpatterns as real_urlpatterns
 from review.models import User
@@ -38,7 +39,19 @@ def broken(request: Any) -> HttpResponse:
     raise RuntimeError("a page that breaks")
 
 
-urlpatterns = [*real_urlpatterns, path("broken/", broken)]
+def nothing_new(request: HttpRequest) -> HttpResponseBase:
+    """To a page that asks how far work has come: what is replaced while axe looks has no colours to judge."""
+    if "HX-Request" in request.headers:
+        return HttpResponse(status=204)
+    request.resolver_match = resolve(request.path, "mhb_site.urls")
+    return request.resolver_match.func(request, **request.resolver_match.kwargs)
+
+
+urlpatterns = [
+    re_path(r".*/(?:progress|imports|check|peek)/$", nothing_new),
+    *real_urlpatterns,
+    path("broken/", broken),
+]
 
 
 LANGUAGES, WIDTHS = ("en", "zh-hans"), (1440, 1024, 420)
@@ -47,8 +60,6 @@ SHOTS = os.environ.get("MHB_SHOTS", "")
 EVERYTHING = {"rules": {"target-size": {"enabled": True}}}  # which axe leaves out unless told
 COLOUR = ("color-contrast", "link-in-text-block")
 ALL_BUT_COLOUR = {"rules": {**EVERYTHING["rules"], **{rule: {"enabled": False} for rule in COLOUR}}}
-
-POLLED = re.compile(r"/(progress|imports|check|peek)/$")
 
 
 # At the top (else the head of the page may lie over what is asked about), no colour half-way between the schemes.
@@ -96,11 +107,6 @@ ASK = f"""async ([colour, options]) => {{
 }}"""
 
 
-def _nothing_new(route: Route) -> None:
-    """To a page that asks how far work has come: what is replaced while axe looks has no colours to judge."""
-    route.fulfill(status=204)
-
-
 class Reader:
     """Goes from page to page as one person after the other, and keeps what axe and the console find wrong."""
 
@@ -112,9 +118,6 @@ class Reader:
         self._next = cycle(LOOKS)
         page.emulate_media(reduced_motion="reduce")
         page.on("pageerror", lambda error: self._fault(str(error)))
-        page.route(
-            POLLED, lambda route: _nothing_new(route) if "hx-request" in route.request.headers else route.continue_()
-        )
         page.on("console", lambda said: self._fault(said.text) if "Content Security" in said.text else None)
 
     def _fault(self, what: str) -> None:
@@ -183,8 +186,9 @@ class Reader:
         """`colour`: about one of all elements that are painted alike."""
         asked = {"resultTypes": ["violations"], "preload": False, **options}
         for violation in self.page.evaluate(ASK, [colour, asked]):
-            places = ", ".join(str(node["target"][0]) for node in violation["nodes"][:3])
-            self._fault(f"{where}, {scheme}, {violation['id']} at {len(violation['nodes'])}: {places}")
+            nodes = violation["nodes"]
+            places = ", ".join(str(node["target"][0]) for node in nodes[:3])
+            self._fault(f"{where}, {scheme}, {violation['id']} at {len(nodes)}: {places}. {nodes[0]['failureSummary']}")
 
 
 @pytest.fixture
