@@ -112,9 +112,13 @@ EXISTS (SELECT 1 FROM review_assignment o WHERE o.reserved_for_id = %s), ({count
     return Beside(draft, guideline, bool(discussed), waiting, undoable)
 
 
+_DRAFT = """SELECT {d} FROM review_draft d WHERE d.assignment_id = %s AND d.physician_id = %s AND d.phase = %s"""
+
+
 def draft_of(assignment: Assignment, physician: User) -> Draft | None:
     """The physician's draft for the current phase."""
-    return Draft.objects.filter(assignment=assignment, physician=physician, phase=assignment.phase).first()
+    found = sql.instances(_DRAFT, (assignment.pk, physician.pk, assignment.phase), d=Draft)
+    return found[0][0] if found else None
 
 
 def last_draft(physician: User, assignment_id: int) -> Draft | None:
