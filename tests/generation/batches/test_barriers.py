@@ -1,10 +1,13 @@
 """Steps that are run again, a role that several endpoints play, and barriers at which the drafts of a batch meet."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
+from django.test import override_settings
 
 from generation import errors
 from generation.batches import launch, rounds
@@ -101,13 +104,18 @@ RECIPE = Recipe(
 )
 
 
+@contextmanager
+def brewing() -> Iterator[None]:
+    with override_settings(MHB_BENCHMARKS="tests.toys"), mock.patch.object(brew, "RECIPE", RECIPE):
+        registry.module.cache_clear()
+        yield
+    registry.module.cache_clear()
+
+
 @pytest.fixture(autouse=True)
-def toys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    settings.MHB_BENCHMARKS = "tests.toys"
-    registry.module.cache_clear()
-    monkeypatch.setattr(brew, "RECIPE", RECIPE)
-    yield
-    registry.module.cache_clear()
+def toys() -> Iterator[None]:
+    with brewing():
+        yield
 
 
 def launched(source: Source, models: str, *, several: Sequence[str] = ()) -> Batch:
