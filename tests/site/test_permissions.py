@@ -12,7 +12,6 @@ from django.apps import apps
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -424,11 +423,17 @@ class Visitor:
 
     def asks(self, method: str, route: str) -> tuple[int | str, bool]:
         """What the page answers, and whether it changed anything. Rows are read only where something was written."""
+        wrote = []
+
+        def note(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+            if not sql.startswith(READS):
+                wrote.append(sql)
+            return execute(sql, *rest)
+
         with transaction.atomic():
-            with CaptureQueriesContext(connection) as sent:
+            with connection.execute_wrapper(note):
                 answer = send(self._client, method, route, self._world)
-            wrote = "".join(query["sql"] for query in sent if not query["sql"].startswith(READS))
-            changed = method == "POST" and not everything(wrote).items() <= self._before.items()
+            changed = method == "POST" and not everything("".join(wrote)).items() <= self._before.items()
             transaction.set_rollback(True)
         self._client.cookies = SimpleCookie({name: morsel.value for name, morsel in self._session.items()})
         sent_away = answer.status_code == 302 and answer["Location"].startswith(reverse("account_login"))
