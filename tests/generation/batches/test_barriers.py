@@ -106,6 +106,7 @@ RECIPE = Recipe(
 
 @contextmanager
 def brewing() -> Iterator[None]:
+    """The same as `toys` for what is made before a test begins."""
     with override_settings(MHB_BENCHMARKS="tests.toys"), mock.patch.object(brew, "RECIPE", RECIPE):
         registry.module.cache_clear()
         yield
@@ -113,9 +114,12 @@ def brewing() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def toys() -> Iterator[None]:
-    with brewing():
-        yield
+def toys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    settings.MHB_BENCHMARKS = "tests.toys"
+    registry.module.cache_clear()
+    monkeypatch.setattr(brew, "RECIPE", RECIPE)
+    yield
+    registry.module.cache_clear()
 
 
 def launched(source: Source, models: str, *, several: Sequence[str] = ()) -> Batch:
