@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import comb
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
@@ -81,7 +80,10 @@ def sign_test(one: int, other: int) -> float | None:
     n = one + other
     if not n:
         return None
-    tail: int = sum(comb(n, k) for k in range(min(one, other) + 1))
+    tail, ways = 0, 1
+    for k in range(min(one, other) + 1):
+        tail += ways
+        ways = ways * (n - k) // (k + 1)  # to choose k + 1 of n
     return min(1.0, float(Fraction(2 * tail, 2**n)))  # a fraction: 2**n is beyond a float from n = 1,024 on
 
 

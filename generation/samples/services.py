@@ -18,6 +18,7 @@ from generation.samples import merge_trail
 from review.assignments import services
 from review.audit.trail import record_person, recording_events
 from review.cases import queries as cases_queries
+from review.common import sql
 from review.models import PersonEvent, User
 from review.rules.case_spec import UNDETERMINED
 from review.rules.consolidation import SettledRubric
@@ -41,16 +42,20 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
     the next version keeps what an admin said."""
     now = timezone.now()
     simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
-    sample = row.sample or Sample.objects.create(
-        benchmark=batch.benchmark,
-        task=made.task,
-        batch=batch,
-        record_id=row.record_id,
-        arm=arm,
-        bound=made.bound,
-        created_at=now,
-    )
-    previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
+    sample, previous = row.sample, None
+    if sample is None:
+        sample = Sample(
+            benchmark=batch.benchmark,
+            task=made.task,
+            batch=batch,
+            record_id=row.record_id,
+            arm=arm,
+            bound=made.bound,
+            created_at=now,
+        )
+        sql.insert(sample)
+    else:
+        previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
     known = previous.case.language if previous else made.language
     made = replace(_with_review(made, batch, previous), language=known or UNDETERMINED)
     spec = registry.case_spec(batch.benchmark, made, sample.key, row.version)
@@ -59,7 +64,7 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
     )
     if previous is None:
         merge_trail.record_earlier_decisions(row, case)
-    version = SampleVersion.objects.create(
+    version = SampleVersion(
         sample=sample,
         number=row.version,
         draft=row,
@@ -73,7 +78,8 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
         made=dict(made.made),
         created_at=now,
     )
-    Rubric.objects.bulk_create(
+    sql.insert(version)
+    rubrics = [
         Rubric(
             version=version,
             key=rubric.key,
@@ -82,8 +88,11 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
             traps=list(rubric.traps),
         )
         for rubric in made.rubrics
-    )
-    Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
+    ]
+    if rubrics:
+        sql.insert(*rubrics)
+    if row.sample is not None:
+        Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
     return version
 
 

@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import get_language
 
 from review import errors
+from review.common import sql
 from review.models import Assignment, Case, Event, FirstLook, Review, RewordingOutcome, User
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.consolidation import decided_answers, standing_wording
@@ -151,7 +152,7 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     if allowed(user, Can.OVERSEE):
         return _all_of(case)
     if own is None or own.case_id != case.pk or own.physician_id != user.pk:
-        own = Assignment.objects.filter(case=case, physician=user).prefetch_related("first_looks").first()
+        own = part_in(case, user)
     if own is None:
         return Review.objects.none()
     own.case = case
@@ -171,6 +172,19 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
         if own.phase == Phase.DISCUSS:
             seen |= Q(phase=Phase.COMMIT)
     return _all_of(case).filter(seen)
+
+
+_PART = """SELECT {a}, {f} FROM review_assignment a
+LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = a.physician_id
+WHERE a.case_id = %s AND a.physician_id = %s ORDER BY a.id LIMIT 1"""
+
+
+def part_in(case: Case, physician: User) -> Assignment | None:
+    """The physician's assignment in a case, with the first look."""
+    for assignment, looked in sql.instances(_PART, (case.pk, physician.pk), a=Assignment, f=FirstLook):
+        assignment.looks_read[physician.pk] = looked
+        return assignment  # type: ignore[no-any-return]
+    return None
 
 
 def _all_of(case: Case) -> QuerySet[Review]:

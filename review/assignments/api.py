@@ -168,7 +168,7 @@ class MyReviewSerializer(serializers.ModelSerializer[Review]):
 
 def _work(me: User, assignment: Assignment) -> dict[str, Any]:
     """An assignment with its case, your draft and the reviews that you may read now."""
-    reviews = list(visibility.reviews_shown_to(me, assignment.case))
+    reviews = list(visibility.reviews_shown_to(me, assignment.case, assignment))
     objection = visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None
     shown = [
         {

@@ -49,9 +49,8 @@ def claim_next(physician: User) -> Assignment | None:
             standing = sql.first_row(_STANDING + sql.planned_once(), me.pk, me.pk)
             in_hand, calibrates, reserved = standing[:3] if standing else (False, False, False)
             if in_hand:
-                held = visibility.current_assignments(me).select_for_update(of=("self",)).first()
+                held = queries.in_hand(me, locked=True)
                 if held is not None:
-                    held.looks_read[me.pk] = held.first_looks.filter(physician=me).first()
                     return renew(held)
             if eligibility.blocking_reason(me) is not None:
                 return None

@@ -12,22 +12,32 @@ from review.rules.citations import Citation, identity
 from review.rules.state_machine import Role
 
 _WITH_CASE = """SELECT {a}, {c}, {f}, c.spec FROM review_assignment a JOIN review_case c ON c.id = a.case_id
-LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE a.id = %s"""
+LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE """
+_NUMBERED = "a.id = %s"
+_HELD = "a.physician_id = %s AND a.hold = 'held' ORDER BY a.id LIMIT 1"
 
 
 def assignment_of(physician: User, assignment_id: int) -> Assignment:
     """The physician's own assignment. Raises NotYours for any other, whether it exists or not."""
-    found = _with_case(physician, assignment_id)
+    found = _with_case(physician, _NUMBERED, assignment_id)
     if found is None or found.physician_id != physician.pk:
         raise errors.NotYours
     found.physician = physician
     return found
 
 
-def _with_case(reader: User, assignment_id: int) -> Assignment | None:
+def in_hand(physician: User, *, locked: bool = False) -> Assignment | None:
+    """What the physician holds, of several what was begun longest ago; None: nothing. `locked`: nobody else changes its row."""
+    found = _with_case(physician, _HELD + (sql.locks("a") if locked else ""), physician.pk)
+    if found is not None:
+        found.physician = physician
+    return found
+
+
+def _with_case(reader: User, which: str, *values: int) -> Assignment | None:
     # A page asks many times whether the first look was taken; `first_look_of` finds the answer here.
     for assignment, case, looked, spec in sql.instances(
-        _WITH_CASE, (reader.pk, assignment_id), a=Assignment, c=sql.Without(Case, "spec"), f=FirstLook
+        _WITH_CASE + which, (reader.pk, *values), a=Assignment, c=sql.Without(Case, "spec"), f=FirstLook
     ):
         case.freeze(spec)
         assignment.case = case
@@ -102,9 +112,13 @@ EXISTS (SELECT 1 FROM review_assignment o WHERE o.reserved_for_id = %s), ({count
     return Beside(draft, guideline, bool(discussed), waiting, undoable)
 
 
+_DRAFT = """SELECT {d} FROM review_draft d WHERE d.assignment_id = %s AND d.physician_id = %s AND d.phase = %s"""
+
+
 def draft_of(assignment: Assignment, physician: User) -> Draft | None:
     """The physician's draft for the current phase."""
-    return Draft.objects.filter(assignment=assignment, physician=physician, phase=assignment.phase).first()
+    found = sql.instances(_DRAFT, (assignment.pk, physician.pk, assignment.phase), d=Draft)
+    return found[0][0] if found else None
 
 
 def last_draft(physician: User, assignment_id: int) -> Draft | None:
@@ -128,7 +142,7 @@ def recent_sources(physician: User) -> list[Citation]:
 
 def posted_to(reader: User, assignment_id: int) -> Assignment:
     """An assignment with its case, to read a posted form by. Shows nothing: who may act on it the services decide."""
-    found = _with_case(reader, assignment_id)
+    found = _with_case(reader, _NUMBERED, assignment_id)
     if found is None:
         raise errors.NotYours
     return found

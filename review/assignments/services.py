@@ -49,7 +49,7 @@ def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Ca
     if kind == Case.Kind.WORK:
         spec = forms_queries.with_form_in_force(spec)
     stored = spec_to_json(spec)
-    case = Case.objects.create(
+    case = Case(
         kind=kind,
         benchmark=spec.benchmark,
         lineage=spec.lineage,
@@ -62,6 +62,7 @@ def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Ca
         simulated=spec.simulated,
         opened_at=now,
     )
+    sql.insert(case)
     record(case, Event.Kind.OPENED, actor)
     follow_reviews(case, position(spec.policy, []), turns=Turns({}, [], Counter()))
     return case

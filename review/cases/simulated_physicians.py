@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from review import errors
 from review.access import visibility
 from review.assignments import claims, first_look, services
+from review.assignments import queries as assignments_queries
 from review.cases import queries
 from review.common import benchmarks
 from review.models import Assignment, Case, Review, User
@@ -89,20 +90,23 @@ def work_queue(
     corrected = inadequate = done = 0
     acted, patient = True, limit is not None
     while acted and (limit is None or done < limit):
-        acted = False
+        acted, asked = False, _asked_for_wordings()
         for physician in order.sample(physicians, len(physicians)):
             if limit is not None and done >= limit:
                 break
-            acted |= _answer_rewordings(physician, seed, keep_one=patient)
-            held = visibility.current_assignments(physician).first()
+            if physician.pk in asked:
+                acted |= _answer_rewordings(physician, seed, keep_one=patient)
+            held = assignments_queries.in_hand(physician)
             if held is None:
                 acted |= claims.claim_next(physician) is not None
                 continue
             if patient and held.role in ADJUDICATORS and _disputed() == 1:
                 continue
             acted = True
-            review = _review(held, seed, dissent, reject)
+            review = _review(physician, held, seed, dissent, reject)
             if review is not None:
+                if review.answers["declaration"]:
+                    asked = _asked_for_wordings()
                 done += 1
                 verdicts[review.verdict] += 1
                 inadequate += review.inadequate
@@ -124,6 +128,11 @@ def _disputed() -> int:
     return Case.objects.filter(state=State.ADJUDICATION).count()
 
 
+def _asked_for_wordings() -> set[int]:
+    """Whom a wording was put to that nobody has answered, by their keys."""
+    return set(rewordings_queries.pending().values_list("physician", flat=True))
+
+
 def _answer_rewordings(physician: User, seed: int, *, keep_one: bool) -> bool:
     """Accept wordings put to the physician, or object; whether there was any. keep_one: the last of all waits, to be seen."""
     answered = False
@@ -142,12 +151,11 @@ def _answer_rewordings(physician: User, seed: int, *, keep_one: bool) -> bool:
     return answered
 
 
-def _review(held: Assignment, seed: int, dissent: float, reject: float) -> Review | None:
+def _review(physician: User, held: Assignment, seed: int, dissent: float, reject: float) -> Review | None:
     """Submit the review that is due; None when somebody else was faster."""
-    physician, token = held.physician, held.token
-    if physician is None or token is None:
+    token, case = held.token, held.case
+    if token is None:
         return None
-    case = held.case
     sample = f"{seed}/{case.lineage}/{case.version}"
     deserves = Verdict.REJECT if random.Random(sample).random() < reject else Verdict.APPROVE
     chance = random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}")
@@ -155,8 +163,8 @@ def _review(held: Assignment, seed: int, dissent: float, reject: float) -> Revie
     answers = _detailed(case, answers, random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}/details"))
     try:
         if not visibility.is_revealed(physician, held):
-            first_look.reveal(physician, held.pk, token, answers)
-        return services.submit(physician, held.pk, token, answers)
+            first_look.reveal(physician, held.pk, token, answers, posted=held)
+        return services.submit(physician, held.pk, token, answers, posted=held)
     except (errors.LeaseLost, errors.AlreadySubmitted, errors.CaseClosed):
         return None
 
@@ -164,7 +172,7 @@ def _review(held: Assignment, seed: int, dissent: float, reject: float) -> Revie
 def _answers(
     held: Assignment, case: Case, physician: User, chance: random.Random, deserves: Verdict, dissent: float, seed: int
 ) -> Answers:
-    form, shown = visibility.asked_of(held, case).form, list(visibility.reviews_shown_to(physician, case))
+    form, shown = visibility.asked_of(held, case).form, list(visibility.reviews_shown_to(physician, case, held))
     if case.kind == Case.Kind.VALIDATION:
         return _judged(case, form, chance, dissent / 3)
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}

@@ -78,7 +78,7 @@ def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, obj
 
     Looked for in what the author may see: whether words stand in a hidden part is hidden, too.
     """
-    own = Assignment.objects.filter(case=case, physician=author).prefetch_related("first_looks").first()
+    own = visibility.part_in(case, author)
     spec = case.frozen
     if own is not None:
         own.case = case
@@ -99,7 +99,7 @@ def remarks_shown_to(user: User, case: Case) -> QuerySet[Remark]:
         return everything
     if sql.first_row("SELECT 1 FROM review_remark WHERE case_id = %s LIMIT 1", case.pk) is None:  # so of most cases
         return everything.none()
-    own = Assignment.objects.filter(case=case, physician=user).prefetch_related("first_looks").first()
+    own = visibility.part_in(case, user)
     if own is None:
         return everything.none()
     own.case = case

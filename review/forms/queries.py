@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.utils import translation
 
 from review.calibration import practice
-from review.common import benchmarks
+from review.common import benchmarks, sql
 from review.forms.design import LISTS, Design, applied, described, design_from_json
 from review.labels import HARMS, translate
 from review.models import ReviewForm
@@ -41,7 +41,11 @@ def reasons_locked(benchmark: str) -> dict[str, str]:
 
 def in_force(benchmark: str) -> ReviewForm | None:
     """The version in force; None: none was ever published, and the folder's form stands."""
-    return ReviewForm.objects.filter(benchmark=benchmark).order_by("-version").first()
+    found = sql.instances(_IN_FORCE, (benchmark,), f=ReviewForm)
+    return found[0][0] if found else None
+
+
+_IN_FORCE = "SELECT {f} FROM review_reviewform f WHERE f.benchmark = %s ORDER BY f.version DESC LIMIT 1"
 
 
 def versions(benchmark: str) -> QuerySet[ReviewForm]:

@@ -52,6 +52,7 @@ from tests.engine import (
     imported,
     reports_file,
 )
+from tests.populations import population
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
@@ -82,10 +83,10 @@ def uploads(settings: Any, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def sample(admin: Client, tmp_path: Path, models: str) -> Sample:
+@population
+def sample(folder: Path, models: str) -> Sample:
     """One sample whose first version is in review."""
-    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    generated(imported(conversations_file(folder / "own.jsonl", 1)), endpoint(models))
     return Sample.objects.get()
 
 

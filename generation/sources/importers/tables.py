@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, BinaryIO, Self
@@ -91,6 +92,13 @@ def is_parquet(path: Path) -> bool:
 
 def parquet_columns(path: Path) -> list[str]:
     """The names of the columns. Raises WrongFormat, Exhausting."""
+    found = path.stat()
+    return list(_columns_of(path.resolve(), found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _columns_of(path: Path, *_state: int) -> list[str]:
+    # An import asks several times, in one sitting: what kind of file it is, which fit, which is read.
     with _reader(path) as reader:
         return _columns(reader)
 

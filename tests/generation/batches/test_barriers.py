@@ -1,10 +1,13 @@
 """Steps that are run again, a role that several endpoints play, and barriers at which the drafts of a batch meet."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
+from django.test import override_settings
 
 from generation import errors
 from generation.batches import launch, rounds
@@ -99,6 +102,15 @@ RECIPE = Recipe(
     restart="write",
     kept=lambda data: {name: value for name, value in data.items() if name != "written"},
 )
+
+
+@contextmanager
+def brewing() -> Iterator[None]:
+    """The same as `toys` for what is made before a test begins."""
+    with override_settings(MHB_BENCHMARKS="tests.toys"), mock.patch.object(brew, "RECIPE", RECIPE):
+        registry.module.cache_clear()
+        yield
+    registry.module.cache_clear()
 
 
 @pytest.fixture(autouse=True)

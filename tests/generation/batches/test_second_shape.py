@@ -121,6 +121,20 @@ def admin(adela: User) -> Client:
     return client
 
 
+@population
+@_toys()
+def tea(models: str) -> Batch:
+    """One note."""
+    return made(source_of("tea"), models)
+
+
+@population
+@_toys()
+def two(models: str) -> Batch:
+    """Two notes."""
+    return made(source_of("green tea", "milk"), models)
+
+
 def text_of(page: Page) -> str:
     return " ".join(page.content.decode().split())
 
@@ -265,10 +279,9 @@ def test_an_embedder_that_fails_for_a_moment(models: str) -> None:
 # ----------------------------------------------------------------------------------------------------------- presets
 
 
-def test_the_usual_preset_is_the_first_and_reaches_every_step(models: str) -> None:
-    batch = made(source_of("tea"), models)
-    assert (batch.preset, batch.settings) == ("usual", {"tries": 1, "top_p": 0.95})
-    assert Draft.objects.get().data["settings"] == batch.settings
+def test_the_usual_preset_is_the_first_and_reaches_every_step(tea: Batch) -> None:
+    assert (tea.preset, tea.settings) == ("usual", {"tries": 1, "top_p": 0.95})
+    assert Draft.objects.get().data["settings"] == tea.settings
     [written] = Call.objects.filter(prompt="brew/write@1")
     assert written.sent["top_p"] == 0.95
     [tasted] = Call.objects.filter(prompt="brew/taste@1")
@@ -480,37 +493,34 @@ def points_of(batch: Batch) -> list[Any]:
     return list(block.points)
 
 
-def test_the_analysis_counts_each_sample_once(models: str, ana: User, bo: User) -> None:
-    batch = made(source_of("green tea", "milk"), models)
-    assert len(points_of(batch)) == 2
+def test_the_analysis_counts_each_sample_once(two: Batch, ana: User, bo: User) -> None:
+    assert len(points_of(two)) == 2
     say(ana, lambda form: rejection(form, "Nobody says so."))
     say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
     samples_services.apply_outcomes()
-    assert len(points_of(batch)) == 2, "the next version has not begun"
-    batches_services.work_on_batch(batch.pk)
+    assert len(points_of(two)) == 2, "the next version has not begun"
+    batches_services.work_on_batch(two.pk)
     assert Draft.objects.exclude(data={}).count() == 3
-    assert len(points_of(batch)) == 2
+    assert len(points_of(two)) == 2
     Sample.objects.filter(pk=Sample.objects.order_by("pk")[0].pk).update(status=Sample.Status.DISCARDED)
-    assert len(points_of(batch)) == 1
+    assert len(points_of(two)) == 1
 
 
 @pytest.mark.parametrize("gate", ["stopped", "discarded"])
-def test_the_analysis_leaves_out_what_a_check_held_back(models: str, gate: str) -> None:
-    batch = made(source_of("green tea", "milk"), models)
-    draft = batch.drafts.order_by("pk")[0]
-    SampleVersion.objects.filter(draft=draft).update(draft=batch.drafts.create(record_id=draft.record_id, parent=draft))
-    batch.drafts.filter(parent=draft).update(parent=None, sample=Sample.objects.order_by("pk")[0])
-    batch.drafts.filter(pk=draft.pk).update(gate=gate, status=Work.Status.DROPPED)
-    assert len(points_of(batch)) == 1
+def test_the_analysis_leaves_out_what_a_check_held_back(two: Batch, gate: str) -> None:
+    draft = two.drafts.order_by("pk")[0]
+    SampleVersion.objects.filter(draft=draft).update(draft=two.drafts.create(record_id=draft.record_id, parent=draft))
+    two.drafts.filter(parent=draft).update(parent=None, sample=Sample.objects.order_by("pk")[0])
+    two.drafts.filter(pk=draft.pk).update(gate=gate, status=Work.Status.DROPPED)
+    assert len(points_of(two)) == 1
 
 
-def test_no_analysis_where_the_recipe_has_none(models: str, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = made(source_of("tea"), models)
+def test_no_analysis_where_the_recipe_has_none(tea: Batch, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, analysis=None, lineage=None))
-    there = reverse("generation:batch-analysis", args=[batch.pk])
-    assert there not in text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    there = reverse("generation:batch-analysis", args=[tea.pk])
+    assert there not in text_of(admin.get(reverse("generation:batch", args=[tea.pk])))
     assert admin.get(there).status_code == 404
-    assert admin.get(f"/api/v1/batches/{batch.pk}/analysis/").status_code == 404
+    assert admin.get(f"/api/v1/batches/{tea.pk}/analysis/").status_code == 404
     assert admin.get(reverse("generation:sample", args=[Sample.objects.get().pk])).status_code == 200
 
 

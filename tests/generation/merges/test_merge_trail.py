@@ -11,7 +11,7 @@ from django.urls import reverse
 from generation.batches import services as batches_services
 from generation.engine import task_queue
 from generation.merges import queries, services
-from generation.models import Draft, MergeEvent, Sample
+from generation.models import Batch, Draft, MergeEvent, Sample
 from generation.releases import audit_bundle, verify_trail
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
@@ -23,7 +23,7 @@ from tests.generation.merges.test_merges import arrived, met
 from tests.review.approve import approve_everything
 from tests.review.audit.tampering import unprotected
 
-__all__ = ["admin", "toys"]
+__all__ = ["admin", "met", "toys"]
 pytestmark = pytest.mark.django_db
 
 
@@ -38,14 +38,13 @@ def no_faults() -> None:
 
 
 def test_decisions_are_in_the_trail_of_every_sample_that_they_concern(
-    models: str, adela: User, ana: User, bo: User, admin: Client, tmp_path: Path
+    met: Batch, adela: User, ana: User, bo: User, admin: Client, tmp_path: Path
 ) -> None:
-    batch = met(models)
     lead, other = arrived("milk")
     [tea] = arrived("tea")
     milk = Sample.objects.get(versions__draft=lead.onward_id)
     undone = services.undo_merge(other.pk, actor=adela, reason="Not the same.")
-    worked(batch)
+    worked(met)
     alone = Sample.objects.get(versions__draft=undone.into_id)
     assert decided(milk) == decided(alone) == [("unmerged", other.pk, undone.into_id)]
     opened, told = Event.objects.filter(case__lineage=alone.key).order_by("sequence")[:2]
@@ -56,7 +55,7 @@ def test_decisions_are_in_the_trail_of_every_sample_that_they_concern(
     kept = Sample.objects.get(versions__draft=tea.onward_id)
     merged = ("merged", other.pk, tea.onward_id)
     assert (decided(kept), decided(alone)[1:]) == ([merged], [merged])
-    assert [event.actor for event in queries.decisions(batch)] == [None, adela]
+    assert [event.actor for event in queries.decisions(met)] == [None, adela]
     no_faults()
 
     page = text_of(admin.get(reverse("review:audit"), {"kind": "merged"}))
@@ -108,8 +107,7 @@ def test_a_decision_before_there_is_a_sample_is_told_once_when_there_is(
     no_faults()
 
 
-def test_an_altered_decision_is_found(models: str, adela: User) -> None:
-    met(models)
+def test_an_altered_decision_is_found(met: Batch, adela: User) -> None:
     [tea], [lead, _other] = arrived("tea"), arrived("milk")
     services.merge_drafts(tea.pk, lead.pk, actor=adela, reason="All drinks.")
     event = Event.objects.filter(kind="merged").earliest("sequence")

@@ -26,11 +26,12 @@ from mhb_site.benchmarks.mhb.plan import PAPER
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import Manage, calls, conversation, conversations_file, endpoint, imported, manage
-from tests.generation.drafts.test_pre_review_checks import batch_over, simulated_by, twins
+from tests.generation.drafts.test_pre_review_checks import batch_over, simulated_by, stopped, twins
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+from tests.populations import population
 from tests.review.approve import approve_everything
 
-__all__ = ["api", "manage"]
+__all__ = ["api", "manage", "stopped"]
 
 pytestmark = pytest.mark.django_db
 Page = Any
@@ -56,9 +57,10 @@ def source(tmp_path: Path, db: None) -> Source:
     return imported(conversations_file(tmp_path / "own.jsonl", 4))
 
 
-@pytest.fixture
-def compared(source: Source, models: str) -> Comparison:
+@population
+def compared(folder: Path, models: str) -> Comparison:
     """Four records, with the usual prompts and with those of set v1; both batches at their end."""
+    source = imported(conversations_file(folder / "own.jsonl", 4))
     made = batches_launch.launch_comparison(
         BatchSettings(
             benchmark="mhb", source=source, roles={"generator": endpoint(models)}, prompts="", compare="v1", plan=PAPER
@@ -122,13 +124,6 @@ def test_a_batch_without_a_plan_shows_none(admin: Client, source: Source, models
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
-
-
-@pytest.fixture
-def stopped(tmp_path: Path, models: str, db: None) -> Draft:
-    first, second = twins(tmp_path, "one", "two")
-    batch_over(first, models)
-    return batch_over(second, models).drafts.get()
 
 
 def test_findings_are_counted_listed_and_filtered(admin: Client, stopped: Draft) -> None:

@@ -19,6 +19,7 @@ from generation.sources.importers import bundles
 from generation.sources.importers.base import Malformed, Refusal, Row, WrongFormat
 from generation.sources.importers.pickles import load_plain
 from tests.generation.images.drawn import picture, png_header
+from tests.profile import far
 from tests.public import public
 
 QUESTION = {"qid": 1, "image_name": "a.png", "image_organ": "HEAD", "answer": "Yes", "answer_type": "CLOSED "}
@@ -372,4 +373,5 @@ def test_memory_stays_flat_however_many_images_come(tmp_path: Path) -> None:
             tracemalloc.stop()
 
     most(2)
-    assert most(120) < most(20) + 120 * 10_000  # an image has 40,000 bytes
+    few, many = far((10, 50), (20, 120))
+    assert most(many) < most(few) + many * 10_000  # an image has 40,000 bytes

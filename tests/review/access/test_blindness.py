@@ -41,29 +41,36 @@ from tests.review.pages import Open
 UNSENT = "typed and not sent by "
 
 
-def may_read(viewer: User, review: Review, case: Case) -> bool:
-    """The rule in words of the workflow, independent of the query's."""
-    if Retraction.objects.filter(review=review).exists():
-        return False
-    taken_back = Retraction.objects.values_list("review", flat=True)
-    reviews = [own for own in Review.objects.filter(case=case) if own.pk not in taken_back]
+class Stored:
+    """All that is stored of a case and decides who may read what."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.policy = case, case.frozen.policy
+        taken_back = set(Retraction.objects.values_list("review", flat=True))
+        self.reviews = [review for review in Review.objects.filter(case=case) if review.pk not in taken_back]
+        self.roles = dict(Assignment.objects.filter(case=case).values_list("physician", "role"))
+        self.looked = set(FirstLook.objects.filter(assignment__case=case).values_list("physician", flat=True))
+
+
+def may_read(viewer: User, review: Review, stored: Stored) -> bool:
+    """The rule in words of the workflow, independent of the query's; of a review that was not taken back."""
+    reviews = stored.reviews
     mine = {(own.role, own.phase) for own in reviews if own.physician_id == viewer.pk}
     if viewer.role == "admin" or review.physician_id == viewer.pk:
         return True
-    role = next((own.role for own in Assignment.objects.filter(case=case, physician=viewer)), None)
-    if State(case.state).final:
+    role = stored.roles.get(viewer.pk)
+    if State(stored.case.state).final:
         return bool(mine)
-    looked = FirstLook.objects.filter(assignment__case=case, physician=viewer).exists()
-    if case.frozen.policy.reveal_first_look and not looked:
+    if stored.policy.reveal_first_look and viewer.pk not in stored.looked:
         return False
     if role == Role.SECONDARY:
-        committed = case.frozen.policy.secondary_confirms and (Role.SECONDARY, Phase.COMMIT) in mine
+        committed = stored.policy.secondary_confirms and (Role.SECONDARY, Phase.COMMIT) in mine
         return committed and review.role == Role.PRIMARY
     if role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2):
         votes = [own for own in reviews if own.role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)]
         both_voted = len([own for own in votes if own.phase == Phase.COMMIT]) == 2
         if review.role in (Role.PRIMARY, Role.SECONDARY):
-            return both_voted or not case.frozen.policy.adjudicators_blind
+            return both_voted or not stored.policy.adjudicators_blind
         return both_voted and review.phase == Phase.COMMIT
     return False
 
@@ -83,9 +90,10 @@ def look(everybody: list[User], case: Case) -> None:
             Answers(reason=UNSENT + assignment.physician.username),
             revision=draft.revision if draft else 0,
         )
+    stored = Stored(case)
     for viewer in everybody:
         shown = set(visibility.reviews_shown_to(viewer, case))
-        assert shown == {review for review in Review.objects.filter(case=case) if may_read(viewer, review, case)}
+        assert shown == {review for review in stored.reviews if may_read(viewer, review, stored)}
         assert not any(UNSENT in str(review.answers) for review in shown)
         for assignment in held:
             if assignment.physician != viewer:

@@ -17,6 +17,7 @@ from review.cases.simulated_physicians import SIGNED, Summary, work_queue
 from review.models import Case, Review, User
 from review.rules.questions import Choice, Form, Question, RubricText
 from review.rules.state_machine import Ground, Phase, State, position
+from tests.profile import far
 from tests.review.factories import FORM, opened
 
 OTHER_FORMS = [
@@ -59,8 +60,9 @@ def test_the_same_seed_gives_the_same_reviews(physicians: list[User]) -> None:
             transaction.set_rollback(True)
         return result
 
-    assert outcome(1) == outcome(1)
-    assert outcome(1)[1] != outcome(2)[1]
+    first = outcome(1)
+    assert outcome(1) == first
+    assert outcome(2)[1] != first[1]
 
 
 def test_without_a_limit_every_case_is_decided_in_every_way(physicians: list[User]) -> None:
@@ -79,7 +81,7 @@ def test_without_a_limit_every_case_is_decided_in_every_way(physicians: list[Use
         assert case.state == position(case.frozen.policy, visibility.opinions(case)).state
 
 
-@pytest.mark.parametrize("seed", [1, 3, 5])  # seeds with a dispute on the way; no dispute, no adjudication
+@pytest.mark.parametrize("seed", far([3], [1, 3, 5]))  # seeds with a dispute on the way; no dispute, no adjudication
 def test_at_the_limit_cases_are_left_in_every_state(physicians: list[User], seed: int) -> None:
     queue(40)
     done = work_queue(seed, 60, physicians)
