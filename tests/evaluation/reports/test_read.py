@@ -33,6 +33,7 @@ from tests.api.conftest import Api, api
 from tests.engine import Manage, calls, endpoint
 from tests.evaluation.test_pages import Links, behind, counted, text_of
 from tests.evaluation.toy import SEED, claimants, level, said, shown, toy, toy_release
+from tests.populations import population
 
 __all__ = ["api", "claimants", "toy"]
 
@@ -43,8 +44,8 @@ COUNT = 24
 MODELS = ("sim-careful", "sim-average")
 
 
-@pytest.fixture
-def release(toy: None, db: None) -> Release:
+@population
+def release() -> Release:
     return toy_release(COUNT)
 
 
@@ -451,17 +452,17 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert admin.get(url, {"verdict": wrong}).context["items"][0]["state"] == "failed"
 
 
-@pytest.mark.parametrize("name", ["runs", "run", "judgments", "run-progress"])
-def test_no_page_asks_more_often_for_more_rows(name: str, release: Release, claimants: str, admin: Client) -> None:
-    def page(run: Run) -> str:
-        return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
-
-    def shown(*models: str) -> Run:
+def test_no_page_asks_more_often_for_more_rows(release: Release, claimants: str, admin: Client) -> None:
+    def asked(*models: str) -> dict[str, int]:
         run = worked(release, claimants, *models)
-        return launched(release, claimants, *models) if name == "run-progress" else run
+        pages = {name: reverse(f"evaluation:{name}", args=[run.pk]) for name in ("run", "judgments")}
+        pages |= {"runs": reverse("evaluation:runs")}
+        times = {name: counted(admin, address) for name, address in pages.items()}
+        open_one = launched(release, claimants, *models)
+        return times | {"progress": counted(admin, reverse("evaluation:run-progress", args=[open_one.pk]))}
 
-    few = counted(admin, page(shown("sim-average")))
-    assert counted(admin, page(shown(*MODELS, "sim-reckless"))) == few
+    few = asked("sim-average")
+    assert asked(*MODELS, "sim-reckless") == few
 
 
 def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
@@ -503,11 +504,11 @@ def test_the_form_offers_what_the_benchmark_has_a_use_for(release: Release, clai
     assert (run.judge, run.seed, run.variants, run.responses.count()) == (None, 3, ["plain"], COUNT)
 
 
-@pytest.mark.parametrize("odd", ["x", "0", "9" * 30, ""])
-def test_a_release_that_is_none(odd: str, release: Release, claimants: str, admin: Client) -> None:
+def test_a_release_that_is_none(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average")
-    assert admin.get(reverse("evaluation:run-new"), {"release": odd}).status_code == 200
-    assert admin.post(reverse("evaluation:run-new"), {"release": odd}).status_code == 422
+    for odd in ("x", "0", "9" * 30, ""):
+        assert admin.get(reverse("evaluation:run-new"), {"release": odd}).status_code == 200, odd
+        assert admin.post(reverse("evaluation:run-new"), {"release": odd}).status_code == 422, odd
 
 
 def test_over_the_api(release: Release, claimants: str, api: Api, adela: User) -> None:
