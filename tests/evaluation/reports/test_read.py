@@ -453,16 +453,18 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
 
 
 def test_no_page_asks_more_often_for_more_rows(release: Release, claimants: str, admin: Client) -> None:
-    def asked(*models: str) -> dict[str, int]:
-        run = worked(release, claimants, *models)
-        pages = {name: reverse(f"evaluation:{name}", args=[run.pk]) for name in ("run", "judgments")}
-        pages |= {"runs": reverse("evaluation:runs")}
-        times = {name: counted(admin, address) for name, address in pages.items()}
-        open_one = launched(release, claimants, *models)
-        return times | {"progress": counted(admin, reverse("evaluation:run-progress", args=[open_one.pk]))}
+    def asked(run: Run, *names: str) -> list[int]:
+        return [counted(admin, reverse(f"evaluation:{name}", args=[run.pk])) for name in names]
 
-    few = asked("sim-average")
-    assert asked(*MODELS, "sim-reckless") == few
+    def listed() -> int:
+        return counted(admin, reverse("evaluation:runs"))
+
+    many, pages = (*MODELS, "sim-reckless"), ("run", "judgments")
+    few = worked(release, claimants, "sim-average")
+    before = [*asked(few, *pages), listed()]
+    assert [*asked(worked(release, claimants, *many), *pages), listed()] == before
+    small, large = launched(release, claimants, "sim-average"), launched(release, claimants, *many)
+    assert asked(large, "run-progress") == asked(small, "run-progress")
 
 
 def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
