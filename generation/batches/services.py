@@ -78,7 +78,7 @@ def work_on_batch(batch_id: int) -> int:
         if not life_cycle.is_running(batch.pk) or any(lane.away(endpoint) for endpoint in playing.values()):
             return []
         taken: worker_lane.Rows = [
-            (row, partial(_work_on_draft, row, batch, lane.models(cast(row), row)))
+            (row, partial(_work_on_draft, row, batch, lane, lane.models(cast(row), row)))
             for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
         if len(taken) < count and rounds.has_barrier(batch):
@@ -100,11 +100,11 @@ def work_on_batch(batch_id: int) -> int:
     return done
 
 
-async def _work_on_draft(row: Draft, batch: Batch, models: BoundModels) -> None:
+async def _work_on_draft(row: Draft, batch: Batch, lane: RunningLane, models: BoundModels) -> None:
     recipe = registry.recipe(batch.benchmark)
     try:
         check_tries(row)
-        value = await sync_to_async(queries.draft_value)(row)
+        value: DraftValue = await lane.do_together(queries.draft_values, row)
         step = recipe.steps[row.step] if row.step < len(recipe.steps) else None  # past a barrier that was the last
         outputs = await step.run(value, models) if isinstance(step, Step) and step.applies(value) else [value]
     except Dropped as reason:

@@ -54,10 +54,12 @@ def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]
         # Not a subquery of the UPDATE: PostgreSQL may run that anew for each row and so take more than `count`.
         free = queued.filter(status=Work.Status.QUEUED).select_for_update(skip_locked=True, of=("self",))
         pks = list(free.values_list("pk", flat=True)[: max(0, count - len(before))])
-        taken = queued.model._default_manager.filter(status=Work.Status.QUEUED, pk__in=pks).update(
+        if not pks:
+            return before
+        queued.model._default_manager.filter(status=Work.Status.QUEUED, pk__in=pks).update(
             status=Work.Status.RUNNING, token=claim.token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
         )
-    return list(ours) if taken else before
+    return list(ours)
 
 
 def join(row: Work, others: QuerySet[W]) -> list[W]:

@@ -21,7 +21,7 @@ from generation.engine import ledger as books
 from generation.engine.bound_models import BoundModels
 from generation.engine.group_commit import Group, run_each, with_database_retries
 from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
-from generation.engine.task_queue import Claim, lease, put_back, run_lane
+from generation.engine.task_queue import FEW, Claim, lease, put_back, run_lane
 from generation.errors import JobOver
 from generation.images.files import open_image
 from generation.jobs import life_cycle, queries
@@ -164,8 +164,11 @@ class RunningLane:
     def slots(self) -> int:
         """How many rows to hold at once: twice as many as the endpoints that can be asked may be asked at once.
 
-        While one row is written, another's question is on its way; how many calls are in flight is the gates' to say.
+        While one row is written, another's question is on its way; how many calls are in flight is the gates' to say. Where
+        nobody is asked at all, as many as are worth taking together.
         """
+        if not self.endpoints:
+            return FEW
         return 2 * sum(max(1, self.gate(each).ceiling) for each in self.endpoints.values() if not self.away(each)) or 1
 
     async def row(self, row: Work, work: Callable[[], Awaitable[None]]) -> None:

@@ -32,12 +32,14 @@ from generation.samples import services as samples_services
 from mhb_site.benchmarks.clinhallu import simulate, simulate_answers
 from review.models import Case, User
 from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
+from tests.profile import far
 from tests.public import public
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ROWS, IMAGES, TWINS = 124, 30, 8
+MEASURED = far(("sim-careful", "sim-reckless"), TARGETS)
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
     )
     assert release.samples_count == count
     assert release.grounds["unreviewed"] == count - sampled.total()
-    targets = [endpoint(url, target) for target in TARGETS]
+    targets = [endpoint(url, target) for target in MEASURED]
     run = runs_services.launch_run(RunSettings(release, targets, roles["judge"]))
     work.work_on_run(run.pk)
     run.refresh_from_db()

@@ -22,6 +22,8 @@ def tally(pk: int) -> None:
         return
     found: dict[str, int] = {}
     for name, model in ROWS.items():
+        if model is Vote and not known.panel:
+            continue
         rows: QuerySet[Any] = model._default_manager.filter(Q(run=pk))
         opened = [_first(rows, status) for status in (Status.QUEUED, Status.RUNNING)]
         before, to = int(getattr(known, f"{name}_done_to")), int(rows.aggregate(last=Max("pk"))["last"] or 0)

@@ -30,7 +30,7 @@ from tests.benchmarks.clinhallu.traced import seers, traced_release
 from tests.engine import endpoint
 from tests.review.factories import account
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Z = 3.3  # two-sided 99.9 %
 COUNTS = {"vqa-rad": 40, "medframeqa": 30}
 WHERE = {"h_visual": "rep-k", "h_knowledge": "rep-v", "h_reasoning": "rep-vk"}
@@ -115,6 +115,7 @@ def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
     assert verify_run.main([str(folder)]) == 0
 
 
+@pytest.mark.both
 def test_pages_files_and_the_check_by_physicians(client: Client, adela: User) -> None:
     run = worked({"vqa-rad": 12}, "sim-average", "sim-reckless")
     client.force_login(adela)

@@ -33,6 +33,7 @@ from tests.api.conftest import Api, api
 from tests.engine import Manage, calls, endpoint
 from tests.evaluation.test_pages import Links, behind, counted, text_of
 from tests.evaluation.toy import SEED, claimants, level, said, shown, toy, toy_release
+from tests.populations import population
 
 __all__ = ["api", "claimants", "toy"]
 
@@ -43,8 +44,8 @@ COUNT = 24
 MODELS = ("sim-careful", "sim-average")
 
 
-@pytest.fixture
-def release(toy: None, db: None) -> Release:
+@population
+def release() -> Release:
     return toy_release(COUNT)
 
 
@@ -451,17 +452,19 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert admin.get(url, {"verdict": wrong}).context["items"][0]["state"] == "failed"
 
 
-@pytest.mark.parametrize("name", ["runs", "run", "judgments", "run-progress"])
-def test_no_page_asks_more_often_for_more_rows(name: str, release: Release, claimants: str, admin: Client) -> None:
-    def page(run: Run) -> str:
-        return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
+def test_no_page_asks_more_often_for_more_rows(release: Release, claimants: str, admin: Client) -> None:
+    def asked(run: Run, *names: str) -> list[int]:
+        return [counted(admin, reverse(f"evaluation:{name}", args=[run.pk])) for name in names]
 
-    def shown(*models: str) -> Run:
-        run = worked(release, claimants, *models)
-        return launched(release, claimants, *models) if name == "run-progress" else run
+    def listed() -> int:
+        return counted(admin, reverse("evaluation:runs"))
 
-    few = counted(admin, page(shown("sim-average")))
-    assert counted(admin, page(shown(*MODELS, "sim-reckless"))) == few
+    many, pages = (*MODELS, "sim-reckless"), ("run", "judgments")
+    few = worked(release, claimants, "sim-average")
+    before = [*asked(few, *pages), listed()]
+    assert [*asked(worked(release, claimants, *many), *pages), listed()] == before
+    small, large = launched(release, claimants, "sim-average"), launched(release, claimants, *many)
+    assert asked(large, "run-progress") == asked(small, "run-progress")
 
 
 def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
@@ -503,11 +506,11 @@ def test_the_form_offers_what_the_benchmark_has_a_use_for(release: Release, clai
     assert (run.judge, run.seed, run.variants, run.responses.count()) == (None, 3, ["plain"], COUNT)
 
 
-@pytest.mark.parametrize("odd", ["x", "0", "9" * 30, ""])
-def test_a_release_that_is_none(odd: str, release: Release, claimants: str, admin: Client) -> None:
+def test_a_release_that_is_none(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average")
-    assert admin.get(reverse("evaluation:run-new"), {"release": odd}).status_code == 200
-    assert admin.post(reverse("evaluation:run-new"), {"release": odd}).status_code == 422
+    for odd in ("x", "0", "9" * 30, ""):
+        assert admin.get(reverse("evaluation:run-new"), {"release": odd}).status_code == 200, odd
+        assert admin.post(reverse("evaluation:run-new"), {"release": odd}).status_code == 422, odd
 
 
 def test_over_the_api(release: Release, claimants: str, api: Api, adela: User) -> None:

@@ -42,6 +42,7 @@ from review.models import User
 from tests.conftest import Clock, Together
 from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
 from tests.generation.llm.helpers import endpoint as answering
+from tests.populations import population
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
@@ -69,10 +70,14 @@ def look_at_once(settings: Any) -> None:
     settings.MHB_BATCH_POLL_SECONDS = 0.0
 
 
-@pytest.fixture
-def release(db: None) -> Release:
-    """Four samples with two criteria each."""
-    return bare_release(*[("dialogue", [["A1"], ["C2"]])] * 4)
+def of_samples(count: int) -> Release:
+    """So many samples with two criteria each."""
+    return bare_release(*[("dialogue", [["A1"], ["C2"]])] * count)
+
+
+@population
+def release() -> Release:
+    return of_samples(4)
 
 
 @pytest.fixture
@@ -726,36 +731,36 @@ def test_a_step_that_meets_a_fault_of_ours_is_tried_again_and_given_up_in_the_en
     assert run.paused_because == "GivenUp"
 
 
-@pytest.mark.parametrize(
-    ("odd", "missing"),
-    [
-        ({"error": {"code": [1]}, "response": None}, 0),
-        ({"error": {"code": {"a": 1}, "message": [1]}}, 0),
-        ({"error": [1], "response": 5}, 0),
-        ({"response": {"status_code": 200, "body": [{"choices": 5}]}}, 0),
-        ({"response": {"status_code": 500, "body": {"error": {"code": [1], "message": {}}}}}, 0),
-        ({"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "x" * 2**20}}]}}}, 3),
-    ],
-    ids=["code", "code is a dict", "list", "body", "complaint", "long"],
-)
-def test_a_result_that_makes_no_sense_is_asked_live_and_the_others_are_kept(
-    release: Release, monkeypatch: pytest.MonkeyPatch, odd: dict[str, Any], missing: int
-) -> None:
-    plain = BatchStore.content
+REFUSED: list[dict[str, Any]] = [
+    {"error": {"code": [1]}, "response": None},
+    {"error": {"code": {"a": 1}, "message": [1]}},
+    {"error": [1], "response": 5},
+    {"response": {"status_code": 200, "body": [{"choices": 5}]}},
+    {"response": {"status_code": 500, "body": {"error": {"code": [1], "message": {}}}}},
+]
+TOO_LONG = {"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "x" * 2**20}}]}}}
+
+
+def test_results_that_make_no_sense_are_asked_live_and_the_others_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, odd = BatchStore.content, [*REFUSED, TOO_LONG]
+    long: list[str] = []
 
     async def garbled(batches: BatchStore, request: web.Request) -> web.Response:
         response = await plain(batches, request)
-        *others, last = bytes(response.body).splitlines()  # type: ignore[arg-type]
-        lines = [json.dumps({**json.loads(line), **odd}).encode() for line in others]
-        return web.Response(body=b"\n".join([*lines, last]))
+        lines = [json.loads(line) for line in bytes(response.body).splitlines()]  # type: ignore[arg-type]
+        long.extend(line["custom_id"] for line in lines[:-1][len(REFUSED) :: len(odd)])
+        others = [{**line, **odd[at % len(odd)]} for at, line in enumerate(lines[:-1])]
+        return web.Response(body=b"\n".join(json.dumps(line).encode() for line in [*others, lines[-1]]))
 
     monkeypatch.setattr(BatchStore, "content", garbled)
     with simulated() as url:
-        run = worked(in_batches(release, url))
+        run = worked(in_batches(of_samples(len(odd) + 1), url))
     assert run.status == Run.Status.FINISHED
     made = queries.provider_batches_of(run).order_by("pk")[0]
-    assert (made.state, made.answered, made.refused, made.missing) == (State.COLLECTED, 1, 3 - missing, missing)
-    assert ended(run)["Response"] == {Status.DONE: 4}
+    assert (made.state, made.answered, made.refused, made.missing) == (State.COLLECTED, 1, len(REFUSED), 1)
+    unheard = made.lines.get(call=None)
+    assert unheard.custom_id.hex in long
+    assert ended(run)["Response"] == {Status.DONE: len(odd) + 1}
     assert run.calls == Call.objects.filter(job=run, hit_of=None).count()
 
 
@@ -861,9 +866,9 @@ def test_no_file_is_larger_than_providers_allow(release: Release, url: str, monk
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workers_that_come_at_once_submit_each_request_once(release: Release, together: Together) -> None:
+def test_workers_that_come_at_once_submit_each_request_once(together: Together) -> None:
     with simulated(batch_delay=0.2) as url:
-        run = in_batches(release, url)
+        run = in_batches(of_samples(4), url)
         for _ in range(20):
             outcomes = together([partial(work.work_on_run, run.pk)] * 3)
             assert not [each for each in outcomes if isinstance(each, Exception)]

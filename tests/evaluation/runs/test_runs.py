@@ -50,7 +50,7 @@ from tests.generation.llm.helpers import endpoint as answering
 from tests.populations import population
 from tests.review.factories import account
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Status = Work.Status
 
 
@@ -77,6 +77,7 @@ def statuses(run: Run, model: type[Response] | type[Judgment]) -> Counter[str]:
 # ---------------------------------------------------------------------------------------------------------- the whole
 
 
+@pytest.mark.both
 def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release, models: str) -> None:
     run = evaluated(release, models, "sim-careful", "sim-reckless")
     rubrics = release.rubrics_count
@@ -124,6 +125,7 @@ def test_a_model_under_test_is_sent_the_sample_and_nothing_else(release: Release
         assert "response_format" not in call.sent
 
 
+@pytest.mark.both
 def test_the_database_lets_nothing_be_said_twice(bare: Release, models: str) -> None:
     run = launched_run(bare, models, "sim-average")
     response = Response.objects.filter(run=run)[0]
@@ -224,6 +226,7 @@ def test_one_broken_verdict_is_healed_by_the_next(bare: Release) -> None:
     assert (overall.numerator, overall.denominator, overall.excluded) == (1, 4, 0)
 
 
+@pytest.mark.both
 def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
     with simulated("500@0.15", "429@0.15", "cut@0.1", "broken-json@0.1") as url:
         run = evaluated(release, url, "sim-average", "sim-careful")
@@ -235,6 +238,7 @@ def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
     assert (sum(row.denominator for row in rows), sum(row.excluded for row in rows)) == (judged, unjudged)
 
 
+@pytest.mark.both
 def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
     endpoint(models, "sim-average", price_in="2", price_out="6")
     endpoint(models, "sim-judge", price_in="10", price_out="30")
@@ -250,6 +254,7 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
 # ------------------------------------------------------------------------------------------------------ retry, cancel
 
 
+@pytest.mark.both
 def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bare: Release) -> None:
     dear = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
     sane = {"prompt_tokens": 0, "completion_tokens": MOST_TOKENS}
@@ -267,6 +272,7 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
     assert statuses(run, Response) == {Status.DONE: 2}
 
 
+@pytest.mark.both
 def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
     with answering(verdict()) as target, answering(verdict()) as judge:
         models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
@@ -318,6 +324,7 @@ def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
         assert statuses(run, Judgment) == {Status.DONE: 24}
 
 
+@pytest.mark.both
 def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
     endpoint(models, "sim-average+500", name="sim-average")
     run = evaluated(release, models, "sim-careful", "sim-average")
@@ -343,6 +350,7 @@ def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, model
     assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
+@pytest.mark.both
 def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     judge = endpoint(models, "sim-judge+500", name="sim-judge")
     run = evaluated(bare, models, "sim-average")
@@ -359,6 +367,7 @@ def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
 
 
+@pytest.mark.both
 def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Release) -> None:
     """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
     with answering(verdict()) as target:
@@ -412,6 +421,7 @@ def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
     assert not reports_queries.report(run).finished
 
 
+@pytest.mark.both
 def test_cancelled_in_the_middle_what_was_judged_stays(
     release: Release, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -443,6 +453,7 @@ def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- workers
 
 
+@pytest.mark.both
 def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: Clock) -> None:
     idle, busy, stale = (launched_run(bare, models, "sim-average") for _ in range(3))
     held(stale)
@@ -453,6 +464,7 @@ def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: 
     assert sweep(RUNS) == [stale.pk]
 
 
+@pytest.mark.both
 def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
     run = launched_run(bare, models, "sim-average")
     take(Response.objects.filter(run=run).order_by("pk"), 1)
@@ -467,6 +479,7 @@ def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: st
     assert Judgment.objects.filter(run=run).count() == 4
 
 
+@pytest.mark.both
 def test_a_lost_lease_says_nothing_twice(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -491,6 +504,7 @@ def test_a_lost_lease_says_nothing_twice(
     assert Judgment.objects.values("response", "rubric").distinct().count() == Judgment.objects.count()
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("judgment_input", Judgment)])
 def test_what_stops_the_lane_again_and_again_stays_unjudged(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str, failed: type[Work]

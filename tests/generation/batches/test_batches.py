@@ -393,16 +393,16 @@ def test_cancelled_while_it_runs_what_is_in_flight_is_kept(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launched(source, endpoint(models, concurrency=2))
-    read, begun = batches_queries.draft_value, 0
+    read, begun = batches_queries.draft_values, 0
 
-    def cancelling(row: Draft) -> DraftValue:
+    def cancelling(rows: list[Draft]) -> list[DraftValue]:
         nonlocal begun
-        begun += 1
-        if begun == 5:  # four were in hand before the first was answered
+        begun, before = begun + len(rows), begun
+        if before < 5 <= begun:  # four were in hand before the first was answered
             jobs_services.cancel(batch.pk)
-        return read(row)
+        return read(rows)
 
-    monkeypatch.setattr(batches_queries, "draft_value", cancelling)
+    monkeypatch.setattr(batches_queries, "draft_values", cancelling)
     batches_services.work_on_batch(batch.pk)
     done = Sample.objects.count()
     assert 1 <= done <= 5
