@@ -153,10 +153,10 @@ class File(Named):
     def role_of(self, who: str) -> Role | None:
         return next((role for role, slot in self.slots.items() if slot.holder == who), None)
 
-    def spoke(self, who: str, role: Role, *, counted: bool = True) -> bool:
-        """Whether `who` has answered in this role; `counted`: and has not taken it back."""
-        said = self.counted if counted else self.said
-        return any(each.who == who and each.opinion.role is role for each in said)
+    def spoke(self, who: str, role: Role, phase: Phase | None = None, *, counted: bool = True) -> bool:
+        """Whether `who` has answered in this role, and phase if given; `counted`: and has not taken it back."""
+        said = [each.opinion for each in (self.counted if counted else self.said) if each.who == who]
+        return any(each.role is role and phase in (None, each.phase) for each in said)
 
 
 class Ward:
@@ -258,7 +258,7 @@ class Ward:
         slot = file.slots[tab.role]
         if slot.holder == tab.who and slot.token == tab.token:
             if not file.due(tab.role):
-                return errors.AlreadySubmitted if file.spoke(tab.who, tab.role) else errors.CaseClosed
+                return errors.AlreadySubmitted if file.spoke(tab.who, tab.role, slot.phase) else errors.CaseClosed
             return None
         if file.spoke(tab.who, tab.role, counted=slot.holder != tab.who):
             return errors.AlreadySubmitted

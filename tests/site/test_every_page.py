@@ -43,8 +43,9 @@ def nothing_new(request: HttpRequest) -> HttpResponseBase:
     """To a page that asks how far work has come: what is replaced while axe looks has no colours to judge."""
     if "HX-Request" in request.headers:
         return HttpResponse(status=204)
-    request.resolver_match = resolve(request.path, "mhb_site.urls")
-    return request.resolver_match.func(request, **request.resolver_match.kwargs)
+    request.resolver_match = found = resolve(request.path, "mhb_site.urls")
+    answer: HttpResponseBase = found.func(request, **found.kwargs)
+    return answer
 
 
 urlpatterns = [

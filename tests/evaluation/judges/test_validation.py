@@ -50,7 +50,7 @@ def finished(release: Release, judged: Any, *models: str) -> Run:
     settings = RunSettings(release, [endpoint(NOWHERE, model) for model in models], endpoint(NOWHERE, "the-judge"))
     run = runs_services.launch_run(settings)
     judgments = []
-    for response in Response.objects.filter(run=run).select_related("endpoint", "sample"):
+    for response in Response.objects.filter(run=run).order_by("pk").select_related("endpoint", "sample"):
         Response.objects.filter(pk=response.pk).update(
             status=Status.DONE, outcome="answered", text=f"Take {response.pk} drops."
         )
@@ -126,7 +126,7 @@ def test_what_a_noisy_judge_hid_is_recovered(release: Release) -> None:
     truth = {
         (rubric, model): dice.random() < rate
         for model, rate in (("bad", 0.6), ("good", 0.1))
-        for rubric in release.samples.values_list("rubrics", flat=True)
+        for rubric in release.samples.order_by("rubrics").values_list("rubrics", flat=True)
     }
 
     def judged(rubric: int, model: str) -> bool:
@@ -163,7 +163,7 @@ def test_what_a_noisy_judge_hid_is_recovered(release: Release) -> None:
 
 def test_a_share_of_the_responses_recovers_it_as_well(release: Release) -> None:
     dice = Random(5)
-    rubrics = list(release.samples.values_list("rubrics", flat=True))
+    rubrics = list(release.samples.order_by("rubrics").values_list("rubrics", flat=True))
     truth = {rubric: dice.random() < 0.3 for rubric in rubrics}
     run = finished(release, lambda rubric, _m: dice.random() < (0.75 if truth[rubric] else 0.15), "m-1")
     services.start_validation(run.pk, n=24, seed=1)
