@@ -4,8 +4,10 @@ SQLite lets one transaction write at a time. A writer that comes meanwhile sleep
 overtaken by later ones. Inside a process there is a better way to wait; between processes SQLite's own remains.
 """
 
+import sqlite3
 import threading
 from collections import defaultdict
+from typing import Any
 
 from django.db import OperationalError
 from django.db.backends.sqlite3 import base
@@ -17,6 +19,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """Holds the process's turn to write from BEGIN IMMEDIATE to the end of the transaction."""
 
     _turn: "threading.Lock | None" = None
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """Raises sqlite3.Error with a note: "disk I/O error" alone is any of some thirty faults."""
+        try:
+            return super().get_new_connection(conn_params)
+        except sqlite3.Error as error:
+            error.add_note(f"SQLite calls it {error.sqlite_errorname}.")
+            raise
 
     def _start_transaction_under_autocommit(self) -> None:
         if self._turn is None:

@@ -1,7 +1,9 @@
 """The embedded database: every writer, in whatever way it ended, leaves the turn to the next."""
 
 import contextlib
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.db import connection, connections, transaction
@@ -72,3 +74,11 @@ def test_who_waits_too_long_is_told(together: Together) -> None:
     finally:
         connections["default"].settings_dict["OPTIONS"]["timeout"] = 30
     assert "database is locked" in str(outcome)
+
+
+def test_a_fault_of_the_file_is_told_by_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "no.sqlite3").write_bytes(b"This is no database." * 100)
+    wrapper = base.DatabaseWrapper({**connection.settings_dict, "NAME": str(tmp_path / "no.sqlite3")})
+    with pytest.raises(sqlite3.DatabaseError) as fault:
+        wrapper.connect()
+    assert fault.value.__notes__ == ["SQLite calls it SQLITE_NOTADB."]
