@@ -1,12 +1,16 @@
 """MedHal in the reader's language: why records were dropped, and the names of tasks and sources in reports."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from evaluation.labels import value_name
+from generation.batches import launch as batches_launch
 from generation.models import Draft
-from tests.benchmarks.medhal.making import MCQ
+from tests.benchmarks.medhal.making import MCQ, STATEMENT
 from tests.benchmarks.medhal.test_batch import settings, source_of, worked
 
 CHINESE = {"accept-language": "zh-hans"}
@@ -25,6 +29,14 @@ def test_why_a_record_was_dropped_is_told_in_the_readers_language(admin_client: 
         chinese = admin_client.get(address, headers=CHINESE).content.decode()
         assert "the question asks for the exception" not in chinese
         assert "题目询问的是例外" in chinese, address
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("row", "models"), [(STATEMENT, ""), (MCQ, "http://127.0.0.1:9/v1")])
+def test_a_batch_that_asks_no_model_lists_none(admin_client: Client, row: Mapping[str, Any], models: str) -> None:
+    batch = batches_launch.launch_batch(settings(source_of(row, 1), models))
+    page = admin_client.get(reverse("generation:batch", args=[batch.pk])).content.decode()
+    assert ('id="models-asked"' in page) == bool(models)
 
 
 @pytest.mark.plain
