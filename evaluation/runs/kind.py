@@ -54,8 +54,8 @@ class RunKind(JobKind[Run]):
     def endpoints(self, job: Run) -> QuerySet[Endpoint]:
         return queries.endpoints_of(job)
 
-    def with_work(self) -> QuerySet[Run]:
-        return queued.runs_with_work()
+    def with_work(self, jobs: QuerySet[Run]) -> QuerySet[Run]:
+        return queued.with_work(jobs)
 
     def due(self) -> list[int]:
         """Includes runs with a provider batch to follow, and large ones that are over and not counted."""

@@ -117,7 +117,7 @@ def _one_at_a_time(run: Run) -> Iterator[None]:
 
 
 def _has_work(run_id: int) -> bool:
-    return queued.runs_with_work().filter(pk=run_id).exists()
+    return queued.with_work(Run.objects.filter(pk=run_id)).exists()
 
 
 def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint]) -> None:

@@ -36,15 +36,15 @@ class BatchKind(JobKind[Batch]):
     def work(self, pk: int) -> int:
         return services.work_on_batch(pk)
 
-    def with_work(self) -> QuerySet[Batch]:
+    def with_work(self, jobs: QuerySet[Batch]) -> QuerySet[Batch]:
         """Batches with a draft to take, a round, or one that could be opened: a draft at a barrier alone is no work yet."""
         drafts = Draft.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
         of_rounds = BarrierRound.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
-        waiting = Batch.objects.filter(
+        waiting = jobs.filter(
             Exists(drafts.filter(at_barrier=True, round=None)), status=Batch.Status.RUNNING
         ).values_list("pk", flat=True)
         ready = [pk for pk in waiting if rounds.waiting_drafts(pk).exists()]
-        return Batch.objects.filter(Exists(drafts.filter(at_barrier=False)) | Exists(of_rounds) | Q(pk__in=ready))
+        return jobs.filter(Exists(drafts.filter(at_barrier=False)) | Exists(of_rounds) | Q(pk__in=ready))
 
     def retry(self, pk: int) -> int:
         """Queue the failed drafts again; those that failed at a barrier get a round of their own. One whose record a later

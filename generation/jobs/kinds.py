@@ -112,16 +112,17 @@ class JobKind(Generic[J]):
         """The endpoints that a job calls."""
         return Endpoint.objects.none()
 
-    def with_work(self) -> QuerySet[J]:
-        """Jobs that a lane could work on."""
+    def with_work(self, jobs: QuerySet[J]) -> QuerySet[J]:
+        """Those of `jobs` that a lane could work on."""
         some = Q()
         for rows in self.rows_of(OuterRef("pk"), status=Status.QUEUED):
             some |= Q(Exists(rows))
-        return cast("QuerySet[J]", self.model._default_manager.filter(some))
+        return jobs.filter(some)
 
     def due(self) -> list[int]:
         """Jobs that need a worker, each once for every further lane it may have."""
-        return queries.due(self.with_work())
+        running = self.model._default_manager.filter(status=Job.Status.RUNNING)
+        return queries.due(self.with_work(cast("QuerySet[J]", running)))
 
     def clean_up(self) -> None:
         """Further work of a sweep, before jobs are settled."""

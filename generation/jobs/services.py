@@ -57,4 +57,4 @@ def retry_failed(pk: int) -> int:
 def waits(pk: int) -> bool:
     """Whether a running job has queued rows and may have another lane now."""
     kind = kind_of(Job.objects.get(pk=pk))
-    return bool(queries.due(kind.with_work().filter(pk=pk)))
+    return bool(queries.due(kind.with_work(kind.model._default_manager.filter(pk=pk))))

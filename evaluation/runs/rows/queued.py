@@ -112,9 +112,9 @@ def unfilled_runs() -> list[int]:
     return list(RunEndpoint.objects.filter(filled_to__isnull=False).values_list("run", flat=True).distinct())
 
 
-def runs_with_work() -> QuerySet[Run]:
-    """Runs for which a worker could do something: a lane may take rows of it, or make some, or provider batches are to be
-    filled.
+def with_work(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Those of `runs` for which a worker could do something: a lane may take rows of it, or make some, or provider batches are
+    to be filled.
 
     Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
     """
@@ -129,17 +129,17 @@ def runs_with_work() -> QuerySet[Run]:
         | Exists(judgments.filter(live | _is_for_lanes(Judgment)))
         | Exists(Vote.objects.filter(**queued))
     )
-    in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
-    to_fill = [run.pk for run in in_batches if is_batch_due(run)]
-    with_rows = Run.objects.filter(for_a_lane)
-    wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
-    to_make = Q(Exists(unfilled(OuterRef("pk"))))
-    return Run.objects.filter(for_a_lane & ~Q(pk__in=wait) | Q(pk__in=to_fill) | to_make)
+    found = [
+        run.pk for run in runs.filter(for_a_lane) if run.status != Run.Status.RUNNING or not _waits_for_others(run)
+    ]
+    in_batches = runs.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH).exclude(pk__in=found)
+    found += [run.pk for run in in_batches if is_batch_due(run)]
+    return runs.filter(Q(pk__in=found) | Q(Exists(unfilled(OuterRef("pk")))))
 
 
 def _waits_for_others(run: Run) -> bool:
     """Whether all that a lane might take is in flight in runs beside it."""
-    if not concurrent_runs(run):
+    if run.fresh or not concurrent_runs(run):
         return False
     queued = {"run": run, "status": Status.QUEUED}
     judged: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)

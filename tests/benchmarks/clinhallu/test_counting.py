@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -20,18 +19,14 @@ from evaluation.runs.settings import RunSettings
 from review.models import User
 from tests.benchmarks.clinhallu.traced import seers, traced_release
 from tests.engine import endpoint
+from tests.populations import population
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 SAMPLES = 6
 FREE, REP_V = "vqa-rad-free", "vqa-rad-rep-v"
 
 
-@pytest.fixture(autouse=True)
-def kept_apart(db: None, settings: Any, tmp_path: Path) -> None:
-    settings.MHB_DATA_DIR = tmp_path
-
-
-@pytest.fixture
+@population
 def runs() -> dict[str, Run]:
     """The same answers counted in both ways. Of the judgments on knowledge one was unreadable and one failed; so was one on a
     free answer."""
