@@ -63,18 +63,24 @@ COLOUR = ("color-contrast", "link-in-text-block")
 ALL_BUT_COLOUR = {"rules": {**EVERYTHING["rules"], **{rule: {"enabled": False} for rule in COLOUR}}}
 
 
-# At the top (else the head of the page may lie over what is asked about), no colour half-way between the schemes.
+# At the top (else the head of the page may lie over what is asked about), no colour half-way between the schemes. What ends
+# on one element may begin on those that inherit from it.
 SETTLED = """() => new Promise(then => requestAnimationFrame(() => requestAnimationFrame(() => {
     scrollTo(0, 0);
-    for (const moving of document.getAnimations()) if (moving instanceof CSSTransition) moving.finish();
-    requestAnimationFrame(then);
+    let moving;
+    do {
+        moving = document.getAnimations().filter(each => each instanceof CSSTransition);
+        for (const each of moving) each.finish();
+    } while (moving.length);
+    then();
 })))"""
 
 
-# One element with text of each look: its colours, its size, and whatever lies behind it. What is placed over others, or drawn
-# in a chart, may have anything behind it; a link differs from the text around it, or does not. All of those are asked about.
+# One element with text of each look: its colours, its size, whatever lies behind it and, of a link, the text around it. What
+# was asked about on an earlier page is not asked about again. What is placed over others, or drawn in a chart, may have
+# anything behind it: all of those are asked about. At the top of a page what sticks there lies over nothing.
 PAINTED = """() => {
-    const behind = new Map(), seen = new Set(), chosen = [];
+    const behind = new Map(), seen = new Set(JSON.parse(sessionStorage.getItem("looks") ?? "[]")), chosen = [];
     const layers = element => {
         if (!element) return {key: "", placed: false};
         if (!behind.has(element)) {
@@ -82,28 +88,34 @@ PAINTED = """() => {
             const paint = [style.backgroundColor, style.backgroundImage, style.opacity, style.filter, style.mixBlendMode];
             behind.set(element, {
                 key: paint.join() === "rgba(0, 0, 0, 0),none,1,none,normal" ? below.key : `${below.key}/${paint}`,
-                placed: below.placed || !["static", "relative"].includes(style.position) || element.localName === "svg",
+                placed: below.placed || element.localName === "svg" || ["absolute", "fixed"].includes(style.position)
+                    || style.position === "sticky" && style.bottom !== "auto",
             });
         }
         return behind.get(element);
     };
+    const beside = link => [...link.parentNode.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim());
     const texts = new Set(document.querySelectorAll("input, select, textarea"));
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) if (walker.currentNode.data.trim()) texts.add(walker.currentNode.parentElement);
     for (const element of texts) {
-        if (!element.checkVisibility({visibilityProperty: true})) continue;
+        if (!element.checkVisibility({visibilityProperty: true}) || element.getBoundingClientRect().width <= 1) continue;
         const style = getComputedStyle(element), {key, placed} = layers(element);
         const off = element.closest(":disabled, [aria-disabled=true]") || element.closest("label")?.control?.disabled;
+        const link = element.closest("a"), around = link && getComputedStyle(link.parentElement);
         const look = [
-            element.localName, style.color, style.fontSize, style.fontWeight, style.fontFamily, style.textShadow, !!off, key
+            element.localName, style.color, style.fontSize, style.fontWeight, style.fontFamily, style.textShadow, !!off, key,
+            ...link ? [beside(link), link.parentElement.localName, around.color, getComputedStyle(link).textDecoration] : [],
         ].join("|");
-        if (placed || element.closest("p a, li a, dd a") || !seen.has(look)) chosen.push(element);
+        if (placed || !seen.has(look)) chosen.push(element);
         seen.add(look);
     }
+    sessionStorage.setItem("looks", JSON.stringify([...seen]));
     return chosen;
 }"""
 ASK = f"""async ([colour, options]) => {{
     const context = colour ? {{include: ({PAINTED})()}} : document;
+    if (colour && !context.include.length) return [];
     return (await axe.run(context, options)).violations;
 }}"""
 
