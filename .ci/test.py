@@ -49,8 +49,8 @@ class Part:
 
 
 def pytest(*chosen: str, workers: str = WORKERS) -> tuple[str, ...]:
-    """The command line of these tests."""
-    return (sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadgroup", "-q", "--durations", "5", *chosen)
+    """The command line of these tests. Those of a file stay on one worker: what they begin with is made once."""
+    return (sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile", "-q", "--durations", "5", *chosen)
 
 
 def run(title: str, command: Sequence[str], environment: dict[str, str] | None = None, *, beside: bool = False) -> Part:

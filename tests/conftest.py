@@ -17,9 +17,10 @@ from typing import Any
 import hypothesis
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection, connections, transaction
-from django.db.backends.base.operations import BaseDatabaseOperations
-from django.test import override_settings
+from django.test import TransactionTestCase, override_settings
 from django.utils import timezone, translation
 
 from bench import servers
@@ -30,10 +31,11 @@ from review.models import ChainHead, User
 from review.rules.permissions import UserRole
 from tests import databases
 from tests.keys import ACCESS
+from tests.profile import far
 from tests.review.factories import account
 
 # No deadlines: a busy machine is no fault of the code. The same examples each time: what passes here passes in CI.
-hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True, max_examples=far(40, 100))
 hypothesis.settings.load_profile("mhb")
 
 
@@ -75,48 +77,43 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_keepdb(django_db_keepdb: bool) -> bool:
-    """A copied file is migrated already, and goes with its folder."""
-    return django_db_keepdb or (connection.vendor == "sqlite" and "PYTEST_XDIST_WORKER" in os.environ)
+    """A copied file is migrated already and goes with its folder, a copied database with its server."""
+    copied = connection.vendor == "sqlite" and "PYTEST_XDIST_WORKER" in os.environ
+    return django_db_keepdb or copied or "TEST_TEMPLATE" in os.environ
 
 
 @pytest.fixture(scope="session", autouse=True)
-def flush_past_triggers() -> Iterator[None]:
-    """Let the flush after a transactional test empty the append-only tables, and begin the chains anew.
-
-    Their triggers refuse what Django empties tables by: DELETE on SQLite, TRUNCATE on PostgreSQL. So the flush takes them
-    down and puts them back, in one transaction.
+def empty_what_was_committed() -> Iterator[None]:
+    """After a transactional test. Django's flush is refused by the triggers of append-only tables, and takes longer than many
+    tests: it empties each table, filled or not (on PostgreSQL that replaces some five hundred files), and stores all
+    permissions again.
     """
-    operations = type(connection.ops)
-    plain = operations.execute_sql_flush
-
-    def flush(self: BaseDatabaseOperations, sql_list: Sequence[str]) -> None:
-        with transaction.atomic(), connection.cursor() as cursor:
-            down, up = _triggers(cursor)
-            for statement in down:
-                cursor.execute(statement)
-            plain(self, sql_list)
-            for statement in up:
-                cursor.execute(statement)
-            for name in (EVENTS, PERSON_EVENTS):
-                ChainHead.objects.create(name=name, sequence=0, hash=GENESIS, key="00" * 32)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operations, "execute_sql_flush", flush)
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _case: _empty())
         yield
 
 
-def _triggers(cursor: Any) -> tuple[list[str], list[str]]:
-    """Statements that take down the triggers in the way of a flush, and that put them back."""
-    quote = connection.ops.quote_name
-    if connection.vendor == "sqlite":
-        cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-        found = cursor.fetchall()
-        return [f"DROP TRIGGER {quote(name)}" for name, _sql in found], [sql for _name, sql in found]
-    cursor.execute(
-        "SELECT relname, tgname FROM pg_trigger JOIN pg_class ON tgrelid = pg_class.oid WHERE tgtype & 32 > 0"
-    )
-    tables = [(f"ALTER TABLE {quote(table)} %s TRIGGER {quote(name)}") for table, name in cursor.fetchall()]
-    return [table % "DISABLE" for table in tables], [table % "ENABLE" for table in tables]
+def _empty() -> None:
+    """Delete all rows but those that migrations and Django's permissions are; the chains begin anew."""
+    names = {*connection.introspection.django_table_names()} - {ContentType._meta.db_table, Permission._meta.db_table}
+    quoted = [connection.ops.quote_name(name) for name in sorted(names)]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(f"SELECT '{each}' WHERE EXISTS (SELECT 1 FROM {each})" for each in quoted))
+        filled = [name for (name,) in cursor.fetchall()]
+        statements = [f"DELETE FROM {name}" for name in filled]
+        if connection.vendor == "sqlite":
+            cursor.execute(
+                "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%_no_delete'"
+            )
+            refusing = [found for found in cursor.fetchall() if f'"{found[1]}"' in filled]
+            statements[:0] = [f"DROP TRIGGER {name}" for name, _table, _sql in refusing]
+            statements += [sql for _name, _table, sql in refusing]
+        else:
+            statements[:0] = ["SET LOCAL session_replication_role = replica"]  # no triggers, no foreign keys
+        for statement in statements:
+            cursor.execute(statement)
+        for name in (EVENTS, PERSON_EVENTS):
+            ChainHead.objects.create(name=name, sequence=0, hash=GENESIS, key="00" * 32)
 
 
 @pytest.fixture(scope="session")

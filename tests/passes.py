@@ -73,15 +73,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another pass runs. What starts processes in one file stays on one worker, and shares what it builds."""
+    """Leave out what another pass runs."""
     for item in items:
         for mark in {BROWSER, PROCESSES} & {mark.name for mark in item.iter_markers()}:
             if not says(item.path, mark):
                 raise pytest.UsageError(
                     f"{item.nodeid}: write pytest.mark.{mark} in this file, or its pass does not find it."
                 )
-        if item.get_closest_marker("processes"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     wanted = config.getoption("test_pass")
     if wanted is None:
         return

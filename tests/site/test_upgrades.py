@@ -25,7 +25,7 @@ from pytest_django import DjangoDbBlocker
 from review.audit import verification
 from review.models.append_only import AppendOnly, Changeable
 
-pytestmark = [pytest.mark.xdist_group("upgrades"), pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 # The last migration of each app in version 0.1.0, the first that upgrades are tested from (tag `v0.1.0`).
 FIRST = {"review": "0001_initial", "generation": "0001_initial", "evaluation": "0001_initial", "mhb_site": "0001_cache"}

@@ -40,7 +40,7 @@ def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, mo
     progress = RUNS.progress(run)
     assert (progress.responses.total, progress.responses.queued, progress.percent) == (2 * COUNT, 2 * COUNT, 0)
     assert RUNS.is_open(run.pk)
-    assert queued.runs_with_work().filter(pk=run.pk).exists()
+    assert queued.with_work(Run.objects.filter(pk=run.pk)).exists()
 
 
 def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str) -> None:

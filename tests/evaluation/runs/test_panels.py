@@ -211,7 +211,7 @@ def test_a_worker_killed_between_two_votes(bare: Release) -> None:
         said = {"verdict": MET, "explanation": "So."}
         assert votes.keep_votes(of, [(first, Status.DONE, said)]) == [True]
         assert set(Judgment.objects.values_list("status", flat=True)) == {Status.QUEUED}
-        assert not RUNS.with_work().filter(pk=run.pk).exists()  # all is held, by a worker that is gone
+        assert not RUNS.with_work(Run.objects.filter(pk=run.pk)).exists()  # all is held, by a worker that is gone
         Vote.objects.filter(status=Status.RUNNING).update(lease_until=timezone.now() - timedelta(minutes=1))
         assert sweep(RUNS)
         work.work_on_run(run.pk)

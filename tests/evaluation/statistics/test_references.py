@@ -20,7 +20,7 @@ from evaluation.statistics.validation import balanced_f1, judge_quality
 from tests.evaluation.statistics import coverage
 from tests.profile import far
 
-pytestmark = [pytest.mark.plain, pytest.mark.xdist_group("statsmodels")]
+pytestmark = pytest.mark.plain
 
 SHAPES = st.floats(0.01, 1e4)
 SHARES = st.floats(0, 1, allow_subnormal=False)

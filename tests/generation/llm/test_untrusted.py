@@ -23,6 +23,7 @@ from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply
 from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, endpoint, in_gateway, said, settings_for
 from tests.generation.llm.test_batch_protocol import at
+from tests.profile import far
 
 MB = 2**20
 
@@ -289,7 +290,7 @@ def door() -> BatchClient:
 
 
 @given(lines=st.lists(JUNK, min_size=1, max_size=5), body=JUNK)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=far(40, 100), deadline=None)
 def test_nonsense_is_read_without_a_fault(door: BatchClient, lines: list[Any], body: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_protocol.log, "exception", pytest.fail)

@@ -20,6 +20,7 @@ from review.models import User
 from tests.conftest import PHYSICIANS, cast
 from tests.engine import Manage, conversations_file, frozen, reports_file
 from tests.populations import population
+from tests.profile import far
 
 WORDS = 8
 LINES = [name for name in available() if hasattr(load(name), "lines")]
@@ -62,7 +63,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=far(100, 300), deadline=None)
 @given(content=contents, value=values, data=st.data())
 def test_any_line_is_put_together_again(content, value, data):
     source = list(restore_release.strings(content))

@@ -141,7 +141,7 @@ some_samples = st.lists(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=far(25, 60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(samples=some_samples)
 def test_what_goes_in_comes_out_again(tmp_path, name, samples):
     files = exporters.load(name).write(iter(samples), tmp_path)

@@ -476,7 +476,7 @@ def all_good(importer: Importer, path: Path, layout: Layout) -> bool:
     return all(isinstance(result, Row) for result in results)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=far(75, 150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=st.sampled_from(FILES), data=st.binary(max_size=200) | st.text("[]{}\",:\\'\n\r0e-ntf ", max_size=60))
 def test_arbitrary_bytes_never_crash(tmp_path, file, data):
     importer, layout, _ = file
@@ -489,7 +489,7 @@ def test_arbitrary_bytes_never_crash(tmp_path, file, data):
             continue
 
 
-@settings(max_examples=far(150, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=far(75, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=st.sampled_from(FILES), draw=st.data())
 def test_damaged_files_never_crash(tmp_path, file, draw):
     importer, _, good = file
@@ -560,21 +560,22 @@ def small(importer: Importer, n: int, text: str) -> dict[str, object]:
 def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout, monkeypatch):
     # The detector keeps nothing of a text, and would take most of the time.
     monkeypatch.setattr(base, "detect", lambda _text: Detected("en", 1.0))
-    path = tmp_path / "big"
-    # Of longer records fewer show as much.
-    many = far(20_000, 200_000) if importer in (healthbench, pmc_patients) else 20_000
-    big_file(path, importer, layout, many)
+    peaks = []
     rarely = gc.get_threshold()
     gc.set_threshold(700, 10, 10)  # as in a worker: what waits to be collected counts, too
-    tracemalloc.start()
     try:
-        count = sum(isinstance(row, Row) for row in importer.rows(path, importer.sniff(path)))
-        _, peak = tracemalloc.get_traced_memory()
+        for count in (1_000, many := far(4_000, 200_000 if importer in (healthbench, pmc_patients) else 20_000)):
+            path = tmp_path / str(count)
+            big_file(path, importer, layout, count)
+            tracemalloc.start()
+            assert sum(isinstance(row, Row) for row in importer.rows(path, importer.sniff(path))) == count
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
     finally:
         tracemalloc.stop()
         gc.set_threshold(*rarely)
-    assert count == many
-    assert peak < 1024 * 1024  # bytes; the ids alone, if kept, would be more than that
+    assert peaks[0] < 1024 * 1024
+    assert peaks[1] - peaks[0] < 20 * (many - 1_000)  # bytes; the ids alone, if kept, would be more than that
 
 
 # Languages and titles
