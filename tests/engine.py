@@ -3,6 +3,7 @@
 import json
 import urllib.request
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,7 +27,7 @@ from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.task_queue import lease
 from generation.llm.simulator.server import make_app, run_in_background
-from generation.models import Batch, Call, Endpoint, Job, Lane, Release, Sample, Source
+from generation.models import Batch, Call, Draft, Endpoint, Job, Lane, Release, Sample, Source
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
@@ -163,6 +164,11 @@ def generated(source: Source, generator: Endpoint, limit: int | None = None) -> 
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
+
+
+def statuses(batch: Batch) -> Counter[str]:
+    """How many drafts of a batch are in each."""
+    return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
 def held(job: Batch | Run) -> Lane:

@@ -42,6 +42,7 @@ from tests.engine import (
     launched,
     reports_file,
     simulated,
+    statuses,
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -52,10 +53,6 @@ Status = Work.Status
 def source(tmp_path: Path, db: None) -> Source:
     """Six conversations."""
     return imported(conversations_file(tmp_path / "own.jsonl", 6))
-
-
-def statuses(batch: Batch) -> Counter[str]:
-    return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
 def nothing_for_physicians() -> bool:

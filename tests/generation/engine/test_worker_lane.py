@@ -4,7 +4,6 @@ import asyncio
 import json
 import threading
 import time
-from collections import Counter
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -43,6 +42,7 @@ from tests.engine import (
     launched,
     served,
     simulated,
+    statuses,
 )
 from tests.generation.llm.helpers import Answer, app_of, complaint, said
 from tests.generation.llm.helpers import endpoint as answering
@@ -55,10 +55,6 @@ Status = Work.Status
 def source(tmp_path: Path, db: None) -> Source:
     """Twelve conversations."""
     return imported(conversations_file(tmp_path / "own.jsonl", 12))
-
-
-def statuses(batch: Batch) -> Counter[str]:
-    return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
 def seen(wish: int = 100, **changes: Any) -> LaneReport:

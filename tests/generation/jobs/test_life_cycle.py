@@ -1,6 +1,5 @@
 """Budgets that hold, totals that agree with the ledger, what is paid for once, and what a person may do at any time."""
 
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from tests.engine import (
     launched,
     served,
     simulated,
+    statuses,
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -41,10 +41,6 @@ Status = Work.Status
 def source(tmp_path: Path, db: None) -> Source:
     """Six conversations."""
     return imported(conversations_file(tmp_path / "own.jsonl", 6))
-
-
-def statuses(batch: Batch) -> Counter[str]:
-    return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
 def worked(batch: Batch) -> Batch:
