@@ -38,7 +38,8 @@ from tests.review.factories import account, approving, opened, say
 def exported(key: str) -> dict[str, Any]:
     """A released sample's object in the export, without its rubrics."""
     about = {"sample_id": key, "version": 1, "benchmark": "mhb", "task": "dialogue", "simulated": True}
-    return {**about, "source": {}, "content": {}, "facets": {}, "review": {}}
+    content = {"turns": [{"role": "user", "content": "Does it hurt?"}]}
+    return {**about, "source": {}, "content": content, "facets": {}, "review": {}}
 
 
 class World:
