@@ -62,7 +62,11 @@ def merges(request: HttpRequest, pk: int) -> HttpResponse:
 def merge_undo(request: HttpRequest, pk: int) -> HttpResponse:
     """Take a draft out of the one that it was merged into."""
     row = get_object_or_404(Draft, pk=pk)
-    services.undo_merge(row.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
-    wake_after_commit(tasks.work_on_job, row.batch_id)
-    messages.success(request, _("Merge undone. Draft %(n)s now continues by itself.") % {"n": pk})
+    try:
+        services.undo_merge(row.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    except errors.NotMerged as error:  # a second click: the page shows what the first one did
+        messages.warning(request, str(error))
+    else:
+        wake_after_commit(tasks.work_on_job, row.batch_id)
+        messages.success(request, _("Merge undone. Draft %(n)s now continues by itself.") % {"n": pk})
     return redirect("generation:merges", row.batch_id)
