@@ -180,6 +180,14 @@ class Hands:
         self.press("Control+V")
         self.page.wait_for_timeout(20)  # what follows a paste comes after it
 
+    def arrive(self) -> None:
+        """Wait until the page has given something the focus: on a busy machine no key acts before. Raises RuntimeError."""
+        for _try in range(100):
+            if self.page.evaluate("document.activeElement !== document.body"):
+                return
+            self.page.wait_for_timeout(50)
+        raise RuntimeError(f"nothing has the focus on {self.page.url}")
+
     def look(self) -> dict[str, Any]:
         return dict(self.page.evaluate(LOOK))
 
@@ -232,6 +240,7 @@ def _problems(page: "Page") -> str:
 
 
 def _goes(hands: Hands) -> None:
+    hands.arrive()
     hands.answer()
     if not hands.submits():
         raise RuntimeError(f"sent back: {_problems(hands.page)}")
