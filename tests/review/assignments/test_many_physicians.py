@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
-from django.core.management.color import no_style
 from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
@@ -51,7 +50,7 @@ from review.rules.questions import Answer, Answers, Choice, Form, Question, Rubr
 from review.rules.state_machine import Opinion, Phase, Policy, Role, State, Verdict
 from tests.conftest import Clock, Together
 from tests.profile import far
-from tests.review.factories import account, case_spec
+from tests.review.factories import account, case_spec, count_anew
 from tests.review.ward import File, Given, Hand, Kept, Person, Said, Tab, Ward, trap
 
 NAMES = ("ana", "bo", "chen", "dina", "emil", "fei")
@@ -421,7 +420,7 @@ class ManyPhysicians(RuleBasedStateMachine):
         super().__init__()
         self.savepoint = transaction.atomic()
         self.savepoint.__enter__()
-        _count_anew()
+        count_anew(Case, Assignment, Draft, Review)
         self.clock.now = MORNING
         self.site = Site()
         self.touched: set[int] = set()
@@ -649,14 +648,6 @@ class ManyPhysicians(RuleBasedStateMachine):
             self.site.shows(self.ward, case)
             self.met[self.files[case].position.state] += 1
         self.touched.clear()
-
-
-def _count_anew() -> None:
-    """Primary keys begin anew with every example: a rollback takes back rows, and on PostgreSQL not what counts them."""
-    models = [Case, Assignment, Draft, Review]
-    with connection.cursor() as cursor:
-        for statement in connection.ops.sequence_reset_sql(no_style(), models):
-            cursor.execute(statement)
 
 
 def _employ() -> None:
