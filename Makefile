@@ -9,7 +9,7 @@ demo: setup  ## web, worker, sweeper and simulated models on an embedded databas
 test: setup-dev  ## everything that guards the project
 	@exec .venv/bin/python .ci/test.py
 
-test-thorough: setup-dev  ## the same, farther: more kills, longer state machines, deeper fuzzing, larger files
+test-thorough: setup-dev  ## the same, farther: more kills, more walks of many physicians, deeper fuzzing, larger files
 	@exec .venv/bin/python .ci/test.py --thorough
 
 test-interchange: setup-dev  ## exports, really loaded by the tools that they are for; .interchange gets what those need

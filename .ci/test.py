@@ -70,7 +70,9 @@ def run(title: str, command: Sequence[str], environment: dict[str, str] | None =
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--thorough", action="store_true", help="more kills, longer state machines, deeper fuzzing")
+    parser.add_argument(
+        "--thorough", action="store_true", help="more kills, more walks of many physicians, deeper fuzzing"
+    )
     if parser.parse_args().thorough:
         os.environ["TEST_PROFILE"] = "thorough"
     # Many processes are started, and compiling what they import takes half of their start.

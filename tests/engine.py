@@ -167,7 +167,7 @@ def generated(source: Source, generator: Endpoint, limit: int | None = None) -> 
 
 
 def statuses(batch: Batch) -> Counter[str]:
-    """How many drafts of a batch are in each."""
+    """How many drafts of a batch are in each status."""
     return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
