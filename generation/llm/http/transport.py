@@ -1,7 +1,9 @@
 """The HTTP client below the gateway. What endpoints send is not trusted: it is unpacked piece by piece, up to a limit."""
 
+import ssl
 import zlib
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Any
 
 import aiohttp
@@ -22,6 +24,12 @@ CHARSETS = frozenset(
     + [f"iso-8859-{part}" for part in (*range(1, 12), *range(13, 17))]
     + [f"windows-125{part}" for part in range(9)]
 )
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """The authorities that this machine trusts. Reading them takes longer than many a job: once a process."""
+    return httpx2.create_ssl_context()
 
 
 class TooLong(httpx2.DecodingError):
@@ -69,7 +77,7 @@ class Transport(DefaultAioHttpClient):
 
     def __init__(self, access: Access = PLAIN) -> None:
         self._access = access
-        super().__init__(headers={"Accept-Encoding": "gzip"})
+        super().__init__(headers={"Accept-Encoding": "gzip"}, verify=certificates())
 
     def _init_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:
         return _Guarded(super()._init_transport(*args, **options), self._access)
