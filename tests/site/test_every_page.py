@@ -64,16 +64,16 @@ ALL_BUT_COLOUR = {"rules": {**EVERYTHING["rules"], **{rule: {"enabled": False} f
 
 
 # At the top (else the head of the page may lie over what is asked about), no colour half-way between the schemes. What ends
-# on one element may begin on those that inherit from it.
-SETTLED = """() => new Promise(then => requestAnimationFrame(() => requestAnimationFrame(() => {
+# on one element may begin on those that inherit from it. To ask for animations is to have the styles worked out: no frame is
+# waited for, which would be painted.
+SETTLED = """() => {
     scrollTo(0, 0);
     let moving;
     do {
         moving = document.getAnimations().filter(each => each instanceof CSSTransition);
         for (const each of moving) each.finish();
     } while (moving.length);
-    then();
-})))"""
+}"""
 
 
 # One element with text of each look: its colours, its size, whatever lies behind it and, of a link, the text around it. What
@@ -130,6 +130,7 @@ class Reader:
         self._client = Client(raise_request_exception=False)
         self._next = cycle(LOOKS)
         page.emulate_media(reduced_motion="reduce")
+        page.add_init_script(AXE_SCRIPT)
         page.on("pageerror", lambda error: self._fault(str(error)))
         page.on("console", lambda said: self._fault(said.text) if "Content Security" in said.text else None)
 
@@ -171,7 +172,6 @@ class Reader:
     def looks(self, what: str, widths: Sequence[int] = (), language: str = "en") -> None:
         """At the page as it stands."""
         self.read.append(what)
-        self.page.evaluate(AXE_SCRIPT)
         for width in widths or far((next(self._next)[1],), WIDTHS):
             self.page.set_viewport_size({"width": width, "height": 900})
             where = f"{what}, {language}, {width}"
