@@ -2,15 +2,26 @@
 
 import asyncio
 import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import httpx2
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.llm.http.access import Access, key_in, read_host, read_keys
-from generation.llm.http.transport import Transport
+from generation.llm.http.transport import Transport, certificates
 from generation.llm.simulator.server import run_in_background
 from tests.generation.llm.helpers import ask, endpoint
 
@@ -172,3 +183,66 @@ def test_a_redirect_does_not_lead_around_it() -> None:
     with run_in_background(app) as url:
         assert asyncio.run(get(url + "/file")) == 302
     assert asked == ["/v1/file"]
+
+
+def signs_itself(folder: Path) -> Path:
+    """A file with a certificate of this machine that no authority has signed, and with its key."""
+    key, name = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
+    )
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "own.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(*form))
+    return folder / "own.pem"
+
+
+@contextmanager
+def encrypted(certificate: Path) -> Iterator[str]:
+    """A server that shows this certificate."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_said: Any) -> None: ...
+
+    shows = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shows.load_cert_chain(certificate)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        server.socket = shows.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://localhost:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_who_shows_a_certificate_that_this_machine_does_not_trust_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool
+) -> None:
+    certificate = signs_itself(tmp_path)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    async def get(url: str) -> int:
+        async with Transport() as client:
+            return (await client.get(url)).status_code
+
+    certificates.cache_clear()
+    try:
+        with encrypted(certificate) as url:
+            if trusted:
+                assert [asyncio.run(get(url)) for _ in range(2)] == [200, 200]
+            else:
+                with pytest.raises(httpx2.ConnectTimeout, match="CERTIFICATE_VERIFY_FAILED"):
+                    asyncio.run(get(url))
+    finally:
+        certificates.cache_clear()
