@@ -64,8 +64,8 @@ ALL_BUT_COLOUR = {"rules": {**EVERYTHING["rules"], **{rule: {"enabled": False} f
 
 
 # At the top (else the head of the page may lie over what is asked about), no colour half-way between the schemes. What ends
-# on one element may begin on those that inherit from it. To ask for animations is to have the styles worked out: no frame is
-# waited for, which would be painted.
+# on one element may begin on those that inherit from it. Asking for the animations computes the styles, so
+# there is no need to wait for a frame, which would be painted.
 SETTLED = """() => {
     scrollTo(0, 0);
     let moving;

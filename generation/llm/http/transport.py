@@ -27,8 +27,8 @@ CHARSETS = frozenset(
 
 
 @cache
-def certificates() -> ssl.SSLContext:
-    """The authorities that this machine trusts. Reading them takes longer than many a job: once a process."""
+def ssl_context() -> ssl.SSLContext:
+    """Trusts the certificate authorities of this machine (`SSL_CERT_FILE`). Reading them takes 20 ms: once per process."""
     return httpx2.create_ssl_context()
 
 
@@ -77,7 +77,7 @@ class Transport(DefaultAioHttpClient):
 
     def __init__(self, access: Access = PLAIN) -> None:
         self._access = access
-        super().__init__(headers={"Accept-Encoding": "gzip"}, verify=certificates())
+        super().__init__(headers={"Accept-Encoding": "gzip"}, verify=ssl_context())
 
     def _init_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:
         return _Guarded(super()._init_transport(*args, **options), self._access)

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.llm.http.access import Access, key_in, read_host, read_keys
-from generation.llm.http.transport import Transport, certificates
+from generation.llm.http.transport import Transport, ssl_context
 from generation.llm.simulator.server import run_in_background
 from tests.generation.llm.helpers import ask, endpoint
 
@@ -236,7 +236,7 @@ def test_who_shows_a_certificate_that_this_machine_does_not_trust_is_not_asked(
         async with Transport() as client:
             return (await client.get(url)).status_code
 
-    certificates.cache_clear()
+    ssl_context.cache_clear()
     try:
         with encrypted(certificate) as url:
             if trusted:
@@ -245,4 +245,4 @@ def test_who_shows_a_certificate_that_this_machine_does_not_trust_is_not_asked(
                 with pytest.raises(httpx2.ConnectTimeout, match="CERTIFICATE_VERIFY_FAILED"):
                     asyncio.run(get(url))
     finally:
-        certificates.cache_clear()
+        ssl_context.cache_clear()
