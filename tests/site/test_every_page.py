@@ -129,7 +129,6 @@ class Reader:
         self.faults: list[str] = []
         self._client = Client(raise_request_exception=False)
         self._next = cycle(LOOKS)
-        page.emulate_media(reduced_motion="reduce")
         page.add_init_script(AXE_SCRIPT)
         page.on("pageerror", lambda error: self._fault(str(error)))
         page.on("console", lambda said: self._fault(said.text) if "Content Security" in said.text else None)
