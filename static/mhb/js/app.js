@@ -183,9 +183,10 @@ document.addEventListener("keydown", (event) => {
   const modified = event.ctrlKey || event.metaKey || event.altKey;
   const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + keyOf(event.key.toLowerCase());
   if ($("dialog[open]") || (!modified && typing(event.target))) return;
+  const target = event.target.closest?.("dialog") ? document.body : event.target; // until the next frame, a closed one has the focus
   // Single letters act where the reader wants them, and on a case only while its panels have the focus (WCAG 2.1.4).
   const within = $("[data-keys-here]");
-  if (!modified && (document.body.dataset.keys === "off" || (within && !within.contains(event.target)))) return;
+  if (!modified && (document.body.dataset.keys === "off" || (within && !within.contains(target)))) return;
 
   if (!modified && going) {
     const place = $(`[data-go="${CSS.escape(event.key.toLowerCase())}"]`);
@@ -202,7 +203,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const element = $$(`[data-key="${CSS.escape(name)}"]`).find(
-    (one) => visible(one) && !one.disabled && acts(one, event.target, modified),
+    (one) => visible(one) && !one.disabled && acts(one, target, modified),
   );
   if (element) {
     event.preventDefault();
