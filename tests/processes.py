@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -13,16 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import psycopg
 
 from bench import servers
 from mhb_site.server import children
 from review.models.public_ids import AssignmentId
 from tests import databases
 from tests.forks import Forks, forks
-
-if TYPE_CHECKING:
-    import psycopg
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -51,7 +51,7 @@ class Site:
     database_url: str  # empty: SQLite under the data directory
     postgres: servers.Postgres | None = None  # in production shape, to be stopped and started
     redis: servers.Redis | None = None
-    _connection: "psycopg.Connection[tuple[Any, ...]] | None" = None
+    _connection: psycopg.Connection[tuple[Any, ...]] | sqlite3.Connection | None = None
 
     @property
     def url(self) -> str:
@@ -72,27 +72,20 @@ class Site:
         return json.loads(done.stdout)
 
     def sql(self, query: str) -> list[tuple[Any, ...]]:
-        """Rows of a plain SELECT."""
-        if self.database_url:
-            return self._asked(query)
-        import sqlite3
-
-        sqlite = sqlite3.connect(Path(self.environment["MHB_DATA_DIR"]) / "mhb.sqlite3", timeout=30)
-        try:
-            return sqlite.execute(query).fetchall()
-        finally:
-            sqlite.close()
-
-    def _asked(self, query: str) -> list[tuple[Any, ...]]:
-        """Of PostgreSQL, over one connection: `until` asks twenty times a second, and each would start a process there."""
-        import psycopg
-
+        """Rows of a plain SELECT, over one connection: `until` asks twenty times a second, each new one would start a process
+        of PostgreSQL or read SQLite's whole schema.
+        """
         if self._connection is not None:
             with suppress(psycopg.OperationalError):  # PostgreSQL was stopped meanwhile
                 return self._connection.execute(query).fetchall()
             self._connection.close()
-        self._connection = psycopg.connect(self.database_url, autocommit=True)
+        self._connection = self._connect()
         return self._connection.execute(query).fetchall()
+
+    def _connect(self) -> psycopg.Connection[tuple[Any, ...]] | sqlite3.Connection:
+        if self.database_url:
+            return psycopg.connect(self.database_url, autocommit=True)
+        return sqlite3.connect(Path(self.environment["MHB_DATA_DIR"]) / "mhb.sqlite3", timeout=30)
 
     def number(self, query: str) -> int:
         """The single number of a SELECT."""
@@ -127,7 +120,7 @@ class Site:
         self.family.start("worker", children.worker())
 
     def start_sweeper(self) -> None:
-        self.family.start("sweeper", children.django("sweep", "--forever", "--every", "0.5"))
+        self.family.start("sweeper", children.django("sweep", "--forever"))
 
     def start_web_for_browsers(self) -> None:
         """With the static files in place, which production serves from one folder."""
