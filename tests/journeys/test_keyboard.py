@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser import arrive
 from tests.journeys.people import ASSIGNMENT, SAME_PASSWORD, Person
 from tests.processes import Site, running_site
 
@@ -99,6 +100,7 @@ class Typist:
         """Presses a key that leads to a case; which assignment it is."""
         with self.page.expect_navigation(url=ASSIGNMENT, wait_until="load"):
             self.page.keyboard.press(key)
+        arrive(self.page)
         return self.assignment()
 
     def assignment(self) -> int:

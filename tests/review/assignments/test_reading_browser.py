@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from review.models import User
 from review.rules.blocks import Diff, Table, Text, Turn
+from tests.browser import arrive
 from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened, take
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -45,6 +46,7 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
     blocks = (Diff("Talk", BEFORE, AFTER), Text("Bait", "May I take it twice a day?", tone="question"), TRAPS)
     opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=blocks)
     page.goto(live_server.url + reverse("review:case", args=[take(ana).pk]))
+    arrive(page)
     return page
 
 
