@@ -82,6 +82,13 @@ def django_db_keepdb(django_db_keepdb: bool) -> bool:
     return django_db_keepdb or copied or "TEST_TEMPLATE" in os.environ
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Django asks SQLite once a process whether it knows JSON: here, and not amid the first test that counts its queries."""
+    with django_db_blocker.unblock():
+        assert connection.features.supports_json_field
+
+
 @pytest.fixture(scope="session", autouse=True)
 def empty_what_was_committed() -> Iterator[None]:
     """After a transactional test. Django's flush is refused by the triggers of append-only tables, and takes longer than many

@@ -83,7 +83,7 @@ def _migrate(folder: Path, url: str) -> None:
         "MHB_HTTPS": "false",
     }
     done = subprocess.run(
-        [sys.executable, "manage.py", "migrate", "-v0"],
+        [sys.executable, "manage.py", "migrate", "-v0", "--skip-checks"],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,

@@ -110,7 +110,7 @@ def finished(run: Run) -> Run:
     """The same where the provider takes its time."""
     end = time.monotonic() + 30
     while worked(run, rounds=1).status == Run.Status.RUNNING and time.monotonic() < end:
-        time.sleep(0.02)
+        time.sleep(0.1)
     return run
 
 
