@@ -35,7 +35,7 @@ from tests.profile import far
 from tests.review.factories import account
 
 # No deadlines: a busy machine is no fault of the code. The same examples each time: what passes here passes in CI.
-hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True, max_examples=far(40, 100))
+hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True, max_examples=far(25, 100))
 hypothesis.settings.load_profile("mhb")
 
 

@@ -147,9 +147,12 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
     """
     name = fields.pop("name", model.replace("+", "-").replace("@", "-").replace(".", "-"))
     found = Endpoint.objects.filter(name=name).first()
-    about = {"simulated": model.startswith("sim-"), "concurrency": 64, **fields}
-    # Not by the service: it asks the database about each of its checks before the database checks them.
-    return found or Endpoint.objects.create(name=name, url=url, model=model, **about)
+    if found is None:
+        about = {"simulated": model.startswith("sim-"), "concurrency": 64, **fields}
+        found = Endpoint(name=name, url=url, model=model, **about)
+        found.clean_fields()  # not `full_clean`, as the service: it asks the database about each of the constraints
+        found.save()
+    return found
 
 
 def launched(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
@@ -259,5 +262,6 @@ class Manage:
 def manage(db: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Manage:
     """`manage("import_source", ...)`. Nothing is sent to a broker, and the test's own connection stays open."""
     monkeypatch.setattr("django.core.management.base.connections.close_all", lambda: None)
+    monkeypatch.setattr(BaseCommand, "check", lambda *_, **__: None)  # of the whole site, before each command
     monkeypatch.setattr("celery.app.task.Task.delay", lambda *arguments: None)
     return Manage(capsys)

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, expect
 from tests.journeys.people import SAME_PASSWORD, Person
 from tests.journeys.test_kill import conversations
 from tests.processes import Site
+from tests.profile import far
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -29,6 +30,7 @@ def start_everything(site: Site) -> None:
     site.start_web_for_browsers()
 
 
+@pytest.mark.parametrize("site", far(["production"], ["embedded", "production"]), indirect=True)
 def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     start_everything(site)
     adela = Person.signs_in(browser, site, "adela")

@@ -15,6 +15,7 @@ CASES = far(3, 10)
 LATENCY = ("--latency", "0.5")  # so that a kill lands in the middle, on a busy machine too
 
 
+@pytest.mark.parametrize("site", far(["production"], ["embedded", "production"]), indirect=True)
 def test_worker_killed_amid_turns_and_amid_the_barrier(site: Site, tmp_path: Path) -> None:
     site.start_models(*LATENCY)
     names = sorted({*ROLES.values(), *DOCTORS})
