@@ -1,6 +1,6 @@
 """`make test`: everything that guards the project, part by part, each with its seconds, and what was skipped and why.
 
-What runs on which database is told in tests/passes.py. Without PostgreSQL all of it runs on SQLite, and the pass on PostgreSQL
+What runs on which database is told in tests/passes.py. Without PostgreSQL the tests run on SQLite, and the pass on PostgreSQL
 is skipped by name, except on CI (`CI=true`), where it is a failure. `--thorough` goes farther (tests/profile.py).
 """
 
@@ -30,6 +30,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "lint": (str(BIN / "ruff"), "check", "."),
     "format": (str(BIN / "ruff"), "format", "--check", "--quiet", "."),
     "import contracts": (str(BIN / "lint-imports"), "--no-cache"),
+    "system checks": (sys.executable, "manage.py", "check", "--fail-level", "WARNING"),
     "migrations": (sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"),
 }
 WORKERS = "2"  # as many as CI has cores
@@ -115,7 +116,7 @@ def main() -> int:
             if ci():
                 parts.append(Part(f"tests on PostgreSQL ({missing})", 1, 0))
             else:
-                skipped.append(f"tests on PostgreSQL: {missing}. So all tests run on SQLite.")
+                skipped.append(f"tests on PostgreSQL: {missing}. So the tests run on SQLite.")
         tests("tests on SQLite", *(("-m", "not browser and not processes") if skipped else ("--pass", "sqlite")))
         for part in meanwhile:
             print(f"\n=== {part.result().title}, beside the others")

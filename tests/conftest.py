@@ -84,7 +84,7 @@ def django_db_keepdb(django_db_keepdb: bool) -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Django asks SQLite once a process whether it knows JSON: here, and not amid the first test that counts its queries."""
+    """Django asks SQLite once a connection whether it knows JSON: here, and not amid the first test that counts its queries."""
     with django_db_blocker.unblock():
         assert connection.features.supports_json_field
 

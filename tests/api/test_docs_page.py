@@ -39,3 +39,8 @@ def test_the_page_renders_without_a_violation(
     if shot := os.environ.get("MHB_SHOT"):
         page.screenshot(path=shot, full_page=True)
     assert said == []
+
+    tag = page.locator("#operations-tag-releases")
+    expect(tag).not_to_have_css("transition-duration", "0s")
+    page.emulate_media(reduced_motion="reduce")
+    expect(tag).to_have_css("transition-duration", "0s")

@@ -27,7 +27,7 @@ from tests.profile import far
 from tests.review.factories import account, opened, take
 
 SIGN_OUT = ("/auth/logout/", "/auth/logoutall/")
-EXAMPLES = far(1, 25)  # for each operation, twice where it is about one row
+EXAMPLES = far(2, 25)  # for each operation, twice where it is about one row
 
 
 @pytest.fixture(scope="module")

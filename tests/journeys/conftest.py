@@ -11,7 +11,7 @@ from tests.processes import Site, running_site
 
 @pytest.fixture(params=["embedded", "production"])
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """A migrated site without any process yet, of both kinds in turn."""
+    """A migrated site without any process yet, of both kinds in turn, unless a test says which."""
     try:
         with running_site(request.param, tmp_path) as running:
             yield running

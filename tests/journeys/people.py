@@ -63,11 +63,12 @@ class Person:
 
     def answers(self, verdict: str, reason: str = "") -> None:
         """Finds nothing wrong with the criteria and rubrics, and concludes as told; looks first where that is asked."""
+        self.page.wait_for_load_state()  # of a page half read only some of what is asked would be there
         form = self.page.locator("form#answers")
         reveal = self.page.get_by_role("button", name="Reveal traps")
         if reveal.count():
             self._chooses(form)
-            with self.page.expect_navigation():  # of a page half read only some of what is asked would be there
+            with self.page.expect_navigation():
                 reveal.click()
         self._chooses(form)
         source = form.locator('[name="citation.1.reference"]')

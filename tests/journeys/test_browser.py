@@ -1,4 +1,7 @@
-"""The main job in a real browser, from the file to the rates, embedded and on PostgreSQL with Redis."""
+"""The main job in a real browser, from the file to the rates.
+
+A push does it on PostgreSQL with Redis, as customers run it; the thorough tests do it embedded, too.
+"""
 
 import re
 import zipfile

@@ -1,4 +1,7 @@
-"""kill -9 amid the turns of conversations, and amid the barrier at which all mistakes of a batch meet."""
+"""kill -9 amid the turns of conversations, and amid the barrier at which all mistakes of a batch meet.
+
+A push does it on PostgreSQL with Redis; embedded, too, the thorough tests. On both, a push kills workers in test_kill.py.
+"""
 
 import json
 from pathlib import Path

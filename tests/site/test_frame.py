@@ -263,12 +263,15 @@ def test_theme_keys_and_menu(at_the_style_guide):
     keys = page.locator("#keys")
     assert keys.is_visible()
     assert "Next response" in keys.inner_text()
-    page.evaluate(  # the key comes before the frame in which the closed dialog loses the focus
+    within = page.evaluate(  # the key comes before the frame in which the closed dialog loses the focus
         """() => {
             document.querySelector("#keys").close();
-            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "1", bubbles: true}));
+            const focused = document.activeElement;
+            focused.dispatchEvent(new KeyboardEvent("keydown", {key: "1", bubbles: true}));
+            return !!focused.closest("#keys");
         }"""
     )
+    assert within
     assert page.locator("#q1-1").is_checked() or page.locator("input[name=natural][value='1']").is_checked()
     page.keyboard.press("?")
     page.keyboard.press("Escape")

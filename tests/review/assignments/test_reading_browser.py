@@ -54,6 +54,7 @@ def reveal(desk: Page) -> None:
     desk.keyboard.press("1")
     with desk.expect_navigation():
         desk.keyboard.press("Control+Enter")
+    arrive(desk)
 
 
 def inside(desk: Page, selector: str) -> bool:
@@ -114,6 +115,7 @@ def test_the_view_and_the_place_survive_a_reload(desk: Page) -> None:
     desk.reload()
     expect(desk.locator(".views__view--source")).to_be_visible()
     assert abs(desk.evaluate("scrollY") - 900) < 5
+    arrive(desk)
     desk.keyboard.press("c")
     desk.locator(".diff__fold summary").first.click()
     desk.reload()
