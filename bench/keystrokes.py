@@ -158,6 +158,14 @@ LOOK = """() => {
 }"""
 
 
+# Over once the text is there, and what the page does after a paste: it has set its timer before this one.
+PASTED = """(name) => new Promise((done) => {
+  const [field] = document.getElementsByName(name), end = performance.now() + 5000;
+  const look = () => setTimeout(field.value || performance.now() > end ? done : look);
+  look();
+})"""
+
+
 @dataclass
 class Hands:
     """A keyboard that counts."""
@@ -178,7 +186,7 @@ class Hands:
         self.stops.add(where)
         self.page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
         self.press("Control+V")
-        self.page.wait_for_timeout(20)  # what follows a paste comes after it
+        self.page.evaluate(PASTED, where)
 
     def arrive(self) -> None:
         """Wait until the page has given something the focus: on a busy machine no key acts before. Raises RuntimeError."""

@@ -16,4 +16,4 @@ def test_each_script_keeps_to_its_goal(page: Page, live_server: Any) -> None:
     told = keystrokes.prepare()
     walked = {name: keystrokes.walk(page, live_server.url, name, told[name]) for name in keystrokes.SCRIPTS}
     missed = [row for row in keystrokes.results(walked) if not row.met]
-    assert not missed, missed
+    assert not missed, (missed, {name: hands.pressed for name, hands in walked.items()})
