@@ -24,10 +24,12 @@ def verdict_label(verdict: str, protocol: Protocol) -> str:
 def verdict_state(verdict: str, protocol: Protocol) -> str:
     """The badge's state for a verdict: what speaks against a model looks failed, what was not judged or what the first rate
     and those of single rubrics leave out looks queued."""
-    counted = frozenset[str]().union(protocol.rates[0].within, *(rate.within for rate in protocol.rates if rate.rubric))
-    if verdict not in counted | protocol.speaks_against:
+    counted = frozenset[str]().union(
+        protocol.rates[0].scope_verdicts, *(rate.scope_verdicts for rate in protocol.rates if rate.rubric)
+    )
+    if verdict not in counted | protocol.failing_verdicts:
         return "queued"
-    return "failed" if verdict in protocol.speaks_against else "finished"
+    return "failed" if verdict in protocol.failing_verdicts else "finished"
 
 
 def value_name(value: str, label: str) -> str:

@@ -200,6 +200,6 @@ def _bounds_of_weights(rate: Rate, totals: Totals, better: str) -> RateBounds:
     """
     hits, counted = totals.total(totals.hits), totals.total(totals.counted)
     missing = totals.total(totals.excluded if totals.missing is None else totals.missing)
-    options = [(rate.hits.get(each, 0), rate.counted.get(each, 0)) for each in rate.within]
+    options = [(rate.hits.get(each, 0), rate.counted.get(each, 0)) for each in rate.scope_verdicts]
     ends = [(hits + missing * y) / (counted + missing * m) for y, m in options]
     return RateBounds(min(ends), max(ends)) if better == "low" else RateBounds(max(ends), min(ends))

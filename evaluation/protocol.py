@@ -1,4 +1,8 @@
-"""What a benchmark's folder says about measuring models: plain values and functions, run by the evaluation engine."""
+"""The interface between a benchmark and the evaluation engine: how models are asked and judged.
+
+A benchmark's `protocol.py` offers one `PROTOCOL: Protocol`, composed of the plain values and
+functions below.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,14 +12,16 @@ from pydantic import BaseModel
 
 from generation.llm.types import Message, Request
 
-JUDGED, EXCLUDED = "judged", "excluded"  # how an outcome is counted: as what was said is judged, or not at all
-# Why an answer that was to be judged has no verdict: the judge's reply could not be read, or there was none.
+# How a response with a given outcome is counted: by the verdicts on its text, or not at all.
+JUDGED, EXCLUDED = "judged", "excluded"
+# Why a response that should have been judged has no verdict: the judge's reply could not be read,
+# or there was none.
 JUDGE_FAILURES = UNPARSED, JUDGE_FAILED = "unparsed", "judge_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """A released rubric, in the wording physicians approved."""
+    """A released rubric, in the wording that physicians approved."""
 
     key: str
     criterion: str
@@ -24,7 +30,7 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A released sample; `content` is the benchmark's own."""
+    """A released sample. The shape of `content` is up to the benchmark."""
 
     key: str
     task: str
@@ -33,14 +39,18 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question to a model under test. `variant` tells several questions about one sample apart.
+    """One question to a model under test.
 
-    `about`: what was decided in putting it and is kept with the response (which of two answers is shown). The sampling
-    settings win over the endpoint's own, unless the run is to ask with those (`Run.Sampling`).
-    `prompt` names the prompt of this variant, of this benchmark alone, as `Request.prompt` does: an estimate takes what
-    was asked under one name to be alike.
-    `after`: the variant whose answer this question waits for, of the same sample, model and repeat. Its messages are an
-    example then, with a mark in the place of that answer; the question itself comes from `Protocol.ask_on`.
+    `variant` distinguishes several questions about one sample.
+    `about` holds choices made while building the question, such as which of two answers is shown.
+    It is stored with the response.
+    `temperature`, `top_p` and `max_tokens` override the settings of the endpoint, unless the run
+    uses endpoint settings only (`Run.Sampling`).
+    `prompt` names the prompt of this variant within the benchmark, as in `Request.prompt`. Estimates
+    assume that requests with the same prompt name are alike.
+    `after` is the variant whose answer this question waits for, from the same sample, model and
+    repeat. `messages` is then only an example, with a placeholder for that answer, and
+    `Protocol.ask_on` builds the actual question.
     """
 
     messages: tuple[Message, ...]
@@ -54,7 +64,7 @@ class Ask:
 
     @property
     def request(self) -> Request:
-        """What the model is sent."""
+        """The request to the model."""
         return Request(
             self.messages,
             prompt=self.prompt,
@@ -66,10 +76,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What is reported side by side: the samples of one task, put in one variant of the question.
+    """The samples of one task, asked in one variant; reports show data sets side by side.
 
-    `name` is its address ('combined' is taken). No two data sets of a protocol share both task and variant.
-    `usual`: whether it is asked where a launch names none.
+    `name` identifies it in URLs; 'combined' is reserved. No two data sets of a protocol share both
+    task and variant.
+    `usual`: whether a launch that names no data sets includes it.
     """
 
     name: str
@@ -81,7 +92,10 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided on one rubric: one of the protocol's verdicts (1 to 20 characters), and why."""
+    """A verdict on one rubric, with an explanation.
+
+    `verdict` is one of the protocol's verdicts and has 1 to 20 characters.
+    """
 
     verdict: str
     explanation: str
@@ -89,8 +103,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class CountingPreset:
-    """A named way of counting a run, chosen at the launch: the primary metric ('' for the first rate), and the rules of
-    outcomes and of `JUDGE_FAILURES` that are not the protocol's. A failure is excluded, or counted as a verdict.
+    """A named way of counting a run, chosen at launch.
+
+    `metric` is the primary metric; '' selects the first rate. `outcomes` overrides the protocol's
+    counting rules, by outcome or judge failure. A judge failure is either excluded or counted as a
+    verdict.
     """
 
     label: str
@@ -100,10 +117,11 @@ class CountingPreset:
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How a judge decides on one rubric, and on the answers in which `variants`: empty for all.
+    """How a judge model decides on one rubric.
 
-    `judge` builds the request from sample, rubric, variant and response text; a reply must satisfy `shape`, and `decide` reads
-    the verdict out of it.
+    `judge` builds the request from sample, rubric, variant and response text. The reply must
+    satisfy `shape`; `decide` turns it into a decision. Only answers to `variants` are judged on
+    the rubric; empty: answers to every variant.
     """
 
     judge: Callable[[Sample, Rubric, str, str], Request]
@@ -114,30 +132,36 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How a rate is counted: verdicts in `counted` make the denominator, those in `hits` the numerator, each with its weight.
+    """How a rate is counted: the weights of verdicts in its numerator and denominator.
 
-    So F1 = 2 TP / (2 TP + FP + FN) is such a rate, too; a proportion has no weight but 1.
-    Verdicts outside `scope` (the same as `counted` where empty) and whatever was not judged are excluded, and their number is
-    always shown beside the rate. `interval`: Wilson's score interval over samples, for a proportion; or the bootstrap over
-    samples, for what is no mean.
+    `hits` has the weights of the verdicts in the numerator, `counted` those in the denominator. All
+    weights of a proportion are 1; F1 = 2 TP / (2 TP + FP + FN) is also such a rate.
+    Criteria that were not judged, or whose verdict is outside `scope` (default: the verdicts in
+    `counted`), are excluded. The number of exclusions is always shown beside the rate.
+    `interval`: Wilson's score interval over samples, for a proportion; the bootstrap over samples,
+    for a rate that is not a mean.
 
-    `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which
-    samples; `polarity`, `rubric`: on criteria of this polarity, or of this key, '' for all. `weights`: by value of the facet
-    `weighted`, where criteria weigh differently: whole numbers, which a reader may change; criteria without a value are
-    excluded. `points`: the facet whose values are numbers of points, some below 0; the rate is the mean over samples of the
-    points of the criteria whose verdict is in `hits`, over all positive points of the sample, cut off at 0 and 1. A sample with
-    a criterion that has points and no verdict is excluded. Such a rate is left out where a release has no such samples or
-    values.
+    `unit`: whether criteria are counted, or samples; a sample is a hit if any of its criteria is.
+    `arm`: which samples are counted, those with a trap or the controls.
+    `polarity` and `rubric` restrict the rate to criteria of that polarity or key; '' for all.
+    `weighted` and `weights`: the facet by whose value criteria are weighted, and the weight of each
+    value. Weights are whole numbers, and readers may change them. Criteria without a value are
+    excluded.
+    `points`: the facet whose values are points, possibly negative. The score of a sample is the sum
+    of the points of its criteria whose verdict is in `hits`, divided by the sum of all its positive
+    points; the rate is the mean over samples, clipped to the range from 0 to 1. A sample is excluded
+    if a criterion with points has no verdict.
+    A rate is omitted for a release that has none of the samples or facet values it needs.
     """
 
     name: str
     label: str
-    rule: str  # one sentence for readers: what counts, what is excluded
+    rule: str  # one sentence for readers: what is counted, and what is excluded
     hits: Mapping[str, int]
     counted: Mapping[str, int]
     scope: frozenset[str] = frozenset()
     interval: Literal["wilson", "bootstrap"] = "wilson"
-    percent: bool = True  # shown as a percentage; else as a figure of three decimals, as papers print F1
+    percent: bool = True  # False: shown with three decimals, as papers print F1
     unit: Literal["criterion", "sample"] = "criterion"
     arm: Literal["trap", "control"] = "trap"
     polarity: str = ""
@@ -147,16 +171,18 @@ class Rate:
     points: str = ""
 
     @property
-    def within(self) -> frozenset[str]:
-        """The verdicts that it does not leave out."""
+    def scope_verdicts(self) -> frozenset[str]:
+        """The verdicts that are not excluded from this rate."""
         return self.scope or frozenset(self.counted)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreRule:
-    """A number from `low` to `high` that code gives a response on a rubric, beside its verdict: how close an explanation comes.
+    """A number that code assigns to a response on a rubric, beside the verdict.
 
-    `rule`: one sentence for readers on how it is computed, and which responses have it. All others are counted as without.
+    An example is the similarity of an explanation to the reference. Values range from `low` to
+    `high`. `rule` says in one sentence for readers how the score is computed and which responses
+    have it; the number of responses without it is reported.
     """
 
     name: str
@@ -168,11 +194,13 @@ class ScoreRule:
 
 @dataclass(frozen=True, slots=True)
 class FacetView:
-    """A facet by which rates are reported. `picture`: 'radar', or 'heat' for a heat map alone.
+    """A facet by which rates are broken down.
 
-    `values`: its values with their labels, in the order of the report; empty: the terms of the taxonomy, by code.
-    `rate`: the one that is drawn under it until a reader chooses another, where it is not the protocol's first. `note`: a
-    sentence for readers on what is counted under it.
+    `picture`: 'radar', or 'heat' for a heat map only.
+    `values`: its values with their labels, in the order of the report; empty: the terms of the
+    taxonomy, by code.
+    `rate`: the rate shown until a reader chooses another; '' for the protocol's first.
+    `note`: a sentence for readers on what the breakdown counts.
     """
 
     name: str
@@ -184,11 +212,12 @@ class FacetView:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """How a judge decides on all rubrics of a sample in one call.
+class SampleJudging:
+    """How a judge model decides on all rubrics of a sample in one call.
 
-    `judge` builds the request from sample, rubrics, variant and response text; `decide` reads (rubric key, decision)
-    pairs out of a reply of `shape`. A rubric on which it decides not at all or several times stays unjudged.
+    `judge` builds the request from sample, rubrics, variant and response text. The reply must
+    satisfy `shape`; `decide` turns it into (rubric key, decision) pairs. A rubric with no decision,
+    or with more than one, stays unjudged.
     """
 
     judge: Callable[[Sample, Sequence[Rubric], str, str], Request]
@@ -198,46 +227,67 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How a benchmark is put to models.
+    """How a benchmark is put to models, how answers are judged, and what is reported.
 
-    `ask` takes a run's seed, for what is left to chance: the same sample and seed give the same questions, always.
+    Questions:
+    - `ask`: the questions about a sample, given the seed of the run, from which every random choice
+      must be derived. The same sample and seed always give the same questions.
+    - `ask_on`: builds a question that waits for an answer (`Ask.after`) from the sample, the
+      example, and the texts of all earlier answers, by variant. The same texts must give the same
+      question. None means that it cannot be asked with those texts. Then, and if an earlier answer
+      failed, the question is not asked: its outcome is 'unasked', counted as `outcomes` says.
+    - `datasets`: the data sets, in the order in which reports show them.
 
-    Where no judge is needed, `read` reads the verdict on a rubric out of the response itself, from sample, rubric, variant,
-    what the response is `about`, and its text; `judge`, `shape` and `decide` are None then. It is handed whatever a model said,
-    '' where a reply came and was empty, so it has a verdict for everything and never raises.
+    Verdicts by code, where no judge is needed:
+    - `read`: the verdict on a rubric, from sample, rubric, variant, the response's `about`, and its
+      text. The text is '' if the reply was empty. `read` must have a verdict for every text and
+      never raise. `judge`, `shape` and `decide` are then None.
 
-    Otherwise `judge` builds the request that decides one rubric from sample, rubric, variant and response text; a reply must
-    satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where the run
-    does not say otherwise, whatever the judge's endpoint has.
-    With a judge, `read` may decide before it is asked; None leaves the rubric to the judge.
-    `whole`: how a run has all rubrics of a sample decided in one call. `by_rubric`: rubric key -> how it is judged, where that
-    is not as all others are; a protocol with a `whole` has none.
+    Verdicts by a judge model:
+    - `judge`, `shape`, `decide`: as in `Judging`.
+    - `judge_temperature`: the published temperature of the judge. It applies unless the run sets
+      one, and overrides the setting of the judge's endpoint.
+    - `read` may decide before the judge is asked; None leaves the rubric to the judge.
+    - `by_rubric`: rubrics that are judged differently from all others, by key.
+    - `whole`: how to judge all rubrics of a sample in one call, if a run asks for that. It cannot
+      be combined with `by_rubric`.
+    - `validated`: how many responses physicians check to validate the judge, unless told otherwise:
+      a number, or '10%' of each stratum.
 
-    `ask_on` builds a question that waits for an answer (`Ask.after`) from the sample, the question's example, and the texts of
-    all answers before it, by variant; None where it cannot be asked with those. It is not asked then, nor where an answer
-    before it failed: its outcome is 'unasked', and is counted as `outcomes` says. The same texts give the same question.
-    `composed`: what judges, `read` and physicians are shown of a response, where that is more than its text: from sample,
-    variant, text, and the texts of the answers before it. It never raises.
-    `parts`: such a text as (label, text) of its parts, which pages show side by side; `reference`: the text of the true one.
+    Texts:
+    - `composed`: the text shown to judges, `read` and physicians, if that is more than the text of
+      the response. Takes sample, variant, text, and the texts of the earlier answers; never raises.
+    - `parts`: splits such a text into (label, text) pairs, which pages show side by side.
+    - `reference`: the text of the correct answer to a sample.
 
-    `outcomes`: how an outcome of responses is counted, where not as `JUDGED`: `EXCLUDED`, or the verdict that every rubric of
-    such a response is given. A response without a word is never judged.
-    `presets`: named ways of counting, the first the usual one; none: there is one way.
+    Counting:
+    - `outcomes`: how a response with a given outcome is counted, unless as `JUDGED`: `EXCLUDED`, or
+      the verdict assigned to each of its rubrics. A response without any text is never judged.
+    - `presets`: named ways of counting, the default first; empty: there is only one.
+    - `rates`: the first is shown, and sorted by, until a reader chooses another.
+    - `pooled`: whether reports also show rates pooled over all data sets.
+    - `contrasts`: (data set, other data set, label): the rate of the first minus that of the other.
+    - `rivals`: labels of contrasts with the same baseline. The one with the largest gain names the
+      bottleneck of the data set.
+    - `facets`: the breakdowns of the rates.
+    - `verdicts`: the words shown for verdicts; others are shown as they are.
+    - `wrong`: the verdicts that count against a model, and are marked so; None: the `hits` of the
+      first rate.
+    - `chosen_by`: the facet that names the models whose failures decided which samples were chosen;
+      '' for none. For samples made here, see `ModelRole.selects`.
 
-    `datasets` are reported side by side, `pooled`: before their pooled rate. The first of `rates` is the one that is drawn and
-    sorted by until a reader chooses another.
-    `contrasts`: (data set, other data set, label), whose rates are set against each other, the first minus the other.
-    `rivals`: labels of contrasts with one baseline, of which the one that gains most names its bottleneck.
-    `scores`: numbers beside verdicts, reported as means. `score` computes them from what `read` is given and the verdict
-    ('' where a judge decides later): name -> number, only of those that the response has. It is stored with the response, so
-    reports only count. `prepare` loads what `read` and `score` need, before a worker begins: libraries may take seconds.
-    `example`: what a model is trained on, the question and the right answer. `kept_together`: names of
-    what a sample comes from beside its source record: no two parts of a training set share one.
-    `validated`: how many responses physicians check of a run's judge unless someone says otherwise: a number, or '10%' of each
-    stratum.
-    `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
-    and are marked so; None: what the first rate counts as hits. `chosen_by`: the facet that names the models by whose failures
-    a sample was chosen (see `ModelRole.selects`, for samples made here); empty: none.
+    Scores:
+    - `scores`: numbers beside the verdicts, reported as means.
+    - `score`: computes them, from what `read` is given and the verdict ('' if a judge decides
+      later), as name -> number, for those scores that the response has. Scores are stored with the
+      response, so that reports only count.
+    - `prepare`: loads what `read` and `score` need before a worker starts; importing some libraries
+      takes seconds.
+
+    Training data:
+    - `example`: the question about a sample and the correct answer, for training a model.
+    - `kept_together`: names of what a sample was derived from, beside its source record. Samples
+      that share a name never end up in different splits of a training set.
     """
 
     label: str
@@ -258,7 +308,7 @@ class Protocol:
     wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
     validated: str = "100"
-    whole: Whole | None = None
+    whole: SampleJudging | None = None
     by_rubric: Mapping[str, Judging] = field(default_factory=dict)
     ask_on: Callable[[Sample, Ask, Mapping[str, str]], Ask | None] | None = None
     composed: Callable[[Sample, str, str, Mapping[str, str]], str] | None = None
@@ -272,36 +322,37 @@ class Protocol:
     chosen_by: str = ""
 
     def judging(self, rubric: str) -> Judging | None:
-        """How a judge decides on the rubric of this key; None where code alone reads answers."""
+        """How a judge decides on the rubric with this key; None if only code reads answers."""
         if rubric in self.by_rubric:
             return self.by_rubric[rubric]
         if self.judge is None or self.shape is None or self.decide is None:
             return None
         return Judging(self.judge, self.shape, self.decide)
 
-    def applies(self, rubric: str, variant: str) -> bool:
-        """Whether the rubric of this key is decided on answers in a variant."""
-        own = self.by_rubric.get(rubric)
-        return own is None or not own.variants or variant in own.variants
+    def rubric_applies(self, rubric: str, variant: str) -> bool:
+        """Whether answers to this variant are judged on the rubric with this key."""
+        judging = self.by_rubric.get(rubric)
+        return judging is None or not judging.variants or variant in judging.variants
 
     @property
-    def known(self) -> tuple[str, ...]:
-        """The verdicts there are: those with a word of their own in their order, then what rates name besides."""
+    def known_verdicts(self) -> tuple[str, ...]:
+        """All verdicts: first those of `verdicts` in their order, then any others named by rates."""
         named = {verdict for rate in self.rates for verdict in (*rate.hits, *rate.counted, *rate.scope)}
         return (*self.verdicts, *sorted(named.difference(self.verdicts)))
 
     def is_lower_better(self, rate: Rate) -> bool:
-        """Whether a model does well where this rate is low."""
-        return set(rate.hits) <= self.speaks_against
+        """Whether a low value of the rate speaks for a model."""
+        return set(rate.hits) <= self.failing_verdicts
 
     @property
-    def judged(self) -> frozenset[str]:
-        """The verdicts of judges: those that rates count, without what an outcome or a judge's failure is counted as."""
-        counted = frozenset(verdict for rate in self.rates for verdict in rate.within)
+    def judge_verdicts(self) -> frozenset[str]:
+        """The verdicts a judge can give: those in scope of a rate, except those that stand for an
+        outcome or a judge failure."""
+        counted = frozenset(verdict for rate in self.rates for verdict in rate.scope_verdicts)
         rules = (self.outcomes, *(preset.outcomes for preset in self.presets.values()))
-        return counted.difference(*(each.values() for each in rules))
+        return counted.difference(*(rule.values() for rule in rules))
 
     @property
-    def speaks_against(self) -> frozenset[str]:
-        """The verdicts that speak against a model."""
+    def failing_verdicts(self) -> frozenset[str]:
+        """The verdicts that count against a model."""
         return frozenset(self.rates[0].hits) if self.wrong is None else self.wrong

@@ -62,7 +62,9 @@ class JudgmentFilters(forms.Form):
         if polarities := reports_queries.polarities(run):
             groups.append((gettext(POLARITIES.label), _values(POLARITIES, polarities, terms)))
         self._polarities = polarities
-        verdicts: list[tuple[str, Any]] = [(v, verdict_label(v, protocol)) for v in (*protocol.known, UNJUDGED)]
+        verdicts: list[tuple[str, Any]] = [
+            (v, verdict_label(v, protocol)) for v in (*protocol.known_verdicts, UNJUDGED)
+        ]
         offered = {verdict for verdict, _label in verdicts}
         for rate in protocol.rates:
             parts = [

@@ -124,7 +124,7 @@ def verdict_words(protocol: Protocol) -> tuple[str, str]:
     """The verdicts of a met and of an unmet criterion: of those that the first rate counts, the one that speaks for a model
     and the one that speaks against it. Raises NoCriteria where a judge does not decide so."""
     counted = set(protocol.rates[0].counted)
-    against = counted & protocol.speaks_against
+    against = counted & protocol.failing_verdicts
     if protocol.judge is None or len(against) != 1 or len(counted) != 2:
         raise errors.NoCriteria
     return (counted - against).pop(), against.pop()

@@ -47,7 +47,7 @@ def panel_report(run: Run) -> PanelReport | None:
     if not run.panel:
         return None
     judges = {judge.pk: judge.name for judge in judges_of(run)}
-    verdicts = registry.protocol(run.release.benchmark).known
+    verdicts = registry.protocol(run.release.benchmark).known_verdicts
     states = Judgment.objects.filter(run=run).order_by()
     between = _tables(run, same=False)
     within = _tables(run, same=True) if run.judgments_each > 1 else {}

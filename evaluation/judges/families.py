@@ -94,10 +94,10 @@ def _preference(run: Run, judge: Endpoint, judges: list[Endpoint], tested: list[
 def _rates(run: Run, judges: list[int], beside: list[int]) -> Counts:
     """Votes of these judges on criteria on which one of the others voted as well."""
     protocol = registry.protocol(run.release.benchmark)
-    counted: dict[str, Any] = {"status": Work.Status.DONE, "verdict__in": protocol.rates[0].within}
+    counted: dict[str, Any] = {"status": Work.Status.DONE, "verdict__in": protocol.rates[0].scope_verdicts}
     both = Vote.objects.filter(run=run, judge__in=beside, **counted).values("judgment")
     votes: QuerySet[Any] = Vote.objects.filter(run=run, judge__in=judges, judgment__in=both, **counted).order_by()
-    failed = Count("pk", filter=Q(verdict__in=protocol.speaks_against))
+    failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
     rows = votes.values_list("judgment__response__endpoint__name").annotate(failed=failed, n=Count("pk"))
     return {model: (hits, n) for model, hits, n in rows}
 
@@ -114,7 +114,9 @@ def rates_by_family(run: Run, judged: Counts | None = None) -> dict[str, tuple[i
 
 def _judged(run: Run) -> Counts:
     protocol = registry.protocol(run.release.benchmark)
-    judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=protocol.rates[0].within).order_by()
-    failed = Count("pk", filter=Q(verdict__in=protocol.speaks_against))
+    judged = Judgment.objects.filter(
+        run=run, status=Work.Status.DONE, verdict__in=protocol.rates[0].scope_verdicts
+    ).order_by()
+    failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
     rows = judged.values_list("response__endpoint__name").annotate(failed=failed, n=Count("pk"))
     return {endpoint: (hits, n) for endpoint, hits, n in rows}

@@ -164,7 +164,7 @@ def _labels(
     both = {key: each for key, each in checked.items() if each.first in DECIDED and each.second in DECIDED}
     if not protocol.by_rubric or not both:
         return ()
-    judged = Judgment.objects.filter(response__in={key[0] for key in both}, verdict__in=protocol.judged)
+    judged = Judgment.objects.filter(response__in={key[0] for key in both}, verdict__in=protocol.judge_verdicts)
     rows = judged.values_list("response", "rubric", "rubric__key", "rubric__sample", "verdict")
     rated = [
         Rated(
@@ -173,7 +173,7 @@ def _labels(
             each.weight,
             DECIDED[each.first],
             DECIDED[each.second],
-            verdict in protocol.speaks_against,
+            verdict in protocol.failing_verdicts,
         )
         for response, rubric, key, sample, verdict in rows
         if (each := both.get((response, rubric))) is not None
@@ -188,7 +188,7 @@ def _models(
     clusters: Mapping[int, int],
     minimum: int,
 ) -> list[ModelValidation]:
-    against, within = protocol.speaks_against, protocol.judged
+    against, within = protocol.failing_verdicts, protocol.judge_verdicts
     judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=within).order_by("pk")
     columns = ("response__endpoint__name", "response", "rubric", "response__sample", "verdict", *PLACE)
     asked = data_sets_of(run)

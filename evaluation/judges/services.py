@@ -65,9 +65,9 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
 
 def _population(run: Run, protocol: Protocol) -> list[tuple[int, tuple[str, str, str, bool]]]:
     """Each response of which a criterion was judged, with its stratum: model, task, variant, whether one failed."""
-    judged = Judgment.objects.filter(run=run, status=Status.DONE, verdict__in=protocol.judged).order_by()
+    judged = Judgment.objects.filter(run=run, status=Status.DONE, verdict__in=protocol.judge_verdicts).order_by()
     rows = judged.values_list("response", "response__endpoint__name", "rubric__sample__task", "response__variant")
-    failed = Count("pk", filter=Q(verdict__in=protocol.speaks_against))
+    failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
     return [(pk, (name, task, variant, bool(n))) for pk, name, task, variant, n in rows.annotate(failed=failed)]
 
 
@@ -77,7 +77,7 @@ def _open_cases(
     pks = [each.pk for each in drawn]
     about = Response.objects.select_related("sample__version__case").in_bulk(pks)
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.judged)
+    judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.judge_verdicts)
     for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
         criteria[pk].append((rubric, text))
     asks = chains.questions_asked(protocol, list(about.values()), run.seed)

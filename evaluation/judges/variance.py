@@ -25,7 +25,7 @@ def variances(run: Run) -> tuple[ModelVariance, ...]:
     if run.answers_each == 1 and not run.panel:
         return ()
     protocol = registry.protocol(run.release.benchmark)
-    counted = {"run": run, "status": Work.Status.DONE, "verdict__in": protocol.rates[0].within}
+    counted = {"run": run, "status": Work.Status.DONE, "verdict__in": protocol.rates[0].scope_verdicts}
     rows: QuerySet[Any]
     by: tuple[str, ...]
     if run.panel:
@@ -34,7 +34,7 @@ def variances(run: Run) -> tuple[ModelVariance, ...]:
         rows, response, by = Judgment.objects.filter(**counted), "response", ()
     keys = [f"{response}__{name}" for name in ("endpoint__name", "sample", "variant")]
     judged = rows.order_by().values_list(*by, *keys, response)
-    judged = judged.annotate(n=Count("pk"), failed=Count("pk", filter=Q(verdict__in=protocol.speaks_against)))
+    judged = judged.annotate(n=Count("pk"), failed=Count("pk", filter=Q(verdict__in=protocol.failing_verdicts)))
     found: dict[str, list[tuple[str, int, float]]] = defaultdict(list)
     for *_judge, model, sample, variant, answer, n, failed in judged:
         found[model].append((f"{sample}/{variant}", answer, failed / n))

@@ -119,7 +119,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
         )
         for run, endpoint in newest.values()
     ]
-    lower = set(rate.hits) <= protocol.speaks_against
+    lower = set(rate.hits) <= protocol.failing_verdicts
     ranked = [entry for entry in entries if all_ranked or not entry.selected]
     able = {entry.endpoint for entry in ranked}
     measured = [(run, endpoint) for run, endpoint in newest.values() if endpoint.name in able]

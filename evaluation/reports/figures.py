@@ -316,7 +316,7 @@ def _bounds(measured: MeasuredRate, rate: Rate) -> str:
 
 def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:
     """The verdicts that a rate leaves out; 'unjudged' stands for having none."""
-    return sorted({*protocol.known, UNJUDGED} - rate.within)
+    return sorted({*protocol.known_verdicts, UNJUDGED} - rate.scope_verdicts)
 
 
 def _sorted(table: list[tuple[Line, ...]], at: int, sort: str) -> tuple[tuple[Line, ...], ...]:

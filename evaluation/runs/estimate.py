@@ -40,7 +40,7 @@ def estimate_run(settings: RunSettings) -> Estimate:
                 if judging == Run.Judging.PER_SAMPLE:
                     judged[_judges_prompt(protocol, first, judging)] += count * answers
                     continue
-                own = {key: n for key, n in by_key.get(task, {}).items() if protocol.applies(key, ask.variant)}
+                own = {key: n for key, n in by_key.get(task, {}).items() if protocol.rubric_applies(key, ask.variant)}
                 for key, n in own.items():
                     judged[_prompt_of(protocol, first, ask, key)] += n * answers
                 if others := rubrics[task] - sum(by_key.get(task, {}).values()):

@@ -81,7 +81,7 @@ def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
     for text in settings.outcomes:
         outcome, _sign, rule = (part.strip() for part in text.partition("="))
         allowed = ", ".join(
-            known_rules := (*(() if outcome in JUDGE_FAILURES else (JUDGED,)), EXCLUDED, *protocol.known)
+            known_rules := (*(() if outcome in JUDGE_FAILURES else (JUDGED,)), EXCLUDED, *protocol.known_verdicts)
         )
         if outcome not in rules or rule not in known_rules:
             raise errors.InvalidPlan(f"{text!r}; write OUTCOME=RULE. Outcomes: {', '.join(rules)}. Rules: {allowed}.")

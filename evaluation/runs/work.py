@@ -196,7 +196,7 @@ def _keep_responses(
         for row, status, said in told
         for text in (texts.get(row.pk, ""),)
         for pk, rubric in rubrics[row.sample_id]
-        if protocol.applies(rubric.key, row.variant)
+        if protocol.rubric_applies(rubric.key, row.variant)
     ]
     Judgment.objects.bulk_create(
         (Judgment(run_id=e.row.run_id, response_id=e.row.pk, rubric_id=e.rubric_id, **e.judged) for e in found),

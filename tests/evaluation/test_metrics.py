@@ -38,7 +38,7 @@ DIALOGUE, REPORT = 760, 1740  # criteria: .304 of them dialogue's
 def counted(rate: Rate, verdicts: Mapping[str, int]) -> MeasuredRate:
     """A rate of so many samples of each verdict, of one criterion each."""
     kinds = [
-        (rate.hits.get(verdict, 0), rate.counted.get(verdict, 0), verdict not in rate.within, n)
+        (rate.hits.get(verdict, 0), rate.counted.get(verdict, 0), verdict not in rate.scope_verdicts, n)
         for verdict, n in verdicts.items()
     ]
     number = np.array([n for *_, n in kinds], dtype=np.int64)

@@ -26,10 +26,10 @@ def about(run: Run, protocol: Protocol) -> dict[str, Any]:
     tested = [row.endpoint for row in run.tested.select_related("endpoint").order_by("pk")]
     return {
         "verdicts": {
-            "known": list(protocol.known),
-            "judged": sorted(protocol.judged),
-            "against": sorted(protocol.speaks_against),
-            "first_rate": sorted(protocol.rates[0].within),
+            "known": list(protocol.known_verdicts),
+            "judged": sorted(protocol.judge_verdicts),
+            "against": sorted(protocol.failing_verdicts),
+            "first_rate": sorted(protocol.rates[0].scope_verdicts),
         },
         "families": {each.name: each.model_family for each in [*tested, *judges_of(run)]},
         "makers": [

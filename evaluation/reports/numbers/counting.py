@@ -167,7 +167,7 @@ def _per_verdict(table: VerdictTable, weight_of: Mapping[str, int]) -> list[int]
 
 
 def _outside(table: VerdictTable, rate: Rate) -> list[int]:
-    return [int(each not in rate.within) for each in table.verdicts]
+    return [int(each not in rate.scope_verdicts) for each in table.verdicts]
 
 
 def _totals(table: VerdictTable, rate: Rate, rows: Ints | None, weighted: bool) -> Totals:

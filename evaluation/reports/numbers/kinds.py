@@ -79,7 +79,7 @@ class Kinds:
         if known is None:
             names = [*self.table.verdicts, ""]
             hits, counted = ([of.get(name, 0) for name in names] for of in (rate.hits, rate.counted))
-            outside = [name not in rate.within and name != "" for name in names]
+            outside = [name not in rate.scope_verdicts and name != "" for name in names]
             rows = hits, counted, [weight > 0 for weight in counted], outside
             known = self.table.memo["weights", rate.name] = tuple(np.array(row, dtype=np.int64) for row in rows)
         return known

@@ -19,7 +19,7 @@ NUMBER = re.compile(r"-?\d{1,4}(\.\d{1,9})?")
 def points_rate(protocol: Protocol) -> Rate | None:
     """The score as a rate, where a judge finds criteria met or not met and the protocol has no such rate of its own."""
     counted = set(protocol.rates[0].counted)
-    met = counted - protocol.speaks_against
+    met = counted - protocol.failing_verdicts
     if protocol.judge is None or len(met) != 1 or len(counted) != 2 or any(rate.points for rate in protocol.rates):
         return None
     return Rate(
@@ -50,7 +50,7 @@ def scores(table: VerdictTable, rate: Rate, chosen: Ints, key: Ints) -> Totals:
     """
     points, has = _points(table, rate)
     points, has = points[table.rubric[chosen]], has[table.rubric[chosen]]
-    met, judged = (np.isin(table.verdict[chosen], _places(table, some)) for some in (rate.hits, rate.within))
+    met, judged = (np.isin(table.verdict[chosen], _places(table, some)) for some in (rate.hits, rate.scope_verdicts))
     shape = (len(table.endpoints), table.units)
 
     def sums(values: NDArray[Any]) -> NDArray[np.float64]:

@@ -35,7 +35,9 @@ def expected_rows(run: Run) -> tuple[int, int]:
         asks = queries.questions(protocol, first, run.seed, datasets) if first else []
         responses += len(asks) * run.answers_each * samples.get(task, 0)
         for ask in asks:
-            left_out = sum(n for key, n in by_key.get(task, {}).items() if not protocol.applies(key, ask.variant))
+            left_out = sum(
+                n for key, n in by_key.get(task, {}).items() if not protocol.rubric_applies(key, ask.variant)
+            )
             judgments += run.answers_each * (rubrics.get(task, 0) - left_out)
     return responses, judgments
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, Whole
+from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, SampleJudging
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
@@ -153,6 +153,6 @@ PROTOCOL = Protocol(
         # The paper names risk-stratified metrics as what is missing. An order of levels is no star of axes.
         FacetView("severity", _("Severity of harm"), "heat", tuple((level.value, level.label) for level in SEVERITIES)),
     ),
-    whole=Whole(judge_all, Judgments, decide_all),
+    whole=SampleJudging(judge_all, Judgments, decide_all),
     judge_temperature=0.5,  # 'Evaluation Setting', with DeepSeek-R1-0528
 )

@@ -96,7 +96,9 @@ def test_each_preset_counts_failures_by_its_rule(
     assert queries.judgments(run, dataset=REP_V, verdict="unjudged").count() == 0
     assert queries.judgments(runs["paper"], **behind).count() == h_paper.numerator
     assert queries.judgments(runs["paper"], dataset=REP_V, verdict="unjudged").count() == 2
-    assert protocol("clinhallu").judged == {"correct", "wrong", "supported", "hallucinated"}, "nobody decides 'unread'"
+    assert protocol("clinhallu").judge_verdicts == {"correct", "wrong", "supported", "hallucinated"}, (
+        "nobody decides 'unread'"
+    )
 
 
 def test_a_wrong_count_is_found_out(runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,8 @@ def test_what_is_judged_is_the_whole_trace() -> None:
 
 def test_each_stage_is_judged_where_what_is_before_it_is_the_reference() -> None:
     where = {
-        key: [name for name in ("free", "rep-v", "rep-k", "rep-vk") if PROTOCOL.applies(key, name)] for key in CRITERIA
+        key: [name for name in ("free", "rep-v", "rep-k", "rep-vk") if PROTOCOL.rubric_applies(key, name)]
+        for key in CRITERIA
     }
     assert where == {
         "visual": ["rep-k"],

@@ -202,8 +202,8 @@ def test_data_sets_are_the_variants_and_are_not_pooled():
 
 
 def test_what_speaks_against_a_model_is_a_wrong_answer_and_not_a_hit():
-    assert PROTOCOL.speaks_against == {"fn", "fp"}
-    assert PROTOCOL.known == tuple(protocol.WORDS)
+    assert PROTOCOL.failing_verdicts == {"fn", "fp"}
+    assert PROTOCOL.known_verdicts == tuple(protocol.WORDS)
 
 
 def test_facets_have_the_labels_of_their_values():
