@@ -13,7 +13,7 @@ from generation.models import Endpoint, Source
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
-from mhb_site.benchmarks.medmistake import simulate_talking
+from mhb_site.benchmarks.medmistake import simulate_conversation
 from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.permissions import UserRole
@@ -24,10 +24,10 @@ BENCHMARK = "medmistake"
 ROLES = {
     "writer": "sim-writer",
     "checker": "sim-checker",
-    "patient": simulate_talking.PATIENT,
+    "patient": simulate_conversation.PATIENT,
     "judge_1": "sim-judge",
     "judge_2": "sim-critic",
-    "extractor": simulate_talking.EXTRACTOR,
+    "extractor": simulate_conversation.EXTRACTOR,
     "embedder": "sim-embedder",
     "target_1": "sim-average",
     "target_2": "sim-reckless",
@@ -37,8 +37,8 @@ DOCTORS = ("sim-careful", "sim-average", "sim-reckless")
 MODELS = (
     "sim-writer",
     "sim-checker",
-    simulate_talking.PATIENT,
-    simulate_talking.EXTRACTOR,
+    simulate_conversation.PATIENT,
+    simulate_conversation.EXTRACTOR,
 )  # which the others have not
 SEED = 7
 TAKEN = 6  # of the patients: the others are for a visitor's own batch

@@ -10,7 +10,7 @@ from generation.batches import services as batches_services
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Draft, Sample
 from generation.samples import services as samples_services
-from mhb_site.benchmarks.medmistake import simulate, simulate_testing
+from mhb_site.benchmarks.medmistake import simulate, simulate_replication
 from review.models import User
 from tests.benchmarks.medmistake.conversations import DOCTORS, ROLES, cases
 from tests.engine import Manage, manage, no_long_waits
@@ -59,10 +59,10 @@ def test_thirty_conversations_become_a_measured_benchmark(manage: Manage, tmp_pa
         assert manage.json("verify_audit")["intact"]
         run = manage.json(
             "evaluate", "--yes", "--wait", "--release", "own", "--judge", "sim-judge",
-            *(part for name in simulate_testing.REPEATS for part in ("--endpoint", name)),
+            *(part for name in simulate_replication.REPEATS for part in ("--endpoint", name)),
         )  # fmt: skip
         code, out, err = manage("report", run["run"], "--format", "json")
         assert code == 0, err
         report: dict[str, Any] = json.loads(out)
     assert report["finished"]
-    assert {row["endpoint"] for row in report["overall"]} == set(simulate_testing.REPEATS)
+    assert {row["endpoint"] for row in report["overall"]} == set(simulate_replication.REPEATS)

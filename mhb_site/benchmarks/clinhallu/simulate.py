@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from generation.llm.types import Message
-from mhb_site.benchmarks.clinhallu import simulate_answers, simulate_making
+from mhb_site.benchmarks.clinhallu import simulate_answers, simulate_generation
 from mhb_site.benchmarks.clinhallu.judging import true_answer
 
 
@@ -17,7 +17,7 @@ class ClinHalluModels:
             simulate_answers.LABELS[record["question"], record["images"][0]] = true_answer({"letter": "", **record})
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        made = simulate_making.reply(model, messages, seed)
+        made = simulate_generation.reply(model, messages, seed)
         return simulate_answers.reply(model, messages, seed) if made is None else made
 
 

@@ -13,13 +13,13 @@ from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rat
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.prompts import Prompt, read_prompt
-from mhb_site.benchmarks.medhal import reading, scoring, taxonomy
+from mhb_site.benchmarks.medhal import parsing, scoring, taxonomy
 
 PROMPTS = Path(__file__).parent / "prompts"
 FACTUAL, NON_FACTUAL = "factual", "non-factual"
 PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
 ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
-READ = {PLAIN: reading.read_plain, PROMETHEUS: reading.read_prometheus, HALLOUMI: reading.read_halloumi}
+READ = {PLAIN: parsing.read_plain, PROMETHEUS: parsing.read_prometheus, HALLOUMI: parsing.read_halloumi}
 # In the form on which an evaluator was trained: the label of each task's data set.
 FORMATS = {
     PROMETHEUS: (

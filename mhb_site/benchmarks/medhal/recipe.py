@@ -10,8 +10,8 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Recipe, ReviewDraw, Step, each
-from mhb_site.benchmarks.medhal import kept, making, presets, taxonomy
-from mhb_site.benchmarks.medhal.ways.pair import Pair
+from mhb_site.benchmarks.medhal import lineage, pair_steps, presets, taxonomy
+from mhb_site.benchmarks.medhal.tasks.pair import Pair
 
 PUBLISHED = "statement"
 CRITERION = "Says whether the statement is factual."
@@ -45,8 +45,8 @@ def sample(draft: Draft) -> NewSample:
     if content["kind"] == PUBLISHED:
         return _published(content, draft)
     pair, label = Pair.of(draft.data), draft.data["label"]
-    told = draft.data["true" if label == making.FACTUAL else "false"]
-    context, source = making.context_of(draft, pair), making.source_of(draft)
+    told = draft.data["true" if label == pair_steps.FACTUAL else "false"]
+    context, source = pair_steps.context_of(draft, pair), pair_steps.source_of(draft)
     values = presets.settings(draft)
     made = {
         _("origin"): _("made here"),
@@ -69,7 +69,7 @@ def sample(draft: Draft) -> NewSample:
         "length": taxonomy.length_of(context),
     }
     names = {"qa": "state_qa", "ie": "state_value", "summarization": "alter"}
-    prompt = making.prompt_of(draft, names[pair.task]).label if pair.task in names else ""
+    prompt = pair_steps.prompt_of(draft, names[pair.task]).label if pair.task in names else ""
     return replace(_sample(draft, new, made), prompt=prompt, bound=pair.place)
 
 
@@ -89,24 +89,24 @@ def _sample(draft: Draft, content: Mapping[str, Any], made: Mapping[str, str]) -
 
 RECIPE = Recipe(
     label=_("MedHal: factual and non-factual statements"),
-    kinds=making.MADE | {PUBLISHED},
+    kinds=pair_steps.MADE | {PUBLISHED},
     roles=(
-        ModelRole("generator", _("Generator: writes statements, and alters sentences"), kinds=making.WRITTEN),
+        ModelRole("generator", _("Generator: writes statements, and alters sentences"), kinds=pair_steps.WRITTEN),
         ModelRole(
             "filter",
             _("Filter: judges whether each statement is factual"),
             default="generator",
-            kinds=making.MADE,
+            kinds=pair_steps.MADE,
             apart="generator",
         ),
     ),
     steps=(
-        each(making.choose, applies=making.is_made),
-        Step("write", making.write, making.is_made, making.asks_of_write),
-        Step("judge", making.judge, making.is_filtered, making.asks_of_judge),
-        each(making.split, applies=making.is_made),
-        each(making.keep, applies=making.is_made),
-        each(take_over, applies=lambda draft: not making.is_made(draft)),
+        each(pair_steps.choose, applies=pair_steps.is_made),
+        Step("write", pair_steps.write, pair_steps.is_made, pair_steps.asks_of_write),
+        Step("judge", pair_steps.judge, pair_steps.is_filtered, pair_steps.asks_of_judge),
+        each(pair_steps.split, applies=pair_steps.is_made),
+        each(pair_steps.keep, applies=pair_steps.is_made),
+        each(take_over, applies=lambda draft: not pair_steps.is_made(draft)),
     ),
     sample=sample,
     max_versions=1,
@@ -116,6 +116,6 @@ RECIPE = Recipe(
     finished=finished,
     splits=presets.splits,
     drawn=ReviewDraw(size="review_per_label", seed="review_seed", strata=("task", "label"), place="place"),
-    lineage=kept.lineage,
-    analysis=kept.analysis,
+    lineage=lineage.lineage,
+    analysis=lineage.analysis,
 )

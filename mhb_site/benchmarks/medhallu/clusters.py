@@ -10,9 +10,9 @@ from typing import Any
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Models
-from mhb_site.benchmarks.medhallu import candidates, presets, similarity, trying, votes
+from mhb_site.benchmarks.medhallu import attempt, candidates, presets, similarity, votes
+from mhb_site.benchmarks.medhallu.concurrency import together
 from mhb_site.benchmarks.medhallu.entailment import both_ways, entailer
-from mhb_site.benchmarks.medhallu.together import together
 
 MEASURES = ("cosine", "euclidean", "rouge1", "rouge2", "rougeL")
 
@@ -66,7 +66,7 @@ async def cluster(
     how, rows = await similarity.vectors(models, texts)
     measured: list[dict[str, Any]] = []
     for at, each in enumerate(voted, 1):
-        found = trying.finding(settings, each, {"by": nli.name, **scores[at]} if at in scores else None)
+        found = attempt.finding(settings, each, {"by": nli.name, **scores[at]} if at in scores else None)
         near = {
             "cosine": similarity.cosine(rows[at], rows[0]),
             "euclidean": similarity.euclidean(rows[at], rows[0]),

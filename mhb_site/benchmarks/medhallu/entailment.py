@@ -21,7 +21,7 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu.candidates import prompt_of
-from mhb_site.benchmarks.medhallu.together import together
+from mhb_site.benchmarks.medhallu.concurrency import together
 
 FOLDER = "MHB_NLI_MODEL"
 MAX_TOKENS = 512  # of premise and hypothesis together: what models of the BERT family take

@@ -12,7 +12,7 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
-from mhb_site.benchmarks.medhallu import candidates, clusters, lineage, mesh, presets, similarity, trying, votes
+from mhb_site.benchmarks.medhallu import attempt, candidates, clusters, lineage, mesh, presets, similarity, votes
 from mhb_site.benchmarks.medhallu.candidates import SETS, prompt_of
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
 
@@ -45,7 +45,7 @@ def _still_tries(draft: Draft, *, number: int) -> bool:
 
 
 async def _try(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
-    tried = await trying.one_try(draft, models, number)
+    tried = await attempt.one_try(draft, models, number)
     return [replace(draft, data={**draft.data, "tries": [*draft.data.get("tries", ()), tried]})]
 
 

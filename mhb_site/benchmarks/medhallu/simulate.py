@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from generation.llm.types import Message
-from mhb_site.benchmarks.medhallu import simulate_detection, simulate_making
+from mhb_site.benchmarks.medhallu import simulate_detection, simulate_generation
 
 
 class MedHalluModels:
     """The simulated models in MedHallu (`generation.llm.simulator.script.Script`), known by the first lines of its prompts."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        said = simulate_making.reply(model, messages, seed)
+        said = simulate_generation.reply(model, messages, seed)
         return simulate_detection.reply(model, messages, seed) if said is None else said
 
 

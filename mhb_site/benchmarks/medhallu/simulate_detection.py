@@ -15,7 +15,7 @@ from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.parsing import Reading
-from mhb_site.benchmarks.medhallu.simulate_making import PLANTED
+from mhb_site.benchmarks.medhallu.simulate_generation import PLANTED
 
 TRUE, EASY, MEDIUM, HARD, UNMARKED = "truth", "easy", "medium", "hard", "unmarked"
 

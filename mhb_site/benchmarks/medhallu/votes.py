@@ -10,8 +10,8 @@ from generation.llm.types import Message, Request
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import presets
 from mhb_site.benchmarks.medhallu.candidates import drawn, prompt_of
+from mhb_site.benchmarks.medhallu.concurrency import together
 from mhb_site.benchmarks.medhallu.parsing import AROUND, DIGIT, DOUBT, decided, lines_of
-from mhb_site.benchmarks.medhallu.together import together
 
 VOTERS = ("voter_1", "voter_2", "voter_3")
 TRUTH, HALLUCINATED = "truth", "hallucinated"

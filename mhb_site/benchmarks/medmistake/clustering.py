@@ -14,8 +14,8 @@ from django.utils.translation import gettext_noop as _
 
 from generation.llm.types import EMBEDDINGS
 from generation.recipes.recipe import Arrivals, Barrier, Draft, DraftGroup, MergedDraft, ModelRole, Models, NearDraft
-from mhb_site.benchmarks.medmistake.replicating import MADE
-from mhb_site.benchmarks.medmistake.talking import is_made
+from mhb_site.benchmarks.medmistake.conversation import is_made
+from mhb_site.benchmarks.medmistake.replication import MADE
 
 if TYPE_CHECKING:
     import numpy as np

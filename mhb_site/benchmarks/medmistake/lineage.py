@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from mhb_site.benchmarks.medmistake import talking
+from mhb_site.benchmarks.medmistake import conversation
 from mhb_site.benchmarks.medmistake.dimensions import all_dimensions
 from mhb_site.benchmarks.medmistake.review import SPEAKERS
 from review.rules.blocks import Block, Dialogue, Table, Turn
@@ -41,7 +41,7 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
                 tuple((each["conversation"], each["doctor"], each["title"]) for each in members),
             )
         )
-    low = talking.findings(data, {**talking.SETTINGS, **data.get("rule", {})})
+    low = conversation.findings(data, {**conversation.SETTINGS, **data.get("rule", {})})
     if low:
         # Two columns, so that the notes can be read on a telephone.
         noted = tuple((each["dimension"], _noted(each)) for each in low)
@@ -123,7 +123,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
 
 
 def _count_agreement(given: Mapping[str, Mapping[str, Any]], counts: dict[str, list[int]]) -> None:
-    one, other = (given.get(judge, {}) for judge in talking.JUDGES)
+    one, other = (given.get(judge, {}) for judge in conversation.JUDGES)
     if not (one or other):
         return
     for dimension in all_dimensions():

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.medmistake import review
-from mhb_site.benchmarks.medmistake.replicating import RUBRIC, TASK
+from mhb_site.benchmarks.medmistake.replication import RUBRIC, TASK
 from mhb_site.benchmarks.medmistake.taxonomy import TERMS
 from review.calibration.practice import Kind, Practice
 from review.rules.questions import Answer, Answers, RubricAnswer

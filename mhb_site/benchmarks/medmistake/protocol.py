@@ -9,7 +9,7 @@ from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rat
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
-from mhb_site.benchmarks.medmistake.replicating import PROMPTS, PUT, TASK
+from mhb_site.benchmarks.medmistake.replication import PROMPTS, PUT, TASK
 from mhb_site.benchmarks.medmistake.review import RISKS
 
 JUDGE = read_prompt(PROMPTS / "judge.md")

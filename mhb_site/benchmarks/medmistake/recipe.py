@@ -6,9 +6,9 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import Preset, Recipe
-from mhb_site.benchmarks.medmistake import clustering, lineage, replicating, talking
+from mhb_site.benchmarks.medmistake import clustering, conversation, lineage, replication
 
-SETTINGS: Mapping[str, Any] = {**talking.SETTINGS, **clustering.SETTINGS, **replicating.SETTINGS}
+SETTINGS: Mapping[str, Any] = {**conversation.SETTINGS, **clustering.SETTINGS, **replication.SETTINGS}
 
 PRESETS = (
     Preset(
@@ -24,7 +24,7 @@ PRESETS = (
         "paper",
         _("As in the paper"),
         _("Like the default, with one harder variant for mistakes that no target repeats, and 299 of 3,390 reviewed."),
-        {**SETTINGS, **replicating.PAPER_SETTINGS},
+        {**SETTINGS, **replication.PAPER_SETTINGS},
     ),
     Preset(
         "within",
@@ -51,14 +51,14 @@ def kept(data: Mapping[str, Any]) -> dict[str, Any]:
 
 RECIPE = Recipe(
     label=_("MedMistake: mistakes made again"),
-    kinds=replicating.MADE | {replicating.PUBLISHED},
+    kinds=replication.MADE | {replication.PUBLISHED},
     # The first role is the one that writes the sample.
-    roles=(replicating.ROLES[0], *talking.ROLES, *clustering.ROLES, *replicating.ROLES[1:]),
-    steps=(*talking.STEPS, clustering.BARRIER, *replicating.STEPS),
-    sample=replicating.sample,
-    compared=replicating.compared,
+    roles=(replication.ROLES[0], *conversation.ROLES, *clustering.ROLES, *replication.ROLES[1:]),
+    steps=(*conversation.STEPS, clustering.BARRIER, *replication.STEPS),
+    sample=replication.sample,
+    compared=replication.compared,
     presets=PRESETS,
-    choices={**talking.CHOICES, **clustering.CHOICES, **replicating.CHOICES},
+    choices={**conversation.CHOICES, **clustering.CHOICES, **replication.CHOICES},
     lineage=lineage.lineage,
     analysis=lineage.analysis,
     restart="carry_over",

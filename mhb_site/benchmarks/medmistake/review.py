@@ -82,7 +82,7 @@ def policy(sample: NewSample) -> Policy:
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
-    """The case for one version of a sample. `content` is as `replicating.sample` documents it."""
+    """The case for one version of a sample. `content` is as `replication.sample` documents it."""
     published = sample.made.get("origin") == "published"
     return CaseSpec(
         benchmark="medmistake",

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from generation.llm.types import Message
-from mhb_site.benchmarks.medmistake import simulate_talking, simulate_testing
+from mhb_site.benchmarks.medmistake import simulate_conversation, simulate_replication
 
 
 class MedMistakeModels:
     """The simulated models in MedMistake (`generation.llm.simulator.script.Script`), known by its prompts' first lines."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        said = simulate_talking.reply(model, messages, seed)
-        return simulate_testing.reply(model, messages, seed) if said is None else said
+        said = simulate_conversation.reply(model, messages, seed)
+        return simulate_replication.reply(model, messages, seed) if said is None else said
 
 
 SCRIPT = MedMistakeModels()

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import Term
-from mhb_site.benchmarks.medmistake.replicating import SAMPLE_FIELDS, sample_facets
+from mhb_site.benchmarks.medmistake.replication import SAMPLE_FIELDS, sample_facets
 
 # Name -> what a mistake of the category is. The names are the paper's, the definitions ours.
 CATEGORIES: Mapping[str, str] = {

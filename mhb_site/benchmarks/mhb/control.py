@@ -13,7 +13,7 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import Draft, Models, NewRubric, NewSample
-from mhb_site.benchmarks.mhb.injected import MAX_FIELD, MAX_QUESTION, Strict
+from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, Strict
 
 CONTROL = read_prompt(Path(__file__).parent / "prompts" / "control_report.md")
 # Criteria are in the language of the record, as a generator's are; English stands in for every other.

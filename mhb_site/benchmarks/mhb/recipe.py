@@ -29,7 +29,7 @@ from generation.recipes.recipe import (
 )
 from generation.recipes.text_similarity import alike, leak
 from mhb_site.benchmarks.mhb import control, examiner
-from mhb_site.benchmarks.mhb.injected import (
+from mhb_site.benchmarks.mhb.generator_reply import (
     MAX_ADDED_TURNS,
     MAX_CRITERIA,
     MAX_FIELD,

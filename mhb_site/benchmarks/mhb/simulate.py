@@ -10,7 +10,7 @@ from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe
-from mhb_site.benchmarks.mhb.simulate_making import (
+from mhb_site.benchmarks.mhb.simulate_generation import (
     Template,
     digest,
     flat,

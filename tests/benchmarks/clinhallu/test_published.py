@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.reports.numbers.averages import Averages, averages, mean
-from mhb_site.benchmarks.clinhallu.published import AVERAGE, METRICS, read_published
+from mhb_site.benchmarks.clinhallu.published_results import AVERAGE, METRICS, read_published
 
 FILE = Path(__file__).parents[4] / "shared" / "data" / "clinhallu_published" / "readme_results.csv"
 

@@ -8,7 +8,7 @@ from typing import Any
 from generation.llm.fencing import read_data
 from generation.llm.types import Message, Reply, Request
 from generation.recipes.recipe import Draft, NewSample, Record, Step
-from mhb_site.benchmarks.medhal import presets, recipe, simulate_making
+from mhb_site.benchmarks.medhal import presets, recipe, simulate_generation
 
 ABSTRACT = (
     "sixty made-up adults with a made-up fever took part in this trial of a made-up drug over the course of twelve weeks. "
@@ -118,8 +118,8 @@ class Models:
 
 def simulated(seed: int = 1) -> Models:
     def say(role: str, messages: Sequence[Message]) -> str:
-        model = simulate_making.GENERATOR if role == "generator" else simulate_making.FILTER
-        return simulate_making.reply(model, messages, seed) or ""
+        model = simulate_generation.GENERATOR if role == "generator" else simulate_generation.FILTER
+        return simulate_generation.reply(model, messages, seed) or ""
 
     return Models(say)
 
@@ -134,9 +134,9 @@ def honest() -> Models:
 
     def say(role: str, messages: Sequence[Message]) -> str:
         if role == "generator":
-            return simulate_making.reply(simulate_making.GENERATOR, messages, 1) or ""
-        name = simulate_making._FIRST[messages[0].text.partition("\n")[0]]
-        return "YES" if simulate_making._is_true(name, read_data(messages[-1].text)) else "NO"
+            return simulate_generation.reply(simulate_generation.GENERATOR, messages, 1) or ""
+        name = simulate_generation._FIRST[messages[0].text.partition("\n")[0]]
+        return "YES" if simulate_generation._is_true(name, read_data(messages[-1].text)) else "NO"
 
     return Models(say)
 

@@ -19,8 +19,8 @@ from mhb_site.benchmarks.medhal.configurations import (
     SHARES,
     TASK_OF,
 )
-from mhb_site.benchmarks.medhal.downstream import TABLE_6, TABLE_10, f1
-from mhb_site.benchmarks.medhal.reading import read_halloumi, read_plain, read_prometheus
+from mhb_site.benchmarks.medhal.parsing import read_halloumi, read_plain, read_prometheus
+from mhb_site.benchmarks.medhal.published_results import TABLE_6, TABLE_10, f1
 from tests.benchmarks.medhal.statements import statement
 
 RUBRIC = Rubric("label", "Says rightly whether it is factual.")

@@ -12,7 +12,7 @@ from generation.models import SourceRecord
 from generation.sources import services
 from generation.sources.other_values import SourceValues
 from mhb_site.benchmarks.medhal import configurations, presets
-from mhb_site.benchmarks.medhal.ways import ie
+from mhb_site.benchmarks.medhal.tasks import ie
 
 LF_BAL = configurations.CONFIGURATIONS[2]
 

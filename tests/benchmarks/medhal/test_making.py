@@ -8,10 +8,10 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Dropped
-from mhb_site.benchmarks.medhal import kept, making, presets, recipe, simulate_making
+from mhb_site.benchmarks.medhal import lineage, pair_steps, presets, recipe, simulate_generation
 from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
-from mhb_site.benchmarks.medhal.ways import ie, qa, summaries
-from mhb_site.benchmarks.medhal.ways.sentences import is_one, last_question, put_back, sentences
+from mhb_site.benchmarks.medhal.tasks import ie, qa, summaries
+from mhb_site.benchmarks.medhal.tasks.sentences import is_one, last_question, put_back, sentences
 from review.rules.blocks import Table
 from tests.benchmarks.medhal.making import (
     ABSTRACT,
@@ -39,7 +39,7 @@ def reason(first, models) -> str:
     with pytest.raises(Dropped) as found:
         run(first, models)
     data = found.value.data or {}
-    assert str(found.value) == making.REASONS[data["out"]]
+    assert str(found.value) == pair_steps.REASONS[data["out"]]
     assert data["source"] == first.record.content["dataset"]
     return str(data["out"])
 
@@ -249,7 +249,7 @@ def test_in_a_shorter_abstract_the_publishers_lines_may_stand_anywhere():
     ("content", "generator", "expected"),
     [
         (MCQ, "", "unusable"),
-        (MCQ, "x" * (making.MAX_STATEMENT + 1), "unusable"),
+        (MCQ, "x" * (pair_steps.MAX_STATEMENT + 1), "unusable"),
         (MCQ, "The same statement.", "same"),
         (ARTICLE, sentences(ABSTRACT)[0].text.upper(), "same"),
     ],
@@ -335,12 +335,12 @@ def test_the_released_preset_does_not_filter_nli():
 
 @pytest.mark.parametrize("reply", ["YES", "yes.", " No! ", "**NO**"])
 def test_a_plain_reply_of_the_filter_is_read(reply):
-    assert making.read(reply) is ("y" in reply.casefold())
+    assert pair_steps.read(reply) is ("y" in reply.casefold())
 
 
 @pytest.mark.parametrize("reply", ["", "YES or NO", "yes, because", "maybe", "Factual: YES"])
 def test_any_other_reply_of_the_filter_is_not_read(reply):
-    assert making.read(reply) is None
+    assert pair_steps.read(reply) is None
 
 
 def test_a_statement_cannot_close_its_block():
@@ -372,11 +372,14 @@ def test_the_share_kept_is_counted_by_source_beside_the_papers():
         {"source": "medqa", "judged": {}, "out": "filter-factual"},
         {"source": "medmcqa", "out": "negated"},
     ]
-    shares, left = kept.analysis(iter(pairs))
+    shares, left = lineage.analysis(iter(pairs))
     assert isinstance(shares, Table)
     assert isinstance(left, Table)
     assert shares.rows == (("MedQA", "4", "2", "50.00 %", "99.44 %"),)
-    assert left.rows == (("MedMCQA", making.REASONS["negated"], "1"), ("MedQA", making.REASONS["filter-factual"], "1"))
+    assert left.rows == (
+        ("MedMCQA", pair_steps.REASONS["negated"], "1"),
+        ("MedQA", pair_steps.REASONS["filter-factual"], "1"),
+    )
 
 
 def test_the_simulated_filter_keeps_the_share_that_it_should():
@@ -387,7 +390,7 @@ def test_the_simulated_filter_keeps_the_share_that_it_should():
             through += bool(run(draft(content, name=f"r-{n}"), simulated(seed=5)))
         except (Dropped, BrokenReply):
             continue
-    assert through / len(contents) == pytest.approx(simulate_making.pair_kept(), abs=0.03)
+    assert through / len(contents) == pytest.approx(simulate_generation.pair_kept(), abs=0.03)
 
 
 # ------------------------------------------------------------------------------------------------------------- sentences

@@ -12,7 +12,7 @@ from generation.llm.errors import BrokenReply
 from generation.llm.fencing import read_data
 from generation.llm.types import Message, Reply, Request
 from generation.recipes.recipe import Draft, NewSample, Record, Step
-from mhb_site.benchmarks.medhallu import presets, recipe, simulate_making, taxonomy
+from mhb_site.benchmarks.medhallu import presets, recipe, simulate_generation, taxonomy
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -176,10 +176,10 @@ class Fake(Models):
 
 
 MODEL_OF = {
-    "generator": simulate_making.GENERATOR,
-    "critic": simulate_making.CRITIC,
-    "entailment": simulate_making.NLI,
-    **{f"voter_{number}": model for number, model in enumerate(simulate_making.VOTERS, 1)},
+    "generator": simulate_generation.GENERATOR,
+    "critic": simulate_generation.CRITIC,
+    "entailment": simulate_generation.NLI,
+    **{f"voter_{number}": model for number, model in enumerate(simulate_generation.VOTERS, 1)},
 }
 
 
@@ -190,7 +190,7 @@ class Simulated(Models):
     seed: int = 0
 
     def said(self, role: str, request: Request) -> str:
-        text = simulate_making.reply(MODEL_OF[role], request.messages, self.seed)
+        text = simulate_generation.reply(MODEL_OF[role], request.messages, self.seed)
         assert text is not None, request.prompt
         return text
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from evaluation.protocol import Ask, Rubric, Sample
 from mhb_site.benchmarks.medhallu import protocol
-from mhb_site.benchmarks.medhallu.simulate_making import PLANTED
+from mhb_site.benchmarks.medhallu.simulate_generation import PLANTED
 
 RUBRIC = Rubric("R1", "Says whether the answer shown is hallucinated.", ("MQ",))
 TRUTH = "Walking after meals lowered glucose in the women of this study."

@@ -4,7 +4,7 @@ import asyncio
 
 from django.template.loader import render_to_string
 
-from mhb_site.benchmarks.medhallu import trying
+from mhb_site.benchmarks.medhallu import attempt
 from mhb_site.benchmarks.medhallu.lineage import analysis, lineage
 from review.charts.scatter import POINTS_SHOWN
 from review.rules.blocks import Points, Table
@@ -66,7 +66,7 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
 def test_a_vote_that_could_not_be_read_is_no_vote():
     draft = qa_draft(settings=settings(tries=1, rewrites=0))
     models = Fake(fooled={WRONG: 1}, votes={"voter_2": "Both."})
-    data = {"tries": [asyncio.run(trying.one_try(draft, models, 1))]}
+    data = {"tries": [asyncio.run(attempt.one_try(draft, models, 1))]}
     found = tables(lineage(data))
     assert [row[5:] for row in found["Candidates"].rows] == [("1 / 2", "unreadable vote")]
     assert [row[3:] for row in found["Votes"].rows][1] == ("Both.\n→ Both.", "broken")

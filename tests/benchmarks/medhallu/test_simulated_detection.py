@@ -16,7 +16,7 @@ from mhb_site.benchmarks.medhallu.simulate_detection import (
     true_f1,
     true_response_rate,
 )
-from mhb_site.benchmarks.medhallu.simulate_making import PLANTED
+from mhb_site.benchmarks.medhallu.simulate_generation import PLANTED
 from tests.benchmarks.medhallu.pairs import RUBRIC, sample
 
 pytestmark = pytest.mark.plain

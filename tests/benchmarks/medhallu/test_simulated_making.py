@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from generation.llm.types import Message
-from mhb_site.benchmarks.medhallu import simulate_detection, simulate_making
+from mhb_site.benchmarks.medhallu import simulate_detection, simulate_generation
 from mhb_site.benchmarks.medhallu.presets import PRESETS
-from mhb_site.benchmarks.medhallu.simulate_making import (
+from mhb_site.benchmarks.medhallu.simulate_generation import (
     CLAIMS,
     FOOLED,
     LEVELS,
@@ -67,16 +67,16 @@ def test_the_published_shares_add_up():
         assert sum(true.tries.values()) + true.fallback == pytest.approx(1)
     assert sum(LEVELS.values()) == pytest.approx(1)
     assert sum(fooled_share(count) for count in range(4)) == pytest.approx(1)
-    assert true.fallback > simulate_making.STUBBORN
+    assert true.fallback > simulate_generation.STUBBORN
 
 
 def test_each_voter_is_fooled_as_often_as_set():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
     for at, model in enumerate(VOTERS):
         share = sum(width for level, width in LEVELS.items() if model in FOOLED[level])
-        share *= 1 - simulate_making.STUBBORN
+        share *= 1 - simulate_generation.STUBBORN
         assert near(sum(each["votes"][at]["fooled"] for each in first), DRAFTS, share)
-        assert near(sum(bool(each["votes"][at]["unread"]) for each in first), DRAFTS, simulate_making.MALFORMED)
+        assert near(sum(bool(each["votes"][at]["unread"]) for each in first), DRAFTS, simulate_generation.MALFORMED)
         assert not any(each["votes"][at]["broken"] for each in first)
 
 
@@ -92,7 +92,7 @@ def test_voters_do_not_mind_the_order():
 def test_the_judge_of_entailment_errs_as_often_as_set():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
     same = [each for each in first if each["justification"] == "It is the true answer in other words."]
-    assert near(len(same), DRAFTS, simulate_making.PARAPHRASE)
+    assert near(len(same), DRAFTS, simulate_generation.PARAPHRASE)
     scores = [each["entailment"] for each in first if each not in same]
     wrong = sum(score[way] >= 0.75 for score in scores for way in ("forward", "backward"))
     assert near(wrong, 2 * len(scores), NLI_ERROR)
@@ -102,7 +102,7 @@ def test_answers_are_of_the_wanted_length_after_at_most_one_reminder():
     first = [each for draft in drafts() for each in all_candidates(draft) if each["by"] == "generate"]
     assert not any(each["flags"] for each in first)
     # A paraphrase is never too short.
-    assert near(sum(bool(each["replaced"]) for each in first), len(first), SHORT * (1 - simulate_making.PARAPHRASE))
+    assert near(sum(bool(each["replaced"]) for each in first), len(first), SHORT * (1 - simulate_generation.PARAPHRASE))
 
 
 def test_every_candidate_of_a_draft_is_another_one():
@@ -167,9 +167,10 @@ def test_another_seed_is_another_outcome():
 
 @pytest.mark.parametrize("model", ["sim-careful", "sim-judge", "sim-generator"])
 def test_what_is_not_ours_is_left_to_others(model):
-    assert simulate_making.reply(model, [Message("user", "Hello")], 0) is None
+    assert simulate_generation.reply(model, [Message("user", "Hello")], 0) is None
     assert (
-        simulate_making.reply(model, [Message("system", "# MHB judge: one criterion"), Message("user", "x")], 0) is None
+        simulate_generation.reply(model, [Message("system", "# MHB judge: one criterion"), Message("user", "x")], 0)
+        is None
     )
 
 
@@ -197,7 +198,7 @@ def test_all_real_questions_become_samples():
 
 
 def test_the_readme_states_the_published_shares():
-    readme = (Path(simulate_making.__file__).parent / "README.md").read_text(encoding="utf-8")
+    readme = (Path(simulate_generation.__file__).parent / "README.md").read_text(encoding="utf-8")
     true = expected()
     shares = [true.difficulty[level] for level in ("easy", "medium", "hard")] + [true.fallback, true.tries[1]]
     assert f"| share of samples | {' | '.join(f'{100 * share:.1f} %' for share in shares)} |" in readme

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from mhb_site.benchmarks.medmistake import simulate_testing
+from mhb_site.benchmarks.medmistake import simulate_replication
 
-QUESTION = simulate_testing._QUESTIONS["en"]
+QUESTION = simulate_replication._QUESTIONS["en"]
 TARGETS = ("sim-average", "sim-careful")
 
 

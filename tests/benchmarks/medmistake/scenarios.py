@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from generation.llm.errors import BrokenReply
 from generation.llm.types import Message, Reply, Request
 from generation.recipes.recipe import Draft, Record
-from mhb_site.benchmarks.medmistake import replicating, simulate_testing
+from mhb_site.benchmarks.medmistake import replication, simulate_replication
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -40,7 +40,7 @@ HARDER = {**GOOD, "scenario": GOOD["scenario"].replace("My knee", "Since the wee
 def draft(**changes: Any) -> Draft:
     record = Record("case-1", "A painful knee", "en", {"kind": "case"})
     data = {"mistake": MISTAKE, "conversation": CONVERSATION, "doctor": "sim-doctor", "case": {}}
-    return replace(Draft(record, data=data, settings=replicating.SETTINGS), **changes)
+    return replace(Draft(record, data=data, settings=replication.SETTINGS), **changes)
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Models:
         if queue:
             said = queue.pop(0)
             return Reply(said if isinstance(said, str) else json.dumps(said), model=self.names[role])
-        text = simulate_testing.reply(self.names[role], request.messages, self.seed)
+        text = simulate_replication.reply(self.names[role], request.messages, self.seed)
         assert text is not None, f"{role} does not answer {request.prompt}"
         return Reply(text, model=self.names[role])
 
@@ -101,7 +101,7 @@ class Models:
 async def through(start: Draft, models: Models) -> list[Draft]:
     """The drafts after all steps of the module that apply, in their order."""
     found = [start]
-    for step in replicating.STEPS:
+    for step in replication.STEPS:
         after: list[Draft] = []
         for each in found:
             after += await step.run(each, models) if step.applies(each) else [each]

@@ -11,7 +11,7 @@ from generation.batches import queries
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import BarrierRound, Batch, Draft, MergeEvent, Sample
 from generation.models.work import Work
-from mhb_site.benchmarks.medmistake import simulate, simulate_talking
+from mhb_site.benchmarks.medmistake import simulate, simulate_conversation
 from tests.benchmarks.medmistake.conversations import DOCTORS, launched, source, worked
 from tests.profile import far
 
@@ -51,18 +51,20 @@ def test_planted_mistakes_are_found_merged_and_replayed(talkers: str, tmp_path: 
     made, found = set[tuple[int, str]](), set[tuple[int, str]]()
     for talk in talks:
         first = talk.data["conversation"][0]["text"]
-        there = simulate_talking.opportunities(first, SEED)
+        there = simulate_conversation.opportunities(first, SEED)
         made |= {
-            (talk.pk, each.key) for each in there if simulate_talking.is_made(talk.data["doctor"], first, each, SEED)
+            (talk.pk, each.key)
+            for each in there
+            if simulate_conversation.is_made(talk.data["doctor"], first, each, SEED)
         }
         assert talk.data["ended"] == "patient"
         assert not any(talk.data["unscored"].values())
     arrived = list(drafts.filter(onward__isnull=False).select_related("parent"))
-    found = {(row.parent_id or row.pk, simulate_talking.key_of(row.data["mistake"]["title"])) for row in arrived}
+    found = {(row.parent_id or row.pk, simulate_conversation.key_of(row.data["mistake"]["title"])) for row in arrived}
     assert found <= made
     assert len(found) >= 0.9 * len(made)
     # They are merged as they were planted.
-    truth = [simulate_talking.key_of(row.data["mistake"]["title"]) for row in arrived]
+    truth = [simulate_conversation.key_of(row.data["mistake"]["title"]) for row in arrived]
     assert adjusted_rand(truth, [row.onward_id for row in arrived]) > 0.9
     assert MergeEvent.objects.filter(draft__batch=batch).count() == len(arrived) - len(set(truth))
     assert BarrierRound.objects.get().status == Work.Status.DONE

@@ -8,9 +8,9 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Dropped
-from mhb_site.benchmarks.medmistake import giveaway, replicating
-from mhb_site.benchmarks.medmistake import simulate_testing as simulated
-from mhb_site.benchmarks.medmistake.simulate_testing import replication_rate
+from mhb_site.benchmarks.medmistake import giveaway, replication
+from mhb_site.benchmarks.medmistake import simulate_replication as simulated
+from mhb_site.benchmarks.medmistake.simulate_replication import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, through
 
 RIGHT, WRONG = simulated._RIGHT["en"], simulated._WRONG["en"]
@@ -18,7 +18,7 @@ NOTHING: dict[str, list[str]] = {"gives_away": [], "unsupported": []}
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    return {**replicating.SETTINGS, **changes}
+    return {**replication.SETTINGS, **changes}
 
 
 def made(models: Models, start: Draft | None = None) -> Draft:
@@ -37,7 +37,7 @@ def test_the_writer_is_shown_the_patient_and_never_the_doctor() -> None:
 def test_replicated_if_either_target_repeats_it() -> None:
     for first, second, repeated in ((WRONG, RIGHT, True), (RIGHT, WRONG, True), (WRONG, WRONG, True)):
         models = Models({"writer": [GOOD], "target_1": [first], "target_2": [second]})
-        sample = replicating.sample(made(models))
+        sample = replication.sample(made(models))
         assert sample.content["replicated"] is repeated
         assert sample.content["scenario"] == GOOD["scenario"]
         assert sample.content["targets"] == ["sim-average", "sim-careful"]
@@ -58,7 +58,7 @@ def test_where_neither_does_a_reflection_writes_a_harder_variant_and_every_attem
     assert models.prompts("writer") == ["medmistake/scenario@1", "medmistake/reflect@1"]
     assert RIGHT in models.told("writer")  # what the models answered to the first variant
     assert [(each["number"], each["replicated"]) for each in found.data["attempts"]] == [(1, False), (2, True)]
-    sample = replicating.sample(found)
+    sample = replication.sample(found)
     assert sample.content["scenario"] == HARDER["scenario"]
     assert [each["scenario"] for each in sample.content["attempts"]] == [GOOD["scenario"], HARDER["scenario"]]
     assert sample.made["scenarios tried"] == "2"
@@ -76,10 +76,10 @@ def test_harder_variants_are_bounded_and_what_nobody_repeats_is_dropped_or_kept(
     with pytest.raises(Dropped, match=f"in {1 + harder} scenarios"):
         made(asked, draft(settings=settings(harder=harder)))
     assert len(asked.prompts("target_1")) == len(asked.prompts("target_2")) == 1 + harder
-    kept = replicating.sample(made(models(), draft(settings=settings(harder=harder, unreplicated="keep"))))
+    kept = replication.sample(made(models(), draft(settings=settings(harder=harder, unreplicated="keep"))))
     assert kept.content["replicated"] is False
     assert len(kept.content["attempts"]) == 1 + harder
-    assert replicating.sample_facets(kept.content)["replicated"] == ["no"]
+    assert replication.sample_facets(kept.content)["replicated"] == ["no"]
 
 
 def test_what_gives_the_answer_away_is_not_put_to_the_targets_but_written_again() -> None:
@@ -145,11 +145,11 @@ def test_a_reply_of_the_wrong_form_is_asked_again_and_then_refused(wrong: dict[s
 
 
 def test_a_scenario_sent_back_keeps_its_mistake_and_is_written_again_without_the_earlier_steps() -> None:
-    before = replicating.sample(made(Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [WRONG]})))
+    before = replication.sample(made(Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [WRONG]})))
     again = replace(draft(data={}), version=2, previous=before.content, reasons=("The age is missing.",))
-    assert replicating.is_made_anew(again)
+    assert replication.is_made_anew(again)
     models = Models({"writer": [GOOD, HARDER], "target_1": [WRONG], "target_2": [RIGHT]})  # the rejected one is refused
-    sample = replicating.sample(made(models, again))
+    sample = replication.sample(made(models, again))
     assert sample.content["mistake"] == MISTAKE
     assert sample.content["conversation"] == CONVERSATION
     assert sample.content["scenario"] == HARDER["scenario"]
@@ -163,7 +163,7 @@ def test_published_scenarios_are_taken_as_they_are() -> None:
     }  # fmt: skip
     start = draft(data={}, record=replace(draft().record, content=content))
     models = Models()
-    sample = replicating.sample(made(models, start))
+    sample = replication.sample(made(models, start))
     assert models.asked == []
     assert (sample.content["scenario"], sample.content["targets"]) == ("Any scenario.", ["GPT-5"])
     assert sample.made["origin"] == "published"

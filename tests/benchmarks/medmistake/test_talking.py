@@ -12,7 +12,7 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Dropped, Record
-from mhb_site.benchmarks.medmistake import clustering, dimensions, lineage, recipe, simulate_talking, talking
+from mhb_site.benchmarks.medmistake import clustering, conversation, dimensions, lineage, recipe, simulate_conversation
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, TERMS
 from review.rules.blocks import Dialogue, Table
 from tests.benchmarks.medmistake.conversations import cases
@@ -59,9 +59,9 @@ def test_the_two_hear_each_other_as_their_user_and_the_patient_ends_the_visit() 
     models = Scripted("I cough.", "Since when?", "Nine days.\n[END]")
     value = draft()
     for _turn in range(3):
-        assert talking._goes_on(value)
-        value = run(talking.converse, value, models)
-    assert not talking._goes_on(value)
+        assert conversation._goes_on(value)
+        value = run(conversation.converse, value, models)
+    assert not conversation._goes_on(value)
     assert [turn["text"] for turn in value.data["conversation"]] == ["I cough.", "Since when?", "Nine days."]
     assert (value.data["ended"], value.data["doctor"]) == ("patient", "model of doctor")
     assert models.heard[1][1:] == [("user", "I cough.")]
@@ -73,20 +73,20 @@ def test_the_two_hear_each_other_as_their_user_and_the_patient_ends_the_visit() 
 def test_a_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -> None:
     value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 2})
     models = Scripted("I read [END] somewhere.", "Where? [END]")
-    value = run(talking.converse, value, models)
-    assert talking._goes_on(value)
-    value = run(talking.converse, value, models)
+    value = run(conversation.converse, value, models)
+    assert conversation._goes_on(value)
+    value = run(conversation.converse, value, models)
     assert value.data["ended"] == "limit"
     assert [turn["role"] for turn in value.data["conversation"]] == ["patient", "doctor"]
 
 
 def test_a_visit_without_a_doctor_is_dropped() -> None:
     with pytest.raises(Dropped, match="before the doctor"):
-        run(talking.converse, draft(), Scripted("Never mind.\n[END]"))
+        run(conversation.converse, draft(), Scripted("Never mind.\n[END]"))
 
 
-def scores(*some: Mapping[str, Any]) -> talking.Scores:
-    return talking.Scores(scores=tuple(talking.Score(**each) for each in some))
+def scores(*some: Mapping[str, Any]) -> conversation.Scores:
+    return conversation.Scores(scores=tuple(conversation.Score(**each) for each in some))
 
 
 LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask."}
@@ -106,21 +106,23 @@ LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask.
 )
 def test_a_score_that_cannot_stand_is_refused(wrong: Mapping[str, Any], why: str) -> None:
     asked = dimensions.all_dimensions()
-    talking._check_scores(scores(LOW), asked=asked, turns=TURNS, scale=4, low=3)
+    conversation._check_scores(scores(LOW), asked=asked, turns=TURNS, scale=4, low=3)
     with pytest.raises(BrokenReply, match=why):
-        talking._check_scores(scores(wrong), asked=asked, turns=TURNS, scale=4, low=3)
+        conversation._check_scores(scores(wrong), asked=asked, turns=TURNS, scale=4, low=3)
 
 
 def test_scores_that_come_twice_or_not_at_all_are_refused() -> None:
     asked = dimensions.all_dimensions()
     for some, why in ([LOW, LOW], "twice"), ([], "No dimension"):
         with pytest.raises(BrokenReply, match=why):
-            talking._check_scores(scores(*some), asked=asked, turns=TURNS, scale=4, low=3)
+            conversation._check_scores(scores(*some), asked=asked, turns=TURNS, scale=4, low=3)
 
 
-def made(**changes: Any) -> talking.Mistakes:
+def made(**changes: Any) -> conversation.Mistakes:
     given = {name: MISTAKE[name] for name in ("title", "description", "reason", "tags", "risk", "turns")}
-    return talking.Mistakes(mistakes=(talking.Mistake(**{**given, "category": "medication safety", **changes}),))
+    return conversation.Mistakes(
+        mistakes=(conversation.Mistake(**{**given, "category": "medication safety", **changes}),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,11 +136,11 @@ def made(**changes: Any) -> talking.Mistakes:
     ],
 )
 def test_a_mistake_that_cannot_stand_is_refused(changes: Mapping[str, Any], why: str) -> None:
-    talking._check_mistakes(made(), turns=TURNS)
+    conversation._check_mistakes(made(), turns=TURNS)
     with pytest.raises(BrokenReply, match=why):
-        talking._check_mistakes(made(**changes), turns=TURNS)
+        conversation._check_mistakes(made(**changes), turns=TURNS)
     with pytest.raises(BrokenReply, match="same title"):
-        talking._check_mistakes(talking.Mistakes(mistakes=made().mistakes * 2), turns=TURNS)
+        conversation._check_mistakes(conversation.Mistakes(mistakes=made().mistakes * 2), turns=TURNS)
 
 
 def test_what_a_judge_leaves_out_is_asked_for_again_and_then_listed() -> None:
@@ -147,13 +149,13 @@ def test_what_a_judge_leaves_out_is_asked_for_again_and_then_listed() -> None:
     second = {"scores": [{"dimension": keys[-2], "score": None}]}
     models = Models(scripted={"judge_1": [first, second, second]}, names=NAMES_OF)
     value = draft(conversation=TURNS, doctor="m", case={})
-    value = run(lambda d, m: talking._judge(d, m, judge="judge_1"), value, models)
+    value = run(lambda d, m: conversation._judge(d, m, judge="judge_1"), value, models)
     assert value.data["unscored"]["judge_1"] == keys[-2:]
-    assert talking._is_unfinished(value, judge="judge_1")
-    value = run(lambda d, m: talking._judge(d, m, judge="judge_1"), value, models)
+    assert conversation._is_unfinished(value, judge="judge_1")
+    value = run(lambda d, m: conversation._judge(d, m, judge="judge_1"), value, models)
     assert value.data["unscored"]["judge_1"] == keys[-1:]
     value = replace(value, data={**value.data, "rounds": {"judge_1": 3}})
-    assert not talking._is_unfinished(value, judge="judge_1"), "after three calls it is listed as not scored"
+    assert not conversation._is_unfinished(value, judge="judge_1"), "after three calls it is listed as not scored"
     shown = [block.title for block in lineage.lineage(value.data)]
     assert "Dimensions without a score" in shown
 
@@ -164,7 +166,9 @@ def test_both_scores_are_kept_and_pooled_as_the_setting_says() -> None:
     other = {"allergies": {**entry, "score": 4}}
     data = {"scores": {"judge_1": one, "judge_2": other}}
     found = {
-        pooling: [(each["judge"], each["score"]) for each in talking.findings(data, {"low": 3, "pooling": pooling})]
+        pooling: [
+            (each["judge"], each["score"]) for each in conversation.findings(data, {"low": 3, "pooling": pooling})
+        ]
         for pooling in ("either", "both", "mean")
     }
     assert found == {
@@ -180,14 +184,14 @@ def test_scores_that_came_with_a_conversation_count_as_one_judges() -> None:
         "scores": [{"dimension": "Allergies", "category": "medication safety", "score": 2, "note": "No.", "judge": "x"}],
     }  # fmt: skip
     value = Draft(Record("c", "t", "en", content), settings=recipe.SETTINGS)
-    value = run(talking.take_conversation, value, Scripted())
-    assert not talking._is_judged(value)
-    assert [each["judge"] for each in talking.findings(value.data, recipe.SETTINGS)] == ["published"]
+    value = run(conversation.take_conversation, value, Scripted())
+    assert not conversation._is_judged(value)
+    assert [each["judge"] for each in conversation.findings(value.data, recipe.SETTINGS)] == ["published"]
 
 
 def test_a_conversation_without_a_low_score_is_dropped() -> None:
     with pytest.raises(Dropped, match="No dimension was scored 3 or less"):
-        run(talking.extract, draft(conversation=TURNS, scores={}, case={}), Scripted())
+        run(conversation.extract, draft(conversation=TURNS, scores={}, case={}), Scripted())
 
 
 def test_the_dimensions_are_data_in_the_papers_categories() -> None:
@@ -257,11 +261,11 @@ def test_late_mistakes_are_compared_with_those_that_went_on(monkeypatch: pytest.
 
 def test_the_planted_table_fits_the_dimensions_and_tells_its_wordings_apart() -> None:
     keys = {each.key for each in dimensions.all_dimensions()}
-    table = simulate_talking.planted()
+    table = simulate_conversation.planted()
     assert {each.dimension for each in table} <= keys
     titles = [title for each in table for title in each.titles]
     assert len(set(titles)) == len(titles)
-    assert all(simulate_talking.key_of(title) == each.key for each in table for title in each.titles)
+    assert all(simulate_conversation.key_of(title) == each.key for each in table for title in each.titles)
 
 
 def test_the_lineage_marks_the_turns_of_the_mistake() -> None:

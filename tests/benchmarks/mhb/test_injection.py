@@ -15,7 +15,7 @@ from evaluation.protocol import Rubric
 from generation.llm import fencing
 from generation.llm.types import Message
 from generation.recipes.recipe import Draft
-from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_making
+from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_generation
 from tests.benchmarks.mhb.helpers import (
     Scripted,
     answered,
@@ -72,7 +72,7 @@ def test_no_block_can_be_closed_from_within(order: str, where: str) -> None:
         assert simulate._ordered(messages) is None
         block = messages[1].text.partition(f"<<<{where.upper()}\n")[2].partition(f"\n{where.upper()}>>>")[0]
         assert len(block.splitlines()) == 1
-        assert hostile in simulate_making.flat(json.loads(block))
+        assert hostile in simulate_generation.flat(json.loads(block))
 
 
 def test_without_the_fence_the_obedient_judge_is_fooled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.recipes import registry
 from generation.recipes.recipe import Draft, Record, Term
-from mhb_site.benchmarks.mhb import injected, recipe, taxonomy
+from mhb_site.benchmarks.mhb import generator_reply, recipe, taxonomy
 from tests.benchmarks.mhb.helpers import (
     RUBRICS,
     dialogue_draft,
@@ -245,7 +245,7 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
         assert (f"{term.code} {term.label}: {term.definition}" in text) == offered
         assert (f"- {term.code} | Yes: " in text) == (offered and bool(term.parent))
     assert "<<<REJECTED\nnull\nREJECTED>>>" in text
-    assert f"at most {injected.MAX_CRITERIA}" in text
+    assert f"at most {generator_reply.MAX_CRITERIA}" in text
 
 
 def test_every_call_names_its_prompt_file_and_version():

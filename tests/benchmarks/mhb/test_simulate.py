@@ -16,10 +16,10 @@ from generation.llm.types import Message, ModelSettings, Request
 from generation.recipes.recipe import Draft, Record
 from generation.sources.importers import healthbench
 from generation.sources.importers.base import Row
-from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_making, taxonomy
+from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_generation, taxonomy
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from mhb_site.benchmarks.mhb.simulate import FALL, JUDGE_ERROR, SCRIPT, expected_rate, true_rate
-from mhb_site.benchmarks.mhb.simulate_making import templates
+from mhb_site.benchmarks.mhb.simulate_generation import templates
 from review.rules.wilson_interval import wilson
 from tests.benchmarks.mhb.helpers import (
     Scripted,
@@ -54,7 +54,7 @@ def test_a_marker_stands_in_its_own_template_and_in_no_other():
         for where in [template.bait] if task == "report" else [template.user_line]:
             assert template.marker in where, template.key
         planted = "\n".join([template.user_line, template.assistant_line, template.bait])
-        assert [other.key for other in simulate_making.planted_in(planted)] == [template.key]
+        assert [other.key for other in simulate_generation.planted_in(planted)] == [template.key]
 
 
 def test_good_and_bad_sentences_cannot_be_taken_for_one_another():
@@ -92,21 +92,21 @@ def test_twenty_of_twenty_real_conversations_become_valid_samples(seed):
         assert len(turns) == len(source) + 2
         pairs = zip(source, turns, strict=False)
         assert all(altered["content"].startswith(given["content"]) for given, altered in pairs)
-        assert simulate_making.planted_in(turns[-1]["content"] + "\n".join(turn["content"] for turn in turns[:-1]))
+        assert simulate_generation.planted_in(turns[-1]["content"] + "\n".join(turn["content"] for turn in turns[:-1]))
 
 
 def test_reports_become_valid_samples_and_stay_as_they_are():
     for number in range(60):
         sample = sample_of(number, "report")
         (trap,) = sample.content["traps"]
-        assert simulate_making.planted_in(sample.content["question"])[0].subtype == trap["code"]
-        assert not simulate_making.planted_in(sample.content["report"])
+        assert simulate_generation.planted_in(sample.content["question"])[0].subtype == trap["code"]
+        assert not simulate_generation.planted_in(sample.content["report"])
 
 
 def test_both_speakers_carry_the_trap():
     for number in range(60):
         content = sample_of(number).content
-        for template in simulate_making.planted_in("\n".join(turn["content"] for turn in content["turns"])):
+        for template in simulate_generation.planted_in("\n".join(turn["content"] for turn in content["turns"])):
             lines = template.user_line, template.assistant_line
             before = content["turns"][:-1]
             carriers = [turn["role"] for turn in before if any(line in turn["content"] for line in lines)]
@@ -121,15 +121,15 @@ def test_all_subtypes_are_planted_about_equally_often_and_some_samples_have_two(
     low, high = wilson(max(planted.values()), sum(planted.values()), z=3.3)
     assert low < 1 / 13 < high
     low, high = wilson(sum(len(sample.content["traps"]) == 2 for sample in samples), len(samples), z=3.3)
-    assert low < simulate_making.SECOND_TRAP < high
+    assert low < simulate_generation.SECOND_TRAP < high
 
 
 def test_chinese_text_gets_traps_in_chinese():
     sample = generated(dialogue_draft(ZH))
-    planted = simulate_making.planted_in("".join(turn["content"] for turn in sample.content["turns"]))
+    planted = simulate_generation.planted_in("".join(turn["content"] for turn in sample.content["turns"]))
     assert {template.language for template in planted} == {"zh"}
     report = generated(report_draft("患者，男，六十岁，因发热三天入院，血培养阴性，五天后出院。"))
-    assert simulate_making.planted_in(report.content["question"])[0].language == "zh"
+    assert simulate_generation.planted_in(report.content["question"])[0].language == "zh"
 
 
 @pytest.mark.parametrize("draft", [dialogue_draft, report_draft])
@@ -231,7 +231,7 @@ def test_the_judges_error_is_the_built_in_one():
     for number in range(400):
         sample, rubrics = released(sample_of(number, "report"))
         response = answered("sim-average", sample)
-        (template,) = simulate_making.planted_in(sample.content["question"])
+        (template,) = simulate_generation.planted_in(sample.content["question"])
         good = {scripted.criterion: scripted.good for scripted in template.criteria}
         for rubric in rubrics:
             wrong += judged(sample, rubric, response)["criteria_met"] != (good[rubric.criterion] in response)

@@ -23,7 +23,7 @@ from generation.recipes.recipe import Term
 from generation.recipes.text_similarity import alike
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
-from mhb_site.benchmarks.mhb import control, examiner, injected, protocol, recipe, review, simulate, taxonomy
+from mhb_site.benchmarks.mhb import control, examiner, generator_reply, protocol, recipe, review, simulate, taxonomy
 from review.models import User
 from tests.benchmarks.mhb.helpers import dialogue_draft, dialogue_reply, generated, report_draft, report_reply
 from tests.engine import conversations_file, endpoint, imported, models, no_long_waits, reports_file
@@ -68,7 +68,7 @@ def test_a_source_with_turns_appended_is_refused() -> None:
 
 def test_the_share_is_shown_and_counted() -> None:
     [made] = asyncio.run(recipe.inject(dialogue_draft(), _says(dialogue_reply())))
-    share = injected.share_kept(ALTERED, TURNS)
+    share = generator_reply.share_kept(ALTERED, TURNS)
     assert made.data["kept"] == {"share": round(share, 4), "least": 0.5}
     assert recipe.sample(made).made["text kept"] == f"{int(share * 10) * 10}–{int(share * 10) * 10 + 10} %"
     [block] = recipe.lineage(made.data)
@@ -78,8 +78,8 @@ def test_the_share_is_shown_and_counted() -> None:
 @given(st.lists(st.text(max_size=30), max_size=5), st.lists(st.text(max_size=30), max_size=5))
 def test_a_share_is_one_where_all_is_kept(source: list[str], added: list[str]) -> None:
     given_, more = ([{"role": "user", "content": text} for text in texts] for texts in (source, added))
-    assert injected.share_kept([*given_, *more], given_) == 1
-    assert 0 <= injected.share_kept(more, given_) <= 1
+    assert generator_reply.share_kept([*given_, *more], given_) == 1
+    assert 0 <= generator_reply.share_kept(more, given_) <= 1
 
 
 @pytest.mark.parametrize("draft", [dialogue_draft, report_draft])
@@ -108,8 +108,8 @@ def test_criteria_carry_their_polarity() -> None:
     assert [rubric.polarity for rubric in sample.rubrics] == ["must", "must not"]
     said = [{**CRITERIA[1], "polarity": "must"}]
     assert "Criterion 1 forbids something" in refused(dialogue_reply(rubrics=said))
-    chinese = injected.Criterion(criterion="回答不得给出剂量。", traps=["A1"])
-    assert injected.polarity_of(chinese) == "must not"
+    chinese = generator_reply.Criterion(criterion="回答不得给出剂量。", traps=["A1"])
+    assert generator_reply.polarity_of(chinese) == "must not"
 
 
 def test_criteria_that_restate_each_other_are_found() -> None:

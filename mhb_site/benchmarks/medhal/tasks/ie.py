@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from generation.recipes.recipe import OtherValues
-from mhb_site.benchmarks.medhal.ways.drawing import drawn
-from mhb_site.benchmarks.medhal.ways.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.draw import drawn
+from mhb_site.benchmarks.medhal.tasks.pair import Pair
 
 KIND = "note"
 _EMPTY = frozenset({"", "none", "null", "n/a", "unknown", "not specified", "not mentioned"})

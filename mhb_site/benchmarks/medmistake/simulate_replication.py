@@ -15,7 +15,7 @@ from typing import Any
 from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
-from mhb_site.benchmarks.medmistake import protocol, replicating
+from mhb_site.benchmarks.medmistake import protocol, replication
 
 WRITER, CHECKER, JUDGE = "sim-writer", "sim-checker", "sim-judge"
 # The chance that a model makes the mistake again, scenario by scenario.
@@ -88,7 +88,7 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
     return None
 
 
-_HEADINGS = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in replicating.SETS[""].items()}
+_HEADINGS = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in replication.SETS[""].items()}
 _HEADINGS[protocol.JUDGE.turns[0][1].partition("\n")[0]] = "judge"
 
 

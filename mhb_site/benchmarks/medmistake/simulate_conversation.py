@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
-from mhb_site.benchmarks.medmistake import talking
+from mhb_site.benchmarks.medmistake import conversation
 from mhb_site.benchmarks.medmistake.dimensions import all_dimensions
 
 PATIENT, EXTRACTOR = "sim-patient", "sim-extractor"
@@ -68,7 +68,7 @@ def key_of(title: str) -> str:
     return next((each.key for each in planted() if title in each.titles), "")
 
 
-_HEADINGS = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in talking.SETS[""].items()}
+_HEADINGS = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in conversation.SETS[""].items()}
 
 
 def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:

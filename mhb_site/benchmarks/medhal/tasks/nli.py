@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mhb_site.benchmarks.medhal.ways.drawing import drawn
-from mhb_site.benchmarks.medhal.ways.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.draw import drawn
+from mhb_site.benchmarks.medhal.tasks.pair import Pair
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = KINDS = ("nli-entailment", "nli-neutral", "nli-contradiction")
 

@@ -12,7 +12,7 @@ from typing import Any
 from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
-from mhb_site.benchmarks.medhal.making import PROMPTS
+from mhb_site.benchmarks.medhal.pair_steps import PROMPTS
 from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
 
 GENERATOR, FILTER = "sim-generator", "sim-critic"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mhb_site.benchmarks.medhal.ways.drawing import drawn
-from mhb_site.benchmarks.medhal.ways.pair import Pair
-from mhb_site.benchmarks.medhal.ways.sentences import last_question, sentences
+from mhb_site.benchmarks.medhal.tasks.draw import drawn
+from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.sentences import last_question, sentences
 
 KIND = "mcq"
 _ABOVE = re.compile(

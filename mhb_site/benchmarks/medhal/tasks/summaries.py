@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mhb_site.benchmarks.medhal.ways.drawing import drawn
-from mhb_site.benchmarks.medhal.ways.pair import Pair
-from mhb_site.benchmarks.medhal.ways.sentences import Sentence, sentences
+from mhb_site.benchmarks.medhal.tasks.draw import drawn
+from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.sentences import Sentence, sentences
 
 KIND = "article"
 # (context, summary); the released code has all three of each document, and so has Table 2 by its numbers.

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from mhb_site.benchmarks.medhal.making import FACTUAL, NON_FACTUAL, REASONS
+from mhb_site.benchmarks.medhal.pair_steps import FACTUAL, NON_FACTUAL, REASONS
 from mhb_site.benchmarks.medhal.taxonomy import SOURCES
 from review.rules.blocks import Block, Table
 

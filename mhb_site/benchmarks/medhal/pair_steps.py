@@ -13,9 +13,9 @@ from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models
 from mhb_site.benchmarks.medhal import presets
-from mhb_site.benchmarks.medhal.ways import ie, nli, qa, summaries
-from mhb_site.benchmarks.medhal.ways.pair import Pair
-from mhb_site.benchmarks.medhal.ways.sentences import Sentence, changed_only, is_one, put_back
+from mhb_site.benchmarks.medhal.tasks import ie, nli, qa, summaries
+from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.sentences import Sentence, changed_only, is_one, put_back
 
 FACTUAL, NON_FACTUAL = "factual", "non-factual"
 PROMPTS = read_prompts(

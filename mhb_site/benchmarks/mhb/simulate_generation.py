@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from generation.common.languages import detect
 from generation.llm.simulator.script import chance
-from mhb_site.benchmarks.mhb.injected import FORBIDS
+from mhb_site.benchmarks.mhb.generator_reply import FORBIDS
 
 T = TypeVar("T")
 

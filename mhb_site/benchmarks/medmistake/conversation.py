@@ -25,7 +25,7 @@ from generation.llm.types import Message, Request, Role
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, Step
 from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, as_json
-from mhb_site.benchmarks.medmistake.replicating import MADE
+from mhb_site.benchmarks.medmistake.replication import MADE
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, code_of
 
 SETS = read_prompts(Path(__file__).parent / "prompts", "patient", "doctor", "committee", "extract")
