@@ -79,7 +79,7 @@ def ask(run: int, session: str) -> dict[str, float]:
     from django.core.cache import cache
     from django.test import Client
 
-    from evaluation.runs.rows import ahead
+    from evaluation.runs.rows import cache_warming
 
     client = Client(HTTP_HOST="localhost")
     client.cookies[settings.SESSION_COOKIE_NAME] = session
@@ -99,7 +99,7 @@ def ask(run: int, session: str) -> dict[str, float]:
         found[f"{name}, nothing kept"] = seconds(path)
     cache.clear()
     began = time.perf_counter()
-    ahead.count(run)
+    cache_warming.count(run)
     found["the worker counts"] = time.perf_counter() - began
     for name, path in {"JSON": f"{page}report.json", "page": page}.items():
         found[f"{name}, first"] = seconds(path)

@@ -12,18 +12,19 @@ class EvaluationConfig(AppConfig):
     def ready(self) -> None:
         from evaluation.runs import queries
         from evaluation.runs.kind import RUNS
-        from evaluation.runs.rows import ahead
+        from evaluation.runs.rows import cache_warming
         from generation.jobs import kinds
         from review.common import panels
 
         kinds.register(RUNS)
-        ahead.register(_count)
+        cache_warming.register(_cache_report)
         on_release = "evaluation/runs/_on_release.html"
         panels.register("release", on_release, lambda release: {"runs": queries.runs().filter(release=release)})
 
 
-def _count(run: "Run") -> None:
-    """Keep the numbers of a run."""
-    from evaluation.reports import formats, queries  # by a worker alone: others need not load them to start
+def _cache_report(run: "Run") -> None:
+    """Compute the numbers of a run, so that its report finds them cached."""
+    # Imported here, because only workers need these modules: other processes start faster without.
+    from evaluation.reports import formats, queries
 
     formats.as_dict(queries.report(run))

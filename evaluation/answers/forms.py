@@ -16,7 +16,7 @@ from evaluation.models import Run
 from evaluation.protocol import FacetView
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import excluded_verdicts
-from evaluation.reports.numbers.kept import POLARITIES
+from evaluation.reports.numbers.report_numbers import POLARITIES
 from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.runs import queries as runs_queries
 from generation.models import Sample

@@ -1,4 +1,4 @@
-"""What a report says of its judges, as JSON: agreement, variance, self-preference, validation by physicians."""
+"""The part of a report on its judges, as JSON: agreement, variance, self-preference, validation."""
 
 from dataclasses import asdict
 from typing import Any
@@ -9,18 +9,19 @@ from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
 from evaluation.runs.queries import endpoints_of
-from evaluation.runs.rows.keeping import keep, key_of
+from evaluation.runs.rows.result_cache import keep, key_of
 from evaluation.runs.selection import selecting_models
 from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.validation import JudgeQuality
 
-WHO_JUDGED = "Simulated reviewers: not evidence."
+SIMULATED_NOTICE = "Simulated reviewers: not evidence."
 
 
 def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
-    """The keys that a report has besides its rates. `judges` and `validation` are null where there is nothing of the kind.
+    """The keys of a report that concern its judges and the selection of samples.
 
-    `judged`: each model's (failed, judged), where they are known.
+    `judges` is None without a panel, `validation` until it has started.
+    `judged`: (failed, judged) of each model, if these counts are known already.
     """
     names = sorted(endpoints_of(run).values_list("name", flat=True)) if run.panel or run.answers_each > 1 else []
     return {
@@ -33,90 +34,95 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
 
 
 def judges(run: Run) -> dict[str, Any] | None:
-    """The panel and how far its judges agree."""
-    found = panel_report(run)
-    if found is None:
+    """The panel and the agreement of its judges; None if one judge decided once."""
+    panel = panel_report(run)
+    if panel is None:
         return None
-    told = asdict(found)
-    return {"panel": told.pop("rule"), **told}
+    fields = asdict(panel)
+    return {"panel": fields.pop("rule"), **fields}
 
 
 def repeats(run: Run) -> dict[str, Any]:
-    """How often models and judges were asked, and the variance that each of them adds."""
+    """Answers per question, judgments per criterion, and the components of the variance."""
     return {
         "answers": run.answers_each,
         "judgments": run.judgments_each,
         "models": [
             {
-                "endpoint": each.endpoint,
-                "samples": each.components.samples,
-                "sample": each.components.sample,
-                "answer": each.components.answer,
-                "judge": each.components.judge,
-                "clipped": list(each.components.clipped),
+                "endpoint": model.endpoint,
+                "samples": model.components.samples,
+                "sample": model.components.sample,
+                "answer": model.components.answer,
+                "judge": model.components.judge,
+                "clipped": list(model.components.clipped),
             }
-            for each in variances(run)
+            for model in variances(run)
         ],
     }
 
 
 def preference(run: Run, judged: Counts | None = None) -> dict[str, Any]:
-    """Who is of a tested model's family, and what that comes to."""
-    found = self_preference(run)
-    rates = rates_by_family(run, judged) if found.kin else {}
+    """Endpoints of a tested model's family, and how much judges favour their own family.
+
+    `judged`: (failed, judged) of each model, if these counts are known already.
+    """
+    result = self_preference(run)
+    rates = rates_by_family(run, judged) if result.kin else {}
     return {
-        "kin": [asdict(each) for each in found.kin],
+        "kin": [asdict(kin) for kin in result.kin],
         "rates": [
             {"family": family, "failed": failed, "judged": n, "rate": failed / n}
             for family, (failed, n) in sorted(rates.items())
         ],
-        "preferences": [{**asdict(each), "difference": each.difference} for each in found.preferences],
-    }
-
-
-def validation(run: Run) -> dict[str, Any] | None:
-    """The judge against physicians."""
-    found = validation_report(run)
-    if found is None:
-        return None
-    return {
-        "drawn": found.drawn,
-        "closed": found.closed,
-        "third": found.third,
-        "complete": found.complete,
-        "not_drawn": list(found.not_drawn),
-        "seed": found.validation.seed,
-        "created_at": found.validation.created_at.isoformat(),
-        "simulated_physicians": found.simulated,
-        **({"notice": WHO_JUDGED} if found.simulated else {}),
-        "models": [_model(each) for each in found.models],
-        "labels": [asdict(each) for each in found.labels],
-    }
-
-
-def _model(each: ModelValidation) -> dict[str, Any]:
-    return {
-        "endpoint": each.endpoint,
-        "judge": _quality(each.judge),
-        "physicians": _quality(each.physicians),
-        "raw": _rate(each.raw),
-        "corrected": asdict(each.corrected),
-        "datasets": [
-            {"dataset": one.dataset, "label": one.label, "raw": _rate(one.raw), "corrected": asdict(one.corrected)}
-            for one in each.datasets
+        "preferences": [
+            {**asdict(preference), "difference": preference.difference} for preference in result.preferences
         ],
     }
 
 
-def _quality(found: JudgeQuality) -> dict[str, Any]:
+def validation(run: Run) -> dict[str, Any] | None:
+    """The judge against physicians; None if there is no validation."""
+    report = validation_report(run)
+    if report is None:
+        return None
     return {
-        "n": found.n,
-        "clusters": found.clusters,
-        "sensitivity": _rate(found.sensitivity),
-        "specificity": _rate(found.specificity),
-        **{name: asdict(getattr(found, name)) for name in ("kappa", "ac1", "balanced_f1")},
+        "drawn": report.drawn,
+        "closed": report.closed,
+        "third": report.third,
+        "complete": report.complete,
+        "not_drawn": list(report.not_drawn),
+        "seed": report.validation.seed,
+        "created_at": report.validation.created_at.isoformat(),
+        "simulated_physicians": report.simulated,
+        **({"notice": SIMULATED_NOTICE} if report.simulated else {}),
+        "models": [_model(model) for model in report.models],
+        "labels": [asdict(label) for label in report.labels],
     }
 
 
-def _rate(found: RateInterval) -> dict[str, Any]:
-    return {"value": found.value, "low": found.low, "high": found.high, "method": str(found.method)}
+def _model(model: ModelValidation) -> dict[str, Any]:
+    return {
+        "endpoint": model.endpoint,
+        "judge": _quality(model.judge),
+        "physicians": _quality(model.physicians),
+        "raw": _rate(model.raw),
+        "corrected": asdict(model.corrected),
+        "datasets": [
+            {"dataset": rate.dataset, "label": rate.label, "raw": _rate(rate.raw), "corrected": asdict(rate.corrected)}
+            for rate in model.datasets
+        ],
+    }
+
+
+def _quality(quality: JudgeQuality) -> dict[str, Any]:
+    return {
+        "n": quality.n,
+        "clusters": quality.clusters,
+        "sensitivity": _rate(quality.sensitivity),
+        "specificity": _rate(quality.specificity),
+        **{name: asdict(getattr(quality, name)) for name in ("kappa", "ac1", "balanced_f1")},
+    }
+
+
+def _rate(interval: RateInterval) -> dict[str, Any]:
+    return {"value": interval.value, "low": interval.low, "high": interval.high, "method": str(interval.method)}

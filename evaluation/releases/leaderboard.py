@@ -20,7 +20,7 @@ from evaluation.reports.numbers.comparing import paired
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, verdict_table
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.plan import plan_of
-from evaluation.runs.rows import keeping
+from evaluation.runs.rows import result_cache
 from evaluation.runs.selection import reported_names, selection
 from evaluation.statistics.multiplicity import Rank, holm, ranks
 from generation.models import Endpoint, Release
@@ -105,7 +105,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     reported = reported_names(run for run, _endpoint in newest.values()) if chosen_by.names else {}
     used = {run.pk: run for run, _endpoint in newest.values()}
     keys = {pk: _key(run, "leaderboard", protocol) for pk, run in used.items()}
-    counted = {pk: keeping.keep(keys[pk], lambda run=run: _scores(run)) for pk, run in used.items()}  # type: ignore[misc]
+    counted = {pk: result_cache.keep(keys[pk], lambda run=run: _scores(run)) for pk, run in used.items()}  # type: ignore[misc]
     entries = [
         Entry(
             endpoint=endpoint.name,
@@ -162,7 +162,7 @@ def _key(run: Run, what: str, protocol: Protocol) -> str:
     """The key under which something of a run is kept; another one where the run grows or changes."""
     names = tuple(sorted(endpoint.name for endpoint in run.endpoints.all()))
     on = plan_of(run, protocol, names), runs_queries.data_sets_of(run), names, protocol.rates
-    return keeping.key_of(run, what, *on)
+    return result_cache.key_of(run, what, *on)
 
 
 def _scores(run: Run) -> Mapping[str, Any]:
@@ -204,7 +204,7 @@ def _ranks(
     pooled = entries[0].scores[-1].dataset == reports_queries.COMBINED
     stamp = ",".join(f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured)
     key = f"ranks-{hashlib.sha256(stamp.encode()).hexdigest()}" if all(keys.values()) else ""
-    pairs = keeping.keep(key, lambda: _compared(measured, rate, there if pooled else there[-1:]))
+    pairs = result_cache.keep(key, lambda: _compared(measured, rate, there if pooled else there[-1:]))
     return ranks(known, pairs if lower else {pair: (-difference, p) for pair, (difference, p) in pairs.items()})
 
 
@@ -227,7 +227,7 @@ def _compared(
         right_arm = table.unit_is_control == (rate.arm == "control")
         for endpoint in (endpoint for run, endpoint in measured if run.pk == pk):
             who = table.endpoints.index(endpoint.name)
-            totals[endpoint.name] = of_units.each(
+            totals[endpoint.name] = of_units.map(
                 lambda values, who=who, of=right_arm, at=place: _placed(values[who] * of, at, len(keys))  # type: ignore[misc]
             )
     minimum = max(plan.minimum for plan in plans.values())

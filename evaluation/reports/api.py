@@ -38,7 +38,7 @@ from evaluation.runs.kind import RUNS
 from generation.jobs.serializers import ModelAskedSerializer
 from generation.models import Sample
 from generation.models.work import Work
-from review.common.api import OldestFirst, checked_query, page_of
+from review.common.api import OldestFirst, paginated_response, validated_query
 from review.rules.permissions import Can
 
 
@@ -203,22 +203,24 @@ class ReportViewSet(GenericViewSet[Run]):
 
     def _report(self, request: Request, pk: int) -> queries.Report:
         run = RUNS.get(pk)
-        options = queries.options_from(registry.protocol(run.release.benchmark), **checked_query(ReportQuery, request))
+        options = queries.options_from(
+            registry.protocol(run.release.benchmark), **validated_query(ReportQuery, request)
+        )
         return queries.report(run, options)
 
     @extend_schema(parameters=[ResponseQuery], responses=ResponseSerializer(many=True))
     @action(detail=True, serializer_class=ResponseSerializer, pagination_class=OldestFirst)
     def responses(self, request: Request, pk: int) -> Answer:
         """The models' responses."""
-        wanted = checked_query(ResponseQuery, request)
+        wanted = validated_query(ResponseQuery, request)
         if "endpoint" in wanted:
             wanted["endpoint__name"] = wanted.pop("endpoint")
         responses = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
-        return page_of(self, responses.filter(run=self.get_object(), **wanted))
+        return paginated_response(self, responses.filter(run=self.get_object(), **wanted))
 
     @extend_schema(parameters=[JudgmentQuery], responses=JudgmentSerializer(many=True))
     @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
-        found = answers_queries.judgments(RUNS.get(pk), **checked_query(JudgmentQuery, request))
-        return page_of(self, found.defer(*answers_queries.HEAVY))
+        found = answers_queries.judgments(RUNS.get(pk), **validated_query(JudgmentQuery, request))
+        return paginated_response(self, found.defer(*answers_queries.HEAVY))

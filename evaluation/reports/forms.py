@@ -6,7 +6,7 @@ from evaluation import registry
 from evaluation.errors import WrongWeights
 from evaluation.models import Run
 from evaluation.reports import queries
-from evaluation.reports.numbers.kept import Options
+from evaluation.reports.numbers.report_numbers import Options
 
 
 def read_options(asked: Mapping[str, str], run: Run) -> tuple[Options, str]:

@@ -15,7 +15,7 @@ from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNPARSED, FacetView, Pro
 from evaluation.reports.numbers.averages import Averages, averages
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
 from evaluation.reports.numbers.counting import Row as Row
-from evaluation.reports.numbers.kept import Numbers, Options, numbers
+from evaluation.reports.numbers.report_numbers import Numbers, Options, numbers
 from evaluation.reports.numbers.verdict_table import BROKEN, POLARITY
 from evaluation.runs.plan import Plan, outcomes_of, plan_of
 from evaluation.runs.queries import data_sets_of, is_simulated

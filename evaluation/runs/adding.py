@@ -55,7 +55,7 @@ def add_model(pk: int, endpoint: Endpoint, *, money: Decimal | None = None, call
     life_cycle.locked(pk)
     run = Run.objects.select_related("release", "judge").get(pk=pk)
     check_model(run, endpoint)
-    run.endpoint_settings.setdefault(str(endpoint.pk), endpoint.frozen)  # the judge may be a model under test as well
+    run.endpoint_settings.setdefault(str(endpoint.pk), endpoint.launch_settings)  # the judge may be a model under test as well
     run.budget_money = None if money is None else run.cost + money
     run.budget_calls = None if calls is None else run.calls + calls
     run.save(update_fields=["endpoint_settings", "budget_money", "budget_calls"])

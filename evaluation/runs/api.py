@@ -11,7 +11,7 @@ from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation.interchange.power import CellPower, release_power
-from evaluation.models import SEEDS, Run
+from evaluation.models import MAX_SEED, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
 from evaluation.runs.kind import RUNS
@@ -34,7 +34,7 @@ from generation.jobs.serializers import (
 )
 from generation.models import Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
-from review.common.api import ByName, NewestFirst, checked_body
+from review.common.api import NamedRowField, NewestFirst, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
@@ -191,16 +191,16 @@ class RunAskSerializer(LikeSerializer):
         help_text="NAME for the latest version, or NAME@VERSION.",
     )
     endpoints = serializers.ListField(
-        child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100, required=False
+        child=NamedRowField(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100, required=False
     )
-    judge = ByName(
+    judge = NamedRowField(
         queryset=Endpoint.objects.all(),
         allow_null=True,
         default=None,
         help_text="Required, except for a benchmark whose answers are read by code, which takes none.",
     )
     further_judges = serializers.ListField(
-        child=ByName(queryset=Endpoint.objects.all()),
+        child=NamedRowField(queryset=Endpoint.objects.all()),
         default=list,
         max_length=queries.MOST_JUDGES,
         help_text="Judges after the first: a panel.",
@@ -224,7 +224,7 @@ class RunAskSerializer(LikeSerializer):
         help_text="The names of the data sets to ask; default: all.",
     )
     seed = serializers.IntegerField(
-        min_value=0, max_value=SEEDS, default=0, help_text="Seed for whatever the benchmark leaves to chance."
+        min_value=0, max_value=MAX_SEED, default=0, help_text="Seed for whatever the benchmark leaves to chance."
     )
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
@@ -319,7 +319,7 @@ class Runs(ListAPIView[Run]):
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
         """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
-        settings = _settings(checked_body(EvaluateSerializer, request))
+        settings = _settings(validated_body(EvaluateSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)
         return Answer(WholeRunSerializer(whole_run(RUNS.watched(run.pk))).data, status=202)
@@ -332,7 +332,7 @@ class EstimateRun(APIView):
 
     @extend_schema(request=RunAskSerializer, responses=RunEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        settings = _settings(checked_body(RunAskSerializer, request))
+        settings = _settings(validated_body(RunAskSerializer, request))
         estimate = runs_estimate.estimate_run(settings)
         power = release_power(
             settings.release,

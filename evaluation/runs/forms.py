@@ -7,7 +7,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation import errors, registry
-from evaluation.models import SEEDS, Run
+from evaluation.models import MAX_SEED, Run
 from evaluation.runs import queries
 from evaluation.runs.plan import MOST
 from evaluation.runs.settings import RunSettings
@@ -51,7 +51,7 @@ class LaunchForm(SpendingForm):
         required=False,
         initial=0,
         min_value=0,
-        max_value=SEEDS,
+        max_value=MAX_SEED,
         help_text=_("Fixes this benchmark's random choices. The same seed asks the same questions."),
     )
     judge = forms.ModelChoiceField(

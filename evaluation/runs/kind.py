@@ -13,7 +13,7 @@ from evaluation import errors
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.runs import queries, services, work
 from evaluation.runs.queries import RunProgress
-from evaluation.runs.rows import ahead, queued, tallies
+from evaluation.runs.rows import cache_warming, queues, tallies
 from generation.engine.task_queue import give_back_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import endpoints_listed
@@ -35,10 +35,10 @@ class RunKind(JobKind[Run]):
 
     def is_open(self, pk: int) -> bool:
         """Also while rows are still to be made."""
-        return queued.unfilled(pk).exists() or super().is_open(pk)
+        return queues.unfilled(pk).exists() or super().is_open(pk)
 
     def unsettled(self) -> list[int]:
-        waiting = set(queued.unfilled_runs())
+        waiting = set(queues.unfilled_runs())
         return [pk for pk in super().unsettled() if pk not in waiting]
 
     def jobs(self) -> QuerySet[Run]:
@@ -48,19 +48,19 @@ class RunKind(JobKind[Run]):
         imported = Run.objects.filter(pk=pk, origin=Run.Origin.IMPORTED).exists()
         ran = 0 if imported else work.work_on_run(pk)  # nobody is asked for what was made elsewhere
         tallies.tally(pk)
-        ahead.count(pk)
+        cache_warming.count(pk)
         return ran
 
     def endpoints(self, job: Run) -> QuerySet[Endpoint]:
         return queries.endpoints_of(job)
 
     def with_work(self, jobs: QuerySet[Run]) -> QuerySet[Run]:
-        return queued.with_work(jobs)
+        return queues.with_work(jobs)
 
     def due(self) -> list[int]:
         """Includes runs with a provider batch to follow, and large ones that are over and not counted."""
         due = super().due()
-        return due + [pk for pk in (*queued.runs_with_due_batches(), *ahead.uncounted()) if pk not in due]
+        return due + [pk for pk in (*queues.runs_with_due_batches(), *cache_warming.uncounted()) if pk not in due]
 
     def clean_up(self) -> None:
         give_back_expired(ProviderBatch)

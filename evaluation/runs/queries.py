@@ -8,7 +8,7 @@ from django.utils.translation import gettext_noop as _
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunJudge
-from evaluation.panel import FIRST
+from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
 from generation.jobs import live_status
@@ -87,7 +87,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.TooManyRepeats
     if len(settings.judges) > MOST_JUDGES:
         raise errors.TooManyRepeats
-    if settings.panel == Run.Panel.ESCALATION and judge is not None and len(settings.judges) <= FIRST:
+    if settings.panel == Run.Panel.ESCALATION and judge is not None and len(settings.judges) <= INITIAL_JUDGES:
         raise errors.EscalationNeedsThree
     if settings.transport == Run.Transport.BATCH and settings.rule:
         raise errors.NoPanelInBatches
@@ -155,7 +155,7 @@ def judges_of(run: Run) -> list[Endpoint]:
 
 def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
     """The same endpoint with its settings as they were at the launch. Not to be saved."""
-    return endpoint.freeze(run.endpoint_settings.get(str(endpoint.pk), {}))
+    return endpoint.with_launch_settings(run.endpoint_settings.get(str(endpoint.pk), {}))
 
 
 def further_judges(run: Run) -> list[str]:

@@ -7,21 +7,21 @@ from django.db.models import OuterRef, Subquery
 
 from evaluation import registry
 from evaluation.models import Run, RunEndpoint
-from generation.common.model_names import same_model
+from generation.common.model_names import canonical_model_name
 from generation.models import BatchRole, Call, Endpoint, Facet, Release, ReleasedSample
 from generation.recipes import registry as recipes
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The models that took part in choosing a release's samples, by the names that `same_model` makes of theirs."""
+    """The models that took part in choosing a release's samples, by the names that `canonical_model_name` makes of theirs."""
 
     names: frozenset[str]
 
     def includes(self, endpoint: Endpoint, reported: str = "") -> bool:
         """Whether samples were chosen by what this model got wrong, whatever endpoint it was asked through, and in whichever
         version. `reported`: the name under which its server answered."""
-        return bool({same_model(name) for name in (endpoint.model, endpoint.name, reported)} & self.names)
+        return bool({canonical_model_name(name) for name in (endpoint.model, endpoint.name, reported)} & self.names)
 
 
 def selection(release: Release) -> Selection:
@@ -33,7 +33,7 @@ def selection(release: Release) -> Selection:
     if facet := registry.protocol(release.benchmark).chosen_by:
         named = Facet.objects.filter(rubric__sample__release=release, name=facet).order_by()
         names.update(named.values_list("value", flat=True).distinct())
-    return Selection(frozenset(filter(None, map(same_model, names))))
+    return Selection(frozenset(filter(None, map(canonical_model_name, names))))
 
 
 def selecting_models(run: Run) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             release=settings.release,
             judge=judge,
             judge_temperature=next((each for each in temperatures if each is not None), None),
-            endpoint_settings={str(each.pk): each.frozen for each in settings.asked},
+            endpoint_settings={str(each.pk): each.launch_settings for each in settings.asked},
             judging=settings.judging,
             panel=settings.rule,
             answers_each=settings.answers,

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from evaluation.errors import EscalationNeedsThree
 from evaluation.models import Run
-from evaluation.panel import FIRST, escalation_order
+from evaluation.panel import INITIAL_JUDGES, escalation_order
 from evaluation.statistics.intervals import MINIMUM
 from generation.models import Endpoint, Release
 
@@ -65,12 +65,12 @@ class RunSettings:
     def judges(self) -> list[Endpoint]:
         """The judges, each once, in the order of the panel. Raises EscalationNeedsThree."""
         judges = list(dict.fromkeys([*([self.judge] if self.judge else []), *self.further_judges]))
-        if self.panel != Run.Panel.ESCALATION or len(judges) < FIRST:
+        if self.panel != Run.Panel.ESCALATION or len(judges) < INITIAL_JUDGES:
             return judges
         by_name = {judge.name: judge for judge in judges}
         families = {name: judge.model_family for name, judge in by_name.items()}
         order = escalation_order(families, list(by_name))
-        if order is None or len(order) != FIRST + 1:
+        if order is None or len(order) != INITIAL_JUDGES + 1:
             raise EscalationNeedsThree
         return [by_name[name] for name in order]
 

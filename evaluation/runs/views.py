@@ -27,7 +27,7 @@ from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
-from evaluation.runs.rows.keeping import keep_page
+from evaluation.runs.rows.result_cache import keep_page
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.bootstrap import DRAWS
 from generation import tasks
@@ -36,7 +36,7 @@ from generation.jobs.queries import with_role_names
 from generation.jobs.views import job_context
 from generation.models import Endpoint, Release
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -48,7 +48,7 @@ BATCHES_SHOWN = 20  # of those that went to providers, the newest
 @requires(Can.READ_RESULTS)
 def runs(request: HttpRequest) -> HttpResponse:
     """All runs with how far each is."""
-    page = keyset(queries.runs(), request, size=25, newest_first=True)
+    page = keyset_page(queries.runs(), request, size=25, newest_first=True)
     percents = reports_queries.percents(run for run in page.rows if run.status == RUNNING)
     rows = [(run, percents.get(run.pk), _simulated(run)) for run in page.rows]
     context = {"rows": rows, "page": page, "has_releases": Release.objects.exists()}

@@ -13,7 +13,7 @@ from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import JUDGED, Ask, Decision, Protocol, Rubric
 from evaluation.runs import plan, queries
-from evaluation.runs.rows import batched, chains, filling, queued, scores, votes
+from evaluation.runs.rows import batch_requests, chains, filling, queues, scores, votes
 from evaluation.runs.rows.scores import Read
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches, worker_lane
@@ -47,13 +47,13 @@ def work_on_run(run_id: int) -> int:
     judged_how = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
     if protocol.prepare is not None:
         protocol.prepare()
-    to_fill = set(queued.unfilled(run).values_list("pk", flat=True))
+    to_fill = set(queues.unfilled(run).values_list("pk", flat=True))
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         rows = take_together(lane, count)
         # What was taken under a claim tried again is taken once: a second look would find it again.
         while to_fill and len(rows) < count and not (rows and lane.claim.again) and life_cycle.is_running(run.pk):
-            if all(lane.away(endpoint) for endpoint in endpoints.values()):
+            if all(lane.is_away(endpoint) for endpoint in endpoints.values()):
                 break
             if filling.fill(run):
                 rows += take_together(lane, count - len(rows))
@@ -70,21 +70,21 @@ def work_on_run(run_id: int) -> int:
             return []
         found: worker_lane.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
-        if asks := {pk: judge for pk, judge in judges.items() if not lane.away(judge)}:
-            open_rows = votes.votes_to_take(run, asks) if panel else queued.judgments_to_take(run)
-            waiting = queued.without_questions_in_flight(queued.for_lanes(open_rows, run), run)
+        if asks := {pk: judge for pk, judge in judges.items() if not lane.is_away(judge)}:
+            open_rows = votes.votes_to_take(run, asks) if panel else queues.judgments_to_take(run)
+            waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run)
             rows: list[Any] = take(waiting, count, lane.claim)
             if panel or run.judging == Run.Judging.PER_RUBRIC:
                 _with_what_they_are_about(rows, protocol)
             for row in rows:
                 judge = judges[row.judge_id if isinstance(row, Vote) else next(iter(judges))]
                 found.append((row, partial(judged_how, row, run, protocol, lane, judge, keep_verdicts)))
-        there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
+        there = [pk for pk, endpoint in endpoints.items() if not lane.is_away(endpoint)]
         if there and len(found) < count:
-            responses = queued.for_lanes(queued.responses_to_take(run), run)
+            responses = queues.for_lanes(queues.responses_to_take(run), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
-            taken = take(queued.without_questions_in_flight(responses, run), count - len(found), lane.claim)
+            taken = take(queues.without_questions_in_flight(responses, run), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for each in taken:
                 each.sample = samples[each.sample_id]
@@ -111,21 +111,21 @@ def work_on_run(run_id: int) -> int:
 def _one_at_a_time(run: Run) -> Iterator[None]:
     """Take rows while no other run on the release does: what one of them takes, the next sees in flight."""
     with transaction.atomic():
-        if not run.fresh and queued.concurrent_runs(run):
+        if not run.fresh and queues.concurrent_runs(run):
             Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
         yield
 
 
 def _has_work(run_id: int) -> bool:
-    return queued.with_work(Run.objects.filter(pk=run_id)).exists()
+    return queues.with_work(Run.objects.filter(pk=run_id)).exists()
 
 
 def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint]) -> None:
     """Bring the provider batches of a run a step further, and put into new ones what has to wait for no other answer."""
     provider_batches.advance_batches(run)
     offers = {pk: endpoint for pk, endpoint in asked.items() if endpoint.batches}
-    if life_cycle.is_running(run.pk) and offers and queued.is_batch_due(run):
-        batched.fill_batches(run, protocol, offers)
+    if life_cycle.is_running(run.pk) and offers and queues.is_batch_due(run):
+        batch_requests.fill_batches(run, protocol, offers)
         provider_batches.advance_batches(run)
 
 
@@ -138,22 +138,22 @@ async def _ask(
     endpoint: Endpoint,
     keep: Keep,
 ) -> None:
-    models = lane.models({"target": endpoint}, row)
+    models = lane.bind_models({"target": endpoint}, row)
     ask: Ask | None
     try:
         check_tries(row)
         ask = chains.question(protocol, row.sample, run.seed, row.variant, earlier)
         if ask is None:
             unasked = {"outcome": Outcome.UNASKED, "error": chains.NO_ANSWER}
-            await lane.do_together(keep, (row, Status.FAILED, unasked))
+            await lane.run_grouped(keep, (row, Status.FAILED, unasked))
             return
         reply = await models.ask("target", queries.to_send(ask, run.sampling, row.repeat))
-    except worker_lane.NOT_ITS_FAULT:
+    except worker_lane.REQUEUE_ERRORS:
         raise
     except LLMError as error:
         ended = Outcome.FILTERED if isinstance(error, ContentFiltered) else Outcome.FAILED
         failed = {"outcome": ended, "error": error.kind, "detail": str(error)}
-        await lane.do_together(keep, (row, Status.FAILED, failed))
+        await lane.run_grouped(keep, (row, Status.FAILED, failed))
     else:
         outcome = _outcome(reply)
         # To say nothing is an answer that code can read; a judge has nothing to judge in it.
@@ -161,10 +161,10 @@ async def _ask(
             empty = BrokenReply("The reply is empty.")
             said = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning}
             end = {**said, "outcome": outcome, "call_id": models.lines[-1]}
-            await lane.do_together(keep, (row, Status.FAILED, end))
+            await lane.run_grouped(keep, (row, Status.FAILED, end))
             return
         said = {"text": reply.text, "reasoning": reply.reasoning, "outcome": outcome}
-        await lane.do_together(keep, (row, Status.DONE, {**said, "call_id": models.lines[-1]}))
+        await lane.run_grouped(keep, (row, Status.DONE, {**said, "call_id": models.lines[-1]}))
 
 
 def _outcome(reply: Reply) -> str:
@@ -257,7 +257,7 @@ def _about(row: Judgment | Vote) -> tuple[Judgment, int]:
 async def _judge(
     row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: KeepVerdicts
 ) -> None:
-    models = lane.models({"judge": endpoint}, row)
+    models = lane.bind_models({"judge": endpoint}, row)
     try:
         check_tries(row)
         judgment, repeat = _about(row)
@@ -266,21 +266,21 @@ async def _judge(
         request = how.judge(sample, rubric, response.variant, response.text)
         request = queries.to_judge(request, run, answer=response.repeat, judgment=repeat)
         said = await models.ask_structured("judge", request, how.shape)
-    except worker_lane.NOT_ITS_FAULT:
+    except worker_lane.REQUEUE_ERRORS:
         raise
     except LLMError as error:
-        await lane.do_together(keep, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
+        await lane.run_grouped(keep, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
     else:
         decision = how.decide(said)
         decided = {"verdict": decision.verdict, "explanation": decision.explanation}
-        await lane.do_together(keep, (row, Status.DONE, decided))
+        await lane.run_grouped(keep, (row, Status.DONE, decided))
 
 
 async def _judge_sample(
     row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: KeepVerdicts
 ) -> None:
     """Decide all rubrics of a response that wait for it in one call; `row` is the first of them, the others come along."""
-    models = lane.models({"judge": endpoint}, row)
+    models = lane.bind_models({"judge": endpoint}, row)
     whole = protocol.whole
     if whole is None:
         raise errors.NotPerSample
@@ -293,18 +293,18 @@ async def _judge_sample(
         request = whole.judge(sample, list(rubrics.values()), response.variant, text)
         request = queries.to_judge(request, run, answer=response.repeat, judgment=repeat)
         said = await models.ask_structured("judge", request, whole.shape)
-    except worker_lane.NOT_ITS_FAULT:
-        await lane.do(partial(_each, [partial(put_back, other) for other in rows[1:]]))
+    except worker_lane.REQUEUE_ERRORS:
+        await lane.run(partial(_each, [partial(put_back, other) for other in rows[1:]]))
         raise
     except LLMError as error:
         failed = {"error": error.kind, "detail": str(error)}
-        await lane.do(partial(keep, [(each, Status.FAILED, failed) for each in rows]))
+        await lane.run(partial(keep, [(each, Status.FAILED, failed) for each in rows]))
     else:
         found: dict[str, list[Decision]] = defaultdict(list)
         for key, decision in whole.decide(said):
             found[key].append(decision)
         ends = [(each, *_end(found[rubrics[judgments[each.pk].pk].key])) for each in rows]
-        await lane.do(partial(keep, ends))
+        await lane.run(partial(keep, ends))
 
 
 def _with_those_beside(row: Judgment | Vote) -> list[Any]:

@@ -133,7 +133,7 @@ def _change(
     who: int,
     minimum: int,
 ) -> Change:
-    one, other = units.each(lambda values: values[who][at[0]]), units.each(lambda values: values[who][at[1]])
+    one, other = units.map(lambda values: values[who][at[0]]), units.map(lambda values: values[who][at[1]])
     moves = moves_of(one, other, lower_is_better=protocol.is_lower_better(rate))
     counts = {name: int(of.sum()) for name, of in moves.items()}
     first, second, label = contrast
@@ -187,7 +187,7 @@ def _pooled(
     table: VerdictTable, rate: Rate, units: Totals, at: tuple[Ints, Ints], names: tuple[str, str], minimum: int
 ) -> Comparison:
     """The answers of all models together in two data sets; without an interval where not all have the same samples."""
-    one, other = (units.each(lambda values: values[:, side].sum(axis=0)) for side in at)  # noqa: B023
+    one, other = (units.map(lambda values: values[:, side].sum(axis=0)) for side in at)  # noqa: B023
     sides = [units.counted[:, side] for side in at]
     whole = all((side == side[0]).all() for side in sides)
     named = {"dataset": names[0], "first": names[0], "second": names[1]}
@@ -239,7 +239,7 @@ def samples_that(
     found: set[int] = set()
     for who, name in enumerate(table.endpoints):
         if endpoint in (ALL, name):
-            one, other = (units.each(lambda values, who=who, side=side: values[who][side]) for side in at)  # type: ignore[misc]
+            one, other = (units.map(lambda values, who=who, side=side: values[who][side]) for side in at)  # type: ignore[misc]
             moves = moves_of(one, other, lower_is_better=protocol.is_lower_better(rate))
             found.update(table.unit_sample[at[0]][moves[move]].tolist())
     return sorted(found)

@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals, clip_score
 from evaluation.protocol import Rate
+from evaluation.reports.numbers.contingency import Kinds, fits, kinds_of
 from evaluation.reports.numbers.counting import COMBINED, Place, Row, of_units, part_of, places, sums_of
-from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
-from evaluation.statistics.bootstrap import bootstrap_kinds, cluster_bootstrap
-from evaluation.statistics.bootstrap import kinds_of as kinds_of_rows
+from evaluation.statistics.bootstrap import bootstrap_patterns, cluster_bootstrap, collapse_rows
 from evaluation.statistics.clusters import Ratio, ratio
 from evaluation.statistics.comparisons import (
     ClusterSizes,
     McNemar,
     PairedDifference,
     cluster_sizes,
-    difference_of,
+    difference_of_ratios,
     mcnemar,
     paired_difference,
 )
@@ -105,8 +104,8 @@ def _by_kinds(
     for at, name in [*enumerate(table.datasets), *([(-1, COMBINED)] if pooled else [])]:
         found = []
         for pair, of in zip(pairs, counts, strict=True):
-            times = (of.sum(axis=0) if at < 0 else of[at]).ravel()
-            one, other = (kinds.totals(rate, verdicts, times) for verdicts in (first, second))
+            frequencies = (of.sum(axis=0) if at < 0 else of[at]).ravel()
+            one, other = (kinds.totals(rate, verdicts, frequencies) for verdicts in (first, second))
             named = {"dataset": name, "first": pair[0], "second": pair[1]}
             found.append(paired(rate, one, other, None, named, minimum))
         yield found
@@ -174,14 +173,14 @@ class _Side:
 
 def _same_units(of_model: Mapping[str, Totals], some: NDArray[np.bool_], clusters: Ints | None) -> dict[str, _Side]:
     if not some.all():
-        of_model = {name: each.each(lambda values: values[some]) for name, each in of_model.items()}
+        of_model = {name: each.map(lambda values: values[some]) for name, each in of_model.items()}
         clusters = None if clusters is None else clusters[some]
     failed: dict[str, NDArray[np.bool_]] = {name: each.hits > 0 for name, each in of_model.items()}
     clusters, count = _together(clusters)
     if clusters is not None:
         failed = {}
         by_cluster = partial(sums_of, clusters, count=count)
-        of_model = {name: each.each(by_cluster) for name, each in of_model.items()}
+        of_model = {name: each.map(by_cluster) for name, each in of_model.items()}
     found: dict[str, _Side] = {}
     kinds: list[tuple[Ints, Ratio | None]] = []
     for name, each in of_model.items():
@@ -215,7 +214,7 @@ def _compared(
         of = (one.kind, other.kind)
         if of not in sizes:
             sizes[of] = cluster_sizes((one.ratio.shares + other.ratio.shares) / 2)
-        found = difference_of(one.ratio, other.ratio, sizes[of], one.clusters, minimum=minimum)
+        found = difference_of_ratios(one.ratio, other.ratio, sizes[of], one.clusters, minimum=minimum)
     apart = None
     if one.failed is not None and other.failed is not None and len(one.failed) and not rate.weighted:
         apart = mcnemar(one.failed, other.failed)
@@ -228,19 +227,19 @@ def paired(
     """Two answers to the same units, `clusters` of which belong together: None where none do."""
     shared = (one.counted > 0) & (other.counted > 0)
     if not shared.all():
-        one, other = (each.each(lambda values: values[shared]) for each in (one, other))
+        one, other = (each.map(lambda values: values[shared]) for each in (one, other))
         clusters = None if clusters is None else clusters[shared]
     failed = (one.hits > 0, other.hits > 0)
     clusters, count = _together(clusters)
     if clusters is not None:
-        one, other = (each.each(partial(sums_of, clusters, count=count)) for each in (one, other))
+        one, other = (each.map(partial(sums_of, clusters, count=count)) for each in (one, other))
     n = one.total(one.number) + other.total(other.number)
     told: dict[str, Any] = {**named, "rate": rate.name, "n": n}
     if rate.interval == "bootstrap":
         return _by_bootstrap(one, other, told, minimum)
     totals = (one.hits, one.counted, other.hits, other.counted)
-    found = paired_difference(*totals, minimum=minimum, times=one.times)
-    apart = mcnemar(*failed, one.times) if clusters is None and len(failed[0]) and not rate.weighted else None
+    found = paired_difference(*totals, minimum=minimum, frequencies=one.frequencies)
+    apart = mcnemar(*failed, one.frequencies) if clusters is None and len(failed[0]) and not rate.weighted else None
     return _comparison(found, apart, told)
 
 
@@ -263,7 +262,7 @@ def _comparison(found: PairedDifference, apart: McNemar | None, told: Mapping[st
 
 
 def _of_model(units: Totals, endpoint: int, places: Ints) -> Totals:
-    return units.each(lambda values: values[endpoint][places])
+    return units.map(lambda values: values[endpoint][places])
 
 
 def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: int) -> Comparison:
@@ -279,17 +278,17 @@ def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: in
         return figures
 
     rates = tuple(
-        clip_score(each.summed(each.hits) / each.total(each.counted)) if len(each.hits) else None
+        clip_score(each.float_total(each.hits) / each.total(each.counted)) if len(each.hits) else None
         for each in (one, other)
     )
-    clusters = len(table) if one.times is None else round(float(one.times.sum()))
+    clusters = len(table) if one.frequencies is None else round(float(one.frequencies.sum()))
     first, second = rates
     value = None if first is None or second is None else first - second
     ends = None
-    if clusters >= minimum and one.times is None:
+    if clusters >= minimum and one.frequencies is None:
         ends = cluster_bootstrap(table, difference)[0]
-    elif clusters >= minimum and one.times is not None:
-        ends = bootstrap_kinds(*kinds_of_rows(table, one.times), difference)[0]
+    elif clusters >= minimum and one.frequencies is not None:
+        ends = bootstrap_patterns(*collapse_rows(table, one.frequencies), difference)[0]
     p = None
     if ends is not None:
         figures = np.concatenate(drawn)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from evaluation.metrics import UNJUDGED, MeasuredRate, Totals, measure
 from evaluation.protocol import JUDGE_FAILURES, Protocol, Rate
 from evaluation.reports.numbers import points
-from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
+from evaluation.reports.numbers.contingency import Kinds, fits, kinds_of
 from evaluation.reports.numbers.verdict_table import PLACE, POLARITY, RUBRIC, Ints, VerdictTable
 
 COMBINED = "combined"
@@ -54,11 +54,11 @@ class Place:
 
     def totals(self, of_units: Totals, endpoint: int) -> Totals:
         """Totals by cluster of one model."""
-        taken = of_units.each(lambda values: values[endpoint][self.units])
+        taken = of_units.map(lambda values: values[endpoint][self.units])
         if self.clusters is None:
             return taken
         places, count = self.clusters, self.count
-        return taken.each(lambda values: sums_of(places, values, count))
+        return taken.map(lambda values: sums_of(places, values, count))
 
 
 def sums_of(places: Ints, weights: Ints, count: int) -> Ints:
@@ -310,7 +310,7 @@ def _verdicts(table: VerdictTable) -> Ints:
 
 
 def _of(totals: Totals, places: Ints) -> Totals:
-    return totals.each(lambda values: values[places])
+    return totals.map(lambda values: values[places])
 
 
 def _named(names: Sequence[str], counts: Iterable[int]) -> Counter[str]:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from evaluation.metrics import UNJUDGED
 from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
+from evaluation.reports.numbers.columns import requested_floats
+from evaluation.reports.numbers.contingency import independent
 from evaluation.reports.numbers.counting import COMBINED
-from evaluation.reports.numbers.kinds import independent
-from evaluation.reports.numbers.listing import requested_floats
 from evaluation.reports.numbers.verdict_table import Ints, Places, VerdictTable
 from evaluation.statistics.intervals import mean_interval
 
@@ -169,7 +169,7 @@ def _measure(
     if not len(numbers):
         return MeasuredScore(0, judged)
     clusters = None if alone else table.unit_cluster[table.unit[rows]]
-    mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, within=(rule.low, rule.high))
+    mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, limits=(rule.low, rule.high))
     deviation = sqrt(float(numbers.var(ddof=1))) if len(numbers) > 1 else None
     return MeasuredScore(len(numbers), judged - len(numbers), mean, deviation, low, high, count, _quantiles(numbers))
 

@@ -12,11 +12,11 @@ from evaluation import registry
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNPARSED, DataSet
-from evaluation.reports.numbers.listing import Rows, are_small, requested_lists
+from evaluation.reports.numbers.columns import Rows, are_small, requested_lists
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
-from review.common.sql import pipelined, requested
+from review.common.sql import pipelined, send_query
 
 Ints = NDArray[np.signedinteger[Any]]
 PLACE = np.int32  # of places: a list of more than 2,147,483,647 would not fit into memory
@@ -128,7 +128,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
 
 def requested_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> Callable[[], VerdictTable]:
     """What gives the `verdict_table`, whose rows the database lists from now on where statements are `pipelined`."""
-    tested = requested(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
+    tested = send_query(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
     samples = _requested_samples(run.release)
     small = are_small(Response, ReleasedRubric)
     judgments = _requested_judgments(run, small=small)

@@ -31,7 +31,7 @@ class Panel:
     @property
     def first(self) -> tuple[int, ...]:
         """The judges who vote on everything."""
-        return self.judges[: panel.FIRST] if self.rule == Rule.ESCALATION else self.judges
+        return self.judges[: panel.INITIAL_JUDGES] if self.rule == Rule.ESCALATION else self.judges
 
     def votes(self, judgment: int, judges: Iterable[int]) -> list[Vote]:
         """The votes of these judges on a judgment, to be stored."""
@@ -93,8 +93,8 @@ def decide_judgments(of: Panel, pks: Collection[int]) -> None:
         if any(vote.status in OPEN for vote in votes):
             continue
         said = by_judge(of, votes)
-        if of.rule == Rule.ESCALATION and len(said) == panel.FIRST and panel.is_disputed(said):
-            escalated += of.votes(pk, of.judges[panel.FIRST :])
+        if of.rule == Rule.ESCALATION and len(said) == panel.INITIAL_JUDGES and panel.is_disputed(said):
+            escalated += of.votes(pk, of.judges[panel.INITIAL_JUDGES :])
             continue
         found, judgment = panel_verdict(of, votes), locked[pk]
         if found.verdict:
@@ -144,4 +144,4 @@ def panel_verdict(of: Panel, votes: Sequence[Vote | CountedVote]) -> PanelVerdic
     errors = [vote.error for vote in votes if vote.error]
     # Where no vote came, why none did; a majority is what is missing only where somebody voted.
     error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
-    return PanelVerdict("", error=error, detail=panel.tally(said))
+    return PanelVerdict("", error=error, detail=panel.vote_summary(said))

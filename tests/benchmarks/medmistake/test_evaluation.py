@@ -14,7 +14,7 @@ from evaluation.protocol import Rubric, Sample
 from evaluation.releases.leaderboard import leaderboard
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
-from evaluation.reports.numbers.kept import Options
+from evaluation.reports.numbers.report_numbers import Options
 from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.selection import reported_names, selecting_models, selection

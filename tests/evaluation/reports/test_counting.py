@@ -23,7 +23,7 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES
 from evaluation.reports import formats, queries
 from evaluation.reports.figures import figures
-from evaluation.reports.numbers.kept import Options
+from evaluation.reports.numbers.report_numbers import Options
 from evaluation.reports.queries import Report
 from evaluation.runs import services
 from evaluation.runs.settings import RunSettings

@@ -9,7 +9,7 @@ from django.db import transaction
 from evaluation.models import Response, Run
 from evaluation.runs import work
 from evaluation.runs.kind import RUNS
-from evaluation.runs.rows import filling, queued
+from evaluation.runs.rows import filling, queues
 from generation.engine.sweeping import sweep
 from generation.models import Release
 from tests.conftest import Together
@@ -40,7 +40,7 @@ def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, mo
     progress = RUNS.progress(run)
     assert (progress.responses.total, progress.responses.queued, progress.percent) == (2 * COUNT, 2 * COUNT, 0)
     assert RUNS.is_open(run.pk)
-    assert queued.with_work(Run.objects.filter(pk=run.pk)).exists()
+    assert queues.with_work(Run.objects.filter(pk=run.pk)).exists()
 
 
 def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str) -> None:
@@ -51,7 +51,7 @@ def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str)
     assert set(asked(run).values()) == {1}
     assert len(asked(run)) == run.responses_total == 2 * COUNT
     assert run.judgments.count() == run.rubrics_total == 2 * release.rubrics_count
-    assert not queued.unfilled(run).exists()
+    assert not queues.unfilled(run).exists()
 
 
 def test_a_kill_between_or_within_chunks(release: Release, models: str, monkeypatch: pytest.MonkeyPatch) -> None:

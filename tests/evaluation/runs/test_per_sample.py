@@ -12,7 +12,7 @@ from evaluation import errors
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import work
 from evaluation.runs.kind import RUNS
-from evaluation.runs.rows import queued
+from evaluation.runs.rows import queues
 from generation.engine.task_queue import give_back_expired, take
 from generation.jobs import services as jobs_services
 from generation.models import Release
@@ -152,7 +152,7 @@ def test_what_died_with_its_worker_comes_back_together(bare: Release, clock: Clo
         assert work._keep_responses(protocol.PROTOCOL, [(row, Status.DONE, {"text": SAID, "outcome": "answered"})]) == [
             True
         ]
-        assert len(take(queued.judgments_to_take(run), 5)) == 1, "the first of each response stands for all"
+        assert len(take(queues.judgments_to_take(run), 5)) == 1, "the first of each response stands for all"
         work.work_on_run(run.pk)
         assert not judge.bodies
         clock.advance(minutes=2)

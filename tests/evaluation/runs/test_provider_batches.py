@@ -486,10 +486,10 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: An
         (BatchClient, "create", False),
         (BatchClient, "create", True),
         (BatchClient, "state", True),
-        (provider_batch_results, "_keep", False),
-        (provider_batch_results, "_keep", True),
-        (provider_batches, "_end", False),
-        (provider_batches, "_end", True),
+        (provider_batch_results, "_store_results", False),
+        (provider_batch_results, "_store_results", True),
+        (provider_batches, "_close", False),
+        (provider_batches, "_close", True),
     ],
 )
 def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
@@ -526,7 +526,7 @@ def test_a_kill_while_a_batch_is_prepared_gives_its_rows_back(
     release: Release, url: str, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     run = in_batches(release, url)
-    killed_at(run, monkeypatch, clock, provider_batch_filling, "_place", after=False)
+    killed_at(run, monkeypatch, clock, provider_batch_filling, "_give_back", after=False)
     assert not ProviderBatch.objects.exists()
     assert worked(run).status == Run.Status.FINISHED
     assert served(url)["batch_billed"] == 12
@@ -689,7 +689,7 @@ def test_a_batch_with_which_workers_die_is_given_up_for_good(
     release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock, cancelled: bool
 ) -> None:
     deaths = 0
-    monkeypatch.setattr(provider_batch_results, "_keep", dies)
+    monkeypatch.setattr(provider_batch_results, "_store_results", dies)
     with simulated() as url:
         run = in_batches(release, url)
         for _ in range(25):
@@ -721,7 +721,7 @@ def test_a_step_that_meets_a_fault_of_ours_is_tried_again_and_given_up_in_the_en
 
     with simulated() as url:
         run = in_batches(release, url)
-        monkeypatch.setattr(provider_batches, "_end", broken)
+        monkeypatch.setattr(provider_batches, "_close", broken)
         for _ in range(15):
             work.work_on_run(run.pk)
             clock.advance(minutes=5)

@@ -25,7 +25,7 @@ from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.services import NO_RESPONSE
 from evaluation.runs.settings import RunSettings
-from generation.engine.ledger import MOST_TOKENS
+from generation.engine.ledger import MAX_TOKENS
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, give_back_expired, put_back, take
 from generation.errors import JobOver
@@ -257,7 +257,7 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
 @pytest.mark.both
 def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bare: Release) -> None:
     dear = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
-    sane = {"prompt_tokens": 0, "completion_tokens": MOST_TOKENS}
+    sane = {"prompt_tokens": 0, "completion_tokens": MAX_TOKENS}
     wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
     answers = [{**said(verdict()), "usage": usage} for usage in (sane, wild)]
     with answering(*answers) as target, answering(verdict()) as judge:
@@ -266,7 +266,7 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
     first, second = Call.objects.filter(job=run, endpoint=chosen).order_by("pk")
-    assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
+    assert (first.tokens_out, first.cost, first.detail) == (MAX_TOKENS, Decimal(99_999_900), "")
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
     assert statuses(run, Response) == {Status.DONE: 2}

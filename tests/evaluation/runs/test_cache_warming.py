@@ -11,7 +11,7 @@ from django.utils import timezone
 from evaluation.models import Run
 from evaluation.reports import queries
 from evaluation.runs.kind import RUNS
-from evaluation.runs.rows import ahead
+from evaluation.runs.rows import cache_warming
 from tests.engine import bare_release
 from tests.evaluation.test_metrics import judged
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run that is over, and large here."""
-    monkeypatch.setattr(ahead, "LARGE", 4)
+    monkeypatch.setattr(cache_warming, "LARGE", 4)
     made = judged(bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2))
     Run.objects.filter(pk=made.pk).update(rubrics_total=4, finished_at=timezone.now())
     made.refresh_from_db()
@@ -44,32 +44,32 @@ def test_the_first_reader_of_a_large_run_waits_for_no_count(run: Run, admin_clie
 
 
 def test_a_run_that_grew_is_counted_again(run: Run) -> None:
-    ahead.count(run.pk)
+    cache_warming.count(run.pk)
     Run.objects.filter(pk=run.pk).update(rubrics_total=5)  # more verdicts of a study were imported
-    assert ahead.uncounted() == [run.pk]
-    ahead.count(run.pk)
-    assert ahead.uncounted() == []
+    assert cache_warming.uncounted() == [run.pk]
+    cache_warming.count(run.pk)
+    assert cache_warming.uncounted() == []
 
 
 def test_a_count_that_was_cut_off_is_begun_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(_run: Run) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ahead, "_counts", [killed])
+    monkeypatch.setattr(cache_warming, "_counts", [killed])
     with pytest.raises(KeyboardInterrupt):
-        ahead.count(run.pk)
-    assert ahead.uncounted() == [], "another worker may be at it"
+        cache_warming.count(run.pk)
+    assert cache_warming.uncounted() == [], "another worker may be at it"
     assert reads(lambda: queries.report(run)) == 1, "a reader does not wait for it"
     Run.objects.filter(pk=run.pk).update(rubrics_total=5)
-    monkeypatch.setattr(ahead, "AGAIN", 0)
+    monkeypatch.setattr(cache_warming, "AGAIN", 0)
     with pytest.raises(KeyboardInterrupt):
-        ahead.count(run.pk)
-    assert ahead.uncounted() == [run.pk]
+        cache_warming.count(run.pk)
+    assert cache_warming.uncounted() == [run.pk]
 
 
 def test_runs_that_work_or_are_small_are_not_counted_ahead(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(rubrics_total=3)
-    assert ahead.uncounted() == []
+    assert cache_warming.uncounted() == []
     Run.objects.filter(pk=run.pk).update(rubrics_total=4, status=Run.Status.RUNNING, finished_at=None)
-    assert ahead.uncounted() == []
-    assert reads(lambda: ahead.count(run.pk)) == 0
+    assert cache_warming.uncounted() == []
+    assert reads(lambda: cache_warming.count(run.pk)) == 0

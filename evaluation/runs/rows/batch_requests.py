@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol
 from evaluation.runs import queries
-from evaluation.runs.rows import chains, queued
+from evaluation.runs.rows import chains, queues
 from generation.engine import provider_batch_filling, provider_batches
 from generation.engine.provider_batch_filling import BatchRequest
 from generation.engine.task_queue import finish, take
@@ -30,20 +30,20 @@ def fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) -
     fill: list[tuple[Endpoint, QuerySet[Any], Callable[[Sequence[Any]], list[BatchRequest]]]] = [
         (
             endpoint,
-            queued.responses_to_take(run).filter(endpoint=endpoint),
+            queues.responses_to_take(run).filter(endpoint=endpoint),
             partial(_questions, run=run, protocol=protocol),
         )
         for endpoint in offers.values()
     ]
     if run.judge_id is not None and run.judge_id in offers:
-        judgments = queued.judgments_to_take(run)
+        judgments = queues.judgments_to_take(run)
         fill.append((offers[run.judge_id], judgments, partial(_judgings, run=run, protocol=protocol)))
     for endpoint, queue, wants in fill:
         while rows := take(queue.filter(provider_batches.NOT_YET_SENT), provider_batches.MAX_LINES):
             if provider_batch_filling.prepare(run, endpoint, wants(rows)):
                 continue
             if provider_batches.is_open(run):  # what comes back may have cost less than was set aside for it
-                provider_batches.wait(run)
+                provider_batches.rest_until_due(run)
             else:
                 with suppress(JobOver):
                     spent = BudgetSpent()

@@ -64,14 +64,16 @@ class Kinds:
             known[one, other] = np.bincount(key, minlength=int(np.prod(shape))).reshape(shape)
         return [known[pair] for pair in models]
 
-    def totals(self, rate: Rate, verdicts: Ints, times: Ints) -> Totals:
+    def totals(self, rate: Rate, verdicts: Ints, frequencies: Ints) -> Totals:
         """What a rate counts of units of these verdicts, so many of each."""
         hits, counted, number, outside = self._weights(rate)
-        some = times > 0
+        some = frequencies > 0
         verdicts = verdicts[some]
         of_all = counted[verdicts]
         whole = number[verdicts] if max(rate.counted.values()) > 1 else of_all
-        return Totals(hits[verdicts], of_all, whole, outside[verdicts], times=times[some].astype(np.float64))
+        return Totals(
+            hits[verdicts], of_all, whole, outside[verdicts], frequencies=frequencies[some].astype(np.float64)
+        )
 
     def _weights(self, rate: Rate) -> tuple[Ints, ...]:
         """Of each verdict, and of none: its weight among the hits, in all, whether it counts, whether it is excluded."""

@@ -19,7 +19,7 @@ from evaluation.reports.numbers.points import POINTS, points_rate
 from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, requested_table
 from evaluation.runs.plan import Plan
-from evaluation.runs.rows import keeping
+from evaluation.runs.rows import result_cache
 from evaluation.runs.selection import selecting_models
 from review.common.sql import pipelined
 
@@ -85,8 +85,8 @@ def numbers(
     unranked = () if options.all_ranked else selecting_models(run)
     rests: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
     rests += [protocol.facets, unranked]
-    key = keeping.key_of(run, "report", *rests, options.common, sorted(options.weights.items()))
-    return keeping.keep(key, lambda: _count(run, protocol, plan, datasets, labels, options, unranked, key))
+    key = result_cache.key_of(run, "report", *rests, options.common, sorted(options.weights.items()))
+    return result_cache.keep(key, lambda: _count(run, protocol, plan, datasets, labels, options, unranked, key))
 
 
 def _count(

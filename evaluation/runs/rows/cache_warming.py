@@ -9,7 +9,7 @@ from collections.abc import Callable
 from django.core.cache import cache
 
 from evaluation.models import Run
-from evaluation.runs.rows import keeping
+from evaluation.runs.rows import result_cache
 
 LARGE = 20_000  # judgments; below, numbers are there in a tenth of a second
 AGAIN = 600  # seconds, after which a count that came to no end is begun anew
@@ -39,8 +39,8 @@ def count(pk: int) -> None:
         return
     for each in _counts:
         each(run)
-    cache.set(key, True, keeping.DAYS)
+    cache.set(key, True, result_cache.DAYS)
 
 
 def _key(run: Run) -> str:
-    return keeping.key_of(run, "ahead")
+    return result_cache.key_of(run, "ahead")
