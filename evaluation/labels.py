@@ -1,4 +1,4 @@
-"""The words for verdicts, and the sign that stands before each."""
+"""Labels of verdicts and facet values, and the badge states of verdicts."""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
@@ -6,7 +6,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from evaluation.metrics import UNJUDGED
 from evaluation.protocol import Protocol
 
-# Where a protocol has no words of its own for its verdicts.
+# Defaults for verdicts that the protocol has no words for.
 VERDICTS: dict[str, Promise] = {
     "met": pgettext_lazy("verdict on a criterion", "met"),
     "not_met": pgettext_lazy("verdict on a criterion", "not met"),
@@ -15,15 +15,18 @@ VERDICTS: dict[str, Promise] = {
 
 
 def verdict_label(verdict: str, protocol: Protocol) -> str:
-    """The word for a verdict in the reader's language; '' is unjudged."""
+    """The label of a verdict in the reader's language; '' stands for unjudged."""
     if verdict in protocol.verdicts:
         return gettext(protocol.verdicts[verdict])
     return str(VERDICTS.get(verdict or UNJUDGED, verdict))
 
 
 def verdict_state(verdict: str, protocol: Protocol) -> str:
-    """The badge's state for a verdict: what speaks against a model looks failed, what was not judged or what the first rate
-    and those of single rubrics leave out looks queued."""
+    """The badge state of a verdict.
+
+    'failed' if the verdict counts against a model; 'queued' if there is none, or if the first rate
+    and the rates of single rubrics exclude it; else 'finished'.
+    """
     counted = frozenset[str]().union(
         protocol.rates[0].scope_verdicts, *(rate.scope_verdicts for rate in protocol.rates if rate.rubric)
     )
@@ -33,7 +36,9 @@ def verdict_state(verdict: str, protocol: Protocol) -> str:
 
 
 def value_name(value: str, label: str) -> str:
-    """'A1 Non-existent Entity': the code of a value before its label. A value in small letters is no code, but a name for
-    files and addresses: then it is the label alone."""
+    """A facet value with its code before the label, as in 'A1 Non-existent Entity'.
+
+    A lowercase value is not a code but a name for files and URLs, and is left out.
+    """
     is_code = value != value.lower() and value.casefold() != label.casefold()
     return f"{value} {label}" if is_code else label

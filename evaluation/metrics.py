@@ -1,4 +1,4 @@
-"""Numbers from verdicts: every rate with its numerator, its denominator, its interval and what it leaves out."""
+"""Rates computed from verdicts, with numerator, denominator, interval and number of exclusions."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.protocol import Rate
-from evaluation.statistics.bootstrap import bootstrap_kinds, cluster_bootstrap, kinds_of, ratio_of_totals
+from evaluation.statistics.bootstrap import bootstrap_patterns, cluster_bootstrap, collapse_rows, ratio_of_totals
 from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 
 UNJUDGED = "unjudged"
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class RateBounds:
-    """The rate if all that it excludes had counted for the model, and if all had counted against it.
+    """The rate if all exclusions had counted for the model (`best`), or against it (`worst`).
 
-    `low`, `high`: the outer ends of their intervals, where there are some.
+    `low`, `high`: the outer ends of the intervals of these two rates, if they have any.
     """
 
     best: float
@@ -32,12 +32,15 @@ class RateBounds:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRate:
-    """A rate as counted. `value` is None where nothing was counted: undefined is said, not zero.
+    """A rate as counted. `value` is None, not zero, if nothing was counted.
 
-    Numerator and denominator are sums of weights; `excluded` is a number of criteria, or of samples where these are counted.
-    `low`, `high`: 95 %, by `method`; None where there are too few `clusters`. `n`: what was counted, without weights.
-    `undefined_draws`: in how many draws of a bootstrap nothing was counted. `score`: the value, where it is a mean over samples
-    and not the quotient; numerator and denominator are points then, reached and possible.
+    Numerator and denominator are sums of weights. `excluded` is a number of criteria, or of samples
+    for a rate over samples.
+    `low`, `high`: the 95 % interval by `method`; None if there are too few `clusters`.
+    `n`: how many criteria or samples were counted, without weights.
+    `undefined_draws`: bootstrap draws in which nothing was counted.
+    `score`: the value, if it is a mean over samples instead of a quotient. Numerator and
+    denominator are then the points reached and the points possible.
     """
 
     numerator: int
@@ -73,56 +76,61 @@ class MeasuredRate:
         )
 
 
-NOTHING = MeasuredRate(0, 0, 0)
+EMPTY_RATE = MeasuredRate(0, 0, 0)
 
 
 def pool(parts: Iterable[MeasuredRate]) -> MeasuredRate:
-    """Micro-average: numerators and denominators are added before dividing (MHB, Metric: criteria over all criteria)."""
-    return sum(parts, NOTHING)
+    """The micro-average: adds numerators and denominators before dividing (MHB, "Metric")."""
+    return sum(parts, EMPTY_RATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a rate counts of each cluster: weights of the hits, of all that is counted; without weights, how much is counted and
-    how much excluded. `unsure`: what is counted as passed although something of it is excluded. `missing`: the weights of what
-    is excluded, where they are not 1. `reached`, `possible`: points, where hits are scores of samples."""
+    """The sums of a rate in each cluster.
 
-    hits: Whole
-    counted: Whole
-    number: Whole
-    excluded: Whole
-    unsure: Whole | None = None
-    missing: Whole | None = None
+    `hits`, `counted`: weights of the numerator and of the denominator.
+    `number`, `excluded`: how many criteria or samples are counted, or excluded, without weights.
+    `unsure`: samples counted as passed although some of their criteria are excluded.
+    `missing`: the weights of the exclusions, if these are not 1.
+    `reached`, `possible`: points, for a rate whose hits are scores of samples.
+    `frequencies`: how many identical clusters each entry stands for; None: one each.
+    """
+
+    hits: Integers
+    counted: Integers
+    number: Integers
+    excluded: Integers
+    unsure: Integers | None = None
+    missing: Integers | None = None
     reached: Floats | None = None
     possible: Floats | None = None
-    times: NDArray[np.float64] | None = None  # how many clusters are like each entry; None: each is one
+    frequencies: Floats | None = None
 
-    def total(self, values: Whole) -> int:
+    def total(self, values: Integers) -> int:
         """The sum over all clusters."""
-        return round(self.summed(values))
+        return round(self.float_total(values))
 
-    def summed(self, values: Any) -> float:
-        """The sum over all clusters of what need not be whole."""
-        return float((values if self.times is None else values * self.times).sum())
+    def float_total(self, values: Any) -> float:
+        """The sum over all clusters of values that may be fractions."""
+        return float((values if self.frequencies is None else values * self.frequencies).sum())
 
-    def each(self, change: Callable[[Any], Any]) -> "Totals":
-        """All of them changed in one way."""
+    def map(self, change: Callable[[Any], Any]) -> "Totals":
+        """The totals with `change` applied to each array."""
         counted = change(self.counted)
         number = counted if self.number is self.counted else change(self.number)
-        unsure = None if self.unsure is None else change(self.unsure)
-        times = None if self.times is None else change(self.times)
-        missing = None if self.missing is None else change(self.missing)
-        reached, possible = (None if each is None else change(each) for each in (self.reached, self.possible))
-        return Totals(
-            change(self.hits), counted, number, change(self.excluded), unsure, missing, reached, possible, times
-        )
+        optional = (self.unsure, self.missing, self.reached, self.possible, self.frequencies)
+        changed = (None if values is None else change(values) for values in optional)
+        return Totals(change(self.hits), counted, number, change(self.excluded), *changed)
 
 
 def measure(
     rate: Rate, totals: Totals, *, minimum: int = MINIMUM, better: str = "low", with_bounds: bool = True
 ) -> MeasuredRate:
-    """The rate over clusters (samples, or the source records above them) with its interval. `better`: 'low' or 'high'."""
-    hits, counted, excluded = (totals.total(each) for each in (totals.hits, totals.counted, totals.excluded))
+    """The rate with its interval over clusters, which are samples or their source records.
+
+    `better`: whether a 'low' or a 'high' rate speaks for the model.
+    """
+    hits, counted, excluded = (totals.total(values) for values in (totals.hits, totals.counted, totals.excluded))
     if not counted:
         return MeasuredRate(0 if rate.points else hits, counted, excluded)
     if rate.points:
@@ -131,31 +139,33 @@ def measure(
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
     if rate.interval == "bootstrap":
         rows = np.column_stack([totals.hits, totals.counted])
-        if totals.times is None:
+        if totals.frequencies is None:
             ends, undefined = cluster_bootstrap(rows, ratio_of_totals)
         else:
-            ends, undefined = bootstrap_kinds(*kinds_of(rows, totals.times), ratio_of_totals)
+            ends, undefined = bootstrap_patterns(*collapse_rows(rows, totals.frequencies), ratio_of_totals)
         low, high = ends if ends is not None and clusters >= minimum else (None, None)
         method = Method.TOO_FEW if low is None else Method.BOOTSTRAP
         return MeasuredRate(hits, counted, excluded, low, high, method.value, clusters, n, undefined, bounds)
-    some = totals.counted > 0
-    all_some = bool(some.all())
-    found = rate_interval(
-        totals.hits if all_some else totals.hits[some],
-        totals.counted if all_some else totals.counted[some],
+    nonempty = totals.counted > 0
+    all_nonempty = bool(nonempty.all())
+    interval = rate_interval(
+        totals.hits if all_nonempty else totals.hits[nonempty],
+        totals.counted if all_nonempty else totals.counted[nonempty],
         n=n if rate.weighted else None,
         minimum=minimum,
-        times=totals.times if all_some or totals.times is None else totals.times[some],
+        frequencies=totals.frequencies if all_nonempty or totals.frequencies is None else totals.frequencies[nonempty],
     )
-    return MeasuredRate(hits, counted, excluded, found.low, found.high, found.method.value, clusters, n, bounds=bounds)
+    return MeasuredRate(
+        hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
+    )
 
 
 def _measure_score(totals: Totals, minimum: int) -> MeasuredRate:
-    """The mean of scores of samples, cut off at 0 and 1, with its bootstrap over clusters."""
+    """The mean score of samples, clipped to 0 and 1, with its bootstrap interval over clusters."""
     samples, clusters = int(totals.counted.sum()), int((totals.counted > 0).sum())
     ends, undefined = cluster_bootstrap(np.column_stack([totals.hits, totals.counted]), ratio_of_totals)
     low, high = map(clip_score, ends) if ends is not None and clusters >= minimum else (None, None)
-    reached, possible = (0.0 if each is None else float(each.sum()) for each in (totals.reached, totals.possible))
+    reached, possible = (0.0 if points is None else float(points.sum()) for points in (totals.reached, totals.possible))
     return MeasuredRate(
         round(reached),
         round(possible),
@@ -171,7 +181,10 @@ def _measure_score(totals: Totals, minimum: int) -> MeasuredRate:
 
 
 def clip_score(value: float) -> float:
-    """A mean score, cut off at 0 and 1 as HealthBench does; samples by themselves are not."""
+    """A mean score clipped to 0 and 1, as in HealthBench.
+
+    The scores of single samples are not clipped.
+    """
     return min(1.0, max(0.0, value))
 
 
@@ -185,21 +198,24 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
     least, most = totals.total(hits) / whole, totals.total(hits + missing) / whole
     low = high = None
     if with_intervals and missing.any():
-        some = counted + missing > 0
-        times = None if totals.times is None else totals.times[some]
-        found = outcome_bounds(hits[some], counted[some], missing[some], minimum=minimum, times=times)
-        low, high = found.best.low, found.worst.high
+        nonempty = counted + missing > 0
+        frequencies = None if totals.frequencies is None else totals.frequencies[nonempty]
+        bounds = outcome_bounds(
+            hits[nonempty], counted[nonempty], missing[nonempty], minimum=minimum, frequencies=frequencies
+        )
+        low, high = bounds.best.low, bounds.worst.high
     return RateBounds(least, most, low, high) if better == "low" else RateBounds(most, least, low, high)
 
 
 def _bounds_of_weights(rate: Rate, totals: Totals, better: str) -> RateBounds:
-    """If all that is excluded had had one verdict: which makes the most of the rate, and which the least.
+    """The lowest and highest rate that any single verdict on all exclusions would give.
 
-    A ratio of sums in which each missing item adds to both is greatest, and least, where all add the same. What has no weight
-    in a weighted rate is no part of it, whatever its verdict had been.
+    Single verdicts suffice: a ratio of sums, to both of which each missing item adds, is extreme
+    when all items add the same. Criteria without a weight are not part of a weighted rate, whatever
+    their verdict.
     """
     hits, counted = totals.total(totals.hits), totals.total(totals.counted)
     missing = totals.total(totals.excluded if totals.missing is None else totals.missing)
-    options = [(rate.hits.get(each, 0), rate.counted.get(each, 0)) for each in rate.scope_verdicts]
+    options = [(rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)) for verdict in rate.scope_verdicts]
     ends = [(hits + missing * y) / (counted + missing * m) for y, m in options]
     return RateBounds(min(ends), max(ends)) if better == "low" else RateBounds(max(ends), min(ends))

@@ -1,4 +1,7 @@
-"""Runs, what models said, and what judges decided. Raw answers and verdicts are stored; numbers are derived."""
+"""Runs, responses, judgments and votes.
+
+Raw answers and verdicts are stored; all numbers derive from them.
+"""
 
 from django.db import models
 from django.db.models import F, Q
@@ -10,19 +13,22 @@ from generation.models.jobs import Job
 from generation.models.work import Work, work_constraints
 from review.models import Case, User
 
-SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds
+MAX_SEED = 2**31 - 1  # the largest positive integer column value on both databases
 
 
 class Run(Job):
-    """One evaluation of endpoints on a release, decided by judges, or by code where the benchmark needs no judge.
+    """One evaluation of endpoints on a release, decided by judges, or by code if none is needed.
 
-    `variants`: the names of the data sets that are asked; empty: all there are. `origin`: IMPORTED where the verdicts were made
-    elsewhere: nothing is ever asked, and `study` is its name. `responses_total`, `rubrics_total`: the responses
-    and judgments that there will be; expected from counts until all rows are made (`RunEndpoint.filled_to`), exact then.
-    `…_done`: rows that are done, of those numbered up to `…_done_to` (`evaluation.runs.rows.tallies`).
-    `panel`: how several votes become one verdict; empty: one judge decides once, and there are no votes. `judge` is the
-    first judge, further ones are `RunJudge` rows. `answers_each`: answers a question; `judgments_each`: judgments of each
-    judge on a criterion.
+    `variants`: the names of the data sets to ask; empty: all.
+    `origin`: IMPORTED if the verdicts were made elsewhere. Such a run never asks a model, and
+    `study` is its name.
+    `responses_total`, `rubrics_total`: the final number of responses and judgments. They are
+    estimated from counts until all rows exist (`RunEndpoint.filled_to`), and exact afterwards.
+    `…_done`: how many of the rows with ids up to `…_done_to` are done
+    (`evaluation.runs.rows.tallies`).
+    `panel`: how several votes become one verdict; empty: one judge decides once, without votes.
+    `judge`: the first judge; the others are `RunJudge` rows.
+    `answers_each`: answers per question. `judgments_each`: judgments per judge and criterion.
     """
 
     class Origin(models.TextChoices):
@@ -38,7 +44,7 @@ class Run(Job):
         BATCH = "batch", _("provider batches where the endpoint supports them, each answered within a day")
 
     class Sampling(models.TextChoices):
-        """Whose temperature, top_p and limit of tokens the models under test are asked with."""
+        """Whose temperature, top_p and token limit apply to the models under test."""
 
         PROTOCOL = "protocol", _("benchmark settings; endpoint settings where the benchmark has none")
         ENDPOINT = "endpoint", _("endpoint settings only")
@@ -57,8 +63,8 @@ class Run(Job):
     sampling = models.CharField(max_length=8, choices=Sampling, default=Sampling.PROTOCOL)
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
-    endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
-    plan = models.JSONField(default=dict, blank=True)  # of the analysis; {}: launched before there was one
+    endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint, as of the launch
+    plan = models.JSONField(default=dict, blank=True)  # {} for runs older than plans
     responses_total = models.PositiveIntegerField(default=0)
     rubrics_total = models.PositiveIntegerField(default=0)
     responses_done = models.PositiveIntegerField(default=0, editable=False)
@@ -101,9 +107,10 @@ class Run(Job):
 
 
 class RunEndpoint(models.Model):
-    """A model under test in a run, in the order it was named.
+    """A model under test in a run. Primary keys keep the order in which the models were named.
 
-    `filled_to`: the position in the release up to which its responses are rows; null: all are. Written with the rows.
+    `filled_to`: the position in the release up to which response rows exist; null: for the whole
+    release. It is written together with the rows.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tested")
@@ -115,7 +122,7 @@ class RunEndpoint(models.Model):
 
 
 class RunJudge(models.Model):
-    """A further judge of a run, after `Run.judge`, in the order of the panel."""
+    """A further judge of a run, after `Run.judge`. Primary keys keep the order of the panel."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="further_judges")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
@@ -125,10 +132,11 @@ class RunJudge(models.Model):
 
 
 class Asked(Work):
-    """A row that a model is asked for.
+    """A row whose result comes from a model call.
 
-    `via`: the provider batch that its request went into; when that is collected, the row goes on as if it were asked
-    live, and finds its reply in the ledger. `live`: it is asked live from the start, as its reply is there already.
+    `via`: the provider batch with its request. Once that batch is collected, the row is processed
+    like a live one and finds its reply in the ledger.
+    `live`: the row skips provider batches, because the ledger already has its reply.
     """
 
     via = models.ForeignKey(ProviderBatch, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
@@ -139,10 +147,12 @@ class Asked(Work):
 
 
 class Response(Asked):
-    """What a model said to one sample. `about`: what was decided in asking. `call` is the ledger line the text came from.
+    """A model's answer to one question about a sample.
 
-    `repeat`: which answer of the same model to the same question, from 0. `outcome`: how it ended; '' until then.
-    `after`: the answer with which its question is asked; until that has ended, this one waits.
+    `about`: choices made while building the question (`Ask.about`). `repeat`: numbers the answers
+    of one model to the same question, from 0. `outcome`: how it ended; '' until then. `after`: the
+    earlier answer that its question contains; this response waits until that has ended. `call`: the
+    ledger entry with its text.
     """
 
     class Outcome(models.TextChoices):
@@ -184,7 +194,10 @@ class Response(Asked):
 
 
 class Judgment(Asked):
-    """What was decided on one rubric for one response. FAILED is unjudged: shown and counted, never guessed."""
+    """The verdict on one rubric for one response.
+
+    FAILED means unjudged; unjudged criteria are shown and counted, never guessed.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="judgments")
     response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="judgments")
@@ -204,16 +217,16 @@ class Judgment(Asked):
         indexes = [
             models.Index(fields=["run", "status", "id"]),
             models.Index(fields=["status", "lease_until"]),
-            models.Index(fields=["run", "rubric", "response"]),  # the order in which they are read
+            models.Index(fields=["run", "rubric", "response"]),  # the order of reports
             models.Index(fields=["run", "verdict", "rubric", "response"]),
         ]
 
 
 class ResponseScore(models.Model):
-    """The numbers that code gave a response on a rubric, beside its verdict. Written once, with the judgment.
+    """The scores that code assigned to a response on a rubric. Written once, with the judgment.
 
-    `names`: of the protocol's scores, a space between them; `numbers`: theirs, in that order. One row for all of them: a
-    run may have a million.
+    `names`: names of the protocol's scores, separated by spaces; `numbers`: their values, in the
+    same order. All scores share one row, since a run may have a million of these.
     """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="scores")
@@ -227,9 +240,10 @@ class ResponseScore(models.Model):
 
 
 class Vote(Work):
-    """One judge's verdict on one rubric, of which a panel's judgment is decided. `repeat`: which of the judge's own, from 0.
+    """One judge's verdict on one rubric, an input to the judgment of a panel.
 
-    The judgment waits, queued, until its last vote has ended.
+    `repeat`: numbers the judge's votes on the rubric, from 0. The judgment stays queued until its
+    last vote has ended.
     """
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="votes")
@@ -252,7 +266,10 @@ class Vote(Work):
 
 
 class Validation(models.Model):
-    """A share of a run's responses that physicians judge, blind, to measure its judge. Written once."""
+    """The draw of responses that physicians judge, blind, to measure a run's judge.
+
+    Written once.
+    """
 
     run = models.OneToOneField(Run, on_delete=models.PROTECT, related_name="validation")
     seed = models.PositiveIntegerField(default=0)
@@ -261,7 +278,10 @@ class Validation(models.Model):
 
 
 class ValidationItem(models.Model):
-    """A response that was drawn. `weight`: one over the share of its stratum that was. Written once."""
+    """A response drawn for a validation. Written once.
+
+    `weight`: the inverse of the share of its stratum that was drawn.
+    """
 
     validation = models.ForeignKey(Validation, on_delete=models.PROTECT, related_name="items")
     response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="+")
@@ -276,7 +296,7 @@ class ValidationItem(models.Model):
 
 
 class Publication(models.Model):
-    """A release whose results anybody may read, from `published_at` until `withdrawn_at`. Kept when it is withdrawn."""
+    """A period in which anybody may read the results of a release; kept after a withdrawal."""
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="publications")
     published_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
@@ -297,10 +317,13 @@ class Publication(models.Model):
 
 
 class ResultsImport(Work):
-    """The reading of a file of verdicts made elsewhere. What is there already is not added again, so a killed one starts over.
+    """One import of a file of verdicts made elsewhere.
 
-    `sha256`: of the release, as the results state it. `run`: what they became; null until it has ended, and where nothing could
-    be imported. `without_verdict`: rubrics of imported answers on which the files say nothing.
+    Rows that exist already are not added again, so an interrupted import simply starts over.
+    `sha256`: checksum of the release, as stated in the results.
+    `run`: the run with the imported results; null until the import has ended, or if nothing could
+    be imported.
+    `without_verdict`: rubrics of imported answers for which the file has no verdict.
     """
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="+")
@@ -324,12 +347,12 @@ class ResultsImport(Work):
     @property
     def reason(self) -> str:
         """Why it failed, in the reader's language."""
-        kind = getattr(errors, self.error, None)
-        return str(kind(self.detail)) if kind else self.detail
+        error_class = getattr(errors, self.error, None)
+        return str(error_class(self.detail)) if error_class else self.detail
 
 
 class ResultsRefusal(models.Model):
-    """One bad row: its place in the file and why it was refused."""
+    """A row of the file that was refused: its place in the file and the reason."""
 
     of = models.ForeignKey(ResultsImport, on_delete=models.CASCADE, related_name="refusals")
     where = models.CharField(max_length=400)

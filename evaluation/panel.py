@@ -1,71 +1,83 @@
-"""How the votes of several judges become one verdict. Plain Python; what has no majority is never guessed."""
+"""The rules by which the votes of several judges become one verdict.
+
+Plain Python. A criterion without a majority gets no verdict; none is guessed.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-NO_MAJORITY = "NoMajority"  # the error of a judgment whose votes came to no verdict
+NO_MAJORITY = "NoMajority"  # the error of a judgment whose votes gave no verdict
 
 
 class Rule(StrEnum):
-    """How a panel decides."""
+    """The rule by which a panel decides."""
 
     MAJORITY = "majority"
     UNANIMITY = "unanimity"
     ESCALATION = "escalation"
 
 
-FIRST = 2  # judges that an escalating panel asks before anything is disputed
+INITIAL_JUDGES = 2  # how many judges an escalating panel asks at first
 
-# The verdicts of a panel: one entry a judge, in the order of the panel, with the judge's own repeats; '' where a vote failed.
+# The verdicts of a panel: for each judge, in the order of the panel, the verdicts of the repeats.
+# A failed vote is ''.
 Votes = Sequence[Sequence[str]]
 
 
 def majority(verdicts: Sequence[str]) -> str:
-    """The verdict that more than half of all have; '' where none does. A failed vote is one of all, and for nothing."""
-    said, count = Counter(verdicts).most_common(1)[0] if verdicts else ("", 0)
-    return said if 2 * count > len(verdicts) else ""
+    """The verdict of more than half of the votes, or ''.
+
+    Failed votes count towards their number.
+    """
+    verdict, count = Counter(verdicts).most_common(1)[0] if verdicts else ("", 0)
+    return verdict if 2 * count > len(verdicts) else ""
 
 
-def unanimous(verdicts: Sequence[str]) -> str:
-    """The verdict that all have; '' where one differs or failed."""
+def unanimous_verdict(verdicts: Sequence[str]) -> str:
+    """The verdict of all votes; '' if one differs or failed."""
     return verdicts[0] if len(set(verdicts)) == 1 else ""
 
 
 def is_disputed(votes: Votes) -> bool:
-    """Whether the first two judges of an escalating panel came to no common verdict."""
-    return unanimous([majority(own) for own in votes[:FIRST]]) == ""
+    """Whether the initial two judges of an escalating panel disagree, or one has no verdict."""
+    return unanimous_verdict([majority(verdicts) for verdicts in votes[:INITIAL_JUDGES]]) == ""
 
 
 def decide(rule: str, votes: Votes) -> str:
-    """The verdict of a panel; '' where the rule gives none.
+    """The verdict of a panel; '' if its rule gives none.
 
-    The repeats of a judge come to the judge's verdict by majority, and the judges' verdicts to the panel's by the rule. Under
-    unanimity every single vote must agree. Escalation: what the first two agree on; else the majority of all.
+    A judge's verdict is the majority of the judge's repeats; the rule combines the verdicts of the
+    judges. Under unanimity every single vote must agree. Under escalation the verdict is the one
+    that the initial two judges agree on, or else the majority of all judges.
     """
     if rule == Rule.UNANIMITY:
-        return unanimous([verdict for own in votes for verdict in own])
-    own = [majority(verdicts) for verdicts in votes]
+        return unanimous_verdict([verdict for verdicts in votes for verdict in verdicts])
+    by_judge = [majority(verdicts) for verdicts in votes]
     if rule == Rule.ESCALATION and not is_disputed(votes):
-        return own[0]
-    return majority(own)
+        return by_judge[0]
+    return majority(by_judge)
 
 
-def tally(votes: Votes) -> str:
-    """The votes in words, for the detail of what stayed unjudged."""
-    counts = Counter(verdict or "failed" for own in votes for verdict in own)
+def vote_summary(votes: Votes) -> str:
+    """The number of votes for each verdict, as the error detail of a judgment without a verdict."""
+    counts = Counter(verdict or "failed" for verdicts in votes for verdict in verdicts)
     return ", ".join(f"{verdict} {n}" for verdict, n in sorted(counts.items()))
 
 
 def explanation(verdict: str, explanations: Sequence[tuple[str, str]]) -> str:
-    """The first explanation that was given with the verdict that won; `explanations`: (verdict, explanation) in their order."""
-    return next((text for said, text in explanations if said == verdict and text.strip()), "")
+    """The first non-empty explanation of a vote for `verdict`, or ''.
+
+    `explanations`: (verdict, explanation) of the votes in their order.
+    """
+    return next((text for vote, text in explanations if vote == verdict and text.strip()), "")
 
 
 def escalation_order(families: Mapping[str, str], judges: Sequence[str]) -> list[str] | None:
-    """The judges of an escalating panel, the one of another family last; None where no judge after the first is.
+    """The judges of an escalating panel, with one of a different model family moved to the end.
 
-    `families`: of each judge. Of several that could be last, it is the one named last.
+    `families`: the model family of each judge. The first judge stays first. If several others
+    qualify, the last named is chosen; None if none does.
     """
     for last in reversed(judges[1:]):
         others = [judge for judge in judges if judge != last]

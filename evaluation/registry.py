@@ -1,4 +1,4 @@
-"""The protocols of the benchmarks, found by name as `generation.recipes.registry` finds recipes."""
+"""Protocols of benchmarks by name, as `generation.recipes.registry` is for recipes."""
 
 from evaluation.protocol import Protocol
 from generation.recipes.registry import module
@@ -6,5 +6,5 @@ from generation.recipes.registry import module
 
 def protocol(benchmark: str) -> Protocol:
     """The benchmark's `protocol.PROTOCOL`. Raises UnknownBenchmark."""
-    found: Protocol = module(benchmark, "protocol").PROTOCOL
-    return found
+    value: Protocol = module(benchmark, "protocol").PROTOCOL
+    return value

@@ -1,4 +1,7 @@
-"""Celery tasks: each is one call of a service. The rows say what there is to do; a lost message costs a sweep, not work."""
+"""Celery tasks, each one call of a service.
+
+Rows hold the work to do, so a lost message only delays it until the next sweep.
+"""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Addresses of the pages of evaluation."""
+"""URLs of the evaluation pages."""
 
 from django.urls import path
 

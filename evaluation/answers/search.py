@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Model
 
 from evaluation.models import Judgment, Response, Run
-from review.models.full_text import CJK, index_of
+from review.models.full_text import CJK, index_name
 
 MOST_LETTERS = 200
 MOST_WORDS = 10
@@ -71,7 +71,7 @@ def _fts5(table: str, column: str, words: Sequence[str]) -> tuple[str, str, list
     source, parts = table, []
     params: list[Any] = []
     if long := [word for word in words if len(word) >= TRIGRAM]:
-        index = index_of(table, column)
+        index = index_name(table, column)
         source = (
             f"{index} CROSS JOIN {table} ON id = {index}.rowid"  # CROSS: the index comes first, and ends at the limit
         )

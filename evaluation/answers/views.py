@@ -12,7 +12,7 @@ from evaluation import registry
 from evaluation.answers import changes as changed_answers
 from evaluation.answers import forms, queries
 from evaluation.answers.search import MOST_FOUND, MOST_READ, search
-from evaluation.judges.content import kept_images
+from evaluation.judges.content import stored_images
 from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol, Rate
@@ -25,7 +25,7 @@ from generation.llm.types import Message
 from generation.models import ReleasedSample
 from review.charts.text_measure import format_share
 from review.common.decorators import requires
-from review.common.paging import keyset_by
+from review.common.paging import keyset_page_by_columns
 from review.rules.blocks import Images
 from review.rules.permissions import Can
 
@@ -42,7 +42,7 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     chosen = filters.chosen
     words = search(found, chosen.pop("text", ""))
     rows = queries.judgments(found, **chosen, text=words or "")
-    page = keyset_by(rows.defer(*queries.HEAVY), request, queries.ORDER, size=30)
+    page = keyset_page_by_columns(rows.defer(*queries.HEAVY), request, queries.ORDER, size=30)
     wanted = request.GET.get("selected", "")
     selected = reports_queries.judgment(found, int(wanted)) if wanted.isdecimal() and len(wanted) < 19 else None
     if selected is None and page.rows:
@@ -84,7 +84,7 @@ def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequ
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
     return {
         "asked": ask.messages if ask else (),
-        "images": kept_images(ask.messages if ask else (), runs_queries.question_text(sample)),
+        "images": stored_images(ask.messages if ask else (), runs_queries.question_text(sample)),
         "about": sorted(response.about.items()),
         "dataset": labels.get((sample.task, response.variant), sample.task),
         "response": response,
@@ -128,7 +128,7 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     context = {
         "run": found,
         "beside": beside,
-        "images": kept_images(
+        "images": stored_images(
             [each for _label, turns in asked for each in turns], runs_queries.question_text(beside.sample)
         ),
         "columns": [
@@ -165,7 +165,7 @@ def _asked(
 
 def _images_of(run: Run, protocol: Protocol, sample: ReleasedSample) -> Images | None:
     asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
-    return kept_images([each for ask in asks for each in ask.messages], runs_queries.question_text(sample))
+    return stored_images([each for ask in asks for each in ask.messages], runs_queries.question_text(sample))
 
 
 def _changes_asked(request: HttpRequest, report: reports_queries.Report) -> tuple[list[Rate], Rate, str]:

@@ -136,7 +136,7 @@ class _Side:
     def totals(self, of_units: Totals, model: str, units: Ints) -> Totals:
         """What one model came to on these units."""
         endpoint = self.table.endpoints.index(model)
-        return of_units.each(lambda values: values[endpoint][units])
+        return of_units.map(lambda values: values[endpoint][units])
 
 
 def _places(asked: Sequence[DataSet], protocol: Protocol) -> list[tuple[str, str, list[int]]]:

@@ -1,4 +1,4 @@
-"""How far the judges of a panel agree, with one another and each with itself."""
+"""Agreement between the judges of a panel, and of each judge with itself."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,10 @@ Tables = dict[tuple[int, int], Counter[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """Two judges (or one judge twice) on `n` criteria on which both voted: shares from 0 to 1; None: not defined."""
+    """Agreement of two judges, or of one judge with itself, on the `n` criteria with both votes.
+
+    `raw` is the share of equal verdicts. A figure that is not defined is None.
+    """
 
     judges: tuple[str, str]
     n: int
@@ -31,7 +34,12 @@ class JudgeAgreement:
 
 @dataclass(frozen=True, slots=True)
 class PanelReport:
-    """`pairs`: first votes of two judges; `repeats`: a judge's first and second vote. `undecided`: without a majority."""
+    """The agreement within a panel.
+
+    `pairs`: the first votes of two judges; `repeats`: the first and second vote of one judge.
+    `judgments`: votes per judge and criterion. `decided`, `undecided`: criteria with a verdict, and
+    without a majority.
+    """
 
     rule: str
     judges: tuple[str, ...]
@@ -43,14 +51,14 @@ class PanelReport:
 
 
 def panel_report(run: Run) -> PanelReport | None:
-    """The agreement in a run; None where one judge decided once."""
+    """The agreement within the panel of a run; None if one judge decided once."""
     if not run.panel:
         return None
     judges = {judge.pk: judge.name for judge in judges_of(run)}
     verdicts = registry.protocol(run.release.benchmark).known_verdicts
     states = Judgment.objects.filter(run=run).order_by()
-    between = _tables(run, same=False)
-    within = _tables(run, same=True) if run.judgments_each > 1 else {}
+    between_judges = _vote_tables(run, same_judge=False)
+    within_judges = _vote_tables(run, same_judge=True) if run.judgments_each > 1 else {}
 
     def agreements(tables: Tables, pairs: Iterable[tuple[int, int]]) -> tuple[JudgeAgreement, ...]:
         return tuple(
@@ -63,31 +71,35 @@ def panel_report(run: Run) -> PanelReport | None:
         rule=run.panel,
         judges=tuple(judges.values()),
         judgments=run.judgments_each,
-        pairs=agreements(between, combinations(judges, 2)),
-        repeats=agreements(within, ((pk, pk) for pk in judges)),
+        pairs=agreements(between_judges, combinations(judges, 2)),
+        repeats=agreements(within_judges, ((pk, pk) for pk in judges)),
         decided=states.filter(status=DONE).count(),
         undecided=states.filter(error=panel.NO_MAJORITY).count(),
     )
 
 
-def _tables(run: Run, *, same: bool) -> Tables:
-    """(judge, other judge) -> (verdict, other verdict) -> criteria; `same`: the first and second vote of each judge."""
+def _vote_tables(run: Run, *, same_judge: bool) -> Tables:
+    """(judge, other judge) -> (verdict, other verdict) -> number of criteria.
+
+    Compares the first votes of different judges, or with `same_judge` the first and second vote of
+    each judge.
+    """
     votes = Vote.objects.filter(run=run, repeat=0, status=DONE).order_by()
-    other = {"judgment__votes__status": DONE, "judgment__votes__repeat": int(same)}
-    votes = votes.filter(judgment__votes__judge=F("judge"), **other) if same else votes.filter(**other)
-    found: Tables = defaultdict(Counter)
+    other = {"judgment__votes__status": DONE, "judgment__votes__repeat": int(same_judge)}
+    votes = votes.filter(judgment__votes__judge=F("judge"), **other) if same_judge else votes.filter(**other)
+    tables: Tables = defaultdict(Counter)
     rows = votes.values_list("judge", "judgment__votes__judge", "verdict", "judgment__votes__verdict")
-    for judge, another, verdict, theirs, n in rows.annotate(n=Count("pk")):
-        found[judge, another][verdict, theirs] += n
-    return found
+    for judge, other_judge, verdict, other_verdict, n in rows.annotate(n=Count("pk")):
+        tables[judge, other_judge][verdict, other_verdict] += n
+    return tables
 
 
 def _agreement(judges: tuple[str, str], table: Counter[tuple[str, str]], known: Sequence[str]) -> JudgeAgreement:
     verdicts = sorted({*known, *(verdict for pair in table for verdict in pair)})
-    place = {verdict: at for at, verdict in enumerate(verdicts)}
+    index_of = {verdict: index for index, verdict in enumerate(verdicts)}
     counts = np.zeros((len(verdicts), len(verdicts)))
     for (one, other), n in table.items():
-        counts[place[one], place[other]] += n
+        counts[index_of[one], index_of[other]] += n
     n = int(counts.sum())
     figures = [float(figure(counts)) if n else float("nan") for figure in (kappa, ac1)]
     values = [None if np.isnan(value) else value for value in figures]

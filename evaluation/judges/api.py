@@ -1,4 +1,4 @@
-"""The API of judges: what a report says of them, and their validation by physicians."""
+"""The API of judges: agreement, variance, self-preference, and validation by physicians."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from evaluation.judges import draw, services, summary
 from evaluation.judges.agreement import JudgeAgreement
 from evaluation.judges.families import Kin, Preference
 from evaluation.judges.queries import DataSetRate, ModelValidation
-from evaluation.models import SEEDS
+from evaluation.models import MAX_SEED
 from evaluation.runs.kind import RUNS
 from evaluation.statistics.label_agreement import LabelAgreement
-from review.common.api import checked_body
+from review.common.api import validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
 class FigureSerializer(serializers.Serializer[Any]):
-    """A figure with its 95 % interval; null where it is not defined, or where there is too little for an interval."""
+    """A figure with its 95 % interval; null if it is not defined, or if there is too little data for an interval."""
 
     value = serializers.FloatField(allow_null=True)
     low = serializers.FloatField(allow_null=True)
@@ -36,7 +36,7 @@ class IntervalSerializer(FigureSerializer):
 
 
 class CorrectedSerializer(FigureSerializer):
-    """The rate as physicians would have found it. `clipped`: the estimate lay outside 0 to 1. `why`: there is none."""
+    """The rate corrected by physicians' verdicts. `clipped`: the estimate was outside 0 to 1. `why`: why there is none."""
 
     clipped = serializers.BooleanField()
     why = serializers.CharField(allow_null=True)
@@ -61,7 +61,7 @@ class PanelSerializer(serializers.Serializer[Any]):
 
 
 class VarianceSerializer(serializers.Serializer[Any]):
-    """Variance of the share of an answer's criteria that failed; null where the repeats cannot tell a part of it."""
+    """Components of the variance of the share of an answer's criteria that failed; null if repeats are too few to tell."""
 
     endpoint = serializers.CharField()
     samples = serializers.IntegerField()
@@ -72,7 +72,7 @@ class VarianceSerializer(serializers.Serializer[Any]):
 
 
 class RepeatsSerializer(serializers.Serializer[Any]):
-    """Answers a question, judgments a criterion, and where the variance comes from."""
+    """Answers per question, judgments per criterion, and the components of the variance."""
 
     answers = serializers.IntegerField()
     judgments = serializers.IntegerField()
@@ -102,7 +102,7 @@ class PreferenceSerializer(DataclassSerializer):
 
 
 class SelfPreferenceSerializer(serializers.Serializer[Any]):
-    """Who is of a tested model's family, and what that comes to."""
+    """Endpoints of a tested model's family, and how much judges favour their own family."""
 
     kin = KinSerializer(many=True)
     rates = FamilyRateSerializer(many=True)
@@ -122,7 +122,7 @@ class QualitySerializer(serializers.Serializer[Any]):
 
 
 class DataSetRateSerializer(DataclassSerializer):
-    """A model's rate on one data set, by the judge and corrected by what physicians found there."""
+    """A model's rate on one data set, by the judge and corrected by physicians' verdicts on that data set."""
 
     mirrors = DataSetRate
     raw = IntervalSerializer()
@@ -130,7 +130,7 @@ class DataSetRateSerializer(DataclassSerializer):
 
 
 class ModelValidationSerializer(DataclassSerializer):
-    """The judge on one model's answers: against physicians, and beside it the second physician against the first."""
+    """The judge against physicians on one model's answers, and the second physician against the first."""
 
     mirrors = ModelValidation
     judge = QualitySerializer()
@@ -165,7 +165,7 @@ class ValidationSerializer(serializers.Serializer[Any]):
 
 
 class JudgesSerializer(serializers.Serializer[Any]):
-    """What a report says of its judges. `judges`: null where one judge decided once; `validation`: null until it begins."""
+    """The judges of a run. `judges`: null if one judge decided once; `validation`: null until it starts."""
 
     judges = PanelSerializer(allow_null=True)
     repeats = RepeatsSerializer()
@@ -192,10 +192,10 @@ class AmountField(serializers.RegexField):
 
 
 class ValidationAskSerializer(serializers.Serializer[Any]):
-    """How many responses to draw, and by which seed."""
+    """How many responses to draw, and the seed."""
 
     n = AmountField(default="", help_text="How many, or a share of each stratum; default: the benchmark's.")
-    seed = serializers.IntegerField(min_value=0, max_value=SEEDS, default=0)
+    seed = serializers.IntegerField(min_value=0, max_value=MAX_SEED, default=0)
 
 
 class RunValidation(APIView):
@@ -205,12 +205,12 @@ class RunValidation(APIView):
 
     @extend_schema(responses=JudgesSerializer)
     def get(self, request: Request, pk: int) -> Answer:
-        """What is known of the judges of a run: agreement, variance, self-preference, validation by physicians."""
+        """Agreement, variance, self-preference and validation of the judges of a run."""
         return Answer(JudgesSerializer(summary.as_dict(RUNS.get(pk))).data)
 
     @extend_schema(request=ValidationAskSerializer, responses={201: JudgesSerializer})
     def post(self, request: Request, pk: int) -> Answer:
-        """Put a stratified share of the responses before physicians, blind to model, judge and verdict."""
-        body = checked_body(ValidationAskSerializer, request)
+        """Send a stratified draw of responses to physicians, who do not see model, judge or verdict."""
+        body = validated_body(ValidationAskSerializer, request)
         services.start_validation(pk, **body, actor=signed_in_account(request))
         return Answer(JudgesSerializer(summary.as_dict(RUNS.get(pk))).data, status=201)

@@ -1,4 +1,7 @@
-"""A model's answer as a case for physicians: what was asked, the answer, and each criterion. No model, no judge, no verdict."""
+"""Validation cases: a question to a model, its answer and the criteria, as physicians see them.
+
+A case never shows the model, the judge or the verdict.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +17,21 @@ from review.rules.state_machine import Policy
 MET, NOT_MET, UNCLEAR = "met", "not-met", "unclear"
 CHOICES = (Choice(MET, _("Met")), Choice(NOT_MET, _("Not met")), Choice(UNCLEAR, _("Cannot tell")))
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant"), "system": _("Instructions")}
-# Two answer independently, a third where they differ; the third has not seen what the two said.
+# Two physicians answer independently. If they differ, a third decides without seeing their answers.
 POLICY = Policy(
     secondary_confirms=False, inadequate_rejects=False, discussion=False, adjudicators_blind=True, third_decides=True
 )
-PREFIX = "criterion-"  # of a question's key, before the rubric's number
-SHOWN_IMAGES = ("data:image/png;base64,", "data:image/jpeg;base64,")
+KEY_PREFIX = "criterion-"  # of question keys; the primary key of the rubric follows
+INLINE_IMAGES = ("data:image/png;base64,", "data:image/jpeg;base64,")
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A response and what it answers. `criteria`: (number of the rubric, its text), in the order of the release. `about`: what
-    its images are about."""
+class CaseContent:
+    """A response with its question and criteria.
+
+    `criteria`: (primary key of the rubric, its text), in the order of the release.
+    `about`: the text alternative of images; default: the title.
+    """
 
     benchmark: str
     task: str
@@ -39,56 +45,58 @@ class Answered:
     about: str = ""
 
 
-def case_spec(answered: Answered, lineage: str) -> CaseSpec:
-    """The case of one response."""
+def case_spec(content: CaseContent, lineage: str) -> CaseSpec:
+    """The validation case of one response."""
     return CaseSpec(
-        benchmark=answered.benchmark,
+        benchmark=content.benchmark,
         lineage=lineage,
         version=1,
-        title=answered.title,
-        task=answered.task,
+        title=content.title,
+        task=content.task,
         blocks=(
-            *_asked(answered.asked, answered.about or answered.title),
-            Text(_("The answer to judge"), answered.text),
+            *_question_blocks(content.asked, content.about or content.title),
+            Text(_("The answer to judge"), content.text),
         ),
         form=Form(
-            tuple(_question(pk, text, at) for at, (pk, text) in enumerate(answered.criteria)), asks_verdict=False
+            tuple(_question(pk, text, index) for index, (pk, text) in enumerate(content.criteria)), asks_verdict=False
         ),
         policy=POLICY,
-        language=answered.language,
-        specialty=answered.specialty,
-        simulated=answered.simulated,
+        language=content.language,
+        specialty=content.specialty,
+        simulated=content.simulated,
     )
 
 
-def rubric_of(key: str) -> int:
-    """The number of the rubric that a question is about."""
-    return int(key.removeprefix(PREFIX))
+def rubric_pk(key: str) -> int:
+    """The primary key of the rubric behind the question with this key."""
+    return int(key.removeprefix(KEY_PREFIX))
 
 
-def _question(pk: int, text: str, at: int) -> Question:
+def _question(pk: int, text: str, index: int) -> Question:
     help_text = _(
         "Decide from the answer alone whether it meets the criterion as it is worded. Choose Cannot tell if the answer "
         "or the criterion leaves it open."
     )
-    return Question(f"{PREFIX}{pk}", _("Criterion"), "" if at else help_text, CHOICES, asks=text)
+    return Question(f"{KEY_PREFIX}{pk}", _("Criterion"), "" if index else help_text, CHOICES, asks=text)
 
 
-def kept_images(messages: Sequence[Message], about: str) -> Images | None:
-    """The kept images that a model was shown, in a block; `about`: their text alternative."""
+def stored_images(messages: Sequence[Message], about: str) -> Images | None:
+    """A block of the stored images in the messages; `about` is their text alternative."""
     urls = dict.fromkeys(image.url for message in messages for image in message.images)
     pictures = tuple(Picture(url.removeprefix(DIGEST), about) for url in urls if STORED.fullmatch(url))
     return Images(_("Images"), pictures) if pictures else None
 
 
-def _asked(messages: Sequence[Message], about: str) -> list[Block]:
+def _question_blocks(messages: Sequence[Message], about: str) -> list[Block]:
     images = [image.url for message in messages for image in message.images]
-    shown: list[Block] = [
-        Image(_("Image"), url, _("An image that the model was shown")) for url in images if url.startswith(SHOWN_IMAGES)
+    image_blocks: list[Block] = [
+        Image(_("Image"), url, _("An image that the model was shown"))
+        for url in images
+        if url.startswith(INLINE_IMAGES)
     ]
-    if kept := kept_images(messages, about):
-        shown.append(kept)
+    if stored := stored_images(messages, about):
+        image_blocks.append(stored)
     if len(messages) == 1:
-        return [Text(_("What the model was asked"), messages[0].text), *shown]
+        return [Text(_("What the model was asked"), messages[0].text), *image_blocks]
     turns = tuple(Turn(SPEAKERS[message.role], message.text) for message in messages)
-    return [Dialogue(_("The conversation"), turns), *shown]
+    return [Dialogue(_("The conversation"), turns), *image_blocks]

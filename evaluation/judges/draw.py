@@ -1,4 +1,4 @@
-"""A stratified draw of responses. Plain Python: the same population, size and seed give the same draw."""
+"""Stratified draws of responses. Plain Python: population, amount and seed determine the draw."""
 
 import re
 from collections import defaultdict
@@ -8,8 +8,8 @@ from random import Random
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """One response that was drawn, by its number. `weight`: one over the share of its stratum that was."""
+class DrawnResponse:
+    """A drawn response. `weight`: the inverse of the share of its stratum that was drawn."""
 
     pk: int
     weight: float
@@ -20,20 +20,20 @@ AMOUNT = r"\s*(?:\d{1,5}|(?:\d{1,2}(?:\.\d{1,2})?|100)\s*%)\s*"  # 200, or 10 %
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many responses to draw: a number of them, or a share of each stratum in per cent."""
+    """How many responses to draw: a number in all, or a percentage of each stratum."""
 
     number: int | None = None
     percent: float = 0.0
 
-    def of(self, sizes: Mapping[Hashable, int]) -> dict[Hashable, int]:
-        """How many of each stratum. Of a share at least one, so that nothing that occurs is left unseen."""
+    def per_stratum(self, sizes: Mapping[Hashable, int]) -> dict[Hashable, int]:
+        """How many to draw from each stratum. With a percentage, at least one from each."""
         if self.number is not None:
             return allocation(sizes, self.number)
         return {stratum: min(size, max(1, round(size * self.percent / 100))) for stratum, size in sizes.items()}
 
 
-def read_amount(text: str) -> Amount:
-    """The amount that is written as '200' or '10%'. Raises ValueError."""
+def parse_amount(text: str) -> Amount:
+    """The amount written as '200' or '10%'. Raises ValueError."""
     if not re.fullmatch(AMOUNT, text):
         raise ValueError(text)
     number, sign, _rest = text.strip().partition("%")
@@ -45,33 +45,33 @@ def read_amount(text: str) -> Amount:
 
 
 def allocation(sizes: Mapping[Hashable, int], n: int) -> dict[Hashable, int]:
-    """How many to draw of each stratum: as alike as their sizes allow, so that rare strata are seen as well.
+    """How many of `n` to draw from each stratum, as evenly as the sizes of the strata allow.
 
-    All that there are, where `n` is more.
+    Even shares make sure that rare strata are covered. If there are fewer than `n`, all are drawn.
     """
-    given = dict.fromkeys(sizes, 0)
-    left = min(n, sum(sizes.values()))
-    while left:
-        room = [stratum for stratum in sizes if given[stratum] < sizes[stratum]]
-        share = max(1, left // len(room))
-        for stratum in room:
-            more = min(share, sizes[stratum] - given[stratum], left)
-            given[stratum] += more
-            left -= more
-    return given
+    counts = dict.fromkeys(sizes, 0)
+    remaining = min(n, sum(sizes.values()))
+    while remaining:
+        unfilled = [stratum for stratum in sizes if counts[stratum] < sizes[stratum]]
+        share = max(1, remaining // len(unfilled))
+        for stratum in unfilled:
+            added = min(share, sizes[stratum] - counts[stratum], remaining)
+            counts[stratum] += added
+            remaining -= added
+    return counts
 
 
-def draw(population: Sequence[tuple[int, Hashable]], amount: Amount, seed: int) -> list[Drawn]:
-    """So many of (number, stratum), in an order that tells nothing of the strata."""
+def draw(population: Sequence[tuple[int, Hashable]], amount: Amount, seed: int) -> list[DrawnResponse]:
+    """Draw from (primary key, stratum) pairs, in an order that does not reveal the strata."""
     strata: dict[Hashable, list[int]] = defaultdict(list)
-    for pk, stratum in sorted(population, key=lambda each: (repr(each[1]), each[0])):
+    for pk, stratum in sorted(population, key=lambda item: (repr(item[1]), item[0])):
         strata[stratum].append(pk)
-    counts = amount.of({stratum: len(pks) for stratum, pks in strata.items()})
-    found = [
-        Drawn(pk, len(pks) / counts[stratum])
+    counts = amount.per_stratum({stratum: len(pks) for stratum, pks in strata.items()})
+    drawn = [
+        DrawnResponse(pk, len(pks) / counts[stratum])
         for stratum, pks in strata.items()
         for pk in Random(f"{seed}/{stratum!r}").sample(pks, counts[stratum])
     ]
-    found.sort(key=lambda each: each.pk)
-    Random(f"{seed}/order").shuffle(found)
-    return found
+    drawn.sort(key=lambda response: response.pk)
+    Random(f"{seed}/order").shuffle(drawn)
+    return drawn

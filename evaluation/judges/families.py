@@ -1,4 +1,7 @@
-"""Self-preference: who of a tested model's own family made the samples or judged the answers, and what it comes to."""
+"""Self-preference: models of a tested model's family that made samples or judged answers.
+
+For panels, also how much a judge favours its own family.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -18,7 +21,10 @@ Counts = Mapping[str, tuple[int, int]]  # model under test -> (failed, judged)
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """An endpoint with a part in the numbers, and the tested models of its family. `role`: judge, or of a sample's making."""
+    """An endpoint that judged or made samples, and the tested models of the same family.
+
+    `role`: 'judge', or its role in making the samples.
+    """
 
     role: str
     endpoint: str
@@ -28,10 +34,11 @@ class Kin:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """How much less often a judge fails its own family than the panel's other judges do, against other families.
+    """How much a judge of a panel favours its own model family.
 
-    `own`, `others`: the judge's rate minus that of the judges of other families, on its own family and on the others, over the
-    same criteria. `difference`: own - others; below 0: it favours its own.
+    `own`, `others`: the judge's failure rate minus that of the judges of other families, over the
+    same criteria, on models of its own family and of other families.
+    `difference`: own - others; below 0 the judge favours its own family.
     """
 
     judge: str
@@ -48,54 +55,60 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class SelfPreference:
+    """The kin of tested models, and the preferences of the judges among them."""
+
     kin: tuple[Kin, ...]
     preferences: tuple[Preference, ...]
 
 
 def self_preference(run: Run) -> SelfPreference:
-    """All that share a family with a tested model; and where judges of several families voted, by how much they favour it."""
+    """The endpoints that share a family with a tested model, and how much such judges favour it.
+
+    There are preferences only for panels with judges of several families.
+    """
     tested = [row.endpoint for row in run.tested.select_related("endpoint").order_by("pk")]
     judges = judges_of(run)
-    parts = [("judge", judge) for judge in judges] + makers(run.release)
+    contributors = [("judge", judge) for judge in judges] + makers(run.release)
     kin = []
-    for role, endpoint in dict.fromkeys(parts):
+    for role, endpoint in dict.fromkeys(contributors):
         family = endpoint.model_family
-        if own := tuple(model.name for model in tested if model.model_family == family):
-            kin.append(Kin(role, endpoint.name, family, own))
-    wanted = {each.endpoint for each in kin if each.role == "judge"}
-    found = [_preference(run, judge, judges, tested) for judge in judges if judge.name in wanted]
-    return SelfPreference(tuple(kin), tuple(each for each in found if each is not None))
+        if same_family := tuple(model.name for model in tested if model.model_family == family):
+            kin.append(Kin(role, endpoint.name, family, same_family))
+    kin_judges = {relative.endpoint for relative in kin if relative.role == "judge"}
+    preferences = [_preference(run, judge, judges, tested) for judge in judges if judge.name in kin_judges]
+    return SelfPreference(tuple(kin), tuple(preference for preference in preferences if preference is not None))
 
 
 def makers(release: Release) -> list[tuple[str, Endpoint]]:
-    """(role, endpoint) of the models that had a part in making a release's samples: generators, voters, examiners."""
+    """(role, endpoint) of the models that helped to make the samples of a release, in any role."""
     batches = ReleasedSample.objects.filter(release=release).order_by().values("version__draft__batch").distinct()
     roles = BatchRole.objects.filter(batch__in=batches).select_related("endpoint").order_by("role", "endpoint")
     return list(dict.fromkeys((row.role, row.endpoint) for row in roles))
 
 
 def _preference(run: Run, judge: Endpoint, judges: list[Endpoint], tested: list[Endpoint]) -> Preference | None:
-    """None where the panel has no judge of another family, or no model of another one was tested."""
-    others = [each.pk for each in judges if each.model_family != judge.model_family]
+    """None if the panel has no judge, or the run no tested model, of another family."""
+    others = [other.pk for other in judges if other.model_family != judge.model_family]
     if not run.panel or not others:
         return None
-    mine, theirs = _rates(run, [judge.pk], others), _rates(run, others, [judge.pk])
-    gaps: dict[bool, list[Any]] = defaultdict(lambda: [0, 0, 0, 0])
+    by_judge, by_others = _vote_counts(run, [judge.pk], others), _vote_counts(run, others, [judge.pk])
+    # Is the model of the judge's family? -> failed and judged by the judge, then by the others
+    sums: dict[bool, list[Any]] = defaultdict(lambda: [0, 0, 0, 0])
     for model in tested:
         same = model.model_family == judge.model_family
-        for at, value in enumerate((*mine.get(model.name, (0, 0)), *theirs.get(model.name, (0, 0)))):
-            gaps[same][at] += value
-    if not all(gaps[same][1] and gaps[same][3] for same in (True, False)):
+        for index, value in enumerate((*by_judge.get(model.name, (0, 0)), *by_others.get(model.name, (0, 0)))):
+            sums[same][index] += value
+    if not all(sums[same][1] and sums[same][3] for same in (True, False)):
         return None
-    own, other = (gaps[same][0] / gaps[same][1] - gaps[same][2] / gaps[same][3] for same in (True, False))
-    return Preference(judge.name, judge.model_family, own, other, gaps[True][1], gaps[False][1])
+    own, other = (sums[same][0] / sums[same][1] - sums[same][2] / sums[same][3] for same in (True, False))
+    return Preference(judge.name, judge.model_family, own, other, sums[True][1], sums[False][1])
 
 
-def _rates(run: Run, judges: list[int], beside: list[int]) -> Counts:
-    """Votes of these judges on criteria on which one of the others voted as well."""
+def _vote_counts(run: Run, judges: list[int], others: list[int]) -> Counts:
+    """Counts the votes of `judges` on criteria on which one of `others` voted too."""
     protocol = registry.protocol(run.release.benchmark)
     counted: dict[str, Any] = {"status": Work.Status.DONE, "verdict__in": protocol.rates[0].scope_verdicts}
-    both = Vote.objects.filter(run=run, judge__in=beside, **counted).values("judgment")
+    both = Vote.objects.filter(run=run, judge__in=others, **counted).values("judgment")
     votes: QuerySet[Any] = Vote.objects.filter(run=run, judge__in=judges, judgment__in=both, **counted).order_by()
     failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
     rows = votes.values_list("judgment__response__endpoint__name").annotate(failed=failed, n=Count("pk"))
@@ -103,16 +116,19 @@ def _rates(run: Run, judges: list[int], beside: list[int]) -> Counts:
 
 
 def rates_by_family(run: Run, judged: Counts | None = None) -> dict[str, tuple[int, int]]:
-    """Model family -> (failed, judged), by the verdicts that count. `judged`: those of each model, where they are known."""
+    """Model family -> (failed, judged), over the verdicts that the first rate counts.
+
+    `judged`: the counts of each model, if they are known already.
+    """
     families = {row.endpoint.name: row.endpoint.model_family for row in run.tested.select_related("endpoint")}
-    found: dict[str, tuple[int, int]] = {}
-    for endpoint, (hits, n) in (_judged(run) if judged is None else judged).items():
-        before = found.get(families[endpoint], (0, 0))
-        found[families[endpoint]] = (before[0] + hits, before[1] + n)
-    return {family: counts for family, counts in found.items() if counts[1]}
+    sums: dict[str, tuple[int, int]] = {}
+    for endpoint, (failed, n) in (_judgment_counts(run) if judged is None else judged).items():
+        previous = sums.get(families[endpoint], (0, 0))
+        sums[families[endpoint]] = (previous[0] + failed, previous[1] + n)
+    return {family: counts for family, counts in sums.items() if counts[1]}
 
 
-def _judged(run: Run) -> Counts:
+def _judgment_counts(run: Run) -> Counts:
     protocol = registry.protocol(run.release.benchmark)
     judged = Judgment.objects.filter(
         run=run, status=Work.Status.DONE, verdict__in=protocol.rates[0].scope_verdicts

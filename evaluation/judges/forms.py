@@ -1,4 +1,4 @@
-"""The form of a validation."""
+"""The form that starts a validation."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
-from evaluation.models import SEEDS, Run
+from evaluation.models import MAX_SEED, Run
 
 
 class ValidationForm(forms.Form):
-    """How many responses physicians judge, and by which draw."""
+    """How many responses physicians judge, and the seed of the draw."""
 
     n = forms.CharField(
         label=_("Responses"),
@@ -24,7 +24,7 @@ class ValidationForm(forms.Form):
         required=False,
         initial=0,
         min_value=0,
-        max_value=SEEDS,
+        max_value=MAX_SEED,
         help_text=_("The same seed draws the same responses."),
     )
 

@@ -1,4 +1,4 @@
-"""The section of a report on its judges, as Markdown, and their corrected rates as rows of any table."""
+"""The section on judges in Markdown reports, and corrected rates as table rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,105 +11,107 @@ ALL = "All"
 
 
 def section(run: Run) -> list[str]:
-    """Lines on self-preference, agreement of a panel and validation by physicians; nothing where there is none of it."""
-    told = summary.as_dict(run)
+    """Lines on selecting models, self-preference, panel agreement and validation, if they apply."""
+    judging = summary.as_dict(run)
     return [
-        *_selection(told["selection"]),
-        *_kin(told["self_preference"]),
-        *_panel(told["judges"]),
-        *_validation(told["validation"]),
+        *_selection(judging["selection"]),
+        *_kin(judging["self_preference"]),
+        *_panel(judging["judges"]),
+        *_validation(judging["validation"]),
     ]
 
 
-def _selection(found: Sequence[str]) -> list[str]:
-    if not found:
+def _selection(models: Sequence[str]) -> list[str]:
+    if not models:
         return []
-    said = f"The samples were chosen by what these models got wrong, so their rates are biased: {', '.join(found)}."
-    return ["", "## Models that chose the samples", "", said]
+    warning = f"The samples were chosen by what these models got wrong, so their rates are biased: {', '.join(models)}."
+    return ["", "## Models that chose the samples", "", warning]
 
 
-def _kin(found: Mapping[str, Any]) -> list[str]:
+def _kin(preference: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"- {each['endpoint']} ({each['role']}) is of the family {each['family']}, like {', '.join(each['tested'])}."
-        for each in found["kin"]
+        f"- {kin['endpoint']} ({kin['role']}) is of the family {kin['family']}, like {', '.join(kin['tested'])}."
+        for kin in preference["kin"]
     ]
     if not lines:
         return []
-    if len(found["rates"]) > 1:
-        rates = ", ".join(f"{each['family']} {_figure(each['rate'])}" for each in found["rates"])
+    if len(preference["rates"]) > 1:
+        rates = ", ".join(f"{rate['family']} {_figure(rate['rate'])}" for rate in preference["rates"])
         lines += [
             "",
             f"Rate by model family: {rates}. Families also differ in quality, so this alone shows no preference.",
         ]
-    if found["preferences"]:
+    if preference["preferences"]:
         head = ["Judge", "Own family", "Other families", "Difference"]
         lines += [
             "",
-            "Judge's rate minus that of judges of other families, on the same criteria; a difference below 0: milder",
+            "Judge's rate minus that of judges of other families, on the same criteria; a difference below 0: milder "
+            "on its own family.",
         ]
-        lines[-1] += " on its own family."
         lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += [
-        f"| {each['judge']} | {each['own']:+.3f} | {each['others']:+.3f} | {each['difference']:+.3f} |"
-        for each in found["preferences"]
+        f"| {row['judge']} | {row['own']:+.3f} | {row['others']:+.3f} | {row['difference']:+.3f} |"
+        for row in preference["preferences"]
     ]
     return ["", "## Same model family", "", *lines]
 
 
-def _panel(found: Mapping[str, Any] | None) -> list[str]:
-    if found is None:
+def _panel(panel: Mapping[str, Any] | None) -> list[str]:
+    if panel is None:
         return []
     rows = [
-        f"| {' – '.join(each['judges'])} | {each['n']} | {_figure(each['raw'])} | {_figure(each['kappa'])} "
-        f"| {_figure(each['ac1'])} |"
-        for each in [*found["pairs"], *found["repeats"]]
+        f"| {' – '.join(pair['judges'])} | {pair['n']} | {_figure(pair['raw'])} | {_figure(pair['kappa'])} "
+        f"| {_figure(pair['ac1'])} |"
+        for pair in [*panel["pairs"], *panel["repeats"]]
     ]
-    lines = ["", "## Agreement between judges", "", f"Panel: {found['panel']}, {found['judgments']} per judge."]
-    if found["undecided"]:
-        lines.append(f"{found['undecided']} criteria had no majority and stay unjudged.")
+    lines = ["", "## Agreement between judges", "", f"Panel: {panel['panel']}, {panel['judgments']} per judge."]
+    if panel["undecided"]:
+        lines.append(f"{panel['undecided']} criteria had no majority and stay unjudged.")
     return [*lines, "", "| Judges | Criteria | Raw | Kappa | AC1 |", "|" + "---|" * 5, *rows]
 
 
-def _validation(found: Mapping[str, Any] | None) -> list[str]:
-    if found is None:
+def _validation(validation: Mapping[str, Any] | None) -> list[str]:
+    if validation is None:
         return []
     lines = ["", "## Judge against physicians", ""]
-    if found["simulated_physicians"]:
-        lines += [f"> **{found['notice']}**", ""]
-    lines += [f"{found['closed']} of {found['drawn']} responses decided, seed {found['seed']}.", ""]
+    if validation["simulated_physicians"]:
+        lines += [f"> **{validation['notice']}**", ""]
+    lines += [f"{validation['closed']} of {validation['drawn']} responses decided, seed {validation['seed']}.", ""]
     head = ["Model", "Compared", "Criteria", "Kappa", "AC1", "Balanced F1", "Sensitivity", "Specificity"]
     lines += ["| " + " | ".join([*head, "Rate", "Corrected"]) + " |", "|" + "---|" * (len(head) + 2)]
-    for each in found["models"]:
-        for name, words in (("judge", "judge – physicians"), ("physicians", "physician – physician")):
-            of = each[name]
-            own = name == "judge"
+    for model in validation["models"]:
+        for name, label in (("judge", "judge – physicians"), ("physicians", "physician – physician")):
+            quality = model[name]
+            is_judge = name == "judge"
             cells = [
-                each["endpoint"], words, str(of["n"]), *(_with_interval(of[key]) for key in ("kappa", "ac1", "balanced_f1")),
-                *(_with_interval(of[key]) if own else "–" for key in ("sensitivity", "specificity")),
-                *(_with_interval(each[key]) if own else "–" for key in ("raw", "corrected")),
+                model["endpoint"], label, str(quality["n"]),
+                *(_with_interval(quality[key]) for key in ("kappa", "ac1", "balanced_f1")),
+                *(_with_interval(quality[key]) if is_judge else "–" for key in ("sensitivity", "specificity")),
+                *(_with_interval(model[key]) if is_judge else "–" for key in ("raw", "corrected")),
             ]  # fmt: skip
             lines.append("| " + " | ".join(cells) + " |")
-    if by_dataset := [each for each in corrected_rows(found) if each[1] != ALL]:
+    if by_dataset := [row for row in corrected_rows(validation) if row[1] != ALL]:
         head = ["Model", "Data set", "Rate", "Corrected"]
         lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        lines += ["| " + " | ".join(row) + " |" for row in by_dataset]
-    if found["labels"]:
+        lines += ["| " + " | ".join(cells) + " |" for cells in by_dataset]
+    if validation["labels"]:
         head = ["Rubric", "Criteria", "Physicians agree", "Kappa", "Judge agrees", "Kappa of the judge"]
         lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for each in found["labels"]:
+    for row in validation["labels"]:
         names = ("physicians_agree", "physicians_kappa", "judge_agrees", "judge_kappa")
-        lines.append(
-            "| " + " | ".join([each["label"], str(each["n"]), *(_figure(each[name]) for name in names)]) + " |"
-        )
+        lines.append("| " + " | ".join([row["label"], str(row["n"]), *(_figure(row[name]) for name in names)]) + " |")
     return lines
 
 
-def corrected_rows(found: Mapping[str, Any] | None) -> list[list[str]]:
-    """Model, data set, rate by the judge and as physicians would have found it; of each model first on all data sets."""
+def corrected_rows(validation: Mapping[str, Any] | None) -> list[list[str]]:
+    """Rows of model, data set, rate by the judge, and corrected rate.
+
+    The first row of each model is over all data sets.
+    """
     return [
-        [each["endpoint"], label, _with_interval(of["raw"]), _with_interval(of["corrected"])]
-        for each in (found["models"] if found else [])
-        for label, of in [(ALL, each), *((str(one["label"]), one) for one in each["datasets"])]
+        [model["endpoint"], label, _with_interval(rates["raw"]), _with_interval(rates["corrected"])]
+        for model in (validation["models"] if validation else [])
+        for label, rates in [(ALL, model), *((str(dataset["label"]), dataset) for dataset in model["datasets"])]
     ]
 
 
@@ -117,9 +119,9 @@ def _figure(value: float | None) -> str:
     return format_share(value, percent=False) or "–"
 
 
-def _with_interval(found: Mapping[str, Any]) -> str:
-    value = _figure(found["value"])
-    clipped = " (clipped)" if found.get("clipped") else ""
-    if found["value"] is None or found["low"] is None:
+def _with_interval(figure: Mapping[str, Any]) -> str:
+    value = _figure(figure["value"])
+    clipped = " (clipped)" if figure.get("clipped") else ""
+    if figure["value"] is None or figure["low"] is None:
         return value + clipped
-    return f"{value} ({_figure(found['low'])}–{_figure(found['high'])}){clipped}"
+    return f"{value} ({_figure(figure['low'])}–{_figure(figure['high'])}){clipped}"

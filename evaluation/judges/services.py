@@ -1,4 +1,4 @@
-"""Puts a share of a run's responses before physicians, to measure its judge."""
+"""Starts the validation of a run's judge by physicians."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.judges import queries
-from evaluation.judges.content import Answered, case_spec
-from evaluation.judges.draw import Drawn, draw, read_amount
+from evaluation.judges.content import CaseContent, case_spec
+from evaluation.judges.draw import DrawnResponse, draw, parse_amount
 from evaluation.models import Judgment, Response, Run, Validation, ValidationItem
 from evaluation.protocol import Protocol
 from evaluation.runs import queries as runs_queries
@@ -20,19 +20,22 @@ from generation.models.work import Work
 from review.assignments.services import open_case
 from review.models import Case, User
 
-MOST_ITEMS = 5000
+MAX_ITEMS = 5000
 Status = Work.Status
 
 
 @transaction.atomic
 def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: User | None = None) -> Validation:
-    """Draw `n` responses of a finished run by model, data set and verdict, and open a case for each. '10%': a share of each
-    stratum; '': what the benchmark draws.
+    """Draw responses of a finished run for physicians to judge, and open a case for each.
 
-    Two physicians decide on the criteria of each answer, a third where they differ; nobody is shown the model, the judge or
-    the verdict. Drawn once of each model: later of those added since, with the first draw's seed. Why no more of the others:
-    docs/statistics.md. Raises UnknownRun; RunNotFinished; NothingToValidate; AlreadyValidated; WrongAmount; SampleTooSmall
-    where that is less than there are strata, or too large.
+    The draw is stratified by model, data set and verdict.
+    `n`: the number of responses, or '10%' of each stratum; '' for the benchmark's default.
+    Two physicians decide on the criteria of each answer, and a third if they differ. None of them
+    sees the model, the judge or the verdict.
+    Each model is drawn once. A later call draws only from models added since, with the seed of the
+    first draw; docs/statistics.md explains why more responses of the others cannot be drawn.
+    Raises UnknownRun, RunNotFinished, NothingToValidate, AlreadyValidated, WrongAmount, and
+    SampleTooSmall if `n` is smaller than the number of strata or too large.
     """
     run = Run.objects.select_for_update(of=("self",), no_key=True).select_related("release").get(pk=RUNS.get(run_id).pk)
     protocol = registry.protocol(run.release.benchmark)
@@ -41,30 +44,32 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     if protocol.judge is None:
         raise errors.NothingToValidate
     try:
-        amount = read_amount(str(n) or protocol.validated)
+        amount = parse_amount(str(n) or protocol.validated)
     except ValueError:
         raise errors.WrongAmount(str(n)[:40]) from None
-    found = Validation.objects.filter(run=run).first()
+    existing = Validation.objects.filter(run=run).first()
     population = _population(run, protocol)
     if not population:
         raise errors.NothingToValidate
-    if found is not None:
-        left = queries.models_not_drawn(found)
-        population = [each for each in population if each[1][0] in left]
+    if existing is not None:
+        not_drawn = queries.models_not_drawn(existing)
+        population = [(pk, stratum) for pk, stratum in population if stratum[0] in not_drawn]
         if not population:
             raise errors.AlreadyValidated
     sizes = Counter[Hashable](stratum for _pk, stratum in population)
-    wanted = sum(amount.of(sizes).values()) if amount.number is None else amount.number
-    if not len(sizes) <= wanted <= MOST_ITEMS:
-        raise errors.SampleTooSmall(f"{len(sizes)} … {MOST_ITEMS}")
-    if found is None:
-        found = Validation.objects.create(run=run, seed=seed, created_by=actor, created_at=timezone.now())
-    _open_cases(found, run, protocol, draw(population, amount, found.seed), actor)
-    return found
+    size = sum(amount.per_stratum(sizes).values()) if amount.number is None else amount.number
+    if not len(sizes) <= size <= MAX_ITEMS:
+        raise errors.SampleTooSmall(f"{len(sizes)} … {MAX_ITEMS}")
+    validation = existing or Validation.objects.create(run=run, seed=seed, created_by=actor, created_at=timezone.now())
+    _open_cases(validation, run, protocol, draw(population, amount, validation.seed), actor)
+    return validation
 
 
 def _population(run: Run, protocol: Protocol) -> list[tuple[int, tuple[str, str, str, bool]]]:
-    """Each response of which a criterion was judged, with its stratum: model, task, variant, whether one failed."""
+    """Each response with a judged criterion, and its stratum.
+
+    A stratum is a model, task and variant, and whether the judge failed any criterion.
+    """
     judged = Judgment.objects.filter(run=run, status=Status.DONE, verdict__in=protocol.judge_verdicts).order_by()
     rows = judged.values_list("response", "response__endpoint__name", "rubric__sample__task", "response__variant")
     failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
@@ -72,34 +77,34 @@ def _population(run: Run, protocol: Protocol) -> list[tuple[int, tuple[str, str,
 
 
 def _open_cases(
-    validation: Validation, run: Run, protocol: Protocol, drawn: Sequence[Drawn], actor: User | None
+    validation: Validation, run: Run, protocol: Protocol, drawn: Sequence[DrawnResponse], actor: User | None
 ) -> None:
-    pks = [each.pk for each in drawn]
-    about = Response.objects.select_related("sample__version__case").in_bulk(pks)
+    pks = [item.pk for item in drawn]
+    responses = Response.objects.select_related("sample__version__case").in_bulk(pks)
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
     judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.judge_verdicts)
     for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
         criteria[pk].append((rubric, text))
-    asks = chains.questions_asked(protocol, list(about.values()), run.seed)
-    texts = chains.judged_texts(protocol, list(about.values()))
+    asks = chains.questions_asked(protocol, list(responses.values()), run.seed)
+    texts = chains.judged_texts(protocol, list(responses.values()))
     simulated = runs_queries.is_simulated(run)
     items = []
-    for at, each in enumerate(drawn, validation.items.count() + 1):
-        response = about[each.pk]
+    for number, item in enumerate(drawn, validation.items.count() + 1):
+        response = responses[item.pk]
         version = response.sample.version
-        answered = Answered(
+        content = CaseContent(
             benchmark=run.release.benchmark,
             task=response.sample.task,
             title=version.title,
             language=runs_queries.language_of(response.sample),
             specialty=version.case.specialty,
-            asked=ask.messages if (ask := asks[each.pk]) else (),
-            text=texts[each.pk],
-            criteria=criteria[each.pk],
+            asked=ask.messages if (ask := asks[item.pk]) else (),
+            text=texts[item.pk],
+            criteria=criteria[item.pk],
             simulated=simulated,
             about=runs_queries.question_text(response.sample),
         )
-        spec = case_spec(answered, f"validation:{validation.pk}:{at}")
+        spec = case_spec(content, f"validation:{validation.pk}:{number}")
         case = open_case(spec, actor=actor, kind=Case.Kind.VALIDATION)
-        items.append(ValidationItem(validation=validation, response=response, case=case, weight=each.weight))
+        items.append(ValidationItem(validation=validation, response=response, case=case, weight=item.weight))
     ValidationItem.objects.bulk_create(items)

@@ -1,4 +1,4 @@
-"""The page that puts a run's judge before physicians."""
+"""The page that starts the validation of a run's judge."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -15,7 +15,7 @@ from review.rules.permissions import Can
 
 @requires(Can.MEASURE)
 def validation(request: HttpRequest, pk: int) -> HttpResponse:
-    """Draw responses for physicians to judge."""
+    """Draw responses of a run for physicians to judge."""
     run = RUNS.get(pk)
     form = ValidationForm(run, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():

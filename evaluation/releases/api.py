@@ -17,7 +17,7 @@ from evaluation.releases.leaderboard import Entry, Score, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
-from review.common.api import checked_query
+from review.common.api import validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
@@ -92,7 +92,7 @@ class ResultsViewSet(GenericViewSet[Release]):
     def results(self, request: Request, name: str, version: int) -> Response:
         """The leaderboard of a release."""
         found = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        board = leaderboard(found, **checked_query(ResultsQuery, request))
+        board = leaderboard(found, **validated_query(ResultsQuery, request))
         return Response(
             ResultsSerializer(
                 {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from evaluation.metrics import NOTHING, MeasuredRate, Totals, measure, pool
+from evaluation.metrics import EMPTY_RATE, MeasuredRate, Totals, measure, pool
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.reports import queries
@@ -86,8 +86,8 @@ def test_wilson_of_no_proportion(hits: int, n: int) -> None:
 
 @plain
 def test_an_undefined_rate_is_none_and_not_zero() -> None:
-    assert NOTHING.value is None
-    assert NOTHING.interval is None
+    assert EMPTY_RATE.value is None
+    assert EMPTY_RATE.interval is None
     only_unjudged = counted(PROTOCOL.rates[0], {"unjudged": 4})
     assert (only_unjudged.value, only_unjudged.excluded) == (None, 4)
     assert MeasuredRate(0, 3, 0).value == 0.0
@@ -99,13 +99,13 @@ def test_what_is_counted_is_what_the_rate_says() -> None:
     assert counted(PROTOCOL.rates[0], verdicts) == MeasuredRate(2, 8, 3)
     other = Rate("accuracy", "Accuracy", "", hits={"met": 1}, counted={"met": 1, "not_met": 1, "unjudged": 1})
     assert counted(other, verdicts) == MeasuredRate(6, 11, 0)
-    assert counted(PROTOCOL.rates[0], {}) == NOTHING
+    assert counted(PROTOCOL.rates[0], {}) == EMPTY_RATE
 
 
 @plain
 def test_pooling_adds_before_it_divides() -> None:
     assert pool([MeasuredRate(1, 10, 2), MeasuredRate(45, 90, 0)]) == MeasuredRate(46, 100, 2)
-    assert pool([]) == NOTHING
+    assert pool([]) == EMPTY_RATE
 
 
 @plain
@@ -188,7 +188,7 @@ def test_draws_in_which_nothing_is_counted() -> None:
     some = counted(F1, {"tp": 4, "fn": 1, "tn": 30})
     assert 0 < some.undefined_draws < 0.05 * DRAWS
     assert some.interval is None, "five samples are too few, whatever is drawn of them"
-    assert (NOTHING.undefined_draws, counted(F1, {}).interval) == (0, None)
+    assert (EMPTY_RATE.undefined_draws, counted(F1, {}).interval) == (0, None)
     assert counted(F1, {"tp": 12}).interval == (1.0, 1.0)
     assert (counted(F1, {"tp": 9}).interval, counted(F1, {"tp": 9}).method) == (None, "too-few")
 
@@ -278,7 +278,7 @@ def test_a_criterion_of_two_clusters_counts_once_overall_and_once_in_each() -> N
     assert cell(found, "one", "combined", "cluster", "C") == MeasuredRate(2, 2, 0)
     assert cell(found, "one", "combined", "subtype", "A1") == MeasuredRate(1, 2, 0)
     assert cell(found, "one", "combined", "subtype", "A3") == MeasuredRate(0, 1, 0)
-    assert cell(found, "one", "report", "subtype", "A3") == NOTHING
+    assert cell(found, "one", "report", "subtype", "A3") == EMPTY_RATE
 
 
 @pytest.mark.django_db

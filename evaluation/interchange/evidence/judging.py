@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from evaluation.judges.content import rubric_of
+from evaluation.judges.content import rubric_pk
 from evaluation.judges.families import makers
 from evaluation.judges.queries import validation_of
 from evaluation.models import Run, Validation
@@ -72,7 +72,7 @@ def physicians(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[
         response = item.response
         for review in sorted(reviews[case], key=lambda each: (each.role, each.pk)):
             given = answers_from_json(review.answers).questions
-            for pk, answer in sorted((rubric_of(key), answer.value) for key, answer in given.items()):
+            for pk, answer in sorted((rubric_pk(key), answer.value) for key, answer in given.items()):
                 yield {
                     "model": response.endpoint.name,
                     "sample": response.sample.key,

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from evaluation.models import SEEDS, Run
+from evaluation.models import MAX_SEED, Run
 from evaluation.runs import queries, services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
@@ -20,8 +20,8 @@ def _names(text: str) -> list[str]:
 
 
 def _seed(text: str) -> int:
-    if not (text.isdecimal() and int(text[:11]) <= SEEDS and len(text) < 11):
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {SEEDS}")
+    if not (text.isdecimal() and int(text[:11]) <= MAX_SEED and len(text) < 11):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {MAX_SEED}")
     return int(text)
 
 

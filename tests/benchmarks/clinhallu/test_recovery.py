@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from evaluation.interchange import bundle
 from evaluation.interchange.programs import verify_run
-from evaluation.judges.content import rubric_of
+from evaluation.judges.content import rubric_pk
 from evaluation.judges.queries import validation_report
 from evaluation.judges.services import start_validation
 from evaluation.models import Judgment, Response, Run, ValidationItem
@@ -179,7 +179,7 @@ def test_pages_files_and_the_check_by_physicians(client: Client, adela: User) ->
             assert mine.token is not None
             assert mine.physician is not None
             said = {
-                each.key: Answer(truth[of_case[mine.case_id], rubric_of(each.key)])
+                each.key: Answer(truth[of_case[mine.case_id], rubric_pk(each.key)])
                 for each in mine.case.frozen.form.questions
             }
             assignments.submit(mine.physician, mine.pk, mine.token, Answers(said))

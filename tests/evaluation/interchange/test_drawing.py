@@ -15,7 +15,7 @@ from evaluation.statistics import bootstrap
 )
 def test_the_program_draws_what_numpy_draws(n: int, counts: list[int]) -> None:
     """Of few clusters and many, of common kinds and rare ones; if numpy ever draws others, its bundles must say so."""
-    random, following = np.random.default_rng(bootstrap.DRAWN_FROM), verify_bootstrap.uniforms().__next__
+    random, following = np.random.default_rng(bootstrap.SEED), verify_bootstrap.uniforms().__next__
     chances = [count / n for count in counts]
     again = [verify_bootstrap.multinomial(n, chances, following) for _ in range(300)]
     assert again == random.multinomial(n, chances, size=300).tolist()

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from evaluation import errors
 from evaluation.judges import content, queries, services, summary
-from evaluation.judges.draw import Amount, allocation, draw, read_amount
+from evaluation.judges.draw import Amount, allocation, draw, parse_amount
 from evaluation.models import Judgment, Response, Run, RunEndpoint, Validation, ValidationItem
 from evaluation.reports import documents
 from evaluation.reports import queries as reports_queries
@@ -69,7 +69,7 @@ def physicians(count: int) -> list[User]:
 
 
 def answered(physician: User, held: Assignment, says: Any) -> None:
-    questions = {each.key: Answer(says(content.rubric_of(each.key))) for each in held.case.frozen.form.questions}
+    questions = {each.key: Answer(says(content.rubric_pk(each.key))) for each in held.case.frozen.form.questions}
     assert held.token is not None
     assignments.submit(physician, held.pk, held.token, Answers(questions))
 
@@ -106,14 +106,14 @@ def test_strata_are_drawn_alike_and_weighted_back() -> None:
 @pytest.mark.plain
 def test_a_share_is_drawn_of_each_stratum() -> None:
     population = [(n, ("m", n % 50 == 0)) for n in range(500)]
-    drawn = draw(population, read_amount(" 10 % "), seed=1)
+    drawn = draw(population, parse_amount(" 10 % "), seed=1)
     assert Counter(each.weight for each in drawn) == {10.0: 50}
-    assert read_amount("10%").of({"a": 300, "b": 4}) == {"a": 30, "b": 1}, "what is rare is seen as well"
-    assert read_amount("100%").of({"a": 300, "b": 4}) == {"a": 300, "b": 4}
-    assert read_amount("7") == Amount(7)
+    assert parse_amount("10%").per_stratum({"a": 300, "b": 4}) == {"a": 30, "b": 1}, "what is rare is seen as well"
+    assert parse_amount("100%").per_stratum({"a": 300, "b": 4}) == {"a": 300, "b": 4}
+    assert parse_amount("7") == Amount(7)
     for wrong in ("", "0%", "0.00%", "101%", "-5", "10 percent", "1e3", "10%%", "%"):
         with pytest.raises(ValueError, match="^" + re.escape(wrong)):
-            read_amount(wrong)
+            parse_amount(wrong)
 
 
 # --------------------------------------------------------------------------------------------------- what is recovered
@@ -183,7 +183,7 @@ def test_a_third_physician_decides_where_two_differ(release: Release) -> None:
     run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     services.start_validation(run.pk, n=2, seed=0)
     first = ValidationItem.objects.order_by("pk")[0]
-    disputed = {content.rubric_of(question.key) for question in first.case.frozen.form.questions}
+    disputed = {content.rubric_pk(question.key) for question in first.case.frozen.form.questions}
 
     def says(_who: User, rubric: int, role: str) -> str:
         if rubric in disputed:
@@ -216,7 +216,7 @@ def test_the_third_sees_neither_answer_and_nobody_is_told_that_they_differ(relea
         assert held.case_id == case.case_id
         assert not visibility.reviews_shown_to(physician, held.case, held).exists()
         answered(physician, held, lambda _rubric: "not-met")
-    assert {visibility.achieved(review) for review in visibility.counted_reviews()} == {"submitted"}
+    assert {visibility.submission_effect(review) for review in visibility.counted_reviews()} == {"submitted"}
 
 
 def test_what_nobody_can_tell_corrects_nothing(release: Release) -> None:
@@ -327,7 +327,7 @@ def test_what_is_refused(release: Release) -> None:
     run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     with pytest.raises(errors.UnknownRun):
         services.start_validation(run.pk + 1, n=5)
-    for n in (0, services.MOST_ITEMS + 1):
+    for n in (0, services.MAX_ITEMS + 1):
         with pytest.raises(errors.SampleTooSmall):
             services.start_validation(run.pk, n=n)
     Run.objects.filter(pk=run.pk).update(status=Run.Status.RUNNING)

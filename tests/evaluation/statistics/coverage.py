@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from evaluation.statistics.bootstrap import cluster_bootstrap, ratio_of_totals
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.comparisons import paired_difference
-from evaluation.statistics.correction import corrected_elsewhere, corrected_rate
+from evaluation.statistics.correction import corrected_rate, externally_corrected_rate
 from evaluation.statistics.intervals import rate_interval
 from evaluation.statistics.validation import judge_quality
 from review.rules.wilson_interval import wilson
@@ -175,7 +175,7 @@ def elsewhere(rate: tuple[float, ...] = (0.1, 0.3, 0.6), clusters: tuple[int, ..
             sample, _, verdict = judged(random, p, icc, c, 0.9, 0.95)
             quality = judge_quality(*judged(random, 0.4, icc, 100, 0.9, 0.95), draws=0)
             raw = rate_interval(*cluster_totals(sample, verdict, np.ones(len(sample))))
-            found = corrected_elsewhere(raw, quality.sensitivity, quality.specificity)
+            found = externally_corrected_rate(raw, quality.sensitivity, quality.specificity)
             return found.low, found.high
 
         yield Cell(f"rate {p} corrected by another sample, {c} samples, ICC {icc}", p, study)

@@ -12,10 +12,10 @@ from evaluation.statistics.planning import (
     correlation_of_models,
     design_effect,
     detectable_difference,
-    expected,
+    expected_precision,
     power_of_difference,
 )
-from evaluation.statistics.repeats import Components, variance_components
+from evaluation.statistics.repeats import VarianceComponents, variance_components
 from tests.evaluation.statistics import coverage
 from tests.profile import far
 
@@ -119,13 +119,13 @@ def test_design_effect_by_hand() -> None:
 def test_plan_expects_what_the_study_then_finds() -> None:
     random = np.random.default_rng(2)
     m = coverage.sizes(random, 400)
-    plan = expected(0.3, m, 0.4)
+    plan = expected_precision(0.3, m, 0.4)
     found = [rate_interval(random.binomial(m, coverage.chances(random, 0.3, 0.4, 400)), m) for _ in range(60)]
     widths = [(one.high - one.low) / 2 for one in found if one.high is not None and one.low is not None]
     assert plan.half_width == pytest.approx(np.mean(widths), rel=0.05)
     assert (plan.clusters, plan.n) == (400, m.sum())
-    assert expected(0.3, [4] * 9, 0.4).half_width is None
-    assert expected(0.3, [], 0.4).n == 0
+    assert expected_precision(0.3, [4] * 9, 0.4).half_width is None
+    assert expected_precision(0.3, [], 0.4).n == 0
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.3, 0.42), (0.3, 0.3)])
@@ -138,7 +138,10 @@ def test_power_is_how_often_it_is_found(first: float, second: float) -> None:
         found += p is not None and p < 0.05
         pairings.append(correlation_of_models(one, m, other, m))
     said = power_of_difference(
-        first, second, expected(0.3, m, 0.3).effective_n, pairing=float(np.mean([one or 0 for one in pairings]))
+        first,
+        second,
+        expected_precision(0.3, m, 0.3).effective_n,
+        pairing=float(np.mean([one or 0 for one in pairings])),
     )
     assert found / studies == pytest.approx(said, abs=far(0.12, 0.03))
 
@@ -189,7 +192,7 @@ def test_what_repeats_cannot_tell_is_none() -> None:
     answered_again = variance_components([1, 1, 2, 2, 3, 3], [1, 2, 1, 2, 1, 2], [0, 0, 1, 1, 0, 1])
     assert answered_again.judge is None
     assert answered_again.answer == pytest.approx(1 / 6)
-    assert variance_components([], [], []) == Components(0, None, None, None)
+    assert variance_components([], [], []) == VarianceComponents(0, None, None, None)
     assert variance_components([1, 1], [1, 1], [0, 1]).sample is None
 
 
@@ -199,8 +202,8 @@ def test_negative_component_is_clipped_and_said() -> None:
 
 
 def test_variance_of_a_mean_shows_which_repeat_pays() -> None:
-    parts = Components(100, 0.08, 0.06, 0.02)
+    parts = VarianceComponents(100, 0.08, 0.06, 0.02)
     assert parts.variance_of_mean(100) == pytest.approx(0.0016)
     assert parts.variance_of_mean(100, answers=2) == pytest.approx((0.08 + 0.03 + 0.01) / 100)
     assert parts.variance_of_mean(100, judgments=2) == pytest.approx((0.08 + 0.06 + 0.01) / 100)
-    assert Components(100, 0.08, 0.06, None).variance_of_mean(100, judgments=2) is None
+    assert VarianceComponents(100, 0.08, 0.06, None).variance_of_mean(100, judgments=2) is None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.statistics.bootstrap import DRAWS, bootstrap_kinds, cluster_bootstrap, ratio_of_totals
+from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap, ratio_of_totals
 from evaluation.statistics.bounds import outcome_bounds, weighted_rate
 from evaluation.statistics.clusters import cluster_totals, intracluster_correlation, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
@@ -96,7 +96,7 @@ def test_bootstrap_of_kinds_is_that_of_rows_and_repeats() -> None:
     rows = [(1, 4)] * 20 + [(3, 4)] * 5 + [(0, 2)] * 9
     once = cluster_bootstrap(rows, ratio_of_totals)
     assert once == cluster_bootstrap(rows[::-1], ratio_of_totals)
-    assert once == bootstrap_kinds([(0, 2), (1, 4), (3, 4)], [9, 20, 5], ratio_of_totals)
+    assert once == bootstrap_patterns([(0, 2), (1, 4), (3, 4)], [9, 20, 5], ratio_of_totals)
     interval, undefined = once
     assert undefined == 0
     assert interval is not None

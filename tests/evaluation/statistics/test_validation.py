@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.statistics.clusters import cluster_totals
-from evaluation.statistics.correction import Uncorrected, corrected_elsewhere, corrected_rate
+from evaluation.statistics.correction import UncorrectedReason, corrected_rate, externally_corrected_rate
 from evaluation.statistics.intervals import Method, RateInterval, rate_interval
 from evaluation.statistics.validation import judge_quality
 from tests.evaluation.statistics import coverage
@@ -102,7 +102,7 @@ ROWS = st.lists(
 def test_corrected_rate_is_in_range(rows: list[tuple[int, bool, float, float]]) -> None:
     found = corrected_rate(*([row[i] for row in rows] for i in range(4)))
     if found.value is None:
-        assert found.why is Uncorrected.NOTHING
+        assert found.why is UncorrectedReason.NOTHING
         return
     assert 0 <= found.value <= 1
     assert not found.clipped
@@ -117,12 +117,12 @@ def test_no_interval_with_few_physicians_verdicts() -> None:
     found = corrected_rate(sample, judge, physician)
     assert found.value == pytest.approx(0.4)
     assert found.low is None
-    assert corrected_rate(sample, judge, np.where(judge, 1.0, np.nan)).why is Uncorrected.NOTHING
+    assert corrected_rate(sample, judge, np.where(judge, 1.0, np.nan)).why is UncorrectedReason.NOTHING
 
 
 def test_lang_and_reiczigel_by_their_formula() -> None:
     """q = .2 of 400, Se = .9 of 50, Sp = .95 of 100, written out."""
-    found = corrected_elsewhere(share(0.2, 400), share(0.9, 50), share(0.95, 100))
+    found = externally_corrected_rate(share(0.2, 400), share(0.9, 50), share(0.95, 100))
     z2 = 1.959963984540054**2
     q, se, sp = (80 + z2 / 2) / (400 + z2), 46 / 52, 96 / 102
     pi = (q + sp - 1) / (se + sp - 1)
@@ -137,9 +137,9 @@ def test_lang_and_reiczigel_by_their_formula() -> None:
 def test_correction_from_elsewhere_is_clipped_and_says_so(
     q: float, se: float, sp: float, n: float, n_se: float, n_sp: float
 ) -> None:
-    found = corrected_elsewhere(share(q, n), share(se, n_se), share(sp, n_sp))
+    found = externally_corrected_rate(share(q, n), share(se, n_se), share(sp, n_sp))
     if se + sp - 1 <= 0:
-        assert (found.value, found.why) == (None, Uncorrected.NO_BETTER_THAN_CHANCE)
+        assert (found.value, found.why) == (None, UncorrectedReason.NO_BETTER_THAN_CHANCE)
         return
     estimate = (q + sp - 1) / (se + sp - 1)
     assert found.value == pytest.approx(min(1, max(0, estimate)))
@@ -150,8 +150,8 @@ def test_correction_from_elsewhere_is_clipped_and_says_so(
 
 def test_nothing_to_correct_with() -> None:
     nothing = RateInterval(None, None, None, Method.UNDEFINED, 0, 0)
-    assert corrected_elsewhere(share(0.2, 400), nothing, share(0.9, 50)).why is Uncorrected.NOTHING
+    assert externally_corrected_rate(share(0.2, 400), nothing, share(0.9, 50)).why is UncorrectedReason.NOTHING
     few = RateInterval(0.9, None, None, Method.TOO_FEW, 5, 20)
-    found = corrected_elsewhere(share(0.2, 400), few, share(0.95, 100))
+    found = externally_corrected_rate(share(0.2, 400), few, share(0.95, 100))
     assert found.value == pytest.approx(0.15 / 0.85)
     assert found.low is None
