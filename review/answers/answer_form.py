@@ -6,7 +6,6 @@ from dataclasses import replace
 from django.utils.translation import gettext
 
 from review.answers import harms
-from review.answers.asked import asked, asked_rubric, wanted_with
 from review.answers.controls import (
     AddedRow,
     CitationRow,
@@ -20,6 +19,7 @@ from review.answers.controls import (
     Row,
 )
 from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation
+from review.answers.question_display import asked, asked_rubric, wanted_with
 from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
 from review.rules.blocks import Highlight
 from review.rules.diffing import Span, diff_words

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from review.answers.asked import USUAL, Asked
+from review.answers.question_display import USUAL, Asked
 from review.rules.blocks import Highlight
 from review.rules.diffing import Span
 
