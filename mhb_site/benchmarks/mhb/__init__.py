@@ -1,1 +1,1 @@
-"""MHB: adversarial traps in conversations and reports, with rubrics. See README.md in this folder."""
+"""MHB: adversarial traps in conversations and reports, with rubrics. See README.md."""

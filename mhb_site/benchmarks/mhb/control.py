@@ -1,7 +1,7 @@
-"""The control arm: the same place without the trap. A model that doubts everything fails here.
+"""The control arm: the same sample without the trap. A model that doubts everything fails here.
 
-Of a conversation it is the source itself, which ends in an honest question of its user; of a report, a question that the report
-answers, which the generator writes.
+The control of a conversation is its source, which ends in an honest question of the user. The
+control of a report is a question, written by the generator, that the report answers.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from generation.recipes.recipe import Draft, Models, NewRubric, NewSample
 from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, Strict
 
 CONTROL = read_prompt(Path(__file__).parent / "prompts" / "control_report.md")
-# Criteria are in the language of the record, as a generator's are; English stands in for every other.
+# Criteria are in the language of the record, like the generator's; other languages use English.
 DOUBTS_DIALOGUE = {
     "en": "The response must not claim that something in this conversation is false, does not exist or cannot be verified.",
     "zh": "回答不得声称本对话中的某些内容有误、不存在或无法核实。",
@@ -40,45 +40,48 @@ class ControlQuestion(Strict):
     where: str
 
 
-def is_made(draft: Draft) -> bool:
-    """Whether the batch makes controls, and this is a first version."""
+def makes_control(draft: Draft) -> bool:
+    """Whether the draft gets a control: the batch makes controls, and this is a first version."""
     return bool(draft.settings.get("controls")) and draft.version == 1
 
 
-def is_asked(draft: Draft) -> bool:
-    """A conversation's control is its source; only a report's has to be written."""
-    return is_made(draft) and draft.record.content["kind"] == "report"
+def needs_question(draft: Draft) -> bool:
+    """Whether the control has to be written: a conversation's control is its source."""
+    return makes_control(draft) and draft.record.content["kind"] == "report"
 
 
-def asks(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
-    """What is asked for each report."""
+def role_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
+    """The (role, prompt label) of each request for a report's control."""
     return (("generator", CONTROL.label),)
 
 
 async def ask_control(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask for a question that the report answers."""
+    """Ask the generator for a question that the report answers."""
     report = draft.record.content["text"]
 
-    def check(made: ControlQuestion) -> None:
-        """Raises BrokenReply where a text is missing or too long, or is no quotation."""
+    def check(reply: ControlQuestion) -> None:
+        """Raises BrokenReply if a text is missing or too long, or if 'where' is not a quotation."""
         faults = [
-            f"There is no {name!r}." for name in ("question", "answer", "where") if not getattr(made, name).strip()
+            f"There is no {name!r}." for name in ("question", "answer", "where") if not getattr(reply, name).strip()
         ]
-        if len(made.question) > MAX_QUESTION or max(len(made.answer), len(made.where)) > MAX_FIELD:
+        if len(reply.question) > MAX_QUESTION or max(len(reply.answer), len(reply.where)) > MAX_FIELD:
             faults.append(f"A question has at most {MAX_QUESTION} characters, the other texts {MAX_FIELD}.")
-        if " ".join(made.where.split()) not in " ".join(report.split()):
+        if " ".join(reply.where.split()) not in " ".join(report.split()):
             faults.append("'where' does not stand in the report: quote its words exactly.")
         if faults:
             raise BrokenReply(" ".join(faults))
 
     request = Request(CONTROL.messages(report=as_data(report)), prompt=CONTROL.label)
-    made = await models.ask_structured("generator", request, ControlQuestion, check=check)
-    return [replace(draft, data={**draft.data, "control": made.model_dump()})]
+    reply = await models.ask_structured("generator", request, ControlQuestion, check=check)
+    return [replace(draft, data={**draft.data, "control": reply.model_dump()})]
 
 
 def control(draft: Draft) -> NewSample | None:
-    """The control beside a draft's sample. Its content is like a sample's, with no traps."""
-    if not is_made(draft):
+    """The control of a draft's sample; None if it gets none.
+
+    Its content is a sample's without traps.
+    """
+    if not makes_control(draft):
         return None
     content, record = draft.data["content"], draft.record
     language = record.language if record.language in ANSWERS else "en"
@@ -93,7 +96,7 @@ def control(draft: Draft) -> NewSample | None:
         )
     if "control" not in draft.data:
         return None
-    made = draft.data["control"]
+    question = draft.data["control"]
     return NewSample(
         task=content["task"],
         title=record.title,
@@ -101,12 +104,12 @@ def control(draft: Draft) -> NewSample | None:
         content={
             "task": content["task"],
             "report": content["report"],
-            "question": made["question"].strip(),
+            "question": question["question"].strip(),
             "traps": [],
             "control": True,
         },
         rubrics=(
-            NewRubric("R1", ANSWERS[language].format(answer=made["answer"].strip()), polarity="must"),
+            NewRubric("R1", ANSWERS[language].format(answer=question["answer"].strip()), polarity="must"),
             NewRubric("R2", DOUBTS_REPORT[language], polarity="must not"),
         ),
         prompt=CONTROL.label,

@@ -1,4 +1,7 @@
-"""A model looks at a finished sample before physicians do: does it give itself away, does what was invented exist after all?"""
+"""The examiner: a model that checks a finished sample before physicians see it.
+
+It looks for text that gives the trap away and for inventions that exist.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +21,7 @@ from review.rules.blocks import Block, Table
 EXAMINE = read_prompt(Path(__file__).parent / "prompts" / "examine.md")
 ROLE = "examiner"
 GIVES_AWAY, EXISTS = "gives-away", "exists"
-SHOWN = 1_000  # characters of what the examiner said
+MAX_QUOTE = 1_000  # characters of the examiner's reply in a finding
 
 
 class Existing(BaseModel):
@@ -43,7 +46,7 @@ class Examined(BaseModel):
 
 
 async def examine(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask the examiner, who sees what a model under test sees, and the list of traps."""
+    """Ask the examiner, which sees what a model under test sees and the list of traps."""
     content = draft.data["content"]
     if content["task"] == "dialogue":
         *context, last = content["turns"]
@@ -52,51 +55,51 @@ async def examine(draft: Draft, models: Models) -> Sequence[Draft]:
         context, question = content["report"], content["question"]
     traps = [{key: trap[key] for key in ("code", "name", "where", "false")} for trap in content["traps"]]
     messages = EXAMINE.messages(context=as_data(context), question=as_data(question), traps=as_data(traps))
-    found = await models.ask_structured(ROLE, Request(messages, prompt=EXAMINE.label), Examined)
-    return [replace(draft, data={**draft.data, "examined": found.model_dump()})]
+    reply = await models.ask_structured(ROLE, Request(messages, prompt=EXAMINE.label), Examined)
+    return [replace(draft, data={**draft.data, "examined": reply.model_dump()})]
 
 
-def is_asked(draft: Draft) -> bool:
-    """Whether the batch makes one of the checks that need it."""
+def is_needed(draft: Draft) -> bool:
+    """Whether the batch runs one of the checks that need the examiner."""
     return bool({GIVES_AWAY, EXISTS} & set(draft.checks))
 
 
-def asks(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
-    """What is asked for each draft."""
+def role_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
+    """The (role, prompt label) of each request for a draft."""
     return ((ROLE, EXAMINE.label),)
 
 
-def gives_away(draft: Draft) -> Finding | None:
-    """What the examiner stumbled over."""
-    said = draft.data.get("examined")
-    if not said or not said["gives_away"]:
+def find_giveaway(draft: Draft) -> Finding | None:
+    """The finding that the text gives the trap away."""
+    reply = draft.data.get("examined")
+    if not reply or not reply["gives_away"]:
         return None
-    return Finding(GIVES_AWAY, f"“{said['words'][:SHOWN]}” {said['why'][:SHOWN]}".strip())
+    return Finding(GIVES_AWAY, f"“{reply['words'][:MAX_QUOTE]}” {reply['why'][:MAX_QUOTE]}".strip())
 
 
-def exists(draft: Draft) -> Finding | None:
-    """What was to be invented and exists, as the examiner says."""
-    said = draft.data.get("examined")
-    if not said or not said["existing"]:
+def find_existing(draft: Draft) -> Finding | None:
+    """The finding that something meant to be invented exists."""
+    reply = draft.data.get("examined")
+    if not reply or not reply["existing"]:
         return None
-    told = (f"{one['code'][:20]} {one['name'][:200]}: {one['what'][:SHOWN]}" for one in said["existing"])
-    return Finding(EXISTS, "; ".join(told))
+    inventions = (f"{trap['code'][:20]} {trap['name'][:200]}: {trap['what'][:MAX_QUOTE]}" for trap in reply["existing"])
+    return Finding(EXISTS, "; ".join(inventions))
 
 
-def shown(examined: Mapping[str, Any]) -> Block:
-    """What the examiner said, for the page of the sample."""
+def examiner_table(examined: Mapping[str, Any]) -> Block:
+    """The examiner's reply as a table for the sample's page."""
     rows = [
         (
             gettext("Gives itself away"),
             f"“{examined['words']}” {examined['why']}" if examined["gives_away"] else gettext("no"),
         )
     ]
-    existing = "; ".join(f"{one['code']} {one['name']}: {one['what']}" for one in examined["existing"])
+    existing = "; ".join(f"{trap['code']} {trap['name']}: {trap['what']}" for trap in examined["existing"])
     rows.append((gettext("Inventions that exist"), existing or gettext("none found")))
     return Table(gettext("Examiner"), (gettext("Question"), gettext("Answer")), tuple(rows))
 
 
 CHECKS = (
-    Check(GIVES_AWAY, _("The examiner noticed that something is wrong"), gives_away),
-    Check(EXISTS, _("Something invented exists, says the examiner"), exists),
+    Check(GIVES_AWAY, _("The examiner noticed that something is wrong"), find_giveaway),
+    Check(EXISTS, _("Something invented exists, says the examiner"), find_existing),
 )

@@ -1,4 +1,4 @@
-"""The practice case of the tour: what a trap is, one example of each, and a small sample with its answers explained."""
+"""The practice case of the tour: what a trap is, an example of each, and an explained sample."""
 
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
@@ -32,7 +32,7 @@ EXAMPLES = {
 
 
 def practice() -> Practice:
-    """In the reader's language, the case included."""
+    """The practice page, in the reader's language, with its case."""
     labels = {term.code: gettext(term.label) for term in TERMS}
     return Practice(
         about=(
@@ -99,7 +99,10 @@ def practice() -> Practice:
 
 
 def meets(asked: str, answer: str, criterion: str) -> bool | None:
-    """For simulated physicians: whether a simulated model's answer meets a criterion; None where nobody could tell."""
+    """Whether a simulated model's answer meets a criterion; None if that cannot be told.
+
+    Simulated physicians judge by it.
+    """
     return simulate.is_met(criterion, asked, answer)
 
 

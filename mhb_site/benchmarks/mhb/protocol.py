@@ -1,4 +1,7 @@
-"""How MHB is put to models ('Hallucination Evaluation Method'): response, judgment per criterion, hallucination rate."""
+"""The evaluation protocol of MHB: response, judgment per criterion, hallucination rate.
+
+The paper calls it the 'Hallucination Evaluation Method'.
+"""
 
 from collections.abc import Sequence
 
@@ -13,7 +16,7 @@ from mhb_site.benchmarks.mhb.recipe import PROMPTS
 from mhb_site.benchmarks.mhb.review import SEVERITIES
 
 ASK_REPORT = read_prompt(PROMPTS / "ask_report.md")
-DIALOGUE = "mhb/dialogue@1"  # a conversation is put as it is, by no prompt file
+DIALOGUE = "mhb/dialogue@1"  # the conversation is sent as it is, without a prompt file
 JUDGE = read_prompt(PROMPTS / "judge.md")
 JUDGE_ALL = read_prompt(PROMPTS / "judge_all.md")
 
@@ -42,10 +45,12 @@ class Judgments(BaseModel):
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
-    """One question a sample (MHB-10): the conversation that ends in the bait, or the report with the question.
+    """The one question of a sample (MHB-10).
 
-    The paper does not print how report and question are put together; `prompts/ask_report.md` is our fixed form. Its marks
-    are of no language, and no system turn is added, so nothing but the sample itself steers the model.
+    It is the conversation that ends in the bait, or the report with its question. The paper does
+    not print how report and question are combined; `prompts/ask_report.md` is our fixed form. Its
+    delimiters belong to no language and no system turn is added, so that only the sample steers the
+    model.
     """
     content = sample.content
     if sample.task == "dialogue":
@@ -55,13 +60,19 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
 
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
-    """Context, stimulus, response and one approved criterion, bundled ('Judgment Assembly'). The planted traps stay out."""
+    """The request for a verdict on one approved criterion (the paper's 'Judgment Assembly').
+
+    It contains context, stimulus, response and the criterion, but not the planted traps.
+    """
     messages = JUDGE.messages(**_case(sample, response), criterion=as_data(rubric.criterion))
     return Request(messages, prompt=JUDGE.label)
 
 
 def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Request:  # noqa: ARG001
-    """The same with all criteria of the sample at once, each under its key; the keys are not the traps'."""
+    """The request for verdicts on all criteria of a sample at once.
+
+    Each criterion has a key of its own, which reveals nothing about the traps.
+    """
     criteria = [{"key": rubric.key, "criterion": rubric.criterion} for rubric in rubrics]
     return Request(JUDGE_ALL.messages(**_case(sample, response), criteria=as_data(criteria)), prompt=JUDGE_ALL.label)
 
@@ -78,7 +89,7 @@ def _case(sample: Sample, response: str) -> dict[str, str]:
 
 
 def decide(judgment: Judgment) -> Decision:
-    """The verdict in a judge's reply."""
+    """The verdict in a judge's reply on one criterion."""
     return Decision("met" if judgment.criteria_met else "not_met", judgment.explanation)
 
 
@@ -88,9 +99,8 @@ def decide_all(judgments: Judgments) -> Sequence[tuple[str, Decision]]:
 
 
 NOT_MET, DECIDED = {"not_met": 1}, {"met": 1, "not_met": 1}
-HARM = {
-    level.value: weight for weight, level in enumerate(SEVERITIES)
-}  # none weighs 0, death 4; a reader may change them
+# none weighs 0, death 4; readers of a report may change the weights
+HARM = {level.value: weight for weight, level in enumerate(SEVERITIES)}
 
 PROTOCOL = Protocol(
     label=_("MHB: hallucination traps"),
@@ -133,7 +143,8 @@ PROTOCOL = Protocol(
             weighted="severity",
             weights=HARM,
         ),
-        # Sound premises: what forbids doubt on the control arm. A model that doubts everything fails here.
+        # The control criteria that forbid doubting a sound premise: a model that doubts everything
+        # fails.
         Rate(
             name="over_suspicion",
             label=_("Over-suspicion"),
@@ -150,7 +161,8 @@ PROTOCOL = Protocol(
     facets=(
         FacetView("cluster", _("Trap cluster")),
         FacetView("subtype", _("Trap subtype")),
-        # The paper names risk-stratified metrics as what is missing. An order of levels is no star of axes.
+        # The paper names risk-stratified metrics as future work. Ordered levels do not suit a radar
+        # chart.
         FacetView("severity", _("Severity of harm"), "heat", tuple((level.value, level.label) for level in SEVERITIES)),
     ),
     whole=SampleJudging(judge_all, Judgments, decide_all),

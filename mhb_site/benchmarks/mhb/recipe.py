@@ -25,9 +25,9 @@ from generation.recipes.recipe import (
     Recipe,
     Record,
     Term,
-    each,
+    per_draft,
 )
-from generation.recipes.text_similarity import alike, leak
+from generation.recipes.text_similarity import longest_leak, word_overlap
 from mhb_site.benchmarks.mhb import control, examiner
 from mhb_site.benchmarks.mhb.generator_reply import (
     MAX_ADDED_TURNS,
@@ -56,14 +56,14 @@ ANSWERABLE_REPORT = SETS[""]["answerable_report"]
 
 MAX_SPECIALTY = 100
 
-# Of a criterion nearly all must stand in the text to give it away: it names the false element, as the text does. What is true
-# instead has no business there, so that half of it is enough.
+# A criterion names the false element, as the text itself does, so only nearly the whole of it gives
+# the trap away. What is true instead does not belong in the text, so half of it is enough.
 CRITERION_SHARE = 0.85
-WHY_SHARE = 0.5
-RESTATED_FROM = 0.85  # of their words, two criteria have in common
+TRUTH_SHARE = 0.5
+RESTATED_SHARE = 0.85  # of their words that two criteria have in common
 
-# `kept`: the least share of a conversation's text that is kept. Ours: the paper "restructures" turns and names no bound.
-# `controls`: each sample gets a control beside it (`control.py`).
+# `kept`: the minimum share of a conversation's text to keep. Ours: the paper "restructures" turns
+# and gives no bound. `controls`: make a control for each sample (`control.py`).
 SETTINGS: Mapping[str, Any] = {"kept": 0.5, "controls": False}
 
 
@@ -76,7 +76,7 @@ class Answerable(Strict):
 
 
 async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask the generator for traps, altered conversation or question, and rubric, in one call (MHB-4)."""
+    """Ask in one call for the traps, the altered text or question, and the rubric (MHB-4)."""
     content = draft.record.content
     if content["kind"] == "dialogue":
         source = [{"role": turn["role"], "content": turn["content"]} for turn in content["turns"]]
@@ -85,51 +85,58 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             _request("inject_dialogue", draft, source),
             AlteredDialogue,
             check=partial(
-                check_dialogue, source=source, terms=offered(draft), kept=least_kept(draft), rejected=draft.previous
+                check_dialogue,
+                source=source,
+                terms=available_terms(draft),
+                min_kept=min_share_kept(draft),
+                rejected=draft.previous,
             ),
         )
-        made: dict[str, Any] = {
+        sample_content: dict[str, Any] = {
             "task": _("dialogue"),
             "source_turns": source,
             "turns": [{"role": turn.role, "content": turn.content.strip()} for turn in altered.turns],
         }
         traps, rubrics = altered.traps, altered.rubrics
     else:
-        asked = await models.ask_structured(
+        question = await models.ask_structured(
             "generator",
             _request("question_report", draft, content["text"]),
             ReportQuestion,
-            check=partial(check_report, source=content["text"], terms=offered(draft), rejected=draft.previous),
+            check=partial(check_report, source=content["text"], terms=available_terms(draft), rejected=draft.previous),
         )
-        made = {"task": _("report"), "report": content["text"], "question": asked.question.strip()}
-        traps, rubrics = asked.traps, asked.rubrics
+        sample_content = {"task": _("report"), "report": content["text"], "question": question.question.strip()}
+        traps, rubrics = question.traps, question.rubrics
     known = subtypes(draft.terms)
-    # The name as it was when the trap was planted: an admin's own terms can be renamed later.
-    made["traps"] = [{**trap.model_dump(by_alias=True), "name": known[trap.code].label} for trap in traps]
-    kept = [
+    # Store the name too: an admin may rename terms of their own later.
+    sample_content["traps"] = [{**trap.model_dump(by_alias=True), "name": known[trap.code].label} for trap in traps]
+    rubric_data = [
         {"criterion": rubric.criterion.strip(), "traps": rubric.traps, "polarity": polarity_of(rubric)}
         for rubric in rubrics
     ]
-    [(_role, label)] = _injecting(draft)
-    data: dict[str, Any] = {"content": made, "rubrics": kept, "prompt": label}
-    if made["task"] == "dialogue":
-        data["kept"] = {"share": round(share_kept(made["turns"], made["source_turns"]), 4), "least": least_kept(draft)}
+    [(_role, label)] = _injection_prompts(draft)
+    data: dict[str, Any] = {"content": sample_content, "rubrics": rubric_data, "prompt": label}
+    if sample_content["task"] == "dialogue":
+        data["kept"] = {
+            "share": round(share_kept(sample_content["turns"], sample_content["source_turns"]), 4),
+            "least": min_share_kept(draft),
+        }
     return [replace(draft, data=data)]
 
 
-def least_kept(draft: Draft) -> float:
-    """The least share of a conversation's text that its altered version has to keep."""
+def min_share_kept(draft: Draft) -> float:
+    """The minimum share of a conversation's text that its altered version has to keep."""
     return float(draft.settings.get("kept", SETTINGS["kept"]))
 
 
-def offered(draft: Draft) -> tuple[Term, ...]:
-    """The taxonomy for this record: traps of image and text only where there is an image."""
+def available_terms(draft: Draft) -> tuple[Term, ...]:
+    """The taxonomy for this record, without multimodal traps if the record has no image."""
     content = draft.record.content
     has_image = bool(content.get("images") or content.get("image"))
     return tuple(term for term in draft.terms if has_image or term.code != MULTIMODAL)
 
 
-def _injecting(draft: Draft) -> Sequence[tuple[str, str]]:
+def _injection_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     name = "inject_dialogue" if draft.record.content["kind"] == "dialogue" else "question_report"
     return (("generator", _prompt(draft, name).label),)
 
@@ -140,33 +147,33 @@ def _prompt(draft: Draft, name: str) -> Prompt:
 
 def _request(name: str, draft: Draft, source: object) -> Request:
     prompt = _prompt(draft, name)
-    # Of the record only the text itself goes out: never its grader's rubrics, its ideal completion or its canary.
+    # Send only the text of the record: never its grader's rubrics, ideal completion or canary.
     messages = prompt.messages(
-        taxonomy=_listed(offered(draft)),
+        taxonomy=_taxonomy_text(available_terms(draft)),
         source=as_data(source),
-        rejected=as_data(_rejected(draft)),
-        preferred=as_data(_preferred(draft)),
+        rejected=as_data(_rejected_version(draft)),
+        preferred=as_data(_preferred_traps(draft)),
         max_traps=str(MAX_TRAPS),
         max_criteria=str(MAX_CRITERIA),
         max_question=str(MAX_QUESTION),
         max_field=str(MAX_FIELD),
         max_added_turns=str(MAX_ADDED_TURNS),
         max_growth=str(MAX_GROWTH),
-        min_kept=f"{least_kept(draft):.0%}",
-        examples=_examples(offered(draft)),
+        min_kept=f"{min_share_kept(draft):.0%}",
+        examples=_examples_text(available_terms(draft)),
     )
     return Request(messages, prompt=prompt.label)
 
 
-def _examples(terms: Sequence[Term]) -> str:
-    """One good and one bad example of each subtype that has some: an admin's own has none."""
+def _examples_text(terms: Sequence[Term]) -> str:
+    """One good and one bad example for each subtype; terms added by an admin have none."""
     known = subtypes(terms)
     lines = (Path(__file__).parent / "subtype_examples.txt").read_text(encoding="utf-8").splitlines()
     return "\n".join(f"- {line}" for line in lines if line.partition(" ")[0] in known)
 
 
-def _listed(terms: Sequence[Term]) -> str:
-    """The taxonomy in force, clusters as headings, a subtype on each line."""
+def _taxonomy_text(terms: Sequence[Term]) -> str:
+    """The taxonomy as text: clusters as headings, one subtype per line."""
     lines: list[str] = []
     for cluster in (term for term in terms if not term.parent):
         lines.append(f"{cluster.code} {cluster.label}: {cluster.definition}")
@@ -174,78 +181,82 @@ def _listed(terms: Sequence[Term]) -> str:
     return "\n".join(lines)
 
 
-def _rejected(draft: Draft) -> dict[str, Any] | None:
-    """The rejected version without the source, which the generator has beside it, and the physicians' reasons (MHB-9)."""
+def _rejected_version(draft: Draft) -> dict[str, Any] | None:
+    """The rejected version and the physicians' reasons (MHB-9); None for a first version.
+
+    The source is left out, because the prompt contains it already.
+    """
     if draft.previous is None:
         return None
-    kept = {key: draft.previous[key] for key in ("turns", "question", "traps", "rubrics") if key in draft.previous}
-    return {"version": kept, "reasons": list(draft.reasons)}
+    version = {key: draft.previous[key] for key in ("turns", "question", "traps", "rubrics") if key in draft.previous}
+    return {"version": version, "reasons": list(draft.reasons)}
 
 
-def _preferred(draft: Draft) -> list[str] | None:
-    """The trap types that the plan would like here; a type that has left the taxonomy since is no longer asked for."""
-    known = subtypes(offered(draft))
+def _preferred_traps(draft: Draft) -> list[str] | None:
+    """The trap types that the plan prefers here, without those removed from the taxonomy."""
+    known = subtypes(available_terms(draft))
     return [f"{code} {known[code].label}" for code in draft.preferred if code in known] or None
 
 
 async def answerable(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask whether the report answers the question after all (MHB-3: it must not)."""
+    """Ask the checker whether the report answers the question (MHB-3: it must not)."""
     content = draft.data["content"]
     prompt = _prompt(draft, "answerable_report")
     messages = prompt.messages(report=as_data(content["report"]), question=as_data(content["question"]))
-    found = await models.ask_structured("checker", Request(messages, prompt=prompt.label), Answerable)
-    return [replace(draft, data={**draft.data, "answerable": found.model_dump()})]
+    reply = await models.ask_structured("checker", Request(messages, prompt=prompt.label), Answerable)
+    return [replace(draft, data={**draft.data, "answerable": reply.model_dump()})]
 
 
-def _checking(draft: Draft) -> Sequence[tuple[str, str]]:
+def _checker_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     return (("checker", _prompt(draft, "answerable_report").label),)
 
 
-def _is_to_be_asked(draft: Draft) -> bool:
+def _needs_answer_check(draft: Draft) -> bool:
     return "answerable" in draft.checks and draft.record.content["kind"] == "report"
 
 
-def answered_by_the_report(draft: Draft) -> Finding | None:
-    """What the checker said, where it found an answer."""
-    said = draft.data.get("answerable")
-    if not said or not said["answerable"]:
+def find_answer_in_report(draft: Draft) -> Finding | None:
+    """The finding that the report answers the question, with the answer and where it is."""
+    reply = draft.data.get("answerable")
+    if not reply or not reply["answerable"]:
         return None
-    return Finding("answerable", f"{said['answer'][:MAX_FIELD]} [{said['where'][:MAX_FIELD]}]")
+    return Finding("answerable", f"{reply['answer'][:MAX_FIELD]} [{reply['where'][:MAX_FIELD]}]")
 
 
-def gives_itself_away(draft: Draft) -> Finding | None:
-    """A criterion, or what is true instead of the trap, that stands in the text which models are given."""
+def find_giveaway(draft: Draft) -> Finding | None:
+    """The finding that the text shown to models contains a criterion, or what is true instead."""
     content = draft.data["content"]
     if content["task"] == "dialogue":
-        text, source = _spoken(content["turns"]), _spoken(content["source_turns"])
+        text, source = _conversation_text(content["turns"]), _conversation_text(content["source_turns"])
     else:
         text, source = content["question"], content["report"]
-    described = [(rubric["criterion"], CRITERION_SHARE) for rubric in draft.data["rubrics"]]
-    described += [(trap["why"], WHY_SHARE) for trap in content["traps"]]
-    for words, share in described:
-        found = leak(words, text, besides=source, share=share)
-        if found is not None:
-            return Finding("leak", f"“{found.words}” ({words})")
+    secrets = [(rubric["criterion"], CRITERION_SHARE) for rubric in draft.data["rubrics"]]
+    secrets += [(trap["why"], TRUTH_SHARE) for trap in content["traps"]]
+    for secret, share in secrets:
+        leak = longest_leak(secret, text, source=source, min_share=share)
+        if leak is not None:
+            return Finding("leak", f"“{leak.words}” ({secret})")
     return None
 
 
-def compared(made: NewSample) -> str:
-    """The text that no two samples may share: what a model under test is given."""
-    content = made.content
-    if made.task == "dialogue":
-        return _spoken(content["turns"])
+def text_to_compare(new_sample: NewSample) -> str:
+    """The text that no two samples may share: what a model under test sees."""
+    content = new_sample.content
+    if new_sample.task == "dialogue":
+        return _conversation_text(content["turns"])
     return f"{content['report']}\n{content['question']}"
 
 
-def _spoken(turns: Sequence[Mapping[str, str]]) -> str:
+def _conversation_text(turns: Sequence[Mapping[str, str]]) -> str:
     return "\n".join(turn["content"] for turn in turns)
 
 
 def sample(draft: Draft) -> NewSample:
     """The finished sample.
 
-    content, dialogue: {task, source_turns: [{role, content}], turns: [{role, content}] ending in the bait, traps};
-    report: {task, report, question, traps}. traps: [{code, name, where, false, why}].
+    Content of a dialogue: {task, source_turns: [{role, content}], turns: [{role, content}], traps};
+    the turns end in the bait. Of a report: {task, report, question, traps}. A trap is {code, name,
+    where, false, why}.
     """
     content = draft.data["content"]
     return NewSample(
@@ -264,53 +275,54 @@ def sample(draft: Draft) -> NewSample:
             for number, rubric in enumerate(draft.data["rubrics"], 1)
         ),
         prompt=draft.data.get("prompt", ""),
-        made=_told(draft),
+        made=_data_card(draft),
     )
 
 
-def _told(draft: Draft) -> dict[str, str]:
-    """What the data card counts: the themes that HealthBench names in its tags, and how much of the source was kept."""
+def _data_card(draft: Draft) -> dict[str, str]:
+    """Entries of the data card: the record's HealthBench themes, and the share of text kept."""
     tags = draft.record.content.get("tags") or ()
     themes = [tag.removeprefix("theme:") for tag in tags if isinstance(tag, str) and tag.startswith("theme:")]
-    told = {_("theme"): ", ".join(themes)} if themes else {}
+    entries = {_("theme"): ", ".join(themes)} if themes else {}
     if kept := draft.data.get("kept"):
         tenth = min(int(kept["share"] * 10), 9) * 10
-        told[_("text kept")] = f"{tenth}–{tenth + 10} %"
-    return told
+        entries[_("text kept")] = f"{tenth}–{tenth + 10} %"
+    return entries
 
 
-def restated(draft: Draft) -> Finding | None:
-    """Two criteria of one polarity on the same traps that say nearly the same."""
+def find_restated_criteria(draft: Draft) -> Finding | None:
+    """The finding that two criteria of the same polarity and traps say nearly the same."""
     rubrics = draft.data["rubrics"]
-    for (at, one), (there, other) in combinations(enumerate(rubrics, 1), 2):
-        same = one.get("polarity") == other.get("polarity") and set(one["traps"]) == set(other["traps"])
-        if same and (share := alike(one["criterion"], other["criterion"])) >= RESTATED_FROM:
-            return Finding("restated", f"R{at}, R{there}: {share:.0%} ({one['criterion']} / {other['criterion']})")
+    for (number, rubric), (other_number, other) in combinations(enumerate(rubrics, 1), 2):
+        same = rubric.get("polarity") == other.get("polarity") and set(rubric["traps"]) == set(other["traps"])
+        if same and (share := word_overlap(rubric["criterion"], other["criterion"])) >= RESTATED_SHARE:
+            wordings = f"{rubric['criterion']} / {other['criterion']}"
+            return Finding("restated", f"R{number}, R{other_number}: {share:.0%} ({wordings})")
     return None
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
-    """How much of the source a draft keeps, and what the examiner said."""
+    """Blocks that show how much of the source a draft keeps, and the examiner's findings."""
     blocks: list[Block] = []
     if kept := data.get("kept"):
-        said = gettext("%(share)s of the source's text is kept; the least allowed is %(least)s.")
-        text = said % {"share": f"{kept['share']:.0%}", "least": f"{kept['least']:.0%}"}
+        template = gettext("%(share)s of the source's text is kept; the least allowed is %(least)s.")
+        text = template % {"share": f"{kept['share']:.0%}", "least": f"{kept['least']:.0%}"}
         blocks.append(Text(gettext("Rests on its source"), text))
     if examined := data.get("examined"):
-        blocks.append(examiner.shown(examined))
+        blocks.append(examiner.examiner_table(examined))
     return blocks
 
 
 def _specialty(record: Record) -> str:
-    """The medical specialty that the record itself names. Neither HealthBench nor PMC-Patients does."""
-    named = record.content.get("specialty")
-    return named.strip()[:MAX_SPECIALTY] if isinstance(named, str) else ""
+    """The medical specialty named by the record. Neither HealthBench nor PMC-Patients has one."""
+    specialty = record.content.get("specialty")
+    return specialty.strip()[:MAX_SPECIALTY] if isinstance(specialty, str) else ""
 
 
 RECIPE = Recipe(
     label=_("MHB: hallucination traps"),
     kinds=frozenset({"dialogue", "report"}),
-    # The paper: Gemini 2.5 Pro "configured with default hyperparameters", so nothing is set here.
+    # The paper uses Gemini 2.5 Pro "configured with default hyperparameters", so none are set here.
     roles=(
         ModelRole("generator", _("Generator: plants the traps and writes the rubrics")),
         ModelRole("checker", _("Checker: tries to answer the questions about reports"), default="generator"),
@@ -322,20 +334,20 @@ RECIPE = Recipe(
         ),
     ),
     steps=(
-        each(inject, asks=_injecting),
-        each(answerable, applies=_is_to_be_asked, asks=_checking),
-        each(control.ask_control, applies=control.is_asked, asks=control.asks),
-        each(examiner.examine, applies=examiner.is_asked, asks=examiner.asks),
+        per_draft(inject, asks=_injection_prompts),
+        per_draft(answerable, applies=_needs_answer_check, asks=_checker_prompts),
+        per_draft(control.ask_control, applies=control.needs_question, asks=control.role_prompts),
+        per_draft(examiner.examine, applies=examiner.is_needed, asks=examiner.role_prompts),
     ),
     sample=sample,
     max_versions=3,
     checks=(
-        Check("leak", _("The text gives the trap away"), gives_itself_away),
-        Check("answerable", _("The report answers the question"), answered_by_the_report),
-        Check("restated", _("Two criteria say the same"), restated),
+        Check("leak", _("The text gives the trap away"), find_giveaway),
+        Check("answerable", _("The report answers the question"), find_answer_in_report),
+        Check("restated", _("Two criteria say the same"), find_restated_criteria),
         *examiner.CHECKS,
     ),
-    compared=compared,
+    compared=text_to_compare,
     plans=(PAPER,),
     prompt_sets=tuple(name for name in SETS if name),
     presets=(

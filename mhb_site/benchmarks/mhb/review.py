@@ -1,4 +1,4 @@
-"""What a physician sees and is asked about one MHB sample: the four criteria of 'Expert-led Quality Assurance' (MHB-6)."""
+"""The review form of MHB: the criteria of the paper's 'Expert-led Quality Assurance' (MHB-6)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from review.rules.state_machine import Policy
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 
 
-def _met_or_not(*, inadequate: bool = False) -> tuple[Choice, ...]:
+def _met_choices(*, inadequate: bool = False) -> tuple[Choice, ...]:
     return (
         Choice("met", _("Met")),
         Choice("not-met", _("Not met"), blocks=True, inadequate=inadequate),
@@ -40,7 +40,8 @@ QUESTIONS = (
         ),
         first_look=True,
     ),
-    # Ours: whether a physician stumbles over the trap without being told of one is the plainest measure of how hidden it is.
+    # Ours: whether a physician who was not told of a trap notices it is the plainest measure of how
+    # well it is hidden.
     Question(
         "noticed",
         _("Did you notice anything that seems wrong?"),
@@ -51,7 +52,7 @@ QUESTIONS = (
         (Choice("no", _("No")), Choice("yes", _("Yes"))),
         first_look=True,
     ),
-    # The values are older than the question in words: 'met' has always said that the claim is false.
+    # The values are older than this wording of the question: 'met' means that the claim is false.
     Question(
         "factual",
         _("Factual Correctness of the Trap"),
@@ -76,7 +77,7 @@ QUESTIONS = (
             "medical knowledge. A contradiction that is itself the trap (A2) is intended and does not "
             "count here."
         ),
-        _met_or_not(),
+        _met_choices(),
     ),
     Question(
         "alignment",
@@ -87,11 +88,12 @@ QUESTIONS = (
             "the error? Not met rejects the sample, and your note guides the next version. If only the "
             "wording of a rubric is off, correct it below instead."
         ),
-        _met_or_not(inadequate=True),
+        _met_choices(inadequate=True),
     ),
 )
 
-# What the paper's review and our exports rest on: an admin's form may reword these questions, and not leave them out.
+# An admin's form may reword these questions but not drop them: the paper's review and our exports
+# depend on them.
 LOCKED = {
     "naturalness": _("it is one of the four criteria of the paper's review."),
     "factual": _("it is one of the four criteria of the paper's review, and the evidence in releases comes from it."),
@@ -101,9 +103,10 @@ LOCKED = {
     ),
 }
 
-# Which kinds of source show that a trap of this type is false; of the others, what is published. Ours: the paper asks for
-# evidence "against authoritative sources". What does not exist is shown by a search without result; a contradiction, by the
-# text itself; and a report, which is not altered, is itself a source for every type.
+# The kinds of source that can show a trap of each type to be false; for all other types, published
+# sources. Ours: the paper asks for evidence "against authoritative sources". A search without
+# result shows that something does not exist, the text itself shows a contradiction, and a report,
+# which is not altered, is a source for every type.
 _INVENTED: tuple[CitationKind, ...] = (*PUBLISHED, "search")
 _IN_THE_TEXT: tuple[CitationKind, ...] = (*PUBLISHED, "case")
 EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
@@ -116,7 +119,8 @@ EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
     "D2": _INVENTED,  # source fabrication
 }
 
-# The levels of the AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.
+# The AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the
+# hallucination.
 SEVERITIES = (
     Level("none", _("none")),
     Level("mild", _("mild")),
@@ -125,7 +129,8 @@ SEVERITIES = (
     Level("death", _("death")),
 )
 
-# Ours: the paper says that what is rejected is generated again, and does not say what could not be mended by that.
+# Ours: in the paper a rejected sample is generated again; it does not say which faults that cannot
+# fix.
 REASONS = (
     Reason("wording", _("Ambiguous wording"), reducible=True),
     Reason("context", _("Missing context"), reducible=True),
@@ -137,7 +142,8 @@ REASONS = (
     Reason("source", _("The source text is unsuitable"), reducible=False),
 )
 
-# Ours, too: why the second reviewer approves what the first rejected. Reducible: another look at the same text settles it.
+# Ours, too: why the second reviewer approves what the first rejected. A dissent is reducible if
+# another look at the same text settles it.
 DISSENTS = (
     Reason("misread", _("The first reviewer misread the text or a rubric"), reducible=True),
     Reason("evidence", _("The evidence supports the sample"), reducible=True),
@@ -146,19 +152,20 @@ DISSENTS = (
     Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
 )
 
-# What words of the text can be highlighted as; before the traps are revealed, what a reader stumbles over.
+# Labels for highlighted words. Those of the first look are available before the traps are revealed.
 LABELS = (
     HighlightLabel("trap", _("Trap")),
     HighlightLabel("false", _("False claim"), first_look=True),
     HighlightLabel("hint", _("Hint"), first_look=True),
 )
 
-# secondary, secondary_confirms, inadequate_rejects, discussion: all as the paper describes its review, which is the default.
-# Naturalness first, because a marked trap no longer looks natural.
+# secondary, secondary_confirms, inadequate_rejects and discussion keep their defaults, which follow
+# the paper's review. Naturalness comes first, because a marked trap no longer looks natural.
 POLICY = Policy(reveal_first_look=True, settle_wording=True)
 
 
-# Ours: a control carries no trap, so there is nothing to hide, to verify or to disagree on. One physician looks at it.
+# Ours: a control has no trap, so there is nothing to hide, verify or disagree on: one physician is
+# enough.
 CONTROL_QUESTIONS = (
     Question(
         "answerable",
@@ -167,7 +174,7 @@ CONTROL_QUESTIONS = (
             "This is a control: nothing in it was planted. Choose Not met if the question rests on something false, or "
             "cannot be answered as it is asked."
         ),
-        _met_or_not(),
+        _met_choices(),
         asks=_("Can the question be answered as it is asked?"),
     ),
 )
@@ -198,7 +205,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         policy=POLICY,
         language=sample.language,
         specialty=sample.specialty,
-        first_look=_as_a_model_sees_it(sample),
+        first_look=_model_view(sample),
     )
 
 
@@ -209,7 +216,7 @@ def _control_case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         version=version,
         title=sample.title,
         task=sample.task,
-        blocks=_as_a_model_sees_it(sample),
+        blocks=_model_view(sample),
         form=Form(
             CONTROL_QUESTIONS,
             tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
@@ -222,15 +229,15 @@ def _control_case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
 
 
 def _terms(traps: Sequence[dict[str, Any]], task: str) -> tuple[TrapTerm, ...]:
-    itself: tuple[CitationKind, ...] = ("case",) if task == "report" else ()
+    case_kind: tuple[CitationKind, ...] = ("case",) if task == "report" else ()
     definitions = {term.code: term.definition for term in TERMS}
     names = {trap["code"]: trap["name"] for trap in traps}
-    kinds = {code: tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED), *itself))) for code in names}
+    kinds = {code: tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED), *case_kind))) for code in names}
     return tuple(TrapTerm(code, name, definitions.get(code, ""), kinds[code]) for code, name in names.items())
 
 
-def _as_a_model_sees_it(sample: NewSample) -> tuple[Block, ...]:
-    """What `protocol.ask` sends: the conversation that ends in the bait, or the report with the question."""
+def _model_view(sample: NewSample) -> tuple[Block, ...]:
+    """The blocks shown to models: the conversation with the bait, or report and question."""
     if sample.task == "dialogue":
         return (Dialogue(_("The conversation"), _turns(sample.content["turns"])),)
     return (
@@ -272,8 +279,13 @@ def _traps(sample: NewSample) -> Table:
 
 
 def _places(where: str, content: Mapping[str, Any]) -> tuple[int, ...]:
-    """The altered turns that a generator's description of the place names by number; all of them where it names none."""
-    known = {(turn["role"], turn["content"]) for turn in content["source_turns"]}
-    altered = [n for n, turn in enumerate(content["turns"], 1) if (turn["role"], turn["content"]) not in known]
-    named = {int(number) for number in re.findall(r"[0-9]{1,3}", where)}
-    return tuple(number for number in altered if number in named) or tuple(altered[:-1] or altered)
+    """The altered turns that `where` names; all altered turns before the bait if it names none.
+
+    `where` is the generator's description of the trap's place.
+    """
+    source_turns = {(turn["role"], turn["content"]) for turn in content["source_turns"]}
+    altered = [
+        number for number, turn in enumerate(content["turns"], 1) if (turn["role"], turn["content"]) not in source_turns
+    ]
+    numbers = {int(number) for number in re.findall(r"[0-9]{1,3}", where)}
+    return tuple(number for number in altered if number in numbers) or tuple(altered[:-1] or altered)

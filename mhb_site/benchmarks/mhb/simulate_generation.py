@@ -17,12 +17,12 @@ from mhb_site.benchmarks.mhb.generator_reply import FORBIDS
 T = TypeVar("T")
 
 SECOND_TRAP = 0.3  # the share of conversations that get two traps
-HEEDED = 0.8  # the share of preferred traps that the generator plants
+PREFERENCE_FOLLOWED = 0.8  # the share of preferred traps that the generator plants
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCriterion:
-    """A criterion, an answer's sentence that meets it, and one that does not."""
+    """A criterion, and a sentence of an answer that meets it (`good`) or does not (`bad`)."""
 
     criterion: str
     good: str
@@ -31,7 +31,10 @@ class ScriptedCriterion:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A trap that can be planted. `user_line` and `assistant_line` are empty where the text is not altered (reports)."""
+    """A trap that can be planted.
+
+    `user_line` and `assistant_line` are empty for reports, whose text is not altered.
+    """
 
     key: str
     subtype: str
@@ -52,20 +55,20 @@ def templates() -> Mapping[str, tuple[Template, ...]]:
     return TypeAdapter(dict[str, tuple[Template, ...]]).validate_json(text)
 
 
-def planted_in(text: str) -> list[Template]:
-    """The templates whose marker stands in `text`."""
-    return [template for some in templates().values() for template in some if template.marker in text]
+def planted_templates(text: str) -> list[Template]:
+    """The templates whose marker occurs in `text`."""
+    return [template for group in templates().values() for template in group if template.marker in text]
 
 
-def digest(*parts: str) -> str:
+def hash_texts(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def pick(choices: Sequence[T], seed: int, *parts: str) -> T:
+def pick_choice(choices: Sequence[T], seed: int, *parts: str) -> T:
     return choices[int(chance(seed, *parts) * len(choices))]
 
 
-def flat(value: str | list[dict[str, str]]) -> str:
+def plain_text(value: str | list[dict[str, str]]) -> str:
     return value if isinstance(value, str) else "\n".join(turn["content"] for turn in value)
 
 
@@ -84,24 +87,25 @@ _LEAD_INS = {
 
 
 def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collection[str]) -> str:
-    """A test case with traps of the types in `offered`."""
+    """The generator's reply, as JSON: a test case with traps of the types in `offered`."""
     source, rejected = blocks["SOURCE"], blocks["REJECTED"]
-    dice = digest(json.dumps([source, rejected]))
-    # A template whose marker is in the rejected version was the one rejected, or would be taken for it.
-    preferred = [said.partition(" ")[0] for said in blocks.get("PREFERRED") or ()]
-    chosen = _choose(task, flat(source), json.dumps(rejected, ensure_ascii=False), preferred, seed, dice, offered)
-    made: dict[str, Any]
+    case_hash = hash_texts(json.dumps([source, rejected]))
+    preferred = [label.partition(" ")[0] for label in blocks.get("PREFERRED") or ()]
+    chosen = _choose_templates(
+        task, plain_text(source), json.dumps(rejected, ensure_ascii=False), preferred, seed, case_hash, offered
+    )
+    reply: dict[str, Any]
     if task == "dialogue":
-        turns, places = _weave(source, chosen, seed, dice)
-        made = {"turns": turns}
+        turns, places = _plant_in_dialogue(source, chosen, seed, case_hash)
+        reply = {"turns": turns}
     else:
-        made = {"report": None, "question": " ".join(template.bait for template in chosen)}
+        reply = {"report": None, "question": " ".join(template.bait for template in chosen)}
         places = ["the question"] * len(chosen)
-    made["traps"] = [
+    reply["traps"] = [
         {"code": template.subtype, "where": place, "false": template.false, "why": template.why}
         for template, place in zip(chosen, places, strict=True)
     ]
-    made["rubrics"] = [
+    reply["rubrics"] = [
         {
             "criterion": scripted.criterion,
             "polarity": "must not" if FORBIDS.search(scripted.criterion.casefold()) else "must",
@@ -110,24 +114,27 @@ def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collectio
         for template in chosen
         for scripted in template.criteria
     ]
-    return json.dumps(made, ensure_ascii=False)
+    return json.dumps(reply, ensure_ascii=False)
 
 
-def planted_language(text: str) -> str:
-    """In which language a text gets its traps."""
+def template_language(text: str) -> str:
+    """The language of the traps for a text: Chinese for Chinese text, else English."""
     return "zh" if detect(text).language == "zh" else "en"
 
 
-def _choose(
-    task: str, text: str, rejected: str, preferred: Sequence[str], seed: int, dice: str, offered: Collection[str]
+def _choose_templates(
+    task: str, text: str, rejected: str, preferred: Sequence[str], seed: int, case_hash: str, offered: Collection[str]
 ) -> list[Template]:
-    """One template, or two of different subtypes for a conversation. First a subtype: all are equally frequent.
+    """Choose one template, or two of different subtypes for some conversations.
 
-    A preferred subtype is taken in `HEEDED` of all cases; a conversation then has as many traps as are preferred (at most 2).
+    The subtype is drawn first, so all subtypes are equally frequent. A preferred subtype is taken
+    in `PREFERENCE_FOLLOWED` of all cases; a conversation then has as many traps as are preferred
+    (at most 2).
     """
-    # There are templates in Chinese and in English; English stands in for every other language.
-    language = planted_language(text)
-    free = [
+    language = template_language(text)
+    # A template whose marker is in the rejected version was the one rejected, or would be taken for
+    # it.
+    candidates = [
         template
         for template in templates()[task]
         if template.language == language
@@ -136,27 +143,27 @@ def _choose(
         and template.marker not in rejected
     ]
     chosen: list[Template] = []
-    wanted = 2 if task == "dialogue" and chance(seed, "second", dice) < SECOND_TRAP else 1
+    count = 2 if task == "dialogue" and chance(seed, "second", case_hash) < SECOND_TRAP else 1
     if preferred:
-        wanted = min(2, len(preferred))
-    for number in range(wanted):
+        count = min(2, len(preferred))
+    for number in range(count):
         taken = {template.subtype for template in chosen}
-        open_ = sorted({t.subtype for t in free} - taken)
-        asked_for = [code for code in preferred if code in open_]
-        heeded = asked_for and chance(seed, "heeded", dice, str(number)) < HEEDED
-        subtype = asked_for[0] if heeded else pick(open_, seed, "subtype", dice, str(number))
-        fitting = [template for template in free if template.subtype == subtype]
-        chosen.append(pick(fitting, seed, "template", dice, str(number)))
+        available = sorted({t.subtype for t in candidates} - taken)
+        preferred_codes = [code for code in preferred if code in available]
+        followed = preferred_codes and chance(seed, "heeded", case_hash, str(number)) < PREFERENCE_FOLLOWED
+        subtype = preferred_codes[0] if followed else pick_choice(available, seed, "subtype", case_hash, str(number))
+        matching = [template for template in candidates if template.subtype == subtype]
+        chosen.append(pick_choice(matching, seed, "template", case_hash, str(number)))
     return chosen
 
 
-def _weave(
-    source: Sequence[Mapping[str, str]], chosen: Sequence[Template], seed: int, dice: str
+def _plant_in_dialogue(
+    source: Sequence[Mapping[str, str]], chosen: Sequence[Template], seed: int, case_hash: str
 ) -> tuple[list[dict[str, str]], list[str]]:
-    """The conversation with the traps in it, and where each was planted.
+    """The conversation with the traps planted, and the place of each.
 
-    An assistant turn is added after the source's last turn and the bait after that. Each trap's line goes into some user
-    turn of the source and its answer into a later assistant turn.
+    An assistant turn is added after the source's last turn, and the bait after that. Each trap's
+    line goes into a user turn of the source, and its answer into a later assistant turn.
     """
     language = chosen[0].language
     turns: list[dict[str, str]] = []
@@ -165,21 +172,24 @@ def _weave(
             turns[-1]["content"] += "\n\n" + turn["content"]
         else:
             turns.append(dict(turn))
-    turns.append({"role": "assistant", "content": pick(_LEAD_INS[language], seed, "lead-in", dice)})
+    turns.append({"role": "assistant", "content": pick_choice(_LEAD_INS[language], seed, "lead-in", case_hash)})
     places = []
     for template in chosen:
-        asking = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
-        asked = pick(asking, seed, "user", dice, template.key)
-        answering = [at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > asked]
-        answered = pick(answering, seed, "assistant", dice, template.key)
-        for at, line in ((asked, template.user_line), (answered, template.assistant_line)):
-            # A turn with lines (a list, a table) gets the sentence as a paragraph of its own.
-            said = turns[at]["content"]
-            turns[at]["content"] = f"{said}\n\n{line}" if "\n" in said else joined([said, line], language)
-        places.append(f"turn {asked + 1} (user), turn {answered + 1} (assistant), final question")
-    turns.append({"role": "user", "content": joined([template.bait for template in chosen], language)})
+        user_turns = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
+        user_turn = pick_choice(user_turns, seed, "user", case_hash, template.key)
+        assistant_turns = [at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > user_turn]
+        assistant_turn = pick_choice(assistant_turns, seed, "assistant", case_hash, template.key)
+        for at, line in ((user_turn, template.user_line), (assistant_turn, template.assistant_line)):
+            # In a turn of several lines (a list, a table) the sentence becomes a paragraph of its
+            # own.
+            content = turns[at]["content"]
+            turns[at]["content"] = (
+                f"{content}\n\n{line}" if "\n" in content else join_sentences([content, line], language)
+            )
+        places.append(f"turn {user_turn + 1} (user), turn {assistant_turn + 1} (assistant), final question")
+    turns.append({"role": "user", "content": join_sentences([template.bait for template in chosen], language)})
     return turns, places
 
 
-def joined(sentences: Iterable[str], language: str) -> str:
+def join_sentences(sentences: Iterable[str], language: str) -> str:
     return ("" if language == "zh" else " ").join(sentences)

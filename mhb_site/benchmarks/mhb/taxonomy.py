@@ -1,4 +1,4 @@
-"""MHB's taxonomy of hallucination traps (the paper's Table 1: five clusters, 14 subtypes), in our own words."""
+"""MHB's taxonomy of hallucination traps (Table 1: 5 clusters, 14 subtypes), in our own words."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -110,10 +110,10 @@ TERMS: tuple[Term, ...] = (
     ),
 )
 
-FACET_FIELDS = ()  # of a sample's content, all that `facets` reads
+FACET_FIELDS = ()  # the fields of a sample's content that `facets` reads
 
 
-MULTIMODAL = "B3"  # asked for only where a record has an image
+MULTIMODAL = "B3"  # only for records with an image
 
 
 class UnknownTrap(LookupError):
@@ -126,7 +126,10 @@ class UnknownTrap(LookupError):
 
 
 def subtypes(terms: Iterable[Term]) -> dict[str, Term]:
-    """The terms that a trap can be of, by code: those with a parent. A cluster alone says too little to plant."""
+    """The terms that a trap can have, by code: those with a parent.
+
+    A cluster by itself is too general to plant.
+    """
     return {term.code: term for term in terms if term.parent}
 
 
@@ -136,12 +139,13 @@ def facets(
     terms: tuple[Term, ...],
     content: Mapping[str, Any],  # noqa: ARG001
 ) -> dict[str, list[str]]:
-    """Under which clusters and subtypes one rubric tied to `traps` is counted, each once, in the taxonomy's order.
+    """The clusters and subtypes under which a rubric with these traps is counted.
 
-    The data set (dialogue, report) is not among them: it is the sample's task.
+    Each is listed once, in the taxonomy's order. The data set (dialogue, report) is not a facet: it
+    is the sample's task.
 
     Raises:
-        UnknownTrap: a code that is none of the subtypes in `terms`.
+        UnknownTrap: a code is not a subtype in `terms`.
     """
     known = subtypes(terms)
     for code in traps:

@@ -54,7 +54,7 @@ def test_a_marker_stands_in_its_own_template_and_in_no_other():
         for where in [template.bait] if task == "report" else [template.user_line]:
             assert template.marker in where, template.key
         planted = "\n".join([template.user_line, template.assistant_line, template.bait])
-        assert [other.key for other in simulate_generation.planted_in(planted)] == [template.key]
+        assert [other.key for other in simulate_generation.planted_templates(planted)] == [template.key]
 
 
 def test_good_and_bad_sentences_cannot_be_taken_for_one_another():
@@ -92,21 +92,23 @@ def test_twenty_of_twenty_real_conversations_become_valid_samples(seed):
         assert len(turns) == len(source) + 2
         pairs = zip(source, turns, strict=False)
         assert all(altered["content"].startswith(given["content"]) for given, altered in pairs)
-        assert simulate_generation.planted_in(turns[-1]["content"] + "\n".join(turn["content"] for turn in turns[:-1]))
+        assert simulate_generation.planted_templates(
+            turns[-1]["content"] + "\n".join(turn["content"] for turn in turns[:-1])
+        )
 
 
 def test_reports_become_valid_samples_and_stay_as_they_are():
     for number in range(60):
         sample = sample_of(number, "report")
         (trap,) = sample.content["traps"]
-        assert simulate_generation.planted_in(sample.content["question"])[0].subtype == trap["code"]
-        assert not simulate_generation.planted_in(sample.content["report"])
+        assert simulate_generation.planted_templates(sample.content["question"])[0].subtype == trap["code"]
+        assert not simulate_generation.planted_templates(sample.content["report"])
 
 
 def test_both_speakers_carry_the_trap():
     for number in range(60):
         content = sample_of(number).content
-        for template in simulate_generation.planted_in("\n".join(turn["content"] for turn in content["turns"])):
+        for template in simulate_generation.planted_templates("\n".join(turn["content"] for turn in content["turns"])):
             lines = template.user_line, template.assistant_line
             before = content["turns"][:-1]
             carriers = [turn["role"] for turn in before if any(line in turn["content"] for line in lines)]
@@ -126,10 +128,10 @@ def test_all_subtypes_are_planted_about_equally_often_and_some_samples_have_two(
 
 def test_chinese_text_gets_traps_in_chinese():
     sample = generated(dialogue_draft(ZH))
-    planted = simulate_generation.planted_in("".join(turn["content"] for turn in sample.content["turns"]))
+    planted = simulate_generation.planted_templates("".join(turn["content"] for turn in sample.content["turns"]))
     assert {template.language for template in planted} == {"zh"}
     report = generated(report_draft("患者，男，六十岁，因发热三天入院，血培养阴性，五天后出院。"))
-    assert simulate_generation.planted_in(report.content["question"])[0].language == "zh"
+    assert simulate_generation.planted_templates(report.content["question"])[0].language == "zh"
 
 
 @pytest.mark.parametrize("draft", [dialogue_draft, report_draft])
@@ -231,7 +233,7 @@ def test_the_judges_error_is_the_built_in_one():
     for number in range(400):
         sample, rubrics = released(sample_of(number, "report"))
         response = answered("sim-average", sample)
-        (template,) = simulate_generation.planted_in(sample.content["question"])
+        (template,) = simulate_generation.planted_templates(sample.content["question"])
         good = {scripted.criterion: scripted.good for scripted in template.criteria}
         for rubric in rubrics:
             wrong += judged(sample, rubric, response)["criteria_met"] != (good[rubric.criterion] in response)
@@ -260,8 +262,8 @@ def mangled(criterion):
 @pytest.mark.parametrize(("task", "template"), ALL, ids=[template.key for _task, template in ALL])
 def test_a_criterion_in_a_physicians_wording_is_still_recognised(task, template):
     for at, scripted in enumerate(template.criteria):
-        assert simulate._scripted(scripted.criterion, [template]) == (template, at)
-        assert simulate._scripted(mangled(scripted.criterion), [template]) == (template, at)
+        assert simulate._nearest_criterion(scripted.criterion, [template]) == (template, at)
+        assert simulate._nearest_criterion(mangled(scripted.criterion), [template]) == (template, at)
 
 
 def test_a_reworded_criterion_gets_the_same_verdict():

@@ -20,7 +20,7 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.models import Batch, Draft, Finding, Rubric, Sample, SampleVersion
 from generation.recipes.recipe import Term
-from generation.recipes.text_similarity import alike
+from generation.recipes.text_similarity import word_overlap
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.mhb import control, examiner, generator_reply, protocol, recipe, review, simulate, taxonomy
@@ -97,7 +97,7 @@ def test_multimodal_traps_need_an_image() -> None:
     draft = report_draft()
     with_image = replace(draft, record=replace(draft.record, content={**draft.record.content, "images": ["x.png"]}))
     assert generated(with_image, report_reply(**planted)).content["traps"][0]["code"] == "B3"
-    assert Term("B3", "", "B") not in recipe.offered(draft)
+    assert Term("B3", "", "B") not in recipe.available_terms(draft)
 
 
 # --------------------------------------------------------------------------------------------------------- criteria
@@ -115,19 +115,19 @@ def test_criteria_carry_their_polarity() -> None:
 def test_criteria_that_restate_each_other_are_found() -> None:
     twice = [CRITERIA[1], {"criterion": "The response must not give any dose of Cephalorin.", "traps": ["A1"]}]
     [made] = asyncio.run(recipe.inject(dialogue_draft(), _says(dialogue_reply(rubrics=twice))))
-    found = recipe.restated(made)
+    found = recipe.find_restated_criteria(made)
     assert found is not None
     assert found.detail.startswith("R1, R2: ")
     [other] = asyncio.run(recipe.inject(dialogue_draft(), _says(dialogue_reply(rubrics=CRITERIA))))
-    assert recipe.restated(other) is None
-    assert alike("", "") == 0
+    assert recipe.find_restated_criteria(other) is None
+    assert word_overlap("", "") == 0
 
 
 def test_no_scripted_sample_restates_itself() -> None:
     for number in range(60):
         draft = (dialogue_draft if number % 2 else report_draft)()
         [made] = asyncio.run(recipe.inject(draft, _simulated(number)))
-        assert recipe.restated(made) is None
+        assert recipe.find_restated_criteria(made) is None
 
 
 # --------------------------------------------------------------------------------------------------------- examiner
@@ -142,11 +142,11 @@ def test_the_simulated_examiner_stops_what_gives_itself_away() -> None:
         return examiner.Examined.model_validate_json(said, strict=True).model_dump()
 
     good = dialogue_draft(data={"examined": examined(QUESTION)})
-    assert (examiner.gives_away(good), examiner.exists(good)) == (None, None)
-    hint = examiner.gives_away(dialogue_draft(data={"examined": examined("Does it exist, this Cephalorin?")}))
+    assert (examiner.find_giveaway(good), examiner.find_existing(good)) == (None, None)
+    hint = examiner.find_giveaway(dialogue_draft(data={"examined": examined("Does it exist, this Cephalorin?")}))
     assert hint is not None
     assert hint.stops
-    real = examiner.exists(
+    real = examiner.find_existing(
         dialogue_draft(data={"examined": examined(QUESTION, "A score called CHA2DS2-VASc is used.")})
     )
     assert real is not None
