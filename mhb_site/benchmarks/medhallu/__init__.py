@@ -1,1 +1,1 @@
-"""MedHallu: hallucinated answers to questions from biomedical articles, to be told from true ones. See README.md here."""
+"""MedHallu: detecting hallucinated answers to questions from biomedical articles. See README.md."""

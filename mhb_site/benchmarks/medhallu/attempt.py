@@ -1,4 +1,7 @@
-"""One try: a new candidate is put to the vote and to entailment, and rewritten where it fails (MHU-3 to MHU-6)."""
+"""One attempt ("try" in settings and stored data) at a candidate that qualifies (MHU-3 to MHU-6).
+
+A new candidate is put to the voters and to the entailment judge, and rewritten if it fails.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,99 +10,124 @@ from typing import Any
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import candidates, presets, votes
-from mhb_site.benchmarks.medhallu.entailment import both_ways, entailer
+from mhb_site.benchmarks.medhallu.entailment import entailment_judge, score_both_ways
 
 
-async def one_try(draft: Draft, models: Models, number: int) -> dict[str, Any]:
-    """{number, candidates, feedback: [{of, wording, structure, advice}], broken: why a reply could not be used, or ''}.
+async def run_attempt(draft: Draft, models: Models, number: int) -> dict[str, Any]:
+    """Make and judge the candidates of one try.
 
-    A candidate is what `candidates.generate` says, and {number: "3.1", votes, fooled, entailment, entailed, qualified}.
-    A model whose replies are of no use ends the try; the next one follows.
+    A model whose replies cannot be used ends the try; the next one follows.
+
+    Returns:
+        {number, candidates, feedback: [{of, wording, structure, advice}], broken}. `broken` says
+        why a reply could not be used, or is empty. A candidate is what `candidates.generate`
+        returns, with {number: "3.1", votes, fooled, entailment, entailed, qualified}.
     """
     settings = presets.settings(draft)
-    tried: dict[str, Any] = {"number": number, "candidates": [], "feedback": [], "broken": ""}
+    result: dict[str, Any] = {"number": number, "candidates": [], "feedback": [], "broken": ""}
     try:
-        made = await candidates.generate(draft, models, number, _last(draft) if settings["feedback"] else None)
-        found = await _judged(draft, models, made, f"{number}.1", tried)
-        for again in range(settings["rewrites"]):
-            if found["qualified"]:
+        candidate = await candidates.generate(
+            draft, models, number, _last_candidate(draft) if settings["feedback"] else None
+        )
+        assessed = await _judge_and_record(draft, models, candidate, f"{number}.1", result)
+        for rewrite_number in range(settings["rewrites"]):
+            if assessed["qualified"]:
                 break
-            rewritten = await _rewritten(draft, models, found, tried)
-            found = await _judged(draft, models, rewritten, f"{number}.{again + 2}", tried)
-        # What gave the last one away is what the next try learns from.
-        if not found["qualified"] and settings["feedback"] and number < settings["tries"]:
-            await _criticised(draft, models, found, candidates.result_of(found), tried)
+            rewritten = await _rewrite(draft, models, assessed, result)
+            assessed = await _judge_and_record(draft, models, rewritten, f"{number}.{rewrite_number + 2}", result)
+        # The next try learns from what gave the last candidate away.
+        if not assessed["qualified"] and settings["feedback"] and number < settings["tries"]:
+            await _criticise(draft, models, assessed, candidates.result_of(assessed), result)
     except BrokenReply as error:
-        tried["broken"] = error.detail
-    return tried
+        result["broken"] = error.detail
+    return result
 
 
-async def _judged(
-    draft: Draft, models: Models, made: Mapping[str, Any], number: str, tried: dict[str, Any]
+async def _judge_and_record(
+    draft: Draft, models: Models, candidate: Mapping[str, Any], number: str, result: dict[str, Any]
 ) -> dict[str, Any]:
-    found = await judged(draft, models, {**made, "number": number})
-    tried["candidates"].append(found)
-    return found
+    assessed = await judge_candidate(draft, models, {**candidate, "number": number})
+    result["candidates"].append(assessed)
+    return assessed
 
 
-async def judged(draft: Draft, models: Models, made: Mapping[str, Any]) -> dict[str, Any]:
-    """A candidate with what voters and entailment say of it, and whether it qualifies."""
+async def judge_candidate(draft: Draft, models: Models, candidate: Mapping[str, Any]) -> dict[str, Any]:
+    """The candidate with its votes and entailment scores, and whether it qualifies."""
     settings = presets.settings(draft)
-    ballots = await votes.voted(draft, models, made, made["number"])
-    scores = None
+    ballots = await votes.collect_votes(draft, models, candidate, candidate["number"])
+    entailment_scores = None
     if settings["entailment"]:
-        nli = entailer(draft, models)
-        with suppress(BrokenReply):  # without a score it is not known to be wrong, so that it cannot qualify
-            scores = {"by": nli.name, **await both_ways(nli, made["answer"], draft.record.content["answer"])}
-    return finding(settings, {**made, "votes": ballots}, scores)
+        nli = entailment_judge(draft, models)
+        with suppress(BrokenReply):  # without a score it is not known to be wrong, so it cannot qualify
+            entailment_scores = {
+                "by": nli.name,
+                **await score_both_ways(nli, candidate["answer"], draft.record.content["answer"]),
+            }
+    return assess_candidate(settings, {**candidate, "votes": ballots}, entailment_scores)
 
 
-def finding(settings: Mapping[str, Any], voted: Mapping[str, Any], scores: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The rule: all votes can be read, enough voters are fooled, and the smaller score of entailment is below tau.
+def assess_candidate(
+    settings: Mapping[str, Any], candidate: Mapping[str, Any], entailment_scores: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Decide whether a candidate qualifies.
 
-    `fooled` counts votes that could be read. `entailed` is None where entailment was wanted and could not be had.
+    The rule: all votes can be read, enough voters are fooled, and the smaller entailment score is
+    below tau. `fooled` counts readable votes. `entailed` is None if entailment was required but not
+    obtained.
     """
-    fooled = sum(vote["fooled"] for vote in voted["votes"])
-    entailed = (scores["least"] >= settings["tau"]) if scores else (None if settings["entailment"] else False)
+    fooled = sum(vote["fooled"] for vote in candidate["votes"])
+    entailed = (
+        (entailment_scores["least"] >= settings["tau"])
+        if entailment_scores
+        else (None if settings["entailment"] else False)
+    )
     return {
-        **voted,
+        **candidate,
         "fooled": fooled,
-        "entailment": scores,
+        "entailment": entailment_scores,
         "entailed": entailed,
-        "qualified": votes.were_read(voted["votes"]) and fooled >= settings["fooled"] and entailed is False,
+        "qualified": votes.all_readable(candidate["votes"]) and fooled >= settings["fooled"] and entailed is False,
     }
 
 
-async def _rewritten(
-    draft: Draft, models: Models, failed: Mapping[str, Any], tried: dict[str, Any]
+async def _rewrite(
+    draft: Draft, models: Models, failed: Mapping[str, Any], attempt_result: dict[str, Any]
 ) -> Mapping[str, Any]:
-    """The failed candidate after so many steps of critique and revision, and a last word of the generator's where it has it."""
+    """Rewrite a failed candidate.
+
+    The settings say how many steps of critique and revision it takes, and whether the generator
+    then writes the final version.
+    """
     settings = presets.settings(draft)
     result = candidates.result_of(failed)
     revised: Mapping[str, Any] = failed
     feedback: Mapping[str, str] = {}
     for _step in range(settings["steps"]):
-        feedback = await _criticised(draft, models, revised, result, tried)
+        feedback = await _criticise(draft, models, revised, result, attempt_result)
         revised = {**await candidates.rewrite(draft, models, revised, feedback), "number": failed["number"]}
     if settings["regenerate"]:
         last = {"candidate": revised, "result": result, "feedback": feedback}
-        revised = await candidates.generate(draft, models, tried["number"], last)
+        revised = await candidates.generate(draft, models, attempt_result["number"], last)
     return revised
 
 
-async def _criticised(
-    draft: Draft, models: Models, candidate: Mapping[str, Any], result: Mapping[str, Any], tried: dict[str, Any]
+async def _criticise(
+    draft: Draft,
+    models: Models,
+    candidate: Mapping[str, Any],
+    result: Mapping[str, Any],
+    attempt_result: dict[str, Any],
 ) -> dict[str, str]:
     feedback = await candidates.criticise(draft, models, candidate, result)
-    tried["feedback"].append({"of": candidate["number"], **feedback})
+    attempt_result["feedback"].append({"of": candidate["number"], **feedback})
     return feedback
 
 
-def _last(draft: Draft) -> dict[str, Any] | None:
-    """The last candidate of the tries so far, what became of it, and the last feedback; None before there is any."""
-    made = [candidate for tried in draft.data.get("tries", ()) for candidate in tried["candidates"]]
-    if not made:
+def _last_candidate(draft: Draft) -> dict[str, Any] | None:
+    """The last candidate so far with its result and the last feedback; None before the first."""
+    candidates_made = [candidate for attempt in draft.data.get("tries", ()) for candidate in attempt["candidates"]]
+    if not candidates_made:
         return None
-    said = [each for tried in draft.data["tries"] for each in tried["feedback"]]
-    feedback = {name: said[-1][name] for name in ("wording", "structure", "advice")} if said else {}
-    return {"candidate": made[-1], "result": candidates.result_of(made[-1]), "feedback": feedback}
+    feedbacks = [entry for attempt in draft.data["tries"] for entry in attempt["feedback"]]
+    feedback = {name: feedbacks[-1][name] for name in ("wording", "structure", "advice")} if feedbacks else {}
+    return {"candidate": candidates_made[-1], "result": candidates.result_of(candidates_made[-1]), "feedback": feedback}

@@ -1,7 +1,8 @@
-"""Many candidates of one question, clustered with the true answer by what they mean (MHU-8).
+"""Clusters of many candidates for one question and the true answer, by meaning (MHU-8).
 
-Two answers mean the same where each follows from the other: bidirectional entailment at tau. The clustering is Farquhar et al.
-2024's (semantic entropy): an answer joins the first cluster whose first member it means the same as, else it opens one.
+Two answers mean the same if each follows from the other: bidirectional entailment at tau. The
+clustering follows Farquhar et al. 2024 (semantic entropy): an answer joins the first cluster whose
+first member means the same, else it starts a new one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,74 +12,89 @@ from typing import Any
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import attempt, candidates, presets, similarity, votes
-from mhb_site.benchmarks.medhallu.concurrency import together
-from mhb_site.benchmarks.medhallu.entailment import both_ways, entailer
+from mhb_site.benchmarks.medhallu.concurrency import gather_all
+from mhb_site.benchmarks.medhallu.entailment import entailment_judge, score_both_ways
 
 MEASURES = ("cosine", "euclidean", "rouge1", "rouge2", "rougeL")
 
 
-async def make(draft: Draft, models: Models) -> tuple[list[dict[str, Any]], str]:
-    """As many candidates as the settings ask for, less those whose replies were of no use; and why the last of them was not."""
-    wanted = presets.settings(draft)["candidates"]
-    found = await together(*(_made(draft, models, number) for number in range(1, wanted + 1)))
-    refused = [each for each in found if isinstance(each, str)]
-    return [each for each in found if not isinstance(each, str)], refused[-1] if refused else ""
+async def generate_candidates(draft: Draft, models: Models) -> tuple[list[dict[str, Any]], str]:
+    """Generate as many candidates as the settings ask for.
+
+    Returns:
+        The candidates, without unusable replies, and why the last unusable reply was refused
+        ('' if none was).
+    """
+    count = presets.settings(draft)["candidates"]
+    results = await gather_all(*(_generate_candidate(draft, models, number) for number in range(1, count + 1)))
+    refusals = [result for result in results if isinstance(result, str)]
+    return [result for result in results if not isinstance(result, str)], refusals[-1] if refusals else ""
 
 
-async def _made(draft: Draft, models: Models, number: int) -> dict[str, Any] | str:
-    """The candidate of this number; why there is none where neither of two replies can be used."""
+async def _generate_candidate(draft: Draft, models: Models, number: int) -> dict[str, Any] | str:
+    """Candidate `number`, or the reason if neither of two replies can be used."""
     try:
         return {**await candidates.generate(draft, models, number), "number": f"{number}.1"}
     except BrokenReply as error:
         return error.detail
 
 
-async def vote(draft: Draft, models: Models, made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+async def collect_votes(draft: Draft, models: Models, generated: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The candidates with their votes."""
-    found = await together(*(votes.voted(draft, models, each, each["number"]) for each in made))
-    return [{**each, "votes": ballots} for each, ballots in zip(made, found, strict=True)]
+    ballots = await gather_all(
+        *(votes.collect_votes(draft, models, candidate, candidate["number"]) for candidate in generated)
+    )
+    return [{**candidate, "votes": own} for candidate, own in zip(generated, ballots, strict=True)]
 
 
-async def cluster(
+async def cluster_candidates(
     draft: Draft, models: Models, voted: Sequence[Mapping[str, Any]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The candidates with entailment and measures; and ``{by, similarity, clusters: [{members, truth, share, ...}]}``.
+    """Cluster the candidates with the true answer.
 
-    A cluster: `members` are the numbers of its candidates, `truth` whether the true answer is among them, `share` that of its
-    candidates which fool as many voters as the settings want, and the means of `MEASURES` to the true answer.
+    Returns:
+        The candidates with entailment and measures, and ``{by, similarity, clusters: [{members,
+        truth, share, ...}]}``. Of a cluster, `members` are the numbers of its candidates, `truth`
+        says whether the true answer is among them, and `share` is the share of its candidates that
+        fool as many voters as the settings require; then the means of `MEASURES` to the truth.
     """
     settings = presets.settings(draft)
     truth = draft.record.content["answer"]
-    nli = entailer(draft, models)
+    nli = entailment_judge(draft, models)
     scores: dict[int, dict[str, float]] = {}
-    texts = [truth, *(each["answer"] for each in voted)]
+    texts = [truth, *(candidate["answer"] for candidate in voted)]
 
     async def same(first: int, other: int) -> bool:
         try:
-            found = await both_ways(nli, texts[other], texts[first])
+            pair_scores = await score_both_ways(nli, texts[other], texts[first])
         except BrokenReply:
             return False
-        if first == 0:  # the true answer opens the first cluster, so that every candidate meets it
-            scores[other] = found
-        return bool(found["least"] >= settings["tau"])
+        if first == 0:  # the true answer starts the first cluster, so every candidate is compared with it
+            scores[other] = pair_scores
+        return bool(pair_scores["least"] >= settings["tau"])
 
-    groups = await grouped(len(texts), same)
-    how, rows = await similarity.vectors(models, texts)
+    groups = await group_by_meaning(len(texts), same)
+    method, rows = await similarity.vectors(models, texts)
     measured: list[dict[str, Any]] = []
-    for at, each in enumerate(voted, 1):
-        found = attempt.finding(settings, each, {"by": nli.name, **scores[at]} if at in scores else None)
-        near = {
-            "cosine": similarity.cosine(rows[at], rows[0]),
-            "euclidean": similarity.euclidean(rows[at], rows[0]),
-            **similarity.rouge(each["answer"], truth),
+    for index, candidate in enumerate(voted, 1):
+        assessed = attempt.assess_candidate(
+            settings, candidate, {"by": nli.name, **scores[index]} if index in scores else None
+        )
+        measures = {
+            "cosine": similarity.cosine(rows[index], rows[0]),
+            "euclidean": similarity.euclidean(rows[index], rows[0]),
+            **similarity.rouge(candidate["answer"], truth),
         }
-        measured.append({**found, "near": near})
-    found_clusters = [_described(group, measured, settings["fooled"]) for group in groups]
-    return measured, {"by": nli.name, "similarity": how, "clusters": found_clusters}
+        measured.append({**assessed, "near": measures})
+    descriptions = [_describe_cluster(group, measured, settings["fooled"]) for group in groups]
+    return measured, {"by": nli.name, "similarity": method, "clusters": descriptions}
 
 
-async def grouped(count: int, same: Callable[[int, int], Awaitable[bool]]) -> list[list[int]]:
-    """The numbers 0 to `count` - 1 in clusters; ``same(first member of a cluster, other)`` says whether one joins it."""
+async def group_by_meaning(count: int, same: Callable[[int, int], Awaitable[bool]]) -> list[list[int]]:
+    """The numbers 0 to `count` - 1 in clusters.
+
+    A number joins the first cluster for which ``same(first member, number)`` is true.
+    """
     groups: list[list[int]] = []
     for number in range(count):
         for group in groups:
@@ -90,16 +106,16 @@ async def grouped(count: int, same: Callable[[int, int], Awaitable[bool]]) -> li
     return groups
 
 
-def _described(group: Sequence[int], measured: Sequence[Mapping[str, Any]], wanted: int) -> dict[str, Any]:
+def _describe_cluster(group: Sequence[int], measured: Sequence[Mapping[str, Any]], min_fooled: int) -> dict[str, Any]:
     members = [measured[number - 1] for number in group if number]
-    described: dict[str, Any] = {"members": [each["number"] for each in members], "truth": 0 in group}
+    description: dict[str, Any] = {"members": [member["number"] for member in members], "truth": 0 in group}
     if members:
-        described["share"] = round(fmean(each["fooled"] >= wanted for each in members), 6)
-        described |= {name: round(fmean(each["near"][name] for each in members), 6) for name in MEASURES}
-    return described
+        description["share"] = round(fmean(member["fooled"] >= min_fooled for member in members), 6)
+        description |= {name: round(fmean(member["near"][name] for member in members), 6) for name in MEASURES}
+    return description
 
 
-def best(measured: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Of those that qualify the one that fools most voters; of several the nearest to the true answer. None: there is none."""
-    able = [each for each in measured if each["qualified"]]
-    return max(able, key=lambda each: (each["fooled"], each["near"]["cosine"]), default=None)
+def best_candidate(measured: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The qualified candidate that fools most voters, then the nearest to the true answer."""
+    qualified = [candidate for candidate in measured if candidate["qualified"]]
+    return max(qualified, key=lambda candidate: (candidate["fooled"], candidate["near"]["cosine"]), default=None)

@@ -1,4 +1,4 @@
-"""Several questions to models at once."""
+"""Concurrent requests to models."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -7,15 +7,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def together(*asked: Awaitable[T]) -> list[T]:
-    """What each comes to, in their order. All are waited for: an answer on its way is paid for, and so in the ledger.
+async def gather_all(*requests: Awaitable[T]) -> list[T]:
+    """The results of all requests, in their order.
 
-    Raises what the first that failed did.
+    Waits for all of them even if one fails: a reply under way is paid for and has to reach the
+    ledger.
+
+    Raises:
+        The exception of the first request, in their order, that failed.
     """
-    found = await asyncio.gather(*asked, return_exceptions=True)
+    outcomes = await asyncio.gather(*requests, return_exceptions=True)
     results = []
-    for each in found:
-        if isinstance(each, BaseException):
-            raise each
-        results.append(each)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
     return results

@@ -1,7 +1,8 @@
-"""Does one answer follow from the other? By a model of natural language inference on this machine, else by a language model.
+"""Entailment between two answers, judged by a local NLI model, else by a language model.
 
-The local one is used where `transformers` can be imported (the optional extra `nli`) and MHB_NLI_MODEL names a folder with such
-a model (``microsoft/deberta-large-mnli`` as in the paper, say). Nothing is ever downloaded.
+The local model is used if `transformers` can be imported (the optional extra `nli`) and
+MHB_NLI_MODEL names a folder with a model of natural language inference, such as
+``microsoft/deberta-large-mnli`` from the paper. Nothing is ever downloaded.
 """
 
 import asyncio
@@ -21,10 +22,10 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu.candidates import prompt_of
-from mhb_site.benchmarks.medhallu.concurrency import together
+from mhb_site.benchmarks.medhallu.concurrency import gather_all
 
-FOLDER = "MHB_NLI_MODEL"
-MAX_TOKENS = 512  # of premise and hypothesis together: what models of the BERT family take
+FOLDER_VARIABLE = "MHB_NLI_MODEL"
+MAX_TOKENS = 512  # premise and hypothesis together: the limit of models of the BERT family
 
 
 class Entailed(BaseModel):
@@ -42,7 +43,11 @@ class NliMistake(LLMError):
 
 
 class Nli(Protocol):
-    """`name` says in the data card which it was; `score` is the probability, 0 to 1, that the hypothesis follows."""
+    """A judge of entailment.
+
+    `name` identifies it in the data card; `score` is the probability, 0 to 1, that the hypothesis
+    follows.
+    """
 
     @property
     def name(self) -> str: ...
@@ -50,24 +55,28 @@ class Nli(Protocol):
     async def score(self, premise: str, hypothesis: str) -> float: ...
 
 
-def entailer(draft: Draft, models: Models) -> Nli:
-    """The local model where there is one, else the role that plays it. Raises NliMistake."""
-    folder = os.environ.get(FOLDER, "")
+def entailment_judge(draft: Draft, models: Models) -> Nli:
+    """The local NLI model if there is one, else the model bound to the role. Raises NliMistake."""
+    folder = os.environ.get(FOLDER_VARIABLE, "")
     if folder and importlib.util.find_spec("transformers"):
-        return local(folder)
+        return local_nli(folder)
     role = next((role for role in ("entailment", "critic") if models.has(role)), "generator")
-    return _Asked(draft, models, role)
+    return _PromptedNli(draft, models, role)
 
 
-async def both_ways(nli: Nli, hallucinated: str, truth: str) -> dict[str, float]:
-    """{forward: the truth follows from the answer, backward: the answer from the truth, least: the smaller of the two}."""
-    forward, backward = await together(nli.score(hallucinated, truth), nli.score(truth, hallucinated))
+async def score_both_ways(nli: Nli, hallucinated: str, truth: str) -> dict[str, float]:
+    """Entailment scores: {forward, backward, least}.
+
+    `forward`: the truth follows from the answer; `backward`: the answer from the truth; `least`:
+    the smaller of the two.
+    """
+    forward, backward = await gather_all(nli.score(hallucinated, truth), nli.score(truth, hallucinated))
     return {"forward": forward, "backward": backward, "least": min(forward, backward)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A language model, asked for a score."""
+class _PromptedNli:
+    """A language model that is prompted for a score."""
 
     draft: Draft
     models: Models
@@ -85,23 +94,26 @@ class _Asked:
             hypothesis=as_data(hypothesis),
         )
         request = Request(messages, prompt=prompt.label, temperature=0.0)
-        found = await self.models.ask_structured(self.role, request, Entailed)
-        return round(found.score, 4)
+        reply = await self.models.ask_structured(self.role, request, Entailed)
+        return round(reply.score, 4)
 
 
 # --------------------------------------------------------------------------------------------------------------- locally
 
 
 @cache
-def local(folder: str) -> "Nli":
-    """The model in a folder, loaded when it is first asked. Raises NliMistake where there is no such folder."""
+def local_nli(folder: str) -> "Nli":
+    """The model in a folder, loaded on first use. Raises NliMistake if there is no such folder."""
     if not Path(folder).is_dir():
         raise NliMistake("There is no such folder.")
-    return _Local(folder)
+    return _LocalNli(folder)
 
 
-class _Local:
-    """A sequence classifier trained on NLI. It runs in a thread, one pair at a time: it takes the whole processor anyway."""
+class _LocalNli:
+    """A sequence classifier trained on NLI.
+
+    It runs in a thread, one pair at a time, because one pair already occupies the whole processor.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -119,11 +131,11 @@ class _Local:
         import torch
 
         with self._lock:
-            tokenizer, model, entails = self._loaded = self._loaded or self._load()
+            tokenizer, model, index = self._loaded = self._loaded or self._load()
             pair = tokenizer(premise, hypothesis, return_tensors="pt", truncation=True, max_length=MAX_TOKENS)
             with torch.inference_mode():
                 logits = model(**pair).logits[0]
-            return round(float(torch.softmax(logits, dim=-1)[entails]), 4)
+            return round(float(torch.softmax(logits, dim=-1)[index]), 4)
 
     def _load(self) -> tuple[Any, Any, int]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -131,15 +143,22 @@ class _Local:
         try:
             model = AutoModelForSequenceClassification.from_pretrained(self._folder, local_files_only=True)
             tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
-        except (OSError, ValueError, ImportError) as error:  # its message names paths of this machine: not for pages
+        except (
+            OSError,
+            ValueError,
+            ImportError,
+        ) as error:  # its message contains local paths, which must not reach pages
             raise NliMistake(f"It could not be loaded ({type(error).__name__}).") from error
-        entails = label_of_entailment(model.config.id2label)
+        index = entailment_index(model.config.id2label)
         model.eval()
-        return tokenizer, model, entails
+        return tokenizer, model, index
 
 
-def label_of_entailment(labels: Mapping[int | str, str]) -> int:
-    """The index of the label 'entailment', whose place differs between models. Raises NliMistake where there is none."""
+def entailment_index(labels: Mapping[int | str, str]) -> int:
+    """The index of the label 'entailment', which differs between models.
+
+    Raises NliMistake if missing.
+    """
     for index, label in labels.items():
         if label.casefold() in ("entailment", "entails"):
             return int(index)

@@ -1,6 +1,7 @@
-"""What the data of drafts shows of how samples were made: of one draft all candidates, votes and scores; of a batch the shares.
+"""How samples were made: all candidates, votes and scores of a draft, and the shares in a batch.
 
-Everything here is made when a page is read, so that titles and cells are in the reader's language. What models wrote is text.
+Blocks are built when a page is read, so that titles and cells are in the reader's language. Models'
+own words are shown as they are.
 """
 
 from collections import Counter
@@ -14,46 +15,46 @@ from django.utils.translation import gettext as _
 from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
 from review.rules.blocks import Block, Point, Points, Table
 
-RELIABLY = 0.5  # from this share on a cluster counts among those that fool
+FOOLING_SHARE = 0.5  # the least share of fooling candidates that makes a cluster a fooling one
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
-    """Candidates, votes, entailment, feedback, what was chosen and why; clusters where there are any."""
-    made = _all_of(data)
+    """Blocks with candidates, votes, entailment, feedback and clusters, and the choice."""
+    candidates = _all_candidates(data)
     blocks: list[Block] = []
     if "final" in data:
-        blocks.append(_chosen(data["final"]))
-    if made:
-        blocks += [_candidates(made), _answers(made), _votes(made)]
-    if any(each.get("entailment") for each in made):
-        blocks.append(_entailment(made))
-    feedback = [each for tried in data.get("tries", ()) for each in tried["feedback"]]
+        blocks.append(_sample_table(data["final"]))
+    if candidates:
+        blocks += [_candidate_table(candidates), _answer_table(candidates), _vote_table(candidates)]
+    if any(entry.get("entailment") for entry in candidates):
+        blocks.append(_entailment_table(candidates))
+    feedback = [entry for attempt in data.get("tries", ()) for entry in attempt["feedback"]]
     if feedback:
         columns = (_("Candidate"), _("Wording"), _("Structure"), _("Advice"))
-        rows = tuple((each["of"], each["wording"], each["structure"], each["advice"]) for each in feedback)
+        rows = tuple((entry["of"], entry["wording"], entry["structure"], entry["advice"]) for entry in feedback)
         blocks.append(Table(_("Signs that gave candidates away"), columns, rows))
-    broken = [(str(tried["number"]), tried["broken"]) for tried in data.get("tries", ()) if tried["broken"]]
+    broken = [(str(attempt["number"]), attempt["broken"]) for attempt in data.get("tries", ()) if attempt["broken"]]
     if broken:
         blocks.append(Table(_("Unusable replies"), (_("Try"), _("Problem")), tuple(broken)))
-    near = data.get("final", {}).get("near", {})
-    if near:
-        cosines = tuple((number, f"{value:.3f}") for number, value in near.items())
+    similarities = data.get("final", {}).get("near", {})
+    if similarities:
+        cosines = tuple((number, f"{value:.3f}") for number, value in similarities.items())
         blocks.append(Table(_("Similarity to the true answer"), (_("Candidate"), _("Cosine similarity")), cosines))
     if "clusters" in data:
-        blocks += _clusters_of(data["clusters"])
+        blocks += _cluster_blocks(data["clusters"])
     return blocks
 
 
-def _all_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Candidates, from the tries or still on their way to be clustered."""
-    tried = [candidate for tried in data.get("tries", ()) for candidate in tried["candidates"]]
-    return tried or list(data.get("made", ()))
+def _all_candidates(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The candidates of all tries, or those not clustered yet."""
+    candidates = [candidate for attempt in data.get("tries", ()) for candidate in attempt["candidates"]]
+    return candidates or list(data.get("made", ()))
 
 
-def _chosen(final: Mapping[str, Any]) -> Table:
+def _sample_table(final: Mapping[str, Any]) -> Table:
     rows = [
-        (_("Difficulty"), _difficulty(final["difficulty"])),
-        (_("Category"), f"{final['category']} {_category(final['category'])}".strip()),
+        (_("Difficulty"), _difficulty_label(final["difficulty"])),
+        (_("Category"), f"{final['category']} {_category_label(final['category'])}".strip()),
     ]
     if final.get("published"):
         rows.append((_("Origin"), _("Published sample, used unchanged")))
@@ -73,39 +74,41 @@ def _chosen(final: Mapping[str, Any]) -> Table:
     return Table(_("Sample"), (_("Item"), _("Details")), tuple(rows))
 
 
-def _candidates(made: Sequence[Mapping[str, Any]]) -> Table:
-    ways = {
+def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
+    methods = {
         "generate": _("generated"),
         "regenerate": _("regenerated from feedback"),
         "rewrite": _("rewritten by the critic"),
     }
-    outside = _("outside the length limits")  # not within the f-string, where makemessages does not look
+    outside = _("outside the length limits")  # not in the f-string: makemessages does not look there
     rows = tuple(
         (
-            each["number"],
-            ways[each["by"]],
-            "" if each["temperature"] is None else f"{each['temperature']:.2f}",
-            each["category"],
-            f"{each['words']} ({outside})" if "length" in each["flags"] else str(each["words"]),
-            f"{each['fooled']} / {sum(not vote['broken'] for vote in each['votes'])}" if "fooled" in each else "",
-            _verdict(each),
+            candidate["number"],
+            methods[candidate["by"]],
+            "" if candidate["temperature"] is None else f"{candidate['temperature']:.2f}",
+            candidate["category"],
+            f"{candidate['words']} ({outside})" if "length" in candidate["flags"] else str(candidate["words"]),
+            f"{candidate['fooled']} / {sum(not vote['broken'] for vote in candidate['votes'])}"
+            if "fooled" in candidate
+            else "",
+            _result_label(candidate),
         )
-        for each in made
+        for candidate in candidates
     )
     columns = (_("Candidate"), _("Method"), _("Temperature"), _("Category"), _("Words"), _("Fooled"), _("Result"))
     return Table(_("Candidates"), columns, rows)
 
 
-def _answers(made: Sequence[Mapping[str, Any]]) -> Table:
-    """What was written, each candidate's words replaced for their length among it."""
+def _answer_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
+    """The answers, including those replaced because of their length."""
     rows: list[tuple[str, str, str]] = []
-    for each in made:
-        rows += [(each["number"], text, _("replaced because of its length")) for text in each["replaced"]]
-        rows.append((each["number"], each["answer"], each["justification"]))
+    for candidate in candidates:
+        rows += [(candidate["number"], text, _("replaced because of its length")) for text in candidate["replaced"]]
+        rows.append((candidate["number"], candidate["answer"], candidate["justification"]))
     return Table(_("Candidate answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows))
 
 
-def _verdict(candidate: Mapping[str, Any]) -> str:
+def _result_label(candidate: Mapping[str, Any]) -> str:
     if "qualified" not in candidate:
         return ""
     if candidate["qualified"]:
@@ -119,31 +122,31 @@ def _verdict(candidate: Mapping[str, Any]) -> str:
     return _("fooled too few voters")
 
 
-def _voter(role: str) -> str:
+def _voter_label(role: str) -> str:
     return {"voter_1": _("voter 1"), "voter_2": _("voter 2"), "voter_3": _("voter 3")}.get(role, role)
 
 
-def _votes(made: Sequence[Mapping[str, Any]]) -> Table:
-    first = {"truth": _("true answer"), "hallucinated": _("hallucinated answer")}
+def _vote_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
+    first_labels = {"truth": _("true answer"), "hallucinated": _("hallucinated answer")}
     rows = tuple(
         (
-            each["number"],
-            _voter(vote["role"]),
-            first[vote["first"]],
+            candidate["number"],
+            _voter_label(vote["role"]),
+            first_labels[vote["first"]],
             f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"],
             _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
         )
-        for each in made
-        for vote in each.get("votes", ())
+        for candidate in candidates
+        for vote in candidate.get("votes", ())
     )
     return Table(_("Votes"), (_("Candidate"), _("Voter"), _("Shown first"), _("Reply"), _("Result")), rows)
 
 
-def _entailment(made: Sequence[Mapping[str, Any]]) -> Table:
+def _entailment_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     rows = tuple(
-        (each["number"], scores["by"], *(f"{scores[name]:.3f}" for name in ("forward", "backward", "least")))
-        for each in made
-        if (scores := each.get("entailment"))
+        (candidate["number"], scores["by"], *(f"{scores[name]:.3f}" for name in ("forward", "backward", "least")))
+        for candidate in candidates
+        if (scores := candidate.get("entailment"))
     )
     columns = (
         _("Candidate"),
@@ -158,30 +161,33 @@ def _entailment(made: Sequence[Mapping[str, Any]]) -> Table:
 # -------------------------------------------------------------------------------------------------------------- clusters
 
 
-def _fools(cluster: Mapping[str, Any]) -> bool:
-    return bool(cluster["share"] >= RELIABLY)
+def _is_fooling(cluster: Mapping[str, Any]) -> bool:
+    return bool(cluster["share"] >= FOOLING_SHARE)
 
 
-def _clusters_of(found: Mapping[str, Any]) -> list[Block]:
-    named = [(str(number), each) for number, each in enumerate(found["clusters"], 1)]
+def _cluster_blocks(data: Mapping[str, Any]) -> list[Block]:
+    numbered = [(str(number), cluster) for number, cluster in enumerate(data["clusters"], 1)]
     rows = tuple(
         (
             name,
-            _("yes") if each["truth"] else _("no"),
-            ", ".join(each["members"]),
+            _("yes") if cluster["truth"] else _("no"),
+            ", ".join(cluster["members"]),
             *(
-                (_percent(each["share"]), *(f"{each[measure]:.3f}" for measure in _measures()))
-                if each["members"]
+                (_percent(cluster["share"]), *(f"{cluster[measure]:.3f}" for measure in _measure_labels()))
+                if cluster["members"]
                 else ("",) * 6
             ),
         )
-        for name, each in named
+        for name, cluster in numbered
     )
-    columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measures().values())
-    return [Table(_("Clusters"), columns, rows), _picture([(name, each) for name, each in named if each["members"]])]
+    columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measure_labels().values())
+    return [
+        Table(_("Clusters"), columns, rows),
+        _cluster_plot([(name, cluster) for name, cluster in numbered if cluster["members"]]),
+    ]
 
 
-def _measures() -> dict[str, str]:
+def _measure_labels() -> dict[str, str]:
     return {
         "cosine": _("Cosine similarity"),
         "euclidean": _("Euclidean distance"),
@@ -191,20 +197,20 @@ def _measures() -> dict[str, str]:
     }
 
 
-def _picture(named: Sequence[tuple[str, Mapping[str, Any]]]) -> Points:
+def _cluster_plot(numbered: Sequence[tuple[str, Mapping[str, Any]]]) -> Points:
     return Points(
         _("Similarity of clusters to the true answer and share of their candidates that fool the voters"),
         _("Cosine similarity to the true answer"),
         _("Candidates that fool the voters (%)"),
         tuple(
             Point(
-                each["cosine"],
-                round(100 * each["share"], 1),
+                cluster["cosine"],
+                round(100 * cluster["share"], 1),
                 label=name,
-                size=float(len(each["members"])),
-                group=_("fooling") if _fools(each) else _("not fooling"),
+                size=float(len(cluster["members"])),
+                group=_("fooling") if _is_fooling(cluster) else _("not fooling"),
             )
-            for name, each in named
+            for name, cluster in numbered
         ),
     )
 
@@ -213,16 +219,16 @@ def _picture(named: Sequence[tuple[str, Mapping[str, Any]]]) -> Points:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What has been counted so far."""
+class _BatchCounts:
+    """Counts over the drafts of a batch."""
 
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)  # category, difficulty
     tries: Counter[str] = field(default_factory=Counter)
     votes: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # role, shown first, result
     candidates: Counter[str] = field(default_factory=Counter)
     clusters: list[Mapping[str, Any]] = field(default_factory=list)  # those with candidates
-    clustered: int = 0  # drafts
-    isolated: int = 0  # of them, those whose true answer stands alone
+    clustered: int = 0  # clustered drafts
+    isolated: int = 0  # clustered drafts whose true answer is in no candidate cluster
 
     def add(self, data: Mapping[str, Any]) -> None:
         final = data.get("final")
@@ -230,55 +236,62 @@ class _Seen:
             self.kinds[final["category"], final["difficulty"]] += 1
             if not final.get("published") and "clusters" not in data:
                 self.tries["fallback" if final["fallback"] else str(final["tries"])] += 1
-        for each in _all_of(data):
+        for candidate in _all_candidates(data):
             self.candidates["all"] += 1
-            self.candidates[each["by"]] += 1
-            self.candidates["length"] += "length" in each["flags"]
-            self.candidates["entailed"] += bool(each.get("entailed"))
-            self.candidates["qualified"] += bool(each.get("qualified"))
-            for vote in each.get("votes", ()):
+            self.candidates[candidate["by"]] += 1
+            self.candidates["length"] += "length" in candidate["flags"]
+            self.candidates["entailed"] += bool(candidate.get("entailed"))
+            self.candidates["qualified"] += bool(candidate.get("qualified"))
+            for vote in candidate.get("votes", ()):
                 result = "broken" if vote["broken"] else "fooled" if vote["fooled"] else "not"
                 self.votes[vote["role"], vote["first"], result] += 1
         if "clusters" in data:
             self.clustered += 1
-            self.isolated += any(each["truth"] and not each["members"] for each in data["clusters"]["clusters"])
-            kept = ("members", "share", *_measures())
+            self.isolated += any(
+                candidate["truth"] and not candidate["members"] for candidate in data["clusters"]["clusters"]
+            )
+            fields = ("members", "share", *_measure_labels())
             self.clusters += [
-                {name: each[name] for name in kept} for each in data["clusters"]["clusters"] if each["members"]
+                {name: candidate[name] for name in fields}
+                for candidate in data["clusters"]["clusters"]
+                if candidate["members"]
             ]
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
-    """Shares of difficulty, category, tries and fallback, what voters did; the paper's table of clusters, and its picture."""
-    seen = _Seen()
+    """Blocks with shares of difficulty, category, tries and fallback, the votes, and the clusters.
+
+    The clusters are shown as in the paper's table and figure.
+    """
+    counts = _BatchCounts()
     for data in drafts:
-        seen.add(data)
+        counts.add(data)
     blocks: list[Block] = []
-    if seen.kinds:
-        blocks += [_difficulties(seen.kinds), _categories(seen.kinds)]
-    if seen.tries:
-        blocks.append(_tries(seen.tries))
-    if seen.votes:
-        blocks.append(_voters(seen.votes))
-    if seen.candidates:
-        blocks.append(_of_candidates(seen.candidates))
-    if seen.clusters:
-        blocks += [_of_clusters(seen.clusters), _findings(seen)]
-        blocks.append(_picture([(str(number), each) for number, each in enumerate(seen.clusters, 1)]))
+    if counts.kinds:
+        blocks += [_difficulty_table(counts.kinds), _category_table(counts.kinds)]
+    if counts.tries:
+        blocks.append(_try_table(counts.tries))
+    if counts.votes:
+        blocks.append(_voter_table(counts.votes))
+    if counts.candidates:
+        blocks.append(_candidate_summary(counts.candidates))
+    if counts.clusters:
+        blocks += [_cluster_summary(counts.clusters), _uniformity_table(counts)]
+        blocks.append(_cluster_plot([(str(number), cluster) for number, cluster in enumerate(counts.clusters, 1)]))
     return blocks
 
 
-def _difficulties(kinds: Counter[tuple[str, str]]) -> Table:
+def _difficulty_table(kinds: Counter[tuple[str, str]]) -> Table:
     counts = Counter[str]()
     for (_category_code, level), count in kinds.items():
         counts[level] += count
     rows = tuple(
-        (_difficulty(level), str(counts[level]), _share(counts[level], kinds.total())) for level in DIFFICULTIES
+        (_difficulty_label(level), str(counts[level]), _share(counts[level], kinds.total())) for level in DIFFICULTIES
     )
     return Table(_("Difficulty"), (_("Difficulty"), _("Samples"), _("Share")), rows)
 
 
-def _categories(kinds: Counter[tuple[str, str]]) -> Table:
+def _category_table(kinds: Counter[tuple[str, str]]) -> Table:
     codes = [term.code for term in TERMS]
     codes += sorted({code for code, _level in kinds} - set(codes))
     rows = []
@@ -287,41 +300,41 @@ def _categories(kinds: Counter[tuple[str, str]]) -> Table:
         total = sum(levels)
         rows.append(
             (
-                f"{code} {_category(code)}".strip(),
+                f"{code} {_category_label(code)}".strip(),
                 *map(str, levels),
                 str(total),
                 _share(total, kinds.total()),
                 _share(levels[-1], total),
             )
         )
-    columns = (_("Category"), *map(_difficulty, DIFFICULTIES), _("Samples"), _("Share"), _("Share hard"))
+    columns = (_("Category"), *map(_difficulty_label, DIFFICULTIES), _("Samples"), _("Share"), _("Share hard"))
     return Table(_("Categories"), columns, tuple(rows))
 
 
-def _tries(tries: Counter[str]) -> Table:
+def _try_table(tries: Counter[str]) -> Table:
     numbers = sorted(number for number in tries if number != "fallback")
-    named = [(number, number) for number in numbers] + [(_("none (fallback used)"), "fallback")]
-    rows = tuple((label, str(tries[key]), _share(tries[key], tries.total())) for label, key in named)
+    labelled = [(number, number) for number in numbers] + [(_("none (fallback used)"), "fallback")]
+    rows = tuple((label, str(tries[key]), _share(tries[key], tries.total())) for label, key in labelled)
     return Table(_("Qualifying try"), (_("Try"), _("Samples"), _("Share")), rows)
 
 
-def _voters(votes: Counter[tuple[str, str, str]]) -> Table:
-    def counted(role: str, first: str, result: str = "") -> int:
+def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
+    def count(role: str, first: str, result: str = "") -> int:
         return sum(n for key, n in votes.items() if key[0] == role and key[1] == first and result in ("", key[2]))
 
     rows = []
     for role in sorted({role for role, _first, _result in votes}):
-        truth, hallucinated = counted(role, "truth"), counted(role, "hallucinated")
-        fooled = counted(role, "truth", "fooled"), counted(role, "hallucinated", "fooled")
-        broken = counted(role, "truth", "broken"), counted(role, "hallucinated", "broken")
-        read = truth - broken[0], hallucinated - broken[1]
+        truth, hallucinated = count(role, "truth"), count(role, "hallucinated")
+        fooled = count(role, "truth", "fooled"), count(role, "hallucinated", "fooled")
+        broken = count(role, "truth", "broken"), count(role, "hallucinated", "broken")
+        readable = truth - broken[0], hallucinated - broken[1]
         rows.append(
             (
-                _voter(role),
+                _voter_label(role),
                 str(truth + hallucinated),
-                _share(sum(fooled), sum(read)),
-                _share(fooled[0], read[0]),
-                _share(fooled[1], read[1]),
+                _share(sum(fooled), sum(readable)),
+                _share(fooled[0], readable[0]),
+                _share(fooled[1], readable[1]),
                 str(sum(broken)),
             )
         )
@@ -336,8 +349,8 @@ def _voters(votes: Counter[tuple[str, str, str]]) -> Table:
     return Table(_("Voters"), columns, tuple(rows))
 
 
-def _of_candidates(counts: Counter[str]) -> Table:
-    named = (
+def _candidate_summary(counts: Counter[str]) -> Table:
+    labelled = (
         (_("All"), "all"),
         (_("Generated"), "generate"),
         (_("Regenerated from feedback"), "regenerate"),
@@ -346,17 +359,17 @@ def _of_candidates(counts: Counter[str]) -> Table:
         (_("Same meaning as the true answer"), "entailed"),
         (_("Outside the length limits"), "length"),
     )
-    rows = tuple((label, str(counts[key]), _share(counts[key], counts["all"])) for label, key in named)
+    rows = tuple((label, str(counts[key]), _share(counts[key], counts["all"])) for label, key in labelled)
     return Table(_("Candidates"), (_("Details"), _("Candidates"), _("Share")), rows)
 
 
-def _of_clusters(clusters: Sequence[Mapping[str, Any]]) -> Table:
+def _cluster_summary(clusters: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for label, fooling in ((_("Fooling"), True), (_("Not fooling"), False)):
-        chosen = [each for each in clusters if _fools(each) is fooling]
-        means = [f"{fmean(each[name] for each in chosen):.3f}" if chosen else "–" for name in _measures()]
-        rows.append((label, str(len(chosen)), str(sum(len(each["members"]) for each in chosen)), *means))
-    columns = (_("Clusters"), _("Number"), _("Candidates"), *_measures().values())
+        group = [cluster for cluster in clusters if _is_fooling(cluster) is fooling]
+        means = [f"{fmean(cluster[name] for cluster in group):.3f}" if group else "–" for name in _measure_labels()]
+        rows.append((label, str(len(group)), str(sum(len(cluster["members"]) for cluster in group)), *means))
+    columns = (_("Clusters"), _("Number"), _("Candidates"), *_measure_labels().values())
     title = _(
         "Clusters by whether at least half of their candidates fool the voters: mean similarity and "
         "distance to the true answer"
@@ -364,19 +377,19 @@ def _of_clusters(clusters: Sequence[Mapping[str, Any]]) -> Table:
     return Table(title, columns, tuple(rows))
 
 
-def _findings(seen: _Seen) -> Table:
-    several = [each for each in seen.clusters if len(each["members"]) > 1]
-    uniform = sum(each["share"] in (0, 1) for each in several)
+def _uniformity_table(counts: _BatchCounts) -> Table:
+    large = [cluster for cluster in counts.clusters if len(cluster["members"]) > 1]
+    uniform = sum(cluster["share"] in (0, 1) for cluster in large)
     rows = (
         (
             _("Clusters of several candidates in which all or none fool the voters"),
             str(uniform),
-            _share(uniform, len(several)),
+            _share(uniform, len(large)),
         ),
         (
             _("Questions whose true answer is not in any candidate cluster"),
-            str(seen.isolated),
-            _share(seen.isolated, seen.clustered),
+            str(counts.isolated),
+            _share(counts.isolated, counts.clustered),
         ),
     )
     return Table(_("Uniform clusters and isolated true answers"), (_("Item"), _("Number"), _("Share")), rows)
@@ -390,11 +403,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _difficulty(level: str) -> str:
+def _difficulty_label(level: str) -> str:
     return {"easy": _("easy"), "medium": _("medium"), "hard": _("hard")}.get(level, level)
 
 
-def _category(code: str) -> str:
-    """The label in the reader's language: an admin's own term, and a code that is gone, by the code alone."""
+def _category_label(code: str) -> str:
+    """The category's label in the reader's language; '' for terms of an admin and removed ones."""
     label = next((term.label for term in TERMS if term.code == code), "")
     return _(label) if label else ""

@@ -1,13 +1,14 @@
-"""In which top-level branches of MeSH an article lies: the letters under which the paper counts ('C' Diseases)."""
+"""The top-level MeSH branches of an article: the letters in the paper's counts ('C' Diseases)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# NLM's check tags: headings that an indexer ticks for every article they apply to, whatever it is about (whose sex and ages,
-# whether pregnant, which animals, when). Four ages are four numbers of M, so that they outvote the disease that an article is
-# about: left in, 'Named Groups' would be the branch of many a clinical study, and it is none of the paper's five. Species and
-# ages as "Principles of MEDLINE Subject Indexing" and the indexers' course of NLM name them.
+# NLM's check tags: headings that an indexer adds to every article they apply to, whatever its
+# subject (sex, ages, pregnancy, animals, period). Four ages are four tree numbers in M, which
+# outvote the disease that an article is about: if they counted, 'Named Groups' would be the branch
+# of many clinical studies, and it is not one of the paper's five. Species and ages follow
+# "Principles of MEDLINE Subject Indexing" and NLM's course for indexers.
 CHECK_TAGS = frozenset(
     {
         "humans", "human", "animals", "animal", "male", "female", "pregnancy",
@@ -22,20 +23,22 @@ CHECK_TAGS = frozenset(
 
 
 def branches(headings: Iterable[str], terms: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The letter that most tree numbers of the article's headings begin with; several where they are equally frequent.
+    """The letter with which most tree numbers of the article's headings begin; several in a tie.
 
-    headings: the article's, by name. terms: records of the vocabulary, ``{"name", "trees": ["C14.280"]}``, of these and maybe
-    of other headings; each heading counts once. A heading that is not among them, or has no place in the tree, counts nothing;
-    nor does one of `CHECK_TAGS`, so that an article with no other heading has no branch.
+    `headings` are the article's, by name. `terms` are records of the vocabulary, ``{"name",
+    "trees": ["C14.280"]}``, of these and possibly other headings. Each heading counts once.
+    Headings that are not among the terms, have no place in the tree or are `CHECK_TAGS` do not
+    count, so an article with no other heading has no branch.
 
-    The paper does not say how a tie was broken. An arbitrary letter would move samples between branches, so that all count.
+    The paper does not say how ties were broken. An arbitrary letter would move samples between
+    branches, so all of them count.
     """
-    wanted = {_folded(name) for name in headings} - CHECK_TAGS
-    trees = {_folded(term["name"]): term["trees"] for term in terms}
-    letters = Counter(tree[0] for name in wanted & trees.keys() for tree in trees[name] if tree)
-    most = max(letters.values(), default=0)
-    return sorted(letter for letter, count in letters.items() if count == most)
+    names = {_normalised(name) for name in headings} - CHECK_TAGS
+    trees = {_normalised(term["name"]): term["trees"] for term in terms}
+    letters = Counter(tree[0] for name in names & trees.keys() for tree in trees[name] if tree)
+    max_count = max(letters.values(), default=0)
+    return sorted(letter for letter, count in letters.items() if count == max_count)
 
 
-def _folded(name: str) -> str:
+def _normalised(name: str) -> str:
     return " ".join(name.split()).casefold()

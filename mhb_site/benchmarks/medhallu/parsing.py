@@ -1,8 +1,9 @@
-"""What a reply to the detection prompt says: a strict reading, in English and Chinese.
+"""Strict parsing of replies to the detection prompt, in English and Chinese.
 
-The released script looks for the character 1, 'not' or 'non' anywhere, then for 'not sure', 'pass', 'skip' or 2, and takes
-whatever is left for 'factual'. So 'not sure' is hallucinated to it, and an empty reply factual. Here a reply is read only
-where it says one thing: its whole text, or its first or last line, is a decision, and nothing in it says another.
+The released script looks for the character 1, 'not' or 'non' anywhere, then for 'not sure', 'pass',
+'skip' or 2, and takes everything else for 'factual'. It therefore reads 'not sure' as hallucinated
+and an empty reply as factual. Here a reply has a reading only if it makes one decision: the whole
+text, or its first or last line, is a decision, and nothing in it states another.
 """
 
 import re
@@ -11,7 +12,7 @@ from enum import StrEnum
 
 
 class Reading(StrEnum):
-    """What was read out of a reply; `UNPARSED` is no decision and never counted as one."""
+    """The decision in a reply; `UNPARSED` is no decision and never counts as one."""
 
     FACTUAL = "factual"
     HALLUCINATED = "hallucinated"
@@ -21,20 +22,21 @@ class Reading(StrEnum):
 
 _DIGITS = {"0": Reading.FACTUAL, "1": Reading.HALLUCINATED, "2": Reading.UNSURE}
 
-# What says a decision in words. The longer stands before what it begins with or contains: 'not factual' before 'factual'.
-_QUITE = (
+# Decisions in words. Longer phrases precede those that they contain: 'not factual' before
+# 'factual'.
+_INTENSIFIER = (
     r"(?:(?:at\s+all|entirely|completely|absolutely|totally|fully|quite|very|really|so|too|that|100\s*%|(?:a|one)\s+hundred"
     r"\s+percent|100\s+percent)\s+)?"
 )
 _FIELD = r"[\"'`*]*\s*[:=?]\s*[\"'`*]*"
 _WHETHER = r"(?:是否|有无)?(?:存在|含有|属于|有)?"
 _UNSURE_WORDS = (
-    rf"\bnot\s+{_QUITE}(?:sure|certain)\b|\bunsure\b|\buncertain\b"
+    rf"\bnot\s+{_INTENSIFIER}(?:sure|certain)\b|\bunsure\b|\buncertain\b"
     r"|不太?确定|无法确定|不能确定|不清楚|拿不准"
 )
-_WORDS = (
+_DECISION_WORDS = (
     (Reading.UNSURE, _UNSURE_WORDS),
-    # 'Hallucinated: no', '"factual": false', as in a form filled in.
+    # Form-like replies: 'Hallucinated: no', '"factual": false'.
     (Reading.FACTUAL, rf"\bhallucinat(?:ed|ion){_FIELD}(?:no|false)\b|{_WHETHER}幻觉{_FIELD}(?:否|无|没有)"),
     (Reading.HALLUCINATED, rf"\bhallucinat(?:ed|ion){_FIELD}(?:yes|true)\b|{_WHETHER}幻觉{_FIELD}(?:是|有)"),
     (Reading.FACTUAL, rf"\bfactual{_FIELD}(?:yes|true)\b"),
@@ -46,7 +48,7 @@ _WORDS = (
     (Reading.HALLUCINATED, r"\bhallucinat(?:ed|ion)\b|(?:存在|含有|属于|有|是)?幻觉"),
     (Reading.FACTUAL, r"\bfactual\b|(?:是|符合|属于)?(?:真实|事实|属实)的?"),
 )
-# A digit of its own and no other number's; in '1, not 0' the other is denied.
+# A digit that is not part of another number; '1, not 0' denies the other choice.
 DIGIT = (
     r"(?<![a-z0-9_.,+\-−])(?P<digit>[{0}])(?![a-z0-9_%]|[.,]\d)"
     r"(?:[\s,;(]+(?:and\s+)?not\s+(?!(?P=digit))[{0}](?![a-z0-9_%]|[.,]\d))?"
@@ -54,72 +56,79 @@ DIGIT = (
 _DECISION = re.compile(
     DIGIT.format("012")
     + "|"
-    + "|".join(f"(?P<{reading.name}_{at}>{words})" for at, (reading, words) in enumerate(_WORDS))
+    + "|".join(f"(?P<{reading.name}_{at}>{words})" for at, (reading, words) in enumerate(_DECISION_WORDS))
 )
-# What may stand around a decision without changing it: marks of punctuation and of formatting, and the words of a label.
-AROUND = (
+# Text allowed around a decision without changing it: punctuation, formatting marks, words of a
+# label.
+FILLER = (
     r"</?answer>|\\boxed\b"
-    r"|[\s.,:;!()\[\]{}<>\"'`*_#=$>，。【】「」“”‘’、\-–—−]+"  # other full-width marks have become ASCII
+    r"|[\s.,:;!()\[\]{}<>\"'`*_#=$>，。【】「」“”‘’、\-–—−]+"  # NFKC has turned other full-width marks into ASCII
     r"|\b(?:the|this|my|an?|final|answer|verdict|decision|judge?ment|label|output|response|result|choice|option|shown|given|above|is|it|i|am|m|as)\b"
     r"|最终|这个|该|此|本|我的?|的|答案|回答|结论|判断|选择|选项|输出|结果|标签|应?为|是|它"
 )
-_AROUND = re.compile(AROUND)
-_LABELLED = re.compile(
+_FILLER = re.compile(FILLER)
+_LABEL = re.compile(
     r"(?:\b(?:answer|verdict|decision|judge?ment|label|output|choice|option)\b(?:\s+(?:shown|given|above)\b)?"
     r"|答案|结论|判断|选择|选项)"
     r"[\s:=*\"'`]*(?:is|是|为)?[\s:=*\"'`]*"
 )
-# Doubt about one's own decision. 'The evidence is uncertain' is none: it may be just why an answer is wrong.
+# Doubt about one's own decision. 'The evidence is uncertain' is not: it may be why an answer is
+# wrong.
 DOUBT = re.compile(
-    rf"\bnot\s+{_QUITE}sure\b|\bunsure\b|\bi(?:['’]?m|\s+am)\s+(?:uncertain|not\s+{_QUITE}certain)\b"
+    rf"\bnot\s+{_INTENSIFIER}sure\b|\bunsure\b|\bi(?:['’]?m|\s+am)\s+(?:uncertain|not\s+{_INTENSIFIER}certain)\b"
     r"|我(?:也|并)?不太?确定|无法确定|拿不准"
 )
 
 
 def read_reply(text: str, *, unsure: bool) -> Reading:
-    """The one decision in a reply; UNPARSED where it has none, more than one, or 'not sure' although that was not offered.
+    """The one decision in a reply.
 
-    `text`: what the model said, without its reasoning. `unsure`: whether 'not sure' was among the choices.
+    UNPARSED if the reply makes no decision or more than one, or says 'not sure' where that was not
+    offered. `text` is the model's reply without its reasoning; `unsure` says whether 'not sure' was
+    among the choices.
     """
-    lines = lines_of(text)
-    whole = [{_said(said) for said in decided(line, _DECISION, _AROUND)} for line in lines]
-    found = {reading for readings in whole if readings for reading in readings}
-    if len(found) != 1 or not (whole[0] or whole[-1]):
+    lines = text_lines(text)
+    by_line = [{_reading_of(match) for match in decisions_in(line, _DECISION, _FILLER)} for line in lines]
+    decisions = {reading for readings in by_line if readings for reading in readings}
+    if len(decisions) != 1 or not (by_line[0] or by_line[-1]):
         return Reading.UNPARSED
-    (reading,) = found
-    prose = "\n".join(line for line, readings in zip(lines, whole, strict=True) if not readings)
+    (reading,) = decisions
+    prose = "\n".join(line for line, readings in zip(lines, by_line, strict=True) if not readings)
     if _contradicts(prose, reading) or (reading is Reading.UNSURE and not unsure):
         return Reading.UNPARSED
     return reading
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of a reply that say something, without regard to case and width: no rules, nor the marks around code."""
+def text_lines(text: str) -> list[str]:
+    """The lines of a reply that contain text, with case and width folded.
+
+    Rules and code fences are left out.
+    """
     lines = unicodedata.normalize("NFKC", text).casefold().splitlines()
     return [line for line in lines if any(character.isalnum() for character in line)]
 
 
-def decided(line: str, decision: re.Pattern[str], around: re.Pattern[str]) -> list[re.Match[str]]:
-    """The decisions of a line that consists of decisions and what may stand around them; of any other line, none."""
-    found: list[re.Match[str]] = []
-    at = 0
-    while at < len(line):
-        if said := decision.match(line, at):
-            found.append(said)
-        elif not (said := around.match(line, at)):
+def decisions_in(line: str, decision: re.Pattern[str], filler: re.Pattern[str]) -> list[re.Match[str]]:
+    """The decisions of a line that consists of decisions and filler only; else none."""
+    decisions: list[re.Match[str]] = []
+    position = 0
+    while position < len(line):
+        if match := decision.match(line, position):
+            decisions.append(match)
+        elif not (match := filler.match(line, position)):
             return []
-        at = said.end()
-    return found
+        position = match.end()
+    return decisions
 
 
-def _said(match: re.Match[str]) -> Reading:
+def _reading_of(match: re.Match[str]) -> Reading:
     name = match.lastgroup or ""
     return _DIGITS[match["digit"]] if name == "digit" else Reading[name.partition("_")[0]]
 
 
 def _contradicts(prose: str, reading: Reading) -> bool:
-    """Whether the explanation around a decision doubts it, or names another as its answer."""
+    """Whether the explanation around a decision doubts it or states a different decision."""
     if reading is not Reading.UNSURE and DOUBT.search(prose):
         return True
-    labelled = (_DECISION.match(prose, label.end()) for label in _LABELLED.finditer(prose))
-    return any(_said(said) is not reading for said in labelled if said)
+    matches = (_DECISION.match(prose, label.end()) for label in _LABEL.finditer(prose))
+    return any(_reading_of(match) is not reading for match in matches if match)

@@ -1,4 +1,4 @@
-"""The practice case of the tour: what a hallucinated answer is, one example of each category, and a small sample."""
+"""The practice case of the tour: hallucinated answers, an example of each category, a sample."""
 
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
@@ -18,7 +18,7 @@ EXAMPLES = {
 
 
 def practice() -> Practice:
-    """In the reader's language, the case included."""
+    """The practice page, in the reader's language, with its case."""
     return Practice(
         about=(
             gettext(

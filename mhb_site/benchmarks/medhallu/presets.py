@@ -1,25 +1,25 @@
-"""The settings by which MedHallu makes samples, in named sets: ours, the paper's, the released code's, and for clusters.
+"""MedHallu's settings and presets: ours, the paper's, the released code's, and two for clusters.
 
-| setting | is |
+| setting | meaning |
 |---|---|
-| tries | how often a new answer is asked for before the fallback (1 to 5) |
-| candidates | above 0: no tries; so many answers are kept, put to the vote and clustered (MHU-8) |
-| temperature, top_p, max_tokens | of the generator; the temperature is drawn evenly between its two ends, for each answer |
-| length | the share by which an answer may be longer or shorter than the true one, in words; null: any length |
-| order | which answer voters see first: `random` for each vote, or `truth-first` |
-| reading | what counts as a vote: `strict`, one choice and no other; `contains-2`, a 2 anywhere is one for the second answer |
-| vote_justification | the hallucinated answer is shown with its justification |
+| tries | how many tries are made before the fallback (1 to 5) |
+| candidates | if above 0: instead of tries, this many answers are kept, voted on and clustered (MHU-8) |
+| temperature, top_p, max_tokens | of the generator; the temperature is drawn evenly from its range for each answer |
+| length | by which share an answer may be longer or shorter than the true one, in words; null: any length |
+| order | which answer voters see first: `random` (drawn for each vote) or `truth-first` |
+| reading | what counts as a vote: `strict`: exactly one choice; `contains-2`: a 2 anywhere is a vote for the second answer |
+| vote_justification | voters see the hallucinated answer with its justification |
 | vote_temperature, vote_max_tokens | of the voters; null: the endpoint's own |
 | fooled | how many voters a candidate has to fool |
-| entailment | whether a candidate that says the same as the true answer is refused |
-| tau | from here on two texts entail one another |
-| rewrites | how often a failed candidate of a try is rewritten and put to the vote again |
-| steps | critique and revision so often before a rewrite is put to the vote |
-| regenerate | the generator has the last word of a rewrite: it writes anew from the critic's revision |
-| feedback | the next try is shown the last candidate and what gave it away |
+| entailment | a candidate that says the same as the true answer does not qualify |
+| tau | the entailment score from which one text entails another |
+| rewrites | how often a failed candidate of a try is rewritten and voted on again |
+| steps | how many rounds of critique and revision precede the vote on a rewrite |
+| regenerate | the generator writes the final version of a rewrite from the critic's revision |
+| feedback | the next try sees the last candidate and what gave it away |
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
 | review_share | the share of samples that physicians review; the others are not sampled for review |
-| reviewers | `one` physician a sample, or `two` as in MHB |
+| reviewers | `one` physician per sample, or `two` as in MHB |
 | one_model | a voter may be the generator's model; otherwise such a launch is refused |
 """
 
@@ -47,7 +47,8 @@ _PAPER: Mapping[str, Any] = {
     "fooled": 1,
     "entailment": True,
     "tau": 0.75,
-    # "A maximum of five generation attempts": every candidate is one, what is written from feedback as well.
+    # "A maximum of five generation attempts": each candidate is an attempt, also one written from
+    # feedback.
     "rewrites": 0,
     "steps": 1,
     "regenerate": False,
@@ -124,11 +125,11 @@ PRESETS: tuple[Preset, ...] = (
 
 
 def settings(draft: Draft) -> Mapping[str, Any]:
-    """The values that a draft was launched with; ours where it has none."""
+    """The settings of a draft's batch; our defaults for those it does not set."""
     return {**PRESETS[0].values, **draft.settings}
 
 
 def name_of(draft: Draft) -> str:
-    """The preset whose values these are; 'own' where a launch changed some."""
+    """The preset with exactly these values; 'own' if the launch changed some."""
     values = settings(draft)
     return next((preset.name for preset in PRESETS if preset.values == values), "own")

@@ -1,6 +1,6 @@
-"""How MedHallu is put to models (MHU-7): one answer is shown, the model says whether it is hallucinated.
+"""The evaluation protocol of MedHallu (MHU-7): is the answer shown hallucinated?
 
-Positive is *hallucinated* throughout.
+The positive class is *hallucinated* throughout.
 """
 
 import hashlib
@@ -27,13 +27,14 @@ DETECT: Mapping[str, Prompt] = {
 MAY_BE_UNSURE = frozenset({PLAIN_UNSURE, KNOWLEDGE_UNSURE})
 HAS_KNOWLEDGE = frozenset({KNOWLEDGE, KNOWLEDGE_UNSURE})
 
-# 'Discriminator Model Settings' says a temperature of 'approximately 0.2-0.3'; the released script has 0.3, and the rest.
+# 'Discriminator Model Settings' gives a temperature of 'approximately 0.2-0.3'; the released script
+# sets 0.3 and the other two.
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.3, 0.95, 512
 
 TRUTH: Literal["truth"] = "truth"
 HALLUCINATED: Literal["hallucinated"] = "hallucinated"
 Shown = Literal["truth", "hallucinated"]
-_WORDS = (_("truth"), _("hallucinated"))  # pages show the two values: this lists them for translation
+_SHOWN_LABELS = (_("truth"), _("hallucinated"))  # shown on pages; listed here for translation
 
 VERDICTS: Mapping[tuple[str, Reading], str] = {
     (HALLUCINATED, Reading.HALLUCINATED): "tp",
@@ -47,22 +48,24 @@ VERDICTS: Mapping[tuple[str, Reading], str] = {
 }
 
 
-def shown(key: str, seed: int) -> Shown:
-    """Which of a sample's two answers is shown: even chances, the same for every variant and endpoint of a run.
+def shown_answer(key: str, seed: int) -> Shown:
+    """Which of a sample's two answers is shown.
 
-    The paper does not say which is shown; the released script takes one of the two per question by chance, with no seed.
+    A fair draw, the same for all variants and endpoints of a run. The paper does not say which
+    answer is shown; the released script draws one per question, without a seed.
     """
     digest = hashlib.sha256(f"{seed}\x1f{key}".encode("utf-8", "surrogatepass")).digest()
     return HALLUCINATED if digest[0] & 1 else TRUTH
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:
-    """The same question about the same answer once a variant; without knowledge alone where the sample has none.
+    """The question about the same answer, once per variant.
 
-    All stands in one user turn, as in the released script: some of the paper's models take no system turn.
+    A sample without knowledge is asked only in the variants without it. Everything is in one user
+    turn, as in the released script: some of the paper's models accept no system turn.
     """
     content = sample.content
-    answer = shown(sample.key, seed)
+    answer = shown_answer(sample.key, seed)
     data = {"question": as_data(content["question"]), "answer": as_data(content[answer])}
     knowledge = {"knowledge": as_data(content["knowledge"])}
     return [
@@ -81,7 +84,10 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:
 
 
 def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], response: str) -> Decision:  # noqa: ARG001
-    """The cell of the confusion table that a reply belongs into; the explanation says what was shown and what was read."""
+    """The cell of the confusion matrix for a reply.
+
+    The explanation gives the answer shown and the reading.
+    """
     reading = read_reply(response, unsure=variant in MAY_BE_UNSURE)
     return Decision(VERDICTS[about["shown"], reading], f"shown: {about['shown']}; read: {reading}")
 
@@ -91,11 +97,11 @@ UNSURE = ("unsure-pos", "unsure-neg")
 UNPARSED = ("unparsed-pos", "unparsed-neg")
 
 
-def _each(*verdicts: str) -> dict[str, int]:
+def _weights(*verdicts: str) -> dict[str, int]:
     return dict.fromkeys(verdicts, 1)
 
 
-# The paper prints F1 and precision as figures; abstentions are left out of them, as there.
+# The paper prints F1 and precision as decimals and, as here, leaves abstentions out.
 RATES = (
     Rate(
         name="f1",
@@ -119,8 +125,8 @@ RATES = (
             "Share of hallucinated answers among all answers called hallucinated. 'Not sure' and replies "
             "without one clear decision are excluded; their number is shown."
         ),
-        hits=_each("tp"),
-        counted=_each("tp", "fp"),
+        hits=_weights("tp"),
+        counted=_weights("tp", "fp"),
         scope=frozenset(ANSWERED),
         percent=False,
     ),
@@ -131,8 +137,8 @@ RATES = (
             "Share of answers called hallucinated among all hallucinated answers that were judged. 'Not "
             "sure' and replies without one clear decision are excluded; their number is shown."
         ),
-        hits=_each("tp"),
-        counted=_each("tp", "fn"),
+        hits=_weights("tp"),
+        counted=_weights("tp", "fn"),
         scope=frozenset(ANSWERED),
         percent=False,
     ),
@@ -143,8 +149,8 @@ RATES = (
             "Share of correctly called answers among all answers that were judged. 'Not sure' and "
             "replies without one clear decision are excluded; their number is shown."
         ),
-        hits=_each("tp", "tn"),
-        counted=_each(*ANSWERED),
+        hits=_weights("tp", "tn"),
+        counted=_weights(*ANSWERED),
     ),
     Rate(
         name="response_rate",
@@ -153,8 +159,8 @@ RATES = (
             "Share of replies that decide (hallucinated or factual) among all replies. 'Not sure' and replies "
             "without one clear decision count as not answered."
         ),
-        hits=_each(*ANSWERED),
-        counted=_each(*ANSWERED, *UNSURE, *UNPARSED),
+        hits=_weights(*ANSWERED),
+        counted=_weights(*ANSWERED, *UNSURE, *UNPARSED),
     ),
     Rate(
         name="accuracy_unparsed_wrong",
@@ -163,8 +169,8 @@ RATES = (
             "Share of correctly called answers among all replies but 'not sure', which is excluded. Replies "
             "without one clear decision count as wrong."
         ),
-        hits=_each("tp", "tn"),
-        counted=_each(*ANSWERED, *UNPARSED),
+        hits=_weights("tp", "tn"),
+        counted=_weights(*ANSWERED, *UNPARSED),
     ),
 )
 
@@ -215,8 +221,8 @@ FACETS = (
     ),
 )
 
-# The words for the cells of the table, and those that speak against a model.
-WORDS: Mapping[str, str] = {
+# Labels of the cells of the confusion matrix, and the cells that count against a model.
+VERDICT_LABELS: Mapping[str, str] = {
     "tp": _("hallucination detected"),
     "fn": _("hallucination missed"),
     "tn": _("true answer recognised"),
@@ -228,7 +234,7 @@ WORDS: Mapping[str, str] = {
 }
 WRONG = frozenset({"fn", "fp"})
 
-# (data set, data set, label): what the second changes in comparison to the first is shown beside the rates.
+# (data set, baseline data set, label): contrasts shown beside the rates.
 CONTRASTS = (
     (KNOWLEDGE, PLAIN, _("Effect of knowledge")),
     (PLAIN_UNSURE, PLAIN, _("Effect of allowing 'not sure'")),
@@ -247,8 +253,8 @@ PROTOCOL = Protocol(
     read=read,
     rates=RATES,
     facets=FACETS,
-    pooled=False,  # the same questions four times over: a pooled rate would count each of them four times
+    pooled=False,  # a pooled rate would count each question four times
     contrasts=CONTRASTS,
-    verdicts=WORDS,
+    verdicts=VERDICT_LABELS,
     wrong=WRONG,
 )

@@ -1,7 +1,7 @@
-"""How MedHallu makes a sample: a hallucinated answer to a PubMedQA question, graded by how many models it fools.
+"""MedHallu's recipe: hallucinated answers to PubMedQA questions, graded by models fooled.
 
-Records of kind `qa` go through up to five tries (MHU-3 to MHU-6), or through candidates that are clustered (MHU-8); records of
-kind `qa-pair` have been made and published by others and are taken as they are.
+Records of kind `qa` go through up to five tries (MHU-3 to MHU-6), or through candidates that are
+clustered (MHU-8). Records of kind `qa-pair` were published by others and are used unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ from mhb_site.benchmarks.medhallu import attempt, candidates, clusters, lineage,
 from mhb_site.benchmarks.medhallu.candidates import SETS, prompt_of
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
 
-MADE, PUBLISHED = "qa", "qa-pair"
+GENERATED, PUBLISHED = "qa", "qa-pair"
 
-# By how many tries a launch is estimated: what it takes on average, not at most.
+# Tries per record in the estimate of a launch: the average, not the maximum.
 ESTIMATED_TRIES = 2
 CRITERION = "Says whether the answer shown is hallucinated."
 
@@ -26,114 +26,121 @@ CRITERION = "Says whether the answer shown is hallucinated."
 # --------------------------------------------------------------------------------------------------------------- steps
 
 
-def _is_made(draft: Draft) -> bool:
-    return bool(draft.record.content["kind"] == MADE)
+def _is_generated(draft: Draft) -> bool:
+    return bool(draft.record.content["kind"] == GENERATED)
 
 
 def _is_clustered(draft: Draft) -> bool:
-    return _is_made(draft) and presets.settings(draft)["candidates"] > 0
+    return _is_generated(draft) and presets.settings(draft)["candidates"] > 0
 
 
-def _all_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [candidate for tried in data.get("tries", ()) for candidate in tried["candidates"]]
+def _all_candidates(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [candidate for attempt_data in data.get("tries", ()) for candidate in attempt_data["candidates"]]
 
 
-def _still_tries(draft: Draft, *, number: int) -> bool:
-    if not _is_made(draft) or _is_clustered(draft) or number > presets.settings(draft)["tries"]:
+def _needs_try(draft: Draft, *, number: int) -> bool:
+    if not _is_generated(draft) or _is_clustered(draft) or number > presets.settings(draft)["tries"]:
         return False
-    return not any(candidate["qualified"] for candidate in _all_of(draft.data))
+    return not any(candidate["qualified"] for candidate in _all_candidates(draft.data))
 
 
-async def _try(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
-    tried = await attempt.one_try(draft, models, number)
-    return [replace(draft, data={**draft.data, "tries": [*draft.data.get("tries", ()), tried]})]
+async def _run_try(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
+    result = await attempt.run_attempt(draft, models, number)
+    return [replace(draft, data={**draft.data, "tries": [*draft.data.get("tries", ()), result]})]
 
 
-def _asks_of_try(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
+def _try_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     if number > ESTIMATED_TRIES:
         return ()
     settings = presets.settings(draft)
-    judging = [(role, prompt_of(draft, "vote").label) for role in votes.VOTERS]
+    judging_prompts = [(role, prompt_of(draft, "vote").label) for role in votes.VOTERS]
     if settings["entailment"]:
-        judging += [("entailment", prompt_of(draft, "entail").label)] * 2
-    first = prompt_of(draft, "generate" if number == 1 or not settings["feedback"] else "regenerate")
-    asked = [("generator", first.label), *judging]
-    for _again in range(settings["rewrites"]):
-        asked += [("critic", prompt_of(draft, name).label) for name in ("critique", "rewrite")] * settings["steps"]
+        judging_prompts += [("entailment", prompt_of(draft, "entail").label)] * 2
+    first_prompt = prompt_of(draft, "generate" if number == 1 or not settings["feedback"] else "regenerate")
+    prompts = [("generator", first_prompt.label), *judging_prompts]
+    for _rewrite in range(settings["rewrites"]):
+        prompts += [("critic", prompt_of(draft, name).label) for name in ("critique", "rewrite")] * settings["steps"]
         if settings["regenerate"]:
-            asked.append(("generator", prompt_of(draft, "regenerate").label))
-        asked += judging
+            prompts.append(("generator", prompt_of(draft, "regenerate").label))
+        prompts += judging_prompts
     if settings["feedback"] and number < ESTIMATED_TRIES:
-        asked.append(("critic", prompt_of(draft, "critique").label))  # that the next one learns from
-    return asked
+        prompts.append(("critic", prompt_of(draft, "critique").label))  # feedback for the next try
+    return prompts
 
 
 TRIES = tuple(
     Step(
         f"try_{number}",
-        partial(_try, number=number),
-        partial(_still_tries, number=number),
-        partial(_asks_of_try, number=number),
+        partial(_run_try, number=number),
+        partial(_needs_try, number=number),
+        partial(_try_prompts, number=number),
     )
     for number in range(1, MAX_TRIES + 1)
 )
 
 
-async def _candidates(draft: Draft, models: Models) -> Sequence[Draft]:
-    made, broken = await clusters.make(draft, models)
-    return [replace(draft, data={**draft.data, "made": made, "broken": broken})]
+async def _generate_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
+    generated, broken = await clusters.generate_candidates(draft, models)
+    return [replace(draft, data={**draft.data, "made": generated, "broken": broken})]
 
 
-async def _votes(draft: Draft, models: Models) -> Sequence[Draft]:
-    return [replace(draft, data={**draft.data, "made": await clusters.vote(draft, models, draft.data["made"])})]
+async def _collect_votes(draft: Draft, models: Models) -> Sequence[Draft]:
+    return [
+        replace(draft, data={**draft.data, "made": await clusters.collect_votes(draft, models, draft.data["made"])})
+    ]
 
 
-async def _clusters(draft: Draft, models: Models) -> Sequence[Draft]:
-    rest = {name: value for name, value in draft.data.items() if name not in ("made", "broken")}
-    measured, found = await clusters.cluster(draft, models, draft.data["made"])
+async def _cluster_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
+    kept_data = {name: value for name, value in draft.data.items() if name not in ("made", "broken")}
+    measured, found_clusters = await clusters.cluster_candidates(draft, models, draft.data["made"])
     tries = [{"number": 1, "candidates": measured, "feedback": [], "broken": draft.data.get("broken", "")}]
-    return [replace(draft, data={**rest, "tries": tries, "clusters": found})]
+    return [replace(draft, data={**kept_data, "tries": tries, "clusters": found_clusters})]
 
 
-def _asks_of_candidates(draft: Draft) -> Sequence[tuple[str, str]]:
+def _candidate_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     return [("generator", prompt_of(draft, "generate").label)] * int(presets.settings(draft)["candidates"])
 
 
-def _asks_of_votes(draft: Draft) -> Sequence[tuple[str, str]]:
+def _vote_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     label = prompt_of(draft, "vote").label
     return [(role, label) for role in votes.VOTERS] * int(presets.settings(draft)["candidates"])
 
 
-def _asks_of_clusters(draft: Draft) -> Sequence[tuple[str, str]]:
+def _cluster_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     # Each meets the true answer in both directions, and as many cluster heads again, say.
     return [("entailment", prompt_of(draft, "entail").label)] * 4 * int(presets.settings(draft)["candidates"])
 
 
 async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Choose the candidate that becomes the sample: the one that qualified, else the nearest to the true answer.
+    """Choose the candidate that becomes the sample: one that qualified, else the fallback.
 
-    Raises Dropped where nothing can be chosen.
+    The fallback is the candidate nearest to the true answer. Raises Dropped if there is none.
     """
     settings = presets.settings(draft)
     tries = draft.data.get("tries", ())
-    made = _all_of(draft.data)
+    candidates_made = _all_candidates(draft.data)
     if _is_clustered(draft):
-        chosen = clusters.best(made)
+        chosen = clusters.best_candidate(candidates_made)
     else:
-        chosen = next((candidate for candidate in made if candidate["qualified"]), None)
+        chosen = next((candidate for candidate in candidates_made if candidate["qualified"]), None)
     final: dict[str, Any] = {"tries": len(tries), "fallback": chosen is None}
     if chosen is None:
-        # A fallback counts as easy, which says nothing of one whose votes could not be read.
-        read = [each for each in made if votes.were_read(each["votes"])]
-        able = [each for each in read if settings["fallback_entailed"] or each["entailed"] is False]
-        if not able:
-            raise Dropped(_why_none(made, tries))
-        how, rows = await similarity.vectors(
-            models, [draft.record.content["answer"], *(each["answer"] for each in able)]
+        # A fallback is marked easy, which would be unfounded for a candidate with unreadable votes.
+        readable = [candidate for candidate in candidates_made if votes.all_readable(candidate["votes"])]
+        eligible = [
+            candidate for candidate in readable if settings["fallback_entailed"] or candidate["entailed"] is False
+        ]
+        if not eligible:
+            raise Dropped(_drop_reason(candidates_made, tries))
+        method, rows = await similarity.vectors(
+            models, [draft.record.content["answer"], *(candidate["answer"] for candidate in eligible)]
         )
-        near = {each["number"]: similarity.cosine(row, rows[0]) for each, row in zip(able, rows[1:], strict=True)}
-        chosen = max(able, key=lambda each: near[each["number"]])
-        final |= {"similarity": how, "near": near}
+        near = {
+            candidate["number"]: similarity.cosine(row, rows[0])
+            for candidate, row in zip(eligible, rows[1:], strict=True)
+        }
+        chosen = max(eligible, key=lambda candidate: near[candidate["number"]])
+        final |= {"similarity": method, "near": near}
     final |= {
         "number": chosen["number"],
         "category": chosen["category"],
@@ -143,24 +150,24 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
     return [replace(draft, data={**draft.data, "final": final})]
 
 
-def _why_none(made: Sequence[Mapping[str, Any]], tries: Sequence[Mapping[str, Any]]) -> str:
-    """Why no candidate can become the sample: what is wrong with those there are, then why there are no more."""
-    unread = {vote["role"] for each in made for vote in each["votes"] if vote["broken"]}
-    known = [each for each in made if votes.were_read(each["votes"])]
-    unjudged = sum(each["entailed"] is None for each in known)
-    same = len(known) - unjudged
-    found = (
-        (len(made) - len(known), f"votes could not be read ({', '.join(sorted(unread))})"),
+def _drop_reason(candidates_made: Sequence[Mapping[str, Any]], tries: Sequence[Mapping[str, Any]]) -> str:
+    """Why no candidate can become the sample: faults of candidates, then unusable replies."""
+    unread_roles = {vote["role"] for candidate in candidates_made for vote in candidate["votes"] if vote["broken"]}
+    readable = [candidate for candidate in candidates_made if votes.all_readable(candidate["votes"])]
+    unjudged = sum(candidate["entailed"] is None for candidate in readable)
+    same_meaning = len(readable) - unjudged
+    counts = (
+        (len(candidates_made) - len(readable), f"votes could not be read ({', '.join(sorted(unread_roles))})"),
         (unjudged, "entailment could not be judged"),
-        (same, "the answer says what the true answer says"),
+        (same_meaning, "the answer says what the true answer says"),
     )
-    reasons = [f"{count} of {len(made)} candidates: {why}." for count, why in found if count]
-    reasons += [tried["broken"] for tried in tries if tried["broken"]]
+    reasons = [f"{count} of {len(candidates_made)} candidates: {reason}." for count, reason in counts if count]
+    reasons += [attempt_data["broken"] for attempt_data in tries if attempt_data["broken"]]
     return " ".join(reasons)
 
 
 async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """A published pair is a sample as it is; its difficulty and category are kept like those of one made here."""
+    """Use a published pair unchanged; difficulty and category are kept as for generated samples."""
     content = draft.record.content
     final = {"category": content["category"], "difficulty": content["difficulty"], "published": True}
     return [replace(draft, data={"final": final})]
@@ -172,8 +179,9 @@ async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: A
 def sample(draft: Draft) -> NewSample:
     """The finished sample.
 
-    content: {question, knowledge: [passages], truth, hallucinated, justification, category, difficulty, tries, fallback, flags
-    ("length"), pmid, mesh: [headings], branches: [letters of MeSH]}. One rubric, R1, tied to the category.
+    Content: {question, knowledge: [passages], truth, hallucinated, justification, category,
+    difficulty, tries, fallback, flags ("length"), pmid, mesh: [headings], branches: [letters of
+    MeSH]}. Its one rubric, R1, is tied to the category.
     """
     content, final = draft.record.content, draft.data["final"]
     if content["kind"] == PUBLISHED:
@@ -182,7 +190,7 @@ def sample(draft: Draft) -> NewSample:
         knowledge = content["knowledge"]
     else:
         article = content
-        chosen = next(each for each in _all_of(draft.data) if each["number"] == final["number"])
+        chosen = next(each for each in _all_candidates(draft.data) if each["number"] == final["number"])
         knowledge = content["contexts"]
     headings = list(article.get("mesh", ()))
     return NewSample(
@@ -206,72 +214,81 @@ def sample(draft: Draft) -> NewSample:
         },
         rubrics=(NewRubric("R1", CRITERION, (final["category"],)),),
         prompt=chosen["prompt"],
-        made=_made(draft),
+        made=_data_card(draft),
     )
 
 
-def _made(draft: Draft) -> dict[str, str]:
-    """What the data card says of how a sample was made."""
+def _data_card(draft: Draft) -> dict[str, str]:
+    """Entries of the data card: how the sample was made."""
     settings, data = presets.settings(draft), draft.data
-    sampled = candidates.drawn("review", draft.record.external_id) < settings["review_share"]
-    made = {
+    sampled = candidates.draw_fraction("review", draft.record.external_id) < settings["review_share"]
+    entries = {
         _("review"): _("sampled") if sampled else _("not sampled"),
         _("reviewers"): settings["reviewers"] if sampled else "none",
     }
     if "published" in data["final"]:
-        return {**made, _("origin"): _("published")}
-    made |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
-    # A batch is refused where they are one model, unless its launch says that they may be.
-    made[_("voters and generator")] = _("may be one model") if settings["one_model"] else _("different models")
-    used = {each["entailment"]["by"] for each in _all_of(data) if each["entailment"]}
-    made[_("entailment")] = ", ".join(sorted(used)) or "none"
-    how = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
-    return {**made, _("similarity"): how} if how else made
+        return {**entries, _("origin"): _("published")}
+    entries |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
+    # A batch in which they are one model is refused, unless its launch allows it.
+    entries[_("voters and generator")] = _("may be one model") if settings["one_model"] else _("different models")
+    judges = {each["entailment"]["by"] for each in _all_candidates(data) if each["entailment"]}
+    entries[_("entailment")] = ", ".join(sorted(judges)) or "none"
+    method = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
+    return {**entries, _("similarity"): method} if method else entries
 
 
-def compared(made: NewSample) -> str:
+def text_to_compare(new_sample: NewSample) -> str:
     """The text that no two samples may share."""
-    return f"{made.content['question']}\n{made.content['hallucinated']}"
+    return f"{new_sample.content['question']}\n{new_sample.content['hallucinated']}"
 
 
-_MAKING = frozenset({MADE})
+_GENERATED_KINDS = frozenset({GENERATED})
 
 RECIPE = Recipe(
     label=_("MedHallu: hallucinated answers"),
-    kinds=frozenset({MADE, PUBLISHED}),
+    kinds=frozenset({GENERATED, PUBLISHED}),
     roles=(
-        ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_MAKING),
-        ModelRole("voter_1", _("Voter 1: chooses the more accurate of two answers"), kinds=_MAKING, apart="generator"),
-        ModelRole("voter_2", _("Voter 2: chooses the more accurate of two answers"), kinds=_MAKING, apart="generator"),
-        ModelRole("voter_3", _("Voter 3: chooses the more accurate of two answers"), kinds=_MAKING, apart="generator"),
+        ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_GENERATED_KINDS),
         ModelRole(
-            "critic", _("Critic: finds what gives an answer away and rewrites it"), default="generator", kinds=_MAKING
+            "voter_1", _("Voter 1: chooses the more accurate of two answers"), kinds=_GENERATED_KINDS, apart="generator"
+        ),
+        ModelRole(
+            "voter_2", _("Voter 2: chooses the more accurate of two answers"), kinds=_GENERATED_KINDS, apart="generator"
+        ),
+        ModelRole(
+            "voter_3", _("Voter 3: chooses the more accurate of two answers"), kinds=_GENERATED_KINDS, apart="generator"
+        ),
+        ModelRole(
+            "critic",
+            _("Critic: finds what gives an answer away and rewrites it"),
+            default="generator",
+            kinds=_GENERATED_KINDS,
         ),
         ModelRole(
             "entailment",
             _("Entailment: judges whether one answer follows from another if no NLI model is installed"),
             default="critic",
             optional=True,
-            kinds=_MAKING,
+            kinds=_GENERATED_KINDS,
         ),
         ModelRole(
             "embedder",
             _("Embedder: measures how similar answers are to the true answer; without it, TF-IDF is used"),
             optional=True,
-            kinds=_MAKING,
+            kinds=_GENERATED_KINDS,
         ),
     ),
     steps=(
         *TRIES,
-        Step("candidates", _candidates, _is_clustered, _asks_of_candidates),
-        Step("votes", _votes, _is_clustered, _asks_of_votes),
-        Step("clusters", _clusters, _is_clustered, _asks_of_clusters),
-        Step("settle", settle, _is_made),
-        Step("take_over", take_over, lambda draft: not _is_made(draft)),
+        Step("candidates", _generate_candidates, _is_clustered, _candidate_prompts),
+        Step("votes", _collect_votes, _is_clustered, _vote_prompts),
+        Step("clusters", _cluster_candidates, _is_clustered, _cluster_prompts),
+        Step("settle", settle, _is_generated),
+        Step("take_over", take_over, lambda draft: not _is_generated(draft)),
     ),
     sample=sample,
     max_versions=3,
-    compared=compared,
+    compared=text_to_compare,
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
     choices={"reviewers": ("one", "two"), "length": (None,), "vote_temperature": (None,), "vote_max_tokens": (None,)},

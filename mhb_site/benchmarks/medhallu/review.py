@@ -1,4 +1,4 @@
-"""What a physician sees and is asked about one MedHallu sample. Ours: the paper has no review by physicians."""
+"""The review form of MedHallu. Ours: the paper has no review by physicians."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,13 +48,13 @@ QUESTIONS = (
     ),
 )
 
-# What a released sample claims: an admin's form may reword these questions, and not leave them out.
+# An admin's form may reword these questions but not drop them: released samples make these claims.
 LOCKED = {
     "wrong": _("a released sample claims that its answer is wrong, and its evidence comes from it."),
     "category": _("released samples and reports are counted by category."),
 }
 
-# Why a sample is rejected. What was published cannot be written again: a rejection for whatever reason discards it.
+# Reasons for rejection. A published sample cannot be rewritten, so any rejection discards it.
 _REASONS = (
     ("not-wrong", _("The answer is not wrong"), True),
     ("implausible", _("The answer is not plausible"), True),
@@ -72,7 +72,7 @@ DISSENTS = (
 
 
 def policy(sample: NewSample) -> Policy:
-    """By the settings that the sample was made with: a sampled one is put before one physician, or two; others before none."""
+    """The review policy by the sample's settings: one or two physicians, or none."""
     if sample.made.get("review") == "not sampled":
         return Policy(primary=False, secondary=False)
     return Policy(secondary=sample.made.get("reviewers") == "two")
@@ -90,7 +90,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         blocks=tuple(_blocks(sample.content)),
         form=Form(
             QUESTIONS,
-            # Not its one rubric, which is the same for all samples: it stands as it is.
+            # No rubrics: the only one is the same for all samples.
             reasons=tuple(Reason(code, label, again and not published) for code, label, again in _REASONS),
             dissents=DISSENTS,
             labels=LABELS,

@@ -1,4 +1,4 @@
-"""MedHallu's four categories of hallucination (the paper's Table 2), in our own words, and by what a sample is counted."""
+"""MedHallu's four categories of hallucination (Table 2), in our words, and a sample's facets."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -42,7 +42,7 @@ TERMS: tuple[Term, ...] = (
     ),
 )
 DIFFICULTIES = ("easy", "medium", "hard")
-FACET_FIELDS = ("difficulty", "branches")  # of a sample's content, all that `facets` reads
+FACET_FIELDS = ("difficulty", "branches")  # the fields of a sample's content that `facets` reads
 
 
 class UnknownCategory(LookupError):
@@ -55,12 +55,13 @@ class UnknownCategory(LookupError):
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """Under which difficulty, category and MeSH branches a sample is counted. `content` is as `recipe.sample` documents it.
+    """The difficulty, category and MeSH branches under which a sample is counted.
 
-    A sample whose headings are not known has no branch; one whose headings lie evenly in several is counted under each.
+    `content` is documented in `recipe.sample`. A sample with unknown headings has no branch; one
+    whose headings lie evenly in several branches counts under each.
 
     Raises:
-        UnknownCategory: a code that is none of `terms`.
+        UnknownCategory: a code is not in `terms`.
     """
     known = {term.code: term for term in terms}
     for code in traps:

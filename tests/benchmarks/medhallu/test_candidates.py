@@ -9,7 +9,13 @@ from generation.llm.errors import BrokenReply
 from generation.llm.fencing import read_data
 from generation.recipes.recipe import Term
 from mhb_site.benchmarks.medhallu import candidates, taxonomy
-from mhb_site.benchmarks.medhallu.candidates import Candidate, bounds, check, count_words, temperature_of
+from mhb_site.benchmarks.medhallu.candidates import (
+    Candidate,
+    check_candidate,
+    count_words,
+    length_bounds,
+    temperature_of,
+)
 from tests.benchmarks.medhallu.making import (
     QUESTION,
     TRUTH,
@@ -27,7 +33,7 @@ pytestmark = pytest.mark.plain
 def refused(truth=TRUTH, question=QUESTION, terms=taxonomy.TERMS, **changes):
     """Why a candidate is refused; empty where it is not."""
     try:
-        check(Candidate(**candidate(**changes)), truth=truth, question=question, terms=terms)
+        check_candidate(Candidate(**candidate(**changes)), truth=truth, question=question, terms=terms)
     except BrokenReply as error:
         return error.detail
     return ""
@@ -102,7 +108,7 @@ def test_all_reasons_are_given_at_once():
 
 @pytest.mark.parametrize(("words", "low", "high"), [(20, 18, 22), (25, 22, 28), (5, 4, 6), (100, 90, 110), (1, 0, 2)])
 def test_ten_per_cent_are_rounded_outward(words, low, high):
-    assert bounds("word " * words, 0.1) == (low, high)
+    assert length_bounds("word " * words, 0.1) == (low, high)
 
 
 def test_words_are_counted_by_white_space_and_chinese_by_character():
@@ -117,7 +123,7 @@ def generated(models, **changes):
 
 @pytest.mark.parametrize("words", [26, 32])
 def test_the_limits_themselves_are_allowed(words):
-    assert bounds(TRUTH, 0.1) == (26, 32)
+    assert length_bounds(TRUTH, 0.1) == (26, 32)
     models = Fake(new=[candidate(worded(1, words))])
     found = generated(models)
     assert (found["words"], found["flags"], found["replaced"]) == (words, [], [])

@@ -10,7 +10,7 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from mhb_site.benchmarks.medhallu import entailment
-from mhb_site.benchmarks.medhallu.entailment import NliMistake, both_ways, entailer, label_of_entailment
+from mhb_site.benchmarks.medhallu.entailment import NliMistake, entailment_index, entailment_judge, score_both_ways
 from tests.benchmarks.medhallu.making import TRUTH, WRONG, Fake, qa_draft
 
 pytestmark = pytest.mark.plain
@@ -18,21 +18,21 @@ pytestmark = pytest.mark.plain
 
 @pytest.fixture(autouse=True)
 def _no_model(monkeypatch):
-    monkeypatch.delenv(entailment.FOLDER, raising=False)
-    entailment.local.cache_clear()
+    monkeypatch.delenv(entailment.FOLDER_VARIABLE, raising=False)
+    entailment.local_nli.cache_clear()
 
 
 def test_a_language_model_is_asked_in_both_directions():
     models = Fake(scores={WRONG: (0.9, 0.2)})
-    nli = entailer(qa_draft(), models)
-    assert asyncio.run(both_ways(nli, WRONG, TRUTH)) == {"forward": 0.9, "backward": 0.2, "least": 0.2}
+    nli = entailment_judge(qa_draft(), models)
+    assert asyncio.run(score_both_ways(nli, WRONG, TRUTH)) == {"forward": 0.9, "backward": 0.2, "least": 0.2}
     assert nli.name == "llm: entailment"
     assert {role for role, _request in models.requests} == {"entailment"}
 
 
 @pytest.mark.parametrize(("bound", "role"), [({"generator", "critic"}, "critic"), ({"generator"}, "generator")])
 def test_without_a_role_of_its_own_the_critic_plays_it(bound, role):
-    assert entailer(qa_draft(), Fake(bound=frozenset(bound))).name == f"llm: {role}"
+    assert entailment_judge(qa_draft(), Fake(bound=frozenset(bound))).name == f"llm: {role}"
 
 
 @pytest.mark.parametrize("score", ["1.1", "-0.1", '"high"', "null"])
@@ -42,7 +42,7 @@ def test_a_score_outside_0_to_1_is_refused(score):
             return f'{{"score": {score}}}'
 
     with pytest.raises(BrokenReply):
-        asyncio.run(entailer(qa_draft(), Wrong()).score("a", "b"))
+        asyncio.run(entailment_judge(qa_draft(), Wrong()).score("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_score_outside_0_to_1_is_refused(score):
     ],
 )
 def test_the_label_is_read_from_the_models_own_list(labels, index):
-    assert label_of_entailment(labels) == index
+    assert entailment_index(labels) == index
 
 
 def test_a_model_without_that_label_is_refused():
     with pytest.raises(NliMistake, match="Its labels: LABEL_0, LABEL_1"):
-        label_of_entailment({0: "LABEL_0", 1: "LABEL_1"})
+        entailment_index({0: "LABEL_0", 1: "LABEL_1"})
 
 
 @pytest.fixture
@@ -105,10 +105,10 @@ def libraries(monkeypatch):
 def test_a_local_model_is_used_where_the_folder_is_named_and_is_never_downloaded(libraries, monkeypatch, tmp_path):
     folder = tmp_path / "some-nli"
     folder.mkdir()
-    monkeypatch.setenv(entailment.FOLDER, str(folder))
+    monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(folder))
     models = Fake()
-    nli = entailer(qa_draft(), models)
-    assert asyncio.run(both_ways(nli, TRUTH, TRUTH))["least"] == 0.7
+    nli = entailment_judge(qa_draft(), models)
+    assert asyncio.run(score_both_ways(nli, TRUTH, TRUTH))["least"] == 0.7
     assert asyncio.run(nli.score(WRONG, TRUTH)) == 0.2
     assert nli.name == "nli: some-nli"  # no path of this machine
     assert models.requests == []
@@ -116,9 +116,9 @@ def test_a_local_model_is_used_where_the_folder_is_named_and_is_never_downloaded
 
 
 def test_a_folder_that_is_not_there_is_an_error_and_not_silently_replaced(libraries, monkeypatch, tmp_path):
-    monkeypatch.setenv(entailment.FOLDER, str(tmp_path / "none"))
+    monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(NliMistake, match="no such folder"):
-        entailer(qa_draft(), Fake())
+        entailment_judge(qa_draft(), Fake())
 
 
 def test_a_folder_without_a_model_is_an_error_that_names_no_path(libraries, monkeypatch, tmp_path):
@@ -126,14 +126,14 @@ def test_a_folder_without_a_model_is_an_error_that_names_no_path(libraries, monk
         raise OSError(f"nothing in {folder}")
 
     monkeypatch.setattr(sys.modules["transformers"].AutoTokenizer, "from_pretrained", fails)
-    monkeypatch.setenv(entailment.FOLDER, str(tmp_path))
+    monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(NliMistake) as caught:
-        asyncio.run(entailer(qa_draft(), Fake()).score("a", "b"))
+        asyncio.run(entailment_judge(qa_draft(), Fake()).score("a", "b"))
     assert "could not be loaded (OSError)" in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
 
 
 def test_without_the_library_the_language_model_is_asked(monkeypatch, tmp_path):
-    monkeypatch.setenv(entailment.FOLDER, str(tmp_path))
+    monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert entailer(qa_draft(), Fake()).name == "llm: entailment"
+    assert entailment_judge(qa_draft(), Fake()).name == "llm: entailment"

@@ -6,7 +6,7 @@ from django.template.loader import render_to_string
 
 from mhb_site.benchmarks.medhallu import attempt
 from mhb_site.benchmarks.medhallu.lineage import analysis, lineage
-from review.charts.scatter import POINTS_SHOWN
+from review.charts.scatter import MAX_POINTS
 from review.rules.blocks import Points, Table
 from review.templatetags.review_blocks import show_block
 from tests.benchmarks.medhallu.making import (
@@ -66,7 +66,7 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
 def test_a_vote_that_could_not_be_read_is_no_vote():
     draft = qa_draft(settings=settings(tries=1, rewrites=0))
     models = Fake(fooled={WRONG: 1}, votes={"voter_2": "Both."})
-    data = {"tries": [asyncio.run(attempt.one_try(draft, models, 1))]}
+    data = {"tries": [asyncio.run(attempt.run_attempt(draft, models, 1))]}
     found = tables(lineage(data))
     assert [row[5:] for row in found["Candidates"].rows] == [("1 / 2", "unreadable vote")]
     assert [row[3:] for row in found["Votes"].rows][1] == ("Both.\n→ Both.", "broken")
@@ -200,7 +200,7 @@ def test_the_papers_table_of_clusters():
 
 
 def test_points_that_are_not_drawn_are_counted():
-    blocks = analysis([clustered().data] * (POINTS_SHOWN // 2 + 3))
+    blocks = analysis([clustered().data] * (MAX_POINTS // 2 + 3))
     (picture,) = (block for block in blocks if isinstance(block, Points))
     assert "6 more points are" in show_block(picture, 1)
 

@@ -38,9 +38,9 @@ def test_every_variant_asks_about_the_same_answer_and_says_which_it_is():
 
 def test_what_is_shown_is_drawn_from_the_seed_and_the_sample_alone():
     keys = [sample(number).key for number in range(2000)]
-    drawn = [protocol.shown(key, 0) for key in keys]
-    assert drawn == [protocol.shown(key, 0) for key in keys]
-    others = [protocol.shown(key, 1) for key in keys]
+    drawn = [protocol.shown_answer(key, 0) for key in keys]
+    assert drawn == [protocol.shown_answer(key, 0) for key in keys]
+    others = [protocol.shown_answer(key, 1) for key in keys]
     for some in (drawn, others):
         assert 900 < some.count("hallucinated") < 1100, "even chances: four standard deviations are 90"
     same = sum(one == other for one, other in zip(drawn, others, strict=True))
@@ -134,8 +134,8 @@ def test_the_explanation_says_what_was_shown_and_what_was_read():
 def test_every_reading_of_both_answers_has_a_verdict_of_its_own():
     assert set(protocol.VERDICTS) == {(shown, reading) for shown in ("truth", "hallucinated") for reading in Reading}
     assert len(set(protocol.VERDICTS.values())) == len(protocol.VERDICTS)
-    assert set(protocol.WORDS) == set(protocol.VERDICTS.values())
-    assert set(protocol.WORDS) > protocol.WRONG
+    assert set(protocol.VERDICT_LABELS) == set(protocol.VERDICTS.values())
+    assert set(protocol.VERDICT_LABELS) > protocol.WRONG
 
 
 # ------------------------------------------------------------------------------------------------------------ counting
@@ -203,7 +203,7 @@ def test_data_sets_are_the_variants_and_are_not_pooled():
 
 def test_what_speaks_against_a_model_is_a_wrong_answer_and_not_a_hit():
     assert PROTOCOL.failing_verdicts == {"fn", "fp"}
-    assert PROTOCOL.known_verdicts == tuple(protocol.WORDS)
+    assert PROTOCOL.known_verdicts == tuple(protocol.VERDICT_LABELS)
 
 
 def test_facets_have_the_labels_of_their_values():

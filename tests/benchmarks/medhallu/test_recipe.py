@@ -299,7 +299,7 @@ def test_clusters_on_hand_made_entailment():
     async def means_the_same(first, other):
         return (first, other) in same
 
-    assert asyncio.run(clusters.grouped(7, means_the_same)) == [[0, 3], [1, 2, 4], [5, 6]]
+    assert asyncio.run(clusters.group_by_meaning(7, means_the_same)) == [[0, 3], [1, 2, 4], [5, 6]]
 
 
 def test_a_member_is_compared_with_the_first_of_its_cluster_only():
@@ -309,7 +309,7 @@ def test_a_member_is_compared_with_the_first_of_its_cluster_only():
         asked.append((first, other))
         return first == 1
 
-    assert asyncio.run(clusters.grouped(4, means_the_same)) == [[0], [1, 2, 3]]
+    assert asyncio.run(clusters.group_by_meaning(4, means_the_same)) == [[0], [1, 2, 3]]
     assert asked == [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3)]
 
 
@@ -490,4 +490,4 @@ def test_published_pairs_ask_nothing():
 
 
 def test_no_two_samples_may_have_the_same_question_and_answer():
-    assert recipe.compared(made(pair_draft(), Fake())) == f"{QUESTION}\n{WRONG}"
+    assert recipe.text_to_compare(made(pair_draft(), Fake())) == f"{QUESTION}\n{WRONG}"

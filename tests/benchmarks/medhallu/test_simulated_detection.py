@@ -10,8 +10,8 @@ from mhb_site.benchmarks.medhallu.simulate_detection import (
     DETECTORS,
     TRUE,
     UNMARKED,
-    expected,
-    kind_of,
+    expected_verdicts,
+    perceived_kind,
     reply,
     true_f1,
     true_response_rate,
@@ -36,7 +36,7 @@ def measured():
     for number in range(SAMPLES):
         difficulty = DIFFICULTIES[number % 3]
         one = sample(number, difficulty)
-        shown.append(difficulty if protocol.shown(one.key, 0) == "hallucinated" else TRUE)
+        shown.append(difficulty if protocol.shown_answer(one.key, 0) == "hallucinated" else TRUE)
         for ask in protocol.ask(one, 0):
             for model in DETECTORS:
                 said = reply(model, ask.messages, 5)
@@ -70,7 +70,7 @@ def test_the_measured_f1_and_response_rate_are_the_built_in_ones(measured, model
 @pytest.mark.parametrize("model", DETECTORS)
 def test_every_cell_is_as_expected(measured, model, variant):
     verdicts, shown, _ = measured
-    wanted = expected(model, variant, shown)
+    wanted = expected_verdicts(model, variant, shown)
     assert sum(wanted.values()) == pytest.approx(SAMPLES)
     for verdict, count in wanted.items():
         assert verdicts[model, variant][verdict] == pytest.approx(count, abs=3.5 * max(count, 1) ** 0.5), verdict
@@ -116,12 +116,12 @@ def test_what_the_paper_found_is_built_in():
 
 def test_a_published_hallucination_is_taken_for_true():
     """Nothing in its text says otherwise; so a hit is a false alarm, in the true rates as in what is measured."""
-    assert kind_of("Aspirin cures everything.") == TRUE
+    assert perceived_kind("Aspirin cures everything.") == TRUE
     found: Counter[str] = Counter()
     shown = []
     for number in range(SAMPLES):
         one = sample(number, hallucinated=f"Walking raised insulin. ({number})")
-        shown.append(UNMARKED if protocol.shown(one.key, 0) == "hallucinated" else TRUE)
+        shown.append(UNMARKED if protocol.shown_answer(one.key, 0) == "hallucinated" else TRUE)
         (ask,) = [ask for ask in protocol.ask(one, 0) if ask.variant == "plain-unsure"]
         said = reply("sim-average", ask.messages, 5)
         assert said is not None
@@ -140,7 +140,7 @@ def test_the_same_seed_says_the_same_and_another_seed_something_else():
 
 def test_the_generators_words_alone_tell_and_not_the_place_of_the_answer():
     for difficulty, words in PLANTED.items():
-        assert kind_of(f"It is so, {words}.") == difficulty
+        assert perceived_kind(f"It is so, {words}.") == difficulty
 
 
 def test_other_requests_and_other_models_are_left_to_others():

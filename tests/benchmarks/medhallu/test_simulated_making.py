@@ -21,7 +21,7 @@ from mhb_site.benchmarks.medhallu.simulate_generation import (
     PLANTED,
     SHORT,
     VOTERS,
-    expected,
+    expected_shares,
     fooled_share,
 )
 from tests.benchmarks.medhallu.making import Simulated, all_candidates, made, qa_draft, run, settings
@@ -49,7 +49,7 @@ def near(found, of, share, z=3.3):
 
 
 def test_the_shares_of_difficulty_tries_and_fallback_come_out_as_set():
-    true = expected()
+    true = expected_shares()
     finals = [draft.data["final"] for draft in drafts()]
     counts = Counter(final["difficulty"] for final in finals)
     for level in ("easy", "medium", "hard"):
@@ -62,7 +62,7 @@ def test_the_shares_of_difficulty_tries_and_fallback_come_out_as_set():
 
 def test_the_published_shares_add_up():
     for preset in PRESETS[:2]:
-        true = expected(preset.values)
+        true = expected_shares(preset.values)
         assert sum(true.difficulty.values()) == pytest.approx(1)
         assert sum(true.tries.values()) + true.fallback == pytest.approx(1)
     assert sum(LEVELS.values()) == pytest.approx(1)
@@ -121,11 +121,11 @@ def test_what_is_planted_carries_the_words_of_its_level():
 
 def test_the_detectors_know_what_was_planted_and_take_the_truth_for_true():
     for draft in drafts()[:50]:
-        assert simulate_detection.kind_of(draft.record.content["answer"]) == simulate_detection.TRUE
+        assert simulate_detection.perceived_kind(draft.record.content["answer"]) == simulate_detection.TRUE
         for each in all_candidates(draft):
             if each["justification"].startswith("It claims"):
                 level = {3: "hard", 2: "medium"}.get(each["fooled"], "easy")
-                assert simulate_detection.kind_of(each["answer"]) == level
+                assert simulate_detection.perceived_kind(each["answer"]) == level
 
 
 def test_the_released_preset_runs_with_the_same_models():
@@ -199,6 +199,6 @@ def test_all_real_questions_become_samples():
 
 def test_the_readme_states_the_published_shares():
     readme = (Path(simulate_generation.__file__).parent / "README.md").read_text(encoding="utf-8")
-    true = expected()
+    true = expected_shares()
     shares = [true.difficulty[level] for level in ("easy", "medium", "hard")] + [true.fallback, true.tries[1]]
     assert f"| share of samples | {' | '.join(f'{100 * share:.1f} %' for share in shares)} |" in readme

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from generation.llm.fencing import read_data
-from mhb_site.benchmarks.medhallu.votes import AGAIN, VOTERS, chosen, difficulty, voted
+from mhb_site.benchmarks.medhallu.votes import RETRY_MESSAGE, VOTERS, collect_votes, difficulty, read_vote
 from tests.benchmarks.medhallu.making import TRUTH, WRONG, Fake, candidate, qa_draft, settings
 
 pytestmark = pytest.mark.plain
 
 
 def vote(models, number="1.1", **changes):
-    return asyncio.run(voted(qa_draft(**changes), models, candidate(), number))
+    return asyncio.run(collect_votes(qa_draft(**changes), models, candidate(), number))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def vote(models, number="1.1", **changes):
     ],
 )
 def test_a_vote_is_one_choice_and_no_other(reply, choice):
-    assert chosen(reply) == choice
+    assert read_vote(reply) == choice
 
 
 @pytest.mark.parametrize(("fooled", "level"), [(0, ""), (1, "easy"), (2, "medium"), (3, "hard")])
@@ -146,13 +146,13 @@ def test_who_names_no_answer_is_asked_once_more_and_then_counts():
         (False, False, "Hard to say."),
     ]
     assert len(models.requests) == 6
-    assert [message.text for message in models.requests[-1][1].messages[-2:]] == ["Hard to say.", AGAIN]
+    assert [message.text for message in models.requests[-1][1].messages[-2:]] == ["Hard to say.", RETRY_MESSAGE]
 
 
 def test_a_very_long_reply_takes_no_time_out_of_proportion():
     for filler in ("answer: ", "choose the ", "not ", " ", "1 ", "first ", "不", "one is "):
-        assert chosen("2\n" + filler * 20_000 + "!x") in (2, None)
-        assert chosen(filler * 20_000 + "!x") is None
+        assert read_vote("2\n" + filler * 20_000 + "!x") in (2, None)
+        assert read_vote(filler * 20_000 + "!x") is None
 
 
 def test_two_voters_at_one_endpoint_are_two_questions():
@@ -181,5 +181,5 @@ def test_drafts_of_other_records_draw_other_orders():
     seen = set()
     for number in range(40):
         other = replace(draft, record=replace(draft.record, external_id=f"r{number}"))
-        seen.add(tuple(each["first"] for each in asyncio.run(voted(other, Fake(), candidate(), "1.1"))))
+        seen.add(tuple(each["first"] for each in asyncio.run(collect_votes(other, Fake(), candidate(), "1.1"))))
     assert len(seen) == 8
