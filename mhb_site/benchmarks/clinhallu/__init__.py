@@ -1,1 +1,1 @@
-"""ClinHallu: where in the reasoning a model that sees goes wrong."""
+"""ClinHallu: hallucinations of multimodal models, by stage of reasoning. See README.md."""

@@ -1,11 +1,11 @@
-"""Stages that physicians corrected: their text becomes the next version as it is, and no model is asked."""
+"""Stages corrected by physicians: their text becomes the next version, without a model."""
 
 import re
 from collections.abc import Mapping, Sequence
 
 from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, REASONING, VISUAL, stage_fault
 
-# The labels of the review's questions about stages, by which the engine begins a reason.
+# The labels of the review form's questions on stages; the engine starts a reason with the label.
 LABELS: Mapping[str, str] = {
     VISUAL: "Visual recognition",
     KNOWLEDGE: "Knowledge recall",
@@ -18,19 +18,20 @@ _CORRECTED = re.compile(
 )
 
 
-def corrected(reasons: Sequence[str]) -> dict[str, str]:
-    """Stage -> the text that a physician wrote for it, after 'Corrected:' in the note. Of several, the last counts.
+def corrected_stages(reasons: Sequence[str]) -> dict[str, str]:
+    """Stage -> the text that a physician wrote for it after 'Corrected:' in the note.
 
-    Empty where a stage was found wrong and nobody wrote what it should be: then the generator has to.
+    Of several texts, the last counts. Empty if any stage was rejected without a corrected text:
+    then the generator has to write a new trace.
     """
-    found: dict[str, str] = {}
-    objected = set()
+    corrections: dict[str, str] = {}
+    rejected = set()
     for reason in reasons:
-        if (about := _REASON.fullmatch(reason)) is None:
+        if (match := _REASON.fullmatch(reason)) is None:
             continue
-        stage = _STAGE_OF[about[1]]
-        objected.add(stage)
-        text = _CORRECTED.search(about[2])
+        stage = _STAGE_OF[match[1]]
+        rejected.add(stage)
+        text = _CORRECTED.search(match[2])
         if text and not stage_fault(stage, text[1]):
-            found[stage] = text[1].strip()
-    return found if objected == set(found) else {}
+            corrections[stage] = text[1].strip()
+    return corrections if rejected == set(corrections) else {}

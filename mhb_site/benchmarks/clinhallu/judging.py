@@ -1,4 +1,4 @@
-"""What ClinHallu's judges are asked: one on the answer, and one on each stage, of whom the visual one alone sees the images."""
+"""The judges of ClinHallu: one for the answer and one per stage (the visual one sees images)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,18 +39,21 @@ class StageVerdict(BaseModel):
 
 
 def true_answer(content: Mapping[str, Any]) -> str:
-    """The answer in words, with its letter where there are options."""
+    """The true answer in words, with its letter if there are options."""
     answer, letter = str(content["answer"]), str(content["letter"])
     return f"{letter}. {answer}" if letter and not answer.startswith(f"{letter}.") else answer
 
 
 def option_lines(content: Mapping[str, Any]) -> list[str]:
-    """The options as they are shown."""
+    """The options, one line each."""
     return [f"{letter}. {text}" for letter, text in content["options"]]
 
 
 def judge_answer(sample: Sample, rubric: Rubric, variant: str, text: str) -> Request:  # noqa: ARG001
-    """The answer beside the true one (eq. 7); the judge sees no image, as in the released code."""
+    """The request to compare the answer with the true one (eq. 7).
+
+    The judge sees no image, as in the released code.
+    """
     content = sample.content
     messages = JUDGE_ANSWER.messages(
         question=as_data(content["question"]),
@@ -62,7 +65,10 @@ def judge_answer(sample: Sample, rubric: Rubric, variant: str, text: str) -> Req
 
 
 def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str) -> Request:  # noqa: ARG001
-    """A stage beside the reference's (eq. 12): the visual one with the images, the others with the support context."""
+    """The request to compare a stage with the reference's (eq. 12).
+
+    The visual stage comes with the images, the others with the supporting stages.
+    """
     content, trace = sample.content, read_trace(text)
     reference, stage = Trace(**content["trace"]), rubric.key
     prompt = JUDGE_STAGE[stage]
@@ -74,28 +80,28 @@ def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str) -> Requ
     }
     if stage == VISUAL:
         [*before, last] = prompt.messages(**data)
-        messages = (*before, Message.showing(last.role, last.text, content["images"]))
+        messages = (*before, Message.with_images(last.role, last.text, content["images"]))
     else:
         support = {
-            f"{who} {each}": one.stage(each)
-            for each in (VISUAL, KNOWLEDGE)
-            for who, one in (("reference", reference), ("candidate", trace))
-            if each != stage
+            f"{name} {earlier}": stages.stage(earlier)
+            for earlier in (VISUAL, KNOWLEDGE)
+            for name, stages in (("reference", reference), ("candidate", trace))
+            if earlier != stage
         }
         messages = prompt.messages(**data, support=as_data(support))
     return Request(messages, prompt=prompt.label, top_p=TOP_P, max_tokens=MAX_TOKENS)
 
 
-def decide_answer(said: AnswerVerdict) -> Decision:
+def decide_answer(verdict: AnswerVerdict) -> Decision:
     """The verdict on an answer."""
-    return Decision(CORRECT if said.answer_correct else WRONG, said.answer_reasoning)
+    return Decision(CORRECT if verdict.answer_correct else WRONG, verdict.answer_reasoning)
 
 
-def decide_stage(said: StageVerdict) -> Decision:
+def decide_stage(verdict: StageVerdict) -> Decision:
     """The verdict on a stage."""
-    return Decision(HALLUCINATED if said.hallucinated else SUPPORTED, said.reason)
+    return Decision(HALLUCINATED if verdict.hallucinated else SUPPORTED, verdict.reason)
 
 
 def stage_judging(variant: str) -> Judging:
-    """How a stage is judged, on the answers in one variant."""
+    """The judging of a stage, on the answers in one variant."""
     return Judging(judge_stage, StageVerdict, decide_stage, frozenset({variant}))

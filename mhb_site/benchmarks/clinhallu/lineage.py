@@ -1,4 +1,4 @@
-"""How a reference trace came to be, for the pages of samples and drafts, and what was kept and rejected in a batch."""
+"""Reference traces: the candidates of a sample or draft, and the shares kept in a batch."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from review.rules.blocks import Block, Table, Text
 STATUSES = ("kept", "invalid", "wrong", "inconsistent", "unjudged")
 
 
-def _status(status: str) -> str:
+def _status_label(status: str) -> str:
     return {
         "": _("not checked yet"),
         "kept": _("kept"),
@@ -23,12 +23,12 @@ def _status(status: str) -> str:
     }.get(status, status)
 
 
-def _by(answer: Mapping[str, Any]) -> str:
+def _checker_label(answer: Mapping[str, Any]) -> str:
     return {"letter": _("option letter"), "judge": _("judge"), "text": _("text comparison")}.get(answer["by"], "")
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
-    """The candidates with what was found of them, and the report that the judge was given."""
+    """Blocks with the candidates, their results, and the report given to the judge."""
     blocks: list[Block] = []
     final = data.get("final")
     if final and final["origin"] == "corrected":
@@ -36,69 +36,69 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         blocks.append(Text(_("Origin"), _("Previous version, corrected by physicians: %s") % stages))
     if final and final["origin"] == "published":
         blocks.append(Text(_("Origin"), _("Published sample, used unchanged")))
-    made = list(data.get("candidates", ()))
-    if made:
+    candidates = list(data.get("candidates", ()))
+    if candidates:
         rows = tuple(
             (
-                str(each["number"]),
-                each["trace"]["answer"],
-                _by(each["answer"]) if "answer" in each else "",
-                _status(each["status"]),
-                each["why"],
+                str(candidate["number"]),
+                candidate["trace"]["answer"],
+                _checker_label(candidate["answer"]) if "answer" in candidate else "",
+                _status_label(candidate["status"]),
+                candidate["why"],
             )
-            for each in made
+            for candidate in candidates
         )
         columns = (_("Candidate"), _("Answer"), _("Checked by"), _("Result"), _("Reason"))
         blocks.append(Table(_("Candidates"), columns, rows))
-        blocks += [_stages(each) for each in made if each["status"] != "kept"]
+        blocks += [_rejected_candidate(candidate) for candidate in candidates if candidate["status"] != "kept"]
     if data.get("report"):
         blocks.append(Text(_("Report on the image, given to the judge"), data["report"]))
     return blocks
 
 
-def _stages(made: Mapping[str, Any]) -> Block:
-    """A rejected candidate, which is kept with its draft."""
-    title = _("Rejected candidate %s") % made["number"]
-    if made["text"]:
-        return Text(title, made["text"])
-    stages = [(HEADERS[stage].strip("[]"), made["trace"][stage]) for stage in STAGES]
-    return Table(title, (_("Stage"), _("Text")), (*stages, (_("Answer"), made["trace"]["answer"])))
+def _rejected_candidate(candidate: Mapping[str, Any]) -> Block:
+    """A rejected candidate, as stored with its draft."""
+    title = _("Rejected candidate %s") % candidate["number"]
+    if candidate["text"]:
+        return Text(title, candidate["text"])
+    stages = [(HEADERS[stage].strip("[]"), candidate["trace"][stage]) for stage in STAGES]
+    return Table(title, (_("Stage"), _("Text")), (*stages, (_("Answer"), candidate["trace"]["answer"])))
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
-    """How many candidates there were, how many of them were rejected and why, and by what answers were checked."""
+    """Blocks with the numbers of candidates by result, of questions, of checkers and of origins."""
     candidates: Counter[str] = Counter()
     checked: Counter[str] = Counter()
     origins: Counter[str] = Counter()
     questions = rejected = 0
     for data in drafts:
-        made = data.get("candidates", ())
-        candidates.update(each["status"] for each in made)
-        checked.update(each["answer"]["by"] for each in made if "answer" in each)
+        draft_candidates = data.get("candidates", ())
+        candidates.update(candidate["status"] for candidate in draft_candidates)
+        checked.update(candidate["answer"]["by"] for candidate in draft_candidates if "answer" in candidate)
         final = data.get("final")
         if final:
             origins[final["origin"]] += 1
-        if made:
+        if draft_candidates:
             questions += 1
-            rejected += final is None and all(each["status"] not in ("", "kept") for each in made)
+            rejected += final is None and all(candidate["status"] not in ("", "kept") for candidate in draft_candidates)
     blocks: list[Block] = []
     if candidates:
         rows = [(_("All"), str(candidates.total()), "100.0 %")]
         rows += [
-            (_status(status), str(candidates[status]), _share(candidates[status], candidates.total()))
+            (_status_label(status), str(candidates[status]), _share(candidates[status], candidates.total()))
             for status in STATUSES
         ]
         blocks.append(Table(_("Candidates"), (_("Result"), _("Candidates"), _("Share")), tuple(rows)))
-        told = ((_("Questions with a kept trace"), questions - rejected), (_("Questions without"), rejected))
-        rows = [(label, str(count), _share(count, questions)) for label, count in told]
+        totals = ((_("Questions with a kept trace"), questions - rejected), (_("Questions without"), rejected))
+        rows = [(label, str(count), _share(count, questions)) for label, count in totals]
         blocks.append(Table(_("Questions"), (_("Result"), _("Questions"), _("Share")), tuple(rows)))
     if checked:
         names = (("letter", _("option letter")), ("judge", _("judge")), ("text", _("text comparison")))
         rows = [(label, str(checked[name]), _share(checked[name], checked.total())) for name, label in names]
         blocks.append(Table(_("Answers checked by"), (_("Checked by"), _("Candidates"), _("Share")), tuple(rows)))
     if origins:
-        words = {"made": _("made here"), "published": _("published"), "corrected": _("corrected by physicians")}
-        rows = [(words[name], str(count), _share(count, origins.total())) for name, count in sorted(origins.items())]
+        labels = {"made": _("made here"), "published": _("published"), "corrected": _("corrected by physicians")}
+        rows = [(labels[name], str(count), _share(count, origins.total())) for name, count in sorted(origins.items())]
         blocks.append(Table(_("Origin"), (_("Origin"), _("Samples"), _("Share")), tuple(rows)))
     return blocks
 

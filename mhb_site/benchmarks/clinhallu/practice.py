@@ -1,4 +1,4 @@
-"""The practice case of the tour: what a reference trace is, an example of each stage, and a small sample with a drawn image."""
+"""The practice case of the tour: reference traces, an example of each stage, and a drawn sample."""
 
 import io
 from dataclasses import replace
@@ -23,10 +23,10 @@ EXAMPLES = {
 
 
 def practice() -> Practice:
-    """In the reader's language, the case included."""
+    """The practice page, in the reader's language, with its case."""
     question = gettext("Is there a bright spot in the image?")
     spec = review.case(_sample(question), "practice", 1)
-    shown = Image(_("Image"), _image(), question)  # not kept: it comes with the page
+    shown = Image(_("Image"), _image(), question)  # not stored: sent with the page
     return Practice(
         about=(
             gettext(

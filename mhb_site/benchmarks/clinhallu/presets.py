@@ -1,16 +1,16 @@
-"""The settings by which ClinHallu makes reference traces, in two named sets: the paper's and the released code's.
+"""ClinHallu's settings and presets: the paper's and the released code's.
 
-| setting | is |
+| setting | meaning |
 |---|---|
-| tries | how many candidates are asked for until one has a valid format (1 to 5) |
+| tries | how many candidates are requested until one has a valid format (1 to 5) |
 | temperature, top_p, max_tokens | of the generator |
 | judge_temperature | of the judge |
-| report | the judge of answers also gets a report on the image, written from it and from all its questions and answers |
-| letters | of a choice, the right letter is a right answer, without asking the judge; another letter goes to the judge |
-| local | where the judge's reply cannot be read, answers are compared as text |
-| consistency | the judge also says whether the whole trace supports the true answer, without a conflicting conclusion (eq. 4) |
-| review_share, review_seed | the share of samples of each data set and type of question that physicians review, and its lot |
-| reviewers | `two` physicians a sample, or `one` |
+| report | the judge of answers gets a report on the image, written from it and all its questions and answers |
+| letters | the right option letter counts as right without the judge; any other letter goes to the judge |
+| local | if the judge's reply cannot be read, answers are compared as text |
+| consistency | the judge also checks that the whole trace supports the true answer, without a conflict (eq. 4) |
+| review_share, review_seed | the share of samples per data set and question type for review, and the seed of the draw |
+| reviewers | `two` physicians per sample, or `one` |
 | one_model | the judge may be the generator's model; otherwise such a launch is refused |
 """
 
@@ -71,11 +71,11 @@ PRESETS: tuple[Preset, ...] = (
 
 
 def settings(draft: Draft) -> Mapping[str, Any]:
-    """The values that a draft was launched with; the paper's where it has none."""
+    """The settings of a draft's batch; the paper's for those it does not set."""
     return {**PRESETS[0].values, **draft.settings}
 
 
 def name_of(draft: Draft) -> str:
-    """The preset whose values these are; 'own' where a launch changed some."""
+    """The preset with exactly these values; 'own' if the launch changed some."""
     values = settings(draft)
     return next((preset.name for preset in PRESETS if preset.values == values), "own")

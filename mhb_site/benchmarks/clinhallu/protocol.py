@@ -1,6 +1,7 @@
-"""How ClinHallu is put to models: a free trace with its answer, and three that continue from given stages (section 4.3).
+"""The evaluation protocol of ClinHallu: a free trace and three interventions (section 4.3).
 
-What stands where the paper is open is in EVALUATION.md.
+An intervention gives the model stages of the reference trace to continue from. EVALUATION.md lists
+what the paper leaves open and what was chosen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,13 +55,13 @@ CONTINUE: Mapping[str, Prompt] = {
     REP_K: read_prompt(PROMPTS / "continue_knowledge.md"),
     REP_VK: read_prompt(PROMPTS / "continue_knowledge.md"),
 }
-# configs/config.yaml of the released code; the paper names the temperature alone.
+# From configs/config.yaml of the released code; the paper names only the temperature.
 ASK_TEMPERATURE, TOP_P, MAX_TOKENS = 0.7, 0.9, 4096
-OWN = "(the model's own visual recognition)"  # in the example of Rep-K's question
+OWN_PLACEHOLDER = "(the model's own visual recognition)"  # in the example of Rep-K's question
 MISSING, UNREAD = "missing", "unread"
 
-# On whose answers each stage is judged: with everything before it as in the reference (eq. 12). Rep-K keeps the model's own
-# visual recognition, so that is where the released code judges it.
+# The variant in which each stage is judged: the one in which all earlier stages are the reference's
+# (eq. 12). Rep-K keeps the model's own visual recognition, so the released code judges it there.
 JUDGED_ON: Mapping[str, str] = {VISUAL: REP_K, KNOWLEDGE: REP_V, REASONING: REP_VK}
 
 
@@ -69,7 +70,7 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     trace = sample.content["trace"]
     given = {
         REP_V: {"visual": trace["visual"]},
-        REP_K: {"visual": OWN, "knowledge": trace["knowledge"]},
+        REP_K: {"visual": OWN_PLACEHOLDER, "knowledge": trace["knowledge"]},
         REP_VK: {"visual": trace["visual"], "knowledge": trace["knowledge"]},
     }
     asks = [_ask(sample, FREE, TRACE, {})]
@@ -92,20 +93,20 @@ def _messages(sample: Sample, prompt: Prompt, given: Mapping[str, str]) -> tuple
     content = sample.content
     data = {"question": content["question"], "options": option_lines(content), **given}
     [*before, last] = prompt.messages(**{name: as_data(value) for name, value in data.items()})
-    return (*before, Message.showing(last.role, last.text, content["images"]))
+    return (*before, Message.with_images(last.role, last.text, content["images"]))
 
 
 def ask_on(sample: Sample, asked: Ask, earlier: Mapping[str, str]) -> Ask | None:
-    """Rep-K with the visual recognition of the free trace; None where that has none of three words."""
-    own = read_trace(earlier[FREE]).visual
-    if stage_fault(VISUAL, own):
+    """Rep-K with the free trace's visual recognition; None if that has fewer than three words."""
+    own_visual = read_trace(earlier[FREE]).visual
+    if stage_fault(VISUAL, own_visual):
         return None
-    given = {"visual": own, "knowledge": sample.content["trace"]["knowledge"]}
+    given = {"visual": own_visual, "knowledge": sample.content["trace"]["knowledge"]}
     return replace(asked, messages=_messages(sample, CONTINUE[REP_K], given))
 
 
 def composed(sample: Sample, variant: str, text: str, earlier: Mapping[str, str]) -> str:
-    """The whole trace: the stages that were given and what the model went on with."""
+    """The whole trace: the given stages and the model's continuation."""
     trace = sample.content["trace"]
     if variant == REP_V:
         return write_stages(visual=trace["visual"]) + text
@@ -118,20 +119,20 @@ def composed(sample: Sample, variant: str, text: str, earlier: Mapping[str, str]
 
 
 def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], text: str) -> Decision | None:  # noqa: ARG001
-    """What needs no judge: a stage that is not there, or an answer at the end of no valid trace."""
+    """The verdict that needs no judge: a missing stage, or an answer without a valid trace."""
     trace = read_trace(text)
     fault = trace.fault() if rubric.key == ANSWER else stage_fault(rubric.key, trace.stage(rubric.key))
     return Decision(MISSING, fault) if fault else None
 
 
 def parts(text: str) -> Sequence[tuple[str, str]]:
-    """The stages and the answer."""
+    """The stages and the answer of a reply, with their labels."""
     trace = read_trace(text)
     return [(label, trace.stage(name)) for name, label in PART_LABELS.items()]
 
 
 def reference(sample: Sample) -> str:
-    """The reference trace."""
+    """The reference trace as text."""
     trace = dict(sample.content["trace"])
     answer = trace.pop("answer")
     return f"{write_stages(**trace).rstrip()}\n{trace_text.ANSWER} {answer}"
@@ -145,7 +146,7 @@ PART_LABELS = {
 }
 
 
-def _each(*verdicts: str) -> dict[str, int]:
+def _weights(*verdicts: str) -> dict[str, int]:
     return dict.fromkeys(verdicts, 1)
 
 
@@ -157,8 +158,8 @@ RATES = (
             "Correct answers divided by all questions (the paper's equation 8). Replies without a valid trace and answer, "
             "failed calls and questions that could not be asked count as wrong."
         ),
-        hits=_each(CORRECT),
-        counted=_each(CORRECT, WRONG, MISSING),
+        hits=_weights(CORRECT),
+        counted=_weights(CORRECT, WRONG, MISSING),
         rubric=ANSWER,
     ),
     Rate(
@@ -168,8 +169,8 @@ RATES = (
             "Correct answers divided by the answers of valid traces (as in the released code). Replies without a valid trace "
             "and answer are excluded; their number is shown."
         ),
-        hits=_each(CORRECT),
-        counted=_each(CORRECT, WRONG),
+        hits=_weights(CORRECT),
+        counted=_weights(CORRECT, WRONG),
         rubric=ANSWER,
     ),
     Rate(
@@ -180,8 +181,8 @@ RATES = (
             "stage, a failed call and a question that could not be asked count as hallucinated (as in the released code); a "
             "failure of the judge does under the released code's counting, and is excluded under the paper's."
         ),
-        hits=_each(HALLUCINATED, MISSING, UNREAD),
-        counted=_each(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
+        hits=_weights(HALLUCINATED, MISSING, UNREAD),
+        counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
         rubric=VISUAL,
     ),
     Rate(
@@ -192,8 +193,8 @@ RATES = (
             "as hallucinated (as in the released code); a failure of the judge does under the released code's counting, "
             "and is excluded under the paper's."
         ),
-        hits=_each(HALLUCINATED, MISSING, UNREAD),
-        counted=_each(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
+        hits=_weights(HALLUCINATED, MISSING, UNREAD),
+        counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
         rubric=KNOWLEDGE,
     ),
     Rate(
@@ -204,8 +205,8 @@ RATES = (
             "hallucinated (as in the released code); a failure of the judge does under the released code's counting, "
             "and is excluded under the paper's."
         ),
-        hits=_each(HALLUCINATED, MISSING, UNREAD),
-        counted=_each(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
+        hits=_weights(HALLUCINATED, MISSING, UNREAD),
+        counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
         rubric=REASONING,
     ),
     Rate(
@@ -215,8 +216,8 @@ RATES = (
             "Hallucinated visual recognition divided by what was judged. Missing stages and failures of the "
             "judge are excluded; their number is shown."
         ),
-        hits=_each(HALLUCINATED),
-        counted=_each(SUPPORTED, HALLUCINATED),
+        hits=_weights(HALLUCINATED),
+        counted=_weights(SUPPORTED, HALLUCINATED),
         rubric=VISUAL,
     ),
     Rate(
@@ -226,8 +227,8 @@ RATES = (
             "Hallucinated knowledge recall divided by what was judged. Missing stages and failures of the "
             "judge are excluded; their number is shown."
         ),
-        hits=_each(HALLUCINATED),
-        counted=_each(SUPPORTED, HALLUCINATED),
+        hits=_weights(HALLUCINATED),
+        counted=_weights(SUPPORTED, HALLUCINATED),
         rubric=KNOWLEDGE,
     ),
     Rate(
@@ -237,8 +238,8 @@ RATES = (
             "Hallucinated reasoning divided by what was judged. Missing stages and failures of the "
             "judge are excluded; their number is shown."
         ),
-        hits=_each(HALLUCINATED),
-        counted=_each(SUPPORTED, HALLUCINATED),
+        hits=_weights(HALLUCINATED),
+        counted=_weights(SUPPORTED, HALLUCINATED),
         rubric=REASONING,
     ),
 )
@@ -261,7 +262,7 @@ DATASETS = (
     DataSet("medxpertqa-rep-k", _("MedXpertQA, Rep-K"), "medxpertqa", REP_K),
     DataSet("medxpertqa-rep-vk", _("MedXpertQA, Rep-VK"), "medxpertqa", REP_VK),
 )
-TASKS = tuple(dict.fromkeys(one.task for one in DATASETS))
+TASKS = tuple(dict.fromkeys(dataset.task for dataset in DATASETS))
 
 VISUAL_REPLACED, KNOWLEDGE_REPLACED = _("Visual recognition replaced"), _("Knowledge recall replaced")
 
@@ -294,7 +295,7 @@ PROTOCOL = Protocol(
         ),
         FacetView("images", _("Images"), "heat", (("one", _("One")), ("several", _("Several")))),
     ),
-    pooled=False,  # the same questions four times over
+    pooled=False,  # a pooled rate would count each question four times
     contrasts=tuple(
         (f"{task}-{variant}", f"{task}-{FREE}", label)
         for task in TASKS

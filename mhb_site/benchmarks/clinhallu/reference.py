@@ -1,4 +1,4 @@
-"""A reference trace in the making: what is asked of the generator and the judge, and when a candidate is kept (CLI-2)."""
+"""Reference traces: requests to generator and judge, and the rules for keeping one (CLI-2)."""
 
 import re
 import unicodedata
@@ -22,8 +22,10 @@ REFERENCE, REPORT, CHECK_ANSWER, CHECK_TRACE = (
     read_prompt(PROMPTS / f"{name}.md") for name in ("reference", "report", "check_answer", "check_trace")
 )
 KEPT, INVALID, WRONG, INCONSISTENT, UNJUDGED = "kept", "invalid", "wrong", "inconsistent", "unjudged"
-ALIKE = 0.8  # Dice's coefficient of pairs of letters, from which two answers count as one where no judge could be read
-MOST_PAIRS = 40  # questions and answers of one image that a report is written from
+SAME_TEXT_SHARE = (
+    0.8  # Dice coefficient of letter pairs from which two answers count as equal, if no judge could be read
+)
+MAX_PAIRS = 40  # questions and answers about an image that go into its report
 MAX_STAGE = 6_000  # characters; keeps a runaway reply from physicians
 
 
@@ -36,27 +38,27 @@ class Consistency(BaseModel):
     consistent: Literal[0, 1]
 
 
-def _showing(prompt: Prompt, images: Sequence[str], **data: str) -> tuple[Message, ...]:
+def _messages_with_images(prompt: Prompt, images: Sequence[str], **data: str) -> tuple[Message, ...]:
     [*before, last] = prompt.messages(**data)
-    return (*before, Message.showing(last.role, last.text, images))
+    return (*before, Message.with_images(last.role, last.text, images))
 
 
-def rejected(draft: Draft) -> dict[str, Any] | None:
-    """The version before and why physicians rejected it; None for a first version."""
+def rejected_version(draft: Draft) -> dict[str, Any] | None:
+    """The rejected version and the physicians' reasons; None for a first version."""
     if draft.previous is None:
         return None
     return {"trace": draft.previous.get("trace"), "reasons": list(draft.reasons)}
 
 
-def generation(draft: Draft, number: int) -> Request:
-    """What asks the generator for its candidate of this number, from 1."""
+def generation_request(draft: Draft, number: int) -> Request:
+    """The request for candidate `number`, from 1."""
     content, settings = draft.record.content, presets.settings(draft)
-    messages = _showing(
+    messages = _messages_with_images(
         REFERENCE,
         content["images"],
         question=as_data(content["question"]),
         options=as_data(option_lines(content)),
-        rejected=as_data(rejected(draft)),
+        rejected=as_data(rejected_version(draft)),
     )
     return Request(
         messages,
@@ -68,20 +70,20 @@ def generation(draft: Draft, number: int) -> Request:
     )
 
 
-async def candidate(draft: Draft, models: Models, number: int) -> dict[str, Any]:
-    """A candidate of the generator's, its format checked by code."""
+async def generate_candidate(draft: Draft, models: Models, number: int) -> dict[str, Any]:
+    """Ask the generator for a candidate and check its format."""
     try:
-        reply = await models.ask("generator", generation(draft, number))
+        reply = await models.ask("generator", generation_request(draft, number))
         text = reply.text
     except BrokenReply as error:
         return {"number": number, "text": "", "trace": asdict(Trace()), "status": INVALID, "why": error.detail}
     trace = read_trace(text)
-    fault = trace.fault() or _too_long(trace)
-    made = {"number": number, "trace": asdict(trace), "status": INVALID if fault else "", "why": fault}
-    return {**made, "text": text[:MAX_STAGE] if fault else ""}
+    fault = trace.fault() or _length_fault(trace)
+    candidate = {"number": number, "trace": asdict(trace), "status": INVALID if fault else "", "why": fault}
+    return {**candidate, "text": text[:MAX_STAGE] if fault else ""}
 
 
-def _too_long(trace: Trace) -> str:
+def _length_fault(trace: Trace) -> str:
     longest = max(len(text) for text in asdict(trace).values())
     return f"A stage has {longest} characters; at most {MAX_STAGE} are kept." if longest > MAX_STAGE else ""
 
@@ -89,19 +91,20 @@ def _too_long(trace: Trace) -> str:
 # --------------------------------------------------------------------------------------------------------------- report
 
 
-def known_of(draft: Draft) -> list[dict[str, str]]:
-    """What is known of the record's images: its own question and answer, and those of other records about the same."""
+def known_pairs(draft: Draft) -> list[dict[str, str]]:
+    """The questions and answers about the record's images, its own and those of other records."""
     content = draft.record.content
-    others = [other for each in draft.record.joined.values() for other in each]
-    same = [other for other in others if list(other.get("images", ())) == list(content["images"])]
-    pairs = {(each["question"], true_answer(each)) for each in [content, *same]}
-    # Sorted: one request for all records about the image, so that its report is paid for once.
-    return [{"question": question, "answer": answer} for question, answer in sorted(pairs)[:MOST_PAIRS]]
+    joined = [other for record in draft.record.joined.values() for other in record]
+    same_images = [other for other in joined if list(other.get("images", ())) == list(content["images"])]
+    pairs = {(record["question"], true_answer(record)) for record in [content, *same_images]}
+    # Sorted, so that all records about the image make the same request and its report is paid for
+    # once.
+    return [{"question": question, "answer": answer} for question, answer in sorted(pairs)[:MAX_PAIRS]]
 
 
-async def report(draft: Draft, models: Models) -> str:
-    """A report on the record's images. '' where no reply could be read."""
-    messages = _showing(REPORT, draft.record.content["images"], known=as_data(known_of(draft)))
+async def write_report(draft: Draft, models: Models) -> str:
+    """Ask for a report on the record's images; '' if no reply could be read."""
+    messages = _messages_with_images(REPORT, draft.record.content["images"], known=as_data(known_pairs(draft)))
     temperature = presets.settings(draft)["judge_temperature"]
     try:
         reply = await models.ask("reporter", Request(messages, prompt=REPORT.label, temperature=temperature))
@@ -114,13 +117,13 @@ async def report(draft: Draft, models: Models) -> str:
 
 
 def letter_of(answer: str) -> str:
-    """The letter with which an answer chooses an option ('B. Text', '(b)', 'b'); '' where it names none."""
-    found = re.match(r"\s*\(?([A-Za-z])(?:[).:\s]|$)", answer)
-    return found[1].upper() if found else ""
+    """The option letter that an answer chooses ('B. Text', '(b)', 'b'); '' if it names none."""
+    match = re.match(r"\s*\(?([A-Za-z])(?:[).:\s]|$)", answer)
+    return match[1].upper() if match else ""
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether two answers are the same text: equal, one within the other, or most of their pairs of letters shared."""
+def is_same_text(one: str, other: str) -> bool:
+    """Whether two answers are the same text: equal, one in the other, or similar letter pairs."""
     left, right = (
         " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" .") for text in (one, other)
     )
@@ -128,15 +131,20 @@ def alike(one: str, other: str) -> bool:
         return False
     if left in right or right in left:
         return True
-    first, second = (Counter(text[at : at + 2] for at in range(len(text) - 1)) for text in (left, right))
-    whole = first.total() + second.total()
-    return bool(whole) and 2 * (first & second).total() / whole >= ALIKE
+    left_pairs, right_pairs = (
+        Counter(text[start : start + 2] for start in range(len(text) - 1)) for text in (left, right)
+    )
+    total = left_pairs.total() + right_pairs.total()
+    return bool(total) and 2 * (left_pairs & right_pairs).total() / total >= SAME_TEXT_SHARE
 
 
-async def check_answer(draft: Draft, models: Models, made: Mapping[str, Any], known: str) -> dict[str, Any]:
-    """Whether a candidate's answer is right: ``{correct, by: 'letter' | 'judge' | 'text' | '', reason}``; by nobody: unread."""
+async def check_answer(draft: Draft, models: Models, candidate: Mapping[str, Any], report: str) -> dict[str, Any]:
+    """Whether a candidate's answer is right: ``{correct, by, reason}``.
+
+    `by` is 'letter', 'judge' or 'text'; '' if the judge's reply could not be read.
+    """
     content, settings = draft.record.content, presets.settings(draft)
-    predicted = made["trace"]["answer"]
+    predicted = candidate["trace"]["answer"]
     if settings["letters"] and content["letter"] and letter_of(predicted) == content["letter"]:
         return {"correct": True, "by": "letter", "reason": ""}
     messages = CHECK_ANSWER.messages(
@@ -144,49 +152,52 @@ async def check_answer(draft: Draft, models: Models, made: Mapping[str, Any], kn
         options=as_data(option_lines(content)),
         truth=as_data(true_answer(content)),
         predicted=as_data(predicted),
-        report=as_data(known or None),
+        report=as_data(report or None),
     )
     request = Request(messages, prompt=CHECK_ANSWER.label, temperature=settings["judge_temperature"])
     try:
-        said = await models.ask_structured("judge", request, AnswerVerdict)
+        verdict = await models.ask_structured("judge", request, AnswerVerdict)
     except BrokenReply as error:
         if settings["local"]:
-            return {"correct": alike(predicted, content["answer"]), "by": "text", "reason": error.detail}
+            return {"correct": is_same_text(predicted, content["answer"]), "by": "text", "reason": error.detail}
         return {"correct": False, "by": "", "reason": error.detail}
-    return {"correct": bool(said.answer_correct), "by": "judge", "reason": said.answer_reasoning[:MAX_STAGE]}
+    return {"correct": bool(verdict.answer_correct), "by": "judge", "reason": verdict.answer_reasoning[:MAX_STAGE]}
 
 
-async def check_trace(draft: Draft, models: Models, made: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the whole trace supports the true answer (eq. 4): ``{consistent, reason}``; consistent None: unread."""
+async def check_trace(draft: Draft, models: Models, candidate: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether the whole trace supports the true answer (eq. 4): ``{consistent, reason}``.
+
+    `consistent` is None if the judge's reply could not be read.
+    """
     content = draft.record.content
-    messages = _showing(
+    messages = _messages_with_images(
         CHECK_TRACE,
         content["images"],
         question=as_data(content["question"]),
         options=as_data(option_lines(content)),
         truth=as_data(true_answer(content)),
-        trace=as_data(made["trace"]),
+        trace=as_data(candidate["trace"]),
     )
     temperature = presets.settings(draft)["judge_temperature"]
     try:
-        said = await models.ask_structured(
+        verdict = await models.ask_structured(
             "judge", Request(messages, prompt=CHECK_TRACE.label, temperature=temperature), Consistency
         )
     except BrokenReply as error:
         return {"consistent": None, "reason": error.detail}
-    return {"consistent": bool(said.consistent), "reason": said.reason[:MAX_STAGE]}
+    return {"consistent": bool(verdict.consistent), "reason": verdict.reason[:MAX_STAGE]}
 
 
-async def checked(draft: Draft, models: Models, made: Mapping[str, Any], known: str) -> dict[str, Any]:
-    """A candidate of valid format with what the judge found, and whether it is kept."""
-    answer = await check_answer(draft, models, made, known)
-    found: dict[str, Any] = {**made, "answer": answer}
+async def check_candidate(draft: Draft, models: Models, candidate: Mapping[str, Any], report: str) -> dict[str, Any]:
+    """Put a candidate of valid format to the judge, and decide whether it is kept."""
+    answer = await check_answer(draft, models, candidate, report)
+    checked: dict[str, Any] = {**candidate, "answer": answer}
     if not answer["correct"]:
-        return {**found, "status": WRONG if answer["by"] else UNJUDGED, "why": answer["reason"]}
+        return {**checked, "status": WRONG if answer["by"] else UNJUDGED, "why": answer["reason"]}
     if presets.settings(draft)["consistency"]:
-        trace = await check_trace(draft, models, made)
-        found["consistency"] = trace
+        trace = await check_trace(draft, models, candidate)
+        checked["consistency"] = trace
         if not trace["consistent"]:
             status = UNJUDGED if trace["consistent"] is None else INCONSISTENT
-            return {**found, "status": status, "why": trace["reason"]}
-    return {**found, "status": KEPT}
+            return {**checked, "status": status, "why": trace["reason"]}
+    return {**checked, "status": KEPT}

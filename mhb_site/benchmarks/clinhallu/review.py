@@ -1,4 +1,4 @@
-"""What a physician sees and is asked about one ClinHallu sample. Ours: in the paper, people check the judges alone."""
+"""The review form of ClinHallu. Ours: in the paper, people check only the judges."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _STAGE_CHOICES = (
     Choice("supported", _("Supported")),
     Choice("unsupported", _("Not supported"), blocks=True),
 )
-# The first words of the labels are those that `corrections.LABELS` looks for in the reasons of a rejection.
+# `corrections.LABELS` looks for the first words of these labels in the reasons of a rejection.
 QUESTIONS = (
     Question(
         "visual",
@@ -53,7 +53,7 @@ QUESTIONS = (
     ),
 )
 
-# What a released sample claims: an admin's form may reword these questions, and not leave them out.
+# An admin's form may reword these questions but not drop them: released samples make these claims.
 LOCKED = {
     "visual": _("a released sample claims that its visual recognition is supported."),
     "knowledge": _("a released sample claims that its knowledge is true."),
@@ -75,7 +75,7 @@ LABELS = (HighlightLabel("unsupported", _("Not supported")),)
 
 
 def policy(sample: NewSample) -> Policy:
-    """A sampled one is put before two physicians, or one; others before none."""
+    """The review policy: two physicians or one for a sample drawn for review, else none."""
     if sample.made.get("review") == "not sampled":
         return Policy(primary=False, secondary=False)
     return Policy(secondary=sample.made.get("reviewers") != "one")
@@ -98,24 +98,24 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
 
 
 def blocks(content: Any) -> Sequence[Block]:
-    """Images, question, options and answer, and the stages of the reference trace."""
+    """The blocks of a case: images, question, options, answer, and the reference trace's stages."""
     trace, question = content["trace"], content["question"]
-    shown: list[Block] = [images(content), Text(_("Question"), question, tone="question")]
+    case_blocks: list[Block] = [images(content), Text(_("Question"), question, tone="question")]
     if content["options"]:
         rows = tuple((letter, text) for letter, text in content["options"])
-        shown.append(Table(_("Options"), (_("Letter"), _("Option")), rows))
-    shown += [
+        case_blocks.append(Table(_("Options"), (_("Letter"), _("Option")), rows))
+    case_blocks += [
         Text(_("True answer"), true_answer(content)),
         Text(_("Visual recognition"), trace["visual"]),
         Text(_("Knowledge recall"), trace["knowledge"]),
         Text(_("Reasoning"), trace["reasoning"]),
         Text(_("Answer of the trace"), trace["answer"]),
     ]
-    return shown
+    return case_blocks
 
 
 def images(content: Any) -> Images:
-    """The images of a sample, each with the question as its text alternative: what they show is what is asked."""
+    """The images, with the question as alternative text: a description would answer it."""
     many = len(content["images"]) > 1
     return Images(
         _("Images") if many else _("Image"),

@@ -1,4 +1,4 @@
-"""ClinHallu's simulated models: those of the making side, and the models under test with their judges."""
+"""ClinHallu's simulated models for generation, and the models under test with their judges."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,16 +9,16 @@ from mhb_site.benchmarks.clinhallu.judging import true_answer
 
 
 class ClinHalluModels:
-    """The simulated models in ClinHallu (`generation.llm.simulator.script.Script`), known by the first lines of its prompts."""
+    """ClinHallu's script of simulated models (`generation.llm.simulator.script.Script`)."""
 
     def learn(self, record: Mapping[str, Any]) -> None:
-        """Know the true answer of a record, so that models which see its image can tell."""
+        """Store the true answer of a record, so that models can recognise its image."""
         if record.get("images") and isinstance(record.get("answer"), str):
             simulate_answers.LABELS[record["question"], record["images"][0]] = true_answer({"letter": "", **record})
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        made = simulate_generation.reply(model, messages, seed)
-        return simulate_answers.reply(model, messages, seed) if made is None else made
+        reply = simulate_generation.reply(model, messages, seed)
+        return simulate_answers.reply(model, messages, seed) if reply is None else reply
 
 
 SCRIPT = ClinHalluModels()

@@ -1,7 +1,8 @@
-"""ClinHallu's simulated models under test and their judge: models that see, with a known share of errors in each stage.
+"""ClinHallu's simulated models under test, with known error rates in each stage, and their judge.
 
-A model 'sees' an image by its SHA-256: a right visual recognition names it. A wrong stage says one of the sentences in `SLIPS`,
-which the judge knows, and so does the model that goes on from it. The true answer is in no prompt: `LABELS` has it.
+A model recognises an image by its SHA-256, and a right visual recognition names it. A wrong stage
+is one of the sentences in `WRONG_STAGES`, known to the judge and to the model that continues from
+it. The true answer is in no prompt: it comes from `LABELS`.
 """
 
 import json
@@ -17,8 +18,8 @@ from mhb_site.benchmarks.clinhallu.trace_text import HEADERS, KNOWLEDGE, REASONI
 
 JUDGE = "sim-judge"
 Label = tuple[str, str]  # (question, SHA-256 of its first image)
-LABELS: dict[Label, str] = {}  # the true answers that models which see know; tests and the demo fill it
-SLIPS: Mapping[str, str] = {
+LABELS: dict[Label, str] = {}  # true answers, known to models that see the image; filled by tests and the demo
+WRONG_STAGES: Mapping[str, str] = {
     VISUAL: "The finding lies on the side opposite to its true place.",
     KNOWLEDGE: "By a common misconception, this finding excludes the disease.",
     REASONING: "Therefore the opposite of what was found must hold.",
@@ -27,33 +28,34 @@ WRONG_ANSWER = "none of what was asked for"
 
 
 @dataclass(frozen=True, slots=True)
-class Seer:
-    """The chances that a model errs in a stage by itself, and that a reply has no headers."""
+class ErrorRates:
+    """The chances that a model errs in each stage of its own, and that a reply has no headers."""
 
     visual: float
     knowledge: float
     reasoning: float
     malformed: float = 0.0
 
-    def errs(self, stage: str) -> float:
-        found: float = getattr(self, stage)
-        return found
+    def of_stage(self, stage: str) -> float:
+        rate: float = getattr(self, stage)
+        return rate
 
 
-SEERS: Mapping[str, Seer] = {
-    "sim-careful": Seer(0.20, 0.08, 0.04),
-    "sim-average": Seer(0.45, 0.20, 0.08),
-    "sim-reckless": Seer(0.60, 0.45, 0.20, 0.08),
+ERROR_RATES: Mapping[str, ErrorRates] = {
+    "sim-careful": ErrorRates(0.20, 0.08, 0.04),
+    "sim-average": ErrorRates(0.45, 0.20, 0.08),
+    "sim-reckless": ErrorRates(0.60, 0.45, 0.20, 0.08),
 }
 
 
 def true_rates(model: str) -> dict[str, float]:
-    """What a run measures of a model on average: a rate for each stage (missing ones count), and the accuracy by variant.
+    """The average result of a run for a model: a rate per stage, and the accuracy per variant.
 
-    An answer is right where no stage before it is wrong; what was replaced is right.
+    A missing stage counts as hallucinated. An answer is right if no earlier stage is wrong;
+    replaced stages are right.
     """
-    seer = SEERS[model]
-    formed, v, k, r = 1 - seer.malformed, 1 - seer.visual, 1 - seer.knowledge, 1 - seer.reasoning
+    rates = ERROR_RATES[model]
+    formed, v, k, r = 1 - rates.malformed, 1 - rates.visual, 1 - rates.knowledge, 1 - rates.reasoning
     return {
         "h_visual": 1 - formed * v,
         "h_knowledge": 1 - formed * k,
@@ -66,43 +68,43 @@ def true_rates(model: str) -> dict[str, float]:
 
 
 def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """What a model says to one of the prompts here, known by its first line; None: not ours."""
+    """The reply to one of our prompts, recognised by its first line; None for other prompts."""
     heading = messages[0].text.partition("\n")[0]
-    if model == JUDGE and heading in _JUDGING:
-        return json.dumps(_judged(_JUDGING[heading], read_data(messages[-1].text), messages[-1]))
-    if model in SEERS and heading in _ASKING:
+    if model == JUDGE and heading in _JUDGE_TASKS:
+        return json.dumps(_judge(_JUDGE_TASKS[heading], read_data(messages[-1].text), messages[-1]))
+    if model in ERROR_RATES and heading in _QUESTION_HEADINGS:
         return _answer(model, read_data(messages[-1].text), messages[-1], seed)
     return None
 
 
-_ASKING = {prompt.turns[0][1].partition("\n")[0] for prompt in (protocol.TRACE, *protocol.CONTINUE.values())}
-_JUDGING = {judging.JUDGE_ANSWER.turns[0][1].partition("\n")[0]: judging.ANSWER} | {
+_QUESTION_HEADINGS = {prompt.turns[0][1].partition("\n")[0] for prompt in (protocol.TRACE, *protocol.CONTINUE.values())}
+_JUDGE_TASKS = {judging.JUDGE_ANSWER.turns[0][1].partition("\n")[0]: judging.ANSWER} | {
     prompt.turns[0][1].partition("\n")[0]: stage for stage, prompt in judging.JUDGE_STAGE.items()
 }
 
 
 def _answer(model: str, data: Mapping[str, Any], last: Message, seed: int) -> str:
-    seer, images = SEERS[model], [image.sha256 for image in last.images]
+    rates, images = ERROR_RATES[model], [image.sha256 for image in last.images]
     given = {VISUAL: data.get("VISUAL"), KNOWLEDGE: data.get("KNOWLEDGE")}
-    dice = (model, data["QUESTION"], *images, *(stage for stage, text in given.items() if text))
-    if given[VISUAL] is not None:  # how the model goes on is decided anew with each text that it goes on from
-        dice = (*dice, given[VISUAL])
-    if chance(seed, "malformed", *dice) < seer.malformed:
+    draw = (model, data["QUESTION"], *images, *(stage for stage, text in given.items() if text))
+    if given[VISUAL] is not None:  # draw again for each text that the model continues
+        draw = (*draw, given[VISUAL])
+    if chance(seed, "malformed", *draw) < rates.malformed:
         return "I would have to see the patient before I could say anything about this."
-    said, right = [], True
+    stages, right = [], True
     for stage, header in HEADERS.items():
         text = given.get(stage)
         if text is not None:
-            right &= SLIPS[stage] not in text
+            right &= WRONG_STAGES[stage] not in text
             continue
-        slips = chance(seed, stage, *dice) < seer.errs(stage)
-        right &= not slips
-        said.append(f"{header}\n{SLIPS[stage] if slips else _right(stage, images)}")
+        is_wrong = chance(seed, stage, *draw) < rates.of_stage(stage)
+        right &= not is_wrong
+        stages.append(f"{header}\n{WRONG_STAGES[stage] if is_wrong else _correct_stage(stage, images)}")
     truth = LABELS.get((data["QUESTION"], images[0] if images else ""), "yes")
-    return "\n\n".join(said) + f"\n[Answer] {truth if right else WRONG_ANSWER}"
+    return "\n\n".join(stages) + f"\n[Answer] {truth if right else WRONG_ANSWER}"
 
 
-def _right(stage: str, images: Sequence[str]) -> str:
+def _correct_stage(stage: str, images: Sequence[str]) -> str:
     if stage == VISUAL:
         return f"Seen: {', '.join(sha256[:12] for sha256 in images)}, without anything else of note."
     if stage == KNOWLEDGE:
@@ -110,12 +112,15 @@ def _right(stage: str, images: Sequence[str]) -> str:
     return "Findings and knowledge lead to this answer."
 
 
-def _judged(what: str, data: Mapping[str, Any], last: Message) -> dict[str, Any]:
-    if what == judging.ANSWER:
-        right = data["PREDICTED"].casefold().strip(" .") == data["TRUTH"].casefold().strip(" .")
-        return {"answer_reasoning": "Compared word for word.", "answer_correct": int(right)}
+def _judge(task: str, data: Mapping[str, Any], last: Message) -> dict[str, Any]:
+    if task == judging.ANSWER:
+        is_right = data["PREDICTED"].casefold().strip(" .") == data["TRUTH"].casefold().strip(" .")
+        return {"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)}
     candidate = data["CANDIDATE"]
-    wrong = SLIPS[what] in candidate
-    if what == VISUAL and candidate != data["REFERENCE"]:  # it sees, too
-        wrong |= not all(image.sha256[:12] in candidate for image in last.images) or not last.images
-    return {"reason": "As the image shows." if what == VISUAL else "As the reference says.", "hallucinated": int(wrong)}
+    is_wrong = WRONG_STAGES[task] in candidate
+    if task == VISUAL and candidate != data["REFERENCE"]:  # the judge sees the images, too
+        is_wrong |= not all(image.sha256[:12] in candidate for image in last.images) or not last.images
+    return {
+        "reason": "As the image shows." if task == VISUAL else "As the reference says.",
+        "hallucinated": int(is_wrong),
+    }

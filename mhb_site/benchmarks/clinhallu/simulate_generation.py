@@ -1,8 +1,8 @@
-"""ClinHallu's simulated models of the making side: a generator that sees, a judge, and a reporter.
+"""ClinHallu's simulated models for generation: a generator that sees, a judge, and a reporter.
 
-They see an image by its SHA-256, and know what is true of it from `simulate_answers.LABELS`, which the demo and tests fill: the
-true answer is in no prompt to the generator. The chances of its mistakes are published here, so that a test can ask whether the
-recipe finds them all.
+They recognise an image by its SHA-256. The true answer is in no prompt to the generator: it comes
+from `simulate_answers.LABELS`, which the demo and tests fill. The chances of the generator's
+mistakes are published here, so that a test can check whether the recipe finds them all.
 """
 
 import json
@@ -13,13 +13,14 @@ from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.clinhallu import reference
-from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, SLIPS, WRONG_ANSWER
+from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES
 from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, REASONING, STAGES, VISUAL, write_stages
 
 GENERATOR, JUDGE = "sim-generator", "sim-judge"
-# Of the generator's candidates, so many have no stages, end in a wrong answer, or contradict their right answer.
+# The shares of candidates without stages, with a wrong answer, and contradicting their right
+# answer.
 MALFORMED, WRONG, CONFLICTING = 0.06, 0.08, 0.05
-UNREAD = 0.02  # of the judge's replies about answers, even when it is asked again
+UNREAD = 0.02  # the share of the judge's replies on answers that stay unreadable when asked again
 CONFLICT = "This rules out the answer given below."
 
 
@@ -38,9 +39,9 @@ _TASKS = {
 }
 
 
-def expected(*, consistency: bool, local: bool, tries: int = 1) -> dict[str, float]:
-    """The shares of candidates that are kept or rejected on average, by status, where `tries` is 1."""
-    formed = 1 - MALFORMED**tries if tries > 1 else 1 - MALFORMED
+def expected_shares(*, consistency: bool, local: bool, tries: int = 1) -> dict[str, float]:
+    """The average shares of candidates by status; of questions, if `tries` is above 1."""
+    formed = 1 - MALFORMED**tries
     read = 1.0 if local else 1 - UNREAD
     conflicts = CONFLICTING if consistency else 0.0
     return {
@@ -53,30 +54,30 @@ def expected(*, consistency: bool, local: bool, tries: int = 1) -> dict[str, flo
 
 
 def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """What a model says to one of the prompts of the recipe, known by its first line; None: not ours."""
+    """The reply to a prompt of the recipe, recognised by its first line; None for other prompts."""
     task = _TASKS.get(_heading(messages[0].text))
     if task is None:
         return None
-    asked = next((each for each in messages if each.role == "user"), messages[-1])
-    data = read_data(asked.text)
+    user_turn = next((message for message in messages if message.role == "user"), messages[-1])
+    data = read_data(user_turn.text)
     if task == "trace" and model == GENERATOR:
-        return _trace(data, asked, seed)
+        return _trace(data, user_turn, seed)
     if model != JUDGE:
         return None
     if task == "report":
-        return _report(data, asked)
-    return _checked(task, data, asked, seed)
+        return _report(data, user_turn)
+    return _check(task, data, user_turn, seed)
 
 
-def _trace(data: Mapping[str, Any], asked: Message, seed: int) -> str:
-    images = [image.sha256 for image in asked.images]
+def _trace(data: Mapping[str, Any], user_turn: Message, seed: int) -> str:
+    images = [image.sha256 for image in user_turn.images]
     question = str(data["QUESTION"])
-    dice = (question, *images, json.dumps(data["REJECTED"], sort_keys=True))
-    if chance(seed, "malformed", *dice) < MALFORMED:
+    draw = (question, *images, json.dumps(data["REJECTED"], sort_keys=True))
+    if chance(seed, "malformed", *draw) < MALFORMED:
         return "The image shows nothing unusual, so the answer is no."
     truth = LABELS.get((question, images[0] if images else ""))
-    wrong = truth is None or chance(seed, "wrong", *dice) < WRONG
-    conflicts = chance(seed, "conflict", *dice) < CONFLICTING
+    wrong = truth is None or chance(seed, "wrong", *draw) < WRONG
+    conflicts = chance(seed, "conflict", *draw) < CONFLICTING
     stages = {
         VISUAL: f"Seen: {', '.join(sha256[:12] for sha256 in images)}, without anything else of note.",
         KNOWLEDGE: "This is how the textbooks have it.",
@@ -85,26 +86,26 @@ def _trace(data: Mapping[str, Any], asked: Message, seed: int) -> str:
     return f"{write_stages(**stages).strip()}\n[Answer] {WRONG_ANSWER if wrong else truth}"
 
 
-def _report(data: Mapping[str, Any], asked: Message) -> str:
-    known = "; ".join(f"{each['question']} {each['answer']}" for each in data["KNOWN"])
-    seen = ", ".join(image.sha256[:12] for image in asked.images)
+def _report(data: Mapping[str, Any], user_turn: Message) -> str:
+    known = "; ".join(f"{pair['question']} {pair['answer']}" for pair in data["KNOWN"])
+    seen = ", ".join(image.sha256[:12] for image in user_turn.images)
     return f"[Modality & Region] {seen}\n[Findings] {known}\n[Interpretation] As the answers say."
 
 
-def _plain(text: str) -> str:
+def _normalised_answer(text: str) -> str:
     """An answer without its letter, case and full stop."""
     letter = reference.letter_of(text)
-    bare = text[text.find(letter) + 1 :].lstrip(").: ") if letter and len(text) > 1 else text
-    return " ".join(bare.casefold().split()).strip(" .")
+    text_only = text[text.find(letter) + 1 :].lstrip(").: ") if letter and len(text) > 1 else text
+    return " ".join(text_only.casefold().split()).strip(" .")
 
 
-def _checked(task: str, data: Mapping[str, Any], asked: Message, seed: int) -> str:
+def _check(task: str, data: Mapping[str, Any], user_turn: Message, seed: int) -> str:
     if task == "consistency":
         trace = data["TRACE"]
-        conflicts = CONFLICT in trace["reasoning"] or any(SLIPS[stage] in trace[stage] for stage in STAGES)
-        seen = all(image.sha256[:12] in trace["visual"] for image in asked.images)
+        conflicts = CONFLICT in trace["reasoning"] or any(WRONG_STAGES[stage] in trace[stage] for stage in STAGES)
+        seen = all(image.sha256[:12] in trace["visual"] for image in user_turn.images)
         return json.dumps({"reason": "Read stage by stage.", "consistent": int(not conflicts and seen)})
     if chance(seed, "unread", str(data["QUESTION"]), *(str(data[name]) for name in ("TRUTH", "PREDICTED"))) < UNREAD:
         return "I would say so, yes."
-    right = _plain(str(data["PREDICTED"])) == _plain(str(data["TRUTH"]))
-    return json.dumps({"answer_reasoning": "Compared word for word.", "answer_correct": int(right)})
+    is_right = _normalised_answer(str(data["PREDICTED"])) == _normalised_answer(str(data["TRUTH"]))
+    return json.dumps({"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)})

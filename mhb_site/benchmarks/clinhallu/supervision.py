@@ -1,4 +1,4 @@
-"""Traces as supervision (CLI-8): what a model is trained to say, from the answer alone to the whole trace."""
+"""Traces as supervision (CLI-8): training targets from the answer alone to the whole trace."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from mhb_site.benchmarks.clinhallu.judging import option_lines, true_answer
 from mhb_site.benchmarks.clinhallu.trace_text import ANSWER, KNOWLEDGE, REASONING, VISUAL, write_stages
 
-# The variants of the paper's table of fine-tuning. The last is the usual one.
+# The variants of the paper's fine-tuning table; the last is the default.
 STAGES: Mapping[str, tuple[str, ...]] = {
     "answer": (),
     "V": (VISUAL,),
@@ -17,9 +17,9 @@ STAGES: Mapping[str, tuple[str, ...]] = {
 
 
 def example(content: Mapping[str, Any], stages: str) -> dict[str, Any]:
-    """``{messages: [{role, content}], split}``: the question, and the stages with the answer after them."""
+    """A training example ``{messages: [{role, content}], split}``: question, stages and answer."""
     question = "\n".join([content["question"], *(["Options:", *option_lines(content)] if content["options"] else [])])
     trace = write_stages(**{stage: content["trace"][stage] for stage in STAGES[stages]})
-    said = f"{trace}{ANSWER} {true_answer(content)}" if trace else true_answer(content)
-    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": said}]
+    target = f"{trace}{ANSWER} {true_answer(content)}" if trace else true_answer(content)
+    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": target}]
     return {"messages": messages, "split": content["split"]}

@@ -1,4 +1,4 @@
-"""ClinHallu's three stages of reasoning, in our own words, and by what a sample is counted."""
+"""ClinHallu's three stages of reasoning, in our own words, and the facets of a sample."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -35,7 +35,12 @@ TERMS: tuple[Term, ...] = (
 )
 STAGE_OF = {"V": "visual", "K": "knowledge", "R": "reasoning"}
 CODE_OF = {stage: code for code, stage in STAGE_OF.items()}
-FACET_FIELDS = ("question_type", "body_system", "split", "images")  # of a sample's content
+FACET_FIELDS = (
+    "question_type",
+    "body_system",
+    "split",
+    "images",
+)  # the fields of a sample's content that `facets` reads
 
 
 class UnknownStage(LookupError):
@@ -48,18 +53,21 @@ class UnknownStage(LookupError):
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """By which type of question, body system, split and number of images a sample is counted; its task is its data set.
+    """The question type, body system, split and number of images of a sample.
+
+    Its data set is not a facet: it is the sample's task.
 
     Raises:
-        UnknownStage: a code that is none of `terms`.
+        UnknownStage: a code is not in `terms`.
     """
     known = {term.code for term in terms}
     for code in traps:
         if code not in known:
             raise UnknownStage(code, known)
-    # Under names that reports show as they are: data sets have body systems of their own, so there is no list of labels.
-    named = {"question_type": "question_type", "body system": "body_system", "split": "split"}
-    single = {name: str(content.get(field) or "") for name, field in named.items()}
+    # Reports show these names as they are: each data set has its own body systems, so there are no
+    # labels.
+    fields = {"question_type": "question_type", "body system": "body_system", "split": "split"}
+    single = {name: str(content.get(field) or "") for name, field in fields.items()}
     return {
         **{name: [value] if value else [] for name, value in single.items()},
         "images": ["several" if len(content.get("images", ())) > 1 else "one"],

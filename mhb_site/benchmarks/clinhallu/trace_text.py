@@ -1,4 +1,4 @@
-"""Traces as text: three stages under their headers, and the answer. Read by code as the released code reads them."""
+"""Traces as text: three stages under headers, and the answer; read as the released code does."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ VISUAL, KNOWLEDGE, REASONING = "visual", "knowledge", "reasoning"
 STAGES = (VISUAL, KNOWLEDGE, REASONING)
 HEADERS = {VISUAL: "[Visual Recognition]", KNOWLEDGE: "[Knowledge Recall]", REASONING: "[Reasoning]"}
 ANSWER = "[Answer]"
-LEAST_WORDS = 3
+MIN_WORDS = 3
 _HEADER = re.compile("|".join(re.escape(header) for header in HEADERS.values()), re.IGNORECASE)
 _ANSWER = re.compile(rf"^[ \t]*{re.escape(ANSWER)}[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
 _STAGE_OF = {header.casefold(): stage for stage, header in HEADERS.items()}
@@ -15,7 +15,7 @@ _STAGE_OF = {header.casefold(): stage for stage, header in HEADERS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The stages of a trace and its answer; '' for what it has not."""
+    """The stages of a trace and its answer; '' for missing ones."""
 
     visual: str = ""
     knowledge: str = ""
@@ -23,11 +23,11 @@ class Trace:
     answer: str = ""
 
     def stage(self, name: str) -> str:
-        found: str = getattr(self, name)
-        return found
+        text: str = getattr(self, name)
+        return text
 
     def fault(self) -> str:
-        """What makes it invalid: a stage of less than three words, or no answer; '' where nothing does."""
+        """Why the trace is invalid (a stage of under three words, no answer); '' if it is valid."""
         for stage in STAGES:
             if fault := stage_fault(stage, self.stage(stage)):
                 return fault
@@ -35,27 +35,31 @@ class Trace:
 
 
 def stage_fault(stage: str, text: str) -> str:
-    """Why a stage cannot be judged or kept; '' where it can."""
+    """Why a stage cannot be judged or kept; '' if it can."""
     words = len(text.split())
-    return "" if words >= LEAST_WORDS else f"{HEADERS[stage]} has {words} words; {LEAST_WORDS} are needed."
+    return "" if words >= MIN_WORDS else f"{HEADERS[stage]} has {words} words; {MIN_WORDS} are needed."
 
 
 def read_trace(text: str) -> Trace:
-    """The trace in a text. Of several sections under one header the first counts; the answer's line is no part of a stage."""
-    found: dict[str, str] = {}
+    """The trace in a text.
+
+    If a header occurs several times, its first section counts. The answer's line is not part of a
+    stage.
+    """
+    stages: dict[str, str] = {}
     marks = list(_HEADER.finditer(text))
     answer = ""
-    for at, mark in enumerate(marks):
-        end = marks[at + 1].start() if at + 1 < len(marks) else len(text)
+    for index, mark in enumerate(marks):
+        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
         section = text[mark.end() : end]
         stage = _STAGE_OF[mark.group().casefold()]
-        if stage == REASONING and not answer and (line := _ANSWER.search(section)):
-            answer = (line.group(1) or section[line.end() :].strip().partition("\n")[0]).strip()
-            section = section[: line.start()]
-        found.setdefault(stage, section.strip(" \t\r\n:*#"))
-    return Trace(**found, answer=answer)
+        if stage == REASONING and not answer and (answer_line := _ANSWER.search(section)):
+            answer = (answer_line.group(1) or section[answer_line.end() :].strip().partition("\n")[0]).strip()
+            section = section[: answer_line.start()]
+        stages.setdefault(stage, section.strip(" \t\r\n:*#"))
+    return Trace(**stages, answer=answer)
 
 
 def write_stages(**stages: str) -> str:
-    """Stages under their headers in their order, as a prefix that a model's answer continues."""
+    """The given stages under their headers, in order: a prefix for a model to continue."""
     return "".join(f"{HEADERS[stage]}\n{stages[stage].strip()}\n\n" for stage in STAGES if stage in stages)

@@ -23,7 +23,7 @@ from mhb_site.benchmarks.clinhallu import (
     taxonomy,
 )
 from review.rules.blocks import Images, Table
-from review.rules.consolidation import reasons
+from review.rules.consolidation import rejection_reasons
 from review.rules.questions import Answer, Answers
 
 T = TypeVar("T", bound=BaseModel)
@@ -197,7 +197,7 @@ def test_letters(answer: str, letter: str) -> None:
     ],
 )
 def test_text_comparison(one: str, other: str, same: bool) -> None:
-    assert reference.alike(one, other) is same
+    assert reference.is_same_text(one, other) is same
 
 
 def test_the_report_knows_all_that_was_asked_of_the_image() -> None:
@@ -205,7 +205,7 @@ def test_the_report_knows_all_that_was_asked_of_the_image() -> None:
     elsewhere = {**other, "images": ["cd" * 32], "question": "Another?"}
     start = draft("released")
     start = replace(start, record=replace(start.record, joined={"vqa-rad": (other, elsewhere)}))
-    assert reference.known_of(start) == [
+    assert reference.known_pairs(start) == [
         {"question": "Is there fluid?", "answer": "yes"},
         {"question": "Which side?", "answer": "right"},
     ]
@@ -236,7 +236,7 @@ def test_a_corrected_stage_is_the_next_version_and_no_model_is_asked() -> None:
         },
         verdict="reject", reason="See there.", reason_code="stage",
     )  # fmt: skip
-    held = tuple(reasons(form, answers))
+    held = tuple(rejection_reasons(form, answers))
     again = draft(version=2, previous=sample.content, reasons=held)
     done = made(again, Saying())
     assert recipe.sample(done).content["trace"] == {
@@ -247,11 +247,11 @@ def test_a_corrected_stage_is_the_next_version_and_no_model_is_asked() -> None:
 
 def test_without_a_text_for_every_stage_the_generator_gets_the_reasons() -> None:
     held = ("Visual recognition: Corrected: The left angle is blunted.", "Reasoning: It does not follow.")
-    assert corrections.corrected(held) == {}
+    assert corrections.corrected_stages(held) == {}
     models = Saying(generator=GOOD % "yes", judge=[RIGHT, AGREES])
     made(draft(version=2, previous={"trace": {}}, reasons=held), models)
     assert "It does not follow." in str(models.asked[0][1].messages)
-    assert corrections.corrected(("知识", "Knowledge recall: 更正：积液使肋膈角变钝。 见 指南。")) == {
+    assert corrections.corrected_stages(("知识", "Knowledge recall: 更正：积液使肋膈角变钝。 见 指南。")) == {
         "knowledge": "积液使肋膈角变钝。 见 指南。"
     }
 
@@ -267,16 +267,16 @@ def test_a_published_trace_is_taken_as_it_is() -> None:
 def test_a_share_is_taken_evenly_of_each_stratum(seed: int) -> None:
     for stratum in ("vqa-rad / yes_no", "pathvqa / open_ended"):
         share = ReviewShare(0.1, stratum, seed)
-        taken = [share.takes(place) for place in range(500)]
+        taken = [share.includes(place) for place in range(500)]
         assert sum(taken) == 50
         assert all(abs(sum(taken[:n]) - 0.1 * n) <= 1 for n in range(500))
-    assert not any(ReviewShare(0.0, "s", seed).takes(place) for place in range(50))
-    assert all(ReviewShare(1.0, "s", seed).takes(place) for place in range(50))
+    assert not any(ReviewShare(0.0, "s", seed).includes(place) for place in range(50))
+    assert all(ReviewShare(1.0, "s", seed).includes(place) for place in range(50))
 
 
 def test_the_lot_differs_by_stratum_and_seed() -> None:
     starts = {
-        tuple(ReviewShare(0.1, stratum, seed).takes(place) for place in range(10))
+        tuple(ReviewShare(0.1, stratum, seed).includes(place) for place in range(10))
         for stratum in "abc"
         for seed in range(5)
     }
@@ -302,4 +302,4 @@ def test_supervision_says_the_stages_that_are_asked_for(stages: str, said: str) 
 
 
 def test_messages_show_nothing_without_images() -> None:
-    assert Message.showing("user", "x", ()) == Message("user", "x")
+    assert Message.with_images("user", "x", ()) == Message("user", "x")

@@ -19,7 +19,7 @@ from evaluation.reports import queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from generation.models import Call
-from mhb_site.benchmarks.clinhallu.simulate_answers import SEERS, true_rates
+from mhb_site.benchmarks.clinhallu.simulate_answers import ERROR_RATES, true_rates
 from review.assignments import claims
 from review.assignments import services as assignments
 from review.models import Assignment, User
@@ -54,10 +54,10 @@ def worked(counts: dict[str, int], *models: str) -> Run:
 
 
 def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
-    run = worked(COUNTS, *SEERS)
+    run = worked(COUNTS, *ERROR_RATES)
     report = queries.report(run)
     rows = {(row.endpoint, row.dataset): row.rates for row in report.overall}
-    for model in SEERS:
+    for model in ERROR_RATES:
         expected = true_rates(model)
         for name, variant in WHERE.items():
             measured = [rows[model, f"{task}-{variant}"][name] for task in COUNTS]
@@ -71,7 +71,7 @@ def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
             assert inside(hits, n, expected[variant]), (model, variant, hits / n, expected[variant])
 
     # The gains are what the rates of the stages imply.
-    for model in SEERS:
+    for model in ERROR_RATES:
         expected = true_rates(model)
         for variant in ("rep-v", "rep-k", "rep-vk"):
             gains = [
@@ -91,7 +91,7 @@ def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
     }
 
     # The released code's denominator leaves out what is no valid trace, and says how many.
-    for model, seer in SEERS.items():
+    for model, seer in ERROR_RATES.items():
         valid, every = (rows[model, "vqa-rad-free"][name] for name in ("accuracy_valid", "accuracy"))
         assert valid.denominator + valid.excluded == every.denominator
         assert bool(valid.excluded) == bool(seer.malformed)
