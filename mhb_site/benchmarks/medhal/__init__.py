@@ -1,1 +1,4 @@
-"""MedHal: statements from five data sets, factual or not, to be told apart. See README.md here."""
+"""MedHal: factual and non-factual statements from five data sets, to be told apart.
+
+See README.md.
+"""

@@ -5,21 +5,25 @@ from django.utils.translation import gettext_noop as _
 from generation.recipes.configuration import Configuration
 
 # Table 2, after the filter; they add up to the full configuration.
-GENERATED = {"medmcqa": 278_021, "mednli": 7_488, "acn": 327_568, "medqa": 18_680, "sumpubmed": 195_339}
+STATEMENT_COUNTS = {"medmcqa": 278_021, "mednli": 7_488, "acn": 327_568, "medqa": 18_680, "sumpubmed": 195_339}
 FULL, FILTERED, BALANCED = 827_096, 779_376, 469_025  # Table 4
-LENGTH_FILTERED = {**GENERATED, "sumpubmed": GENERATED["sumpubmed"] - (FULL - FILTERED)}  # no other context is as long
+LENGTH_FILTERED = {
+    **STATEMENT_COUNTS,
+    "sumpubmed": STATEMENT_COUNTS["sumpubmed"] - (FULL - FILTERED),
+}  # no other source has contexts that long
 TASK_OF = {"medmcqa": "qa", "medqa": "qa", "mednli": "nli", "acn": "ie", "sumpubmed": "summarization"}
-# Table 4: share of each task in the three.
+# Table 4: the share of each task in the three configurations.
 SHARES = {
     "summarization": (0.24, 0.19, 0.31),
     "ie": (0.40, 0.42, 0.31),
     "qa": (0.36, 0.38, 0.35),
     "nli": (0.01, 0.01, 0.02),
 }
-CHARACTERS = 30_000
-# Cut to the smallest of the three, 147,619, these give all counts and shares of Table 4; MedQA and MedNLI stay whole.
+MAX_CHARACTERS = 30_000
+# Cut to the smallest of the three (147,619), these sources give all counts and shares of Table 4;
+# MedQA and MedNLI stay whole.
 BALANCED_SOURCES = ("medmcqa", "acn", "sumpubmed")
-EACH = 150_000  # 'approximately' so many of each task but NLI, which has fewer
+MAX_PER_SOURCE = 150_000  # 'approximately' this many of each task but NLI, which has fewer
 _TEXTS = ("context", "statement")
 
 CONFIGURATIONS = (
@@ -28,7 +32,7 @@ CONFIGURATIONS = (
         "lf",
         _("Length-filtered"),
         _("Statements whose context and statement have together fewer than 30,000 characters."),
-        below=CHARACTERS,
+        below=MAX_CHARACTERS,
         texts=_TEXTS,
     ),
     Configuration(
@@ -38,10 +42,10 @@ CONFIGURATIONS = (
             "Statements whose context and statement have together fewer than 30,000 characters; those of MedMCQA, augmented"
             " clinical notes and SumPubMed are cut to the smallest of the three, and to 150,000 at most."
         ),
-        below=CHARACTERS,
+        below=MAX_CHARACTERS,
         texts=_TEXTS,
         balanced=BALANCED_SOURCES,
-        by="source",
-        most=EACH,
+        group_field="source",
+        max_group_size=MAX_PER_SOURCE,
     ),
 )

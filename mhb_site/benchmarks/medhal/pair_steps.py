@@ -1,4 +1,7 @@
-"""The steps that make a pair of statements: choose, write, filter, split. What comes to nothing keeps its reason."""
+"""The steps that make a pair of statements: choose, write, filter, split.
+
+A pair that cannot be made keeps its reason (`REASONS`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,16 +18,16 @@ from generation.recipes.recipe import Draft, Dropped, Models
 from mhb_site.benchmarks.medhal import presets
 from mhb_site.benchmarks.medhal.tasks import ie, nli, qa, summaries
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
-from mhb_site.benchmarks.medhal.tasks.sentences import Sentence, changed_only, is_one, put_back
+from mhb_site.benchmarks.medhal.tasks.sentences import Sentence, is_one_sentence, is_only_change, replace_sentence
 
 FACTUAL, NON_FACTUAL = "factual", "non-factual"
-PROMPTS = read_prompts(
+SETS = read_prompts(
     Path(__file__).parent / "prompts",
     *("state_qa", "state_value", "alter", "filter_qa", "filter_context", "filter_summary"),
 )
-# Contradictions come in with the entailment of their premise, and are no records of a batch.
-MADE = frozenset({qa.KIND, ie.KIND, summaries.KIND, nli.ENTAILMENT, nli.NEUTRAL})
-WRITTEN = frozenset({qa.KIND, ie.KIND, summaries.KIND})  # kinds whose statements a model writes
+# Contradictions are joined to the entailment of their premise; they are not records of a batch.
+GENERATED = frozenset({qa.KIND, ie.KIND, summaries.KIND, nli.ENTAILMENT, nli.NEUTRAL})
+WRITTEN_BY_MODEL = frozenset({qa.KIND, ie.KIND, summaries.KIND})  # kinds whose statements a model writes
 MAX_STATEMENT = 4_000  # characters; keeps a runaway reply from physicians
 
 REASONS = {
@@ -44,18 +47,18 @@ REASONS = {
     "filter-factual": _("filter: judges the factual statement as not factual"),
     "filter-non-factual": _("filter: judges the other statement as factual"),
     "filter-both": _("filter: disagrees with both labels"),
-    # Of drafts from before such a reply failed the pair:
+    # In older drafts only: such a reply now fails the pair instead.
     "filter-unread": _("filter: its reply is neither YES nor NO"),
 }
 
 
 def prompt_of(draft: Draft, name: str) -> Prompt:
-    """A prompt in the set of the draft's batch."""
-    return PROMPTS.get(draft.prompts, PROMPTS[""])[name]
+    """A prompt from the batch's prompt set."""
+    return SETS.get(draft.prompts, SETS[""])[name]
 
 
-def dropped(draft: Draft, reason: str, **more: Any) -> Dropped:
-    """What gives a draft up for a reason of `REASONS`."""
+def drop_error(draft: Draft, reason: str, **more: Any) -> Dropped:
+    """The error that drops a draft for a reason in `REASONS`; `more` is added to its data."""
     return Dropped(REASONS[reason], {**draft.data, **more, "source": source_of(draft), "out": reason})
 
 
@@ -63,29 +66,29 @@ def source_of(draft: Draft) -> str:
     return str(draft.record.content.get("dataset") or draft.record.content.get("source", ""))
 
 
-def is_made(draft: Draft) -> bool:
-    """Whether statements are made of the record, and not taken over."""
-    return draft.record.content["kind"] in MADE
+def is_generated(draft: Draft) -> bool:
+    """Whether statements are generated from the record, rather than used as published."""
+    return draft.record.content["kind"] in GENERATED
 
 
 # -------------------------------------------------------------------------------------------------------------- choose
 
 
 async def choose(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """The pairs that a record gives, each a draft of its own. Raises Dropped where it gives none."""
-    content, name, settings = draft.record.content, draft.record.external_id, presets.settings(draft)
+    """The pairs of a record, one draft each. Raises Dropped if it gives none."""
+    content, external_id, settings = draft.record.content, draft.record.external_id, presets.settings(draft)
     match content["kind"]:
         case qa.KIND:
-            found = qa.pairs(content, name, settings)
+            pairs = qa.pairs(content, external_id, settings)
         case ie.KIND:
-            found = await ie.pairs(content, name, settings, draft.others)
+            pairs = await ie.pairs(content, external_id, settings, draft.other_values)
         case summaries.KIND:
-            found = summaries.pairs(content, name, settings)
+            pairs = summaries.pairs(content, external_id, settings)
         case _:
-            found = nli.pairs(content, name, settings, draft.record.joined.get("mednli", ()))
-    drafts = [replace(draft, data={**pair.as_data(), "source": source_of(draft)}) for pair in found]
-    if len(drafts) == 1 and found[0].out:
-        raise dropped(drafts[0], found[0].out)
+            pairs = nli.pairs(content, external_id, settings, draft.record.joined.get("mednli", ()))
+    drafts = [replace(draft, data={**pair.as_data(), "source": source_of(draft)}) for pair in pairs]
+    if len(drafts) == 1 and pairs[0].out:
+        raise drop_error(drafts[0], pairs[0].out)
     return drafts
 
 
@@ -93,74 +96,88 @@ async def choose(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
 
 
 async def write(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Both statements of a pair, and what explains the one that is not factual. Raises Dropped where they cannot be used."""
+    """Write both statements of a pair and the explanation of the non-factual one.
+
+    Raises Dropped if they cannot be used.
+    """
     pair = Pair.of(draft.data)
     if pair.out:
-        raise dropped(draft, pair.out)
+        raise drop_error(draft, pair.out)
     match pair.task:
         case "qa":
-            right, wrong, why = await _write_both(
-                draft, models, "state_qa", _question(pair, "right"), _question(pair, "wrong")
+            factual, non_factual, explanation = await _write_both(
+                draft, models, "state_qa", _question_values(pair, "right"), _question_values(pair, "wrong")
             )
         case "ie":
-            right, wrong, why = await _write_both(
-                draft, models, "state_value", _value(pair, "right"), _value(pair, "wrong")
+            factual, non_factual, explanation = await _write_both(
+                draft, models, "state_value", _extraction_values(pair, "right"), _extraction_values(pair, "wrong")
             )
         case "summarization":
-            right, wrong, why = await _alter(draft, models, pair)
+            factual, non_factual, explanation = await _alter(draft, models, pair)
         case _:
-            right, wrong, why = pair.right, pair.wrong, ""
-    if _plain(right) == _plain(wrong):
-        raise dropped(draft, "same", right=right, wrong=wrong)
+            factual, non_factual, explanation = pair.right, pair.wrong, ""
+    if _normalised(factual) == _normalised(non_factual):
+        raise drop_error(draft, "same", right=factual, wrong=non_factual)
     settings = presets.settings(draft)
-    if pair.task == "qa" and settings["one_sentence"] and not (is_one(right) and is_one(wrong)):
-        raise dropped(draft, "more-sentences")
-    of_right = ""
+    if (
+        pair.task == "qa"
+        and settings["one_sentence"]
+        and not (is_one_sentence(factual) and is_one_sentence(non_factual))
+    ):
+        raise drop_error(draft, "more-sentences")
+    factual_explanation = ""
     if pair.task == "qa" and pair.source_explanation:
         if settings["qa_explanation"] == "right":
-            of_right = pair.source_explanation
+            factual_explanation = pair.source_explanation
         else:
-            why = pair.source_explanation
-    true = {"statement": right, "explanation": of_right}
-    return [replace(draft, data={**draft.data, "true": true, "false": {"statement": wrong, "explanation": why}})]
+            explanation = pair.source_explanation
+    factual_data = {"statement": factual, "explanation": factual_explanation}
+    return [
+        replace(
+            draft,
+            data={**draft.data, "true": factual_data, "false": {"statement": non_factual, "explanation": explanation}},
+        )
+    ]
 
 
-def _question(pair: Pair, which: str) -> dict[str, str]:
-    return {"question": as_data(pair.question), "answer": as_data(getattr(pair, which))}
+def _question_values(pair: Pair, part: str) -> dict[str, str]:
+    return {"question": as_data(pair.question), "answer": as_data(getattr(pair, part))}
 
 
-def _value(pair: Pair, which: str) -> dict[str, str]:
-    told = {
+def _extraction_values(pair: Pair, part: str) -> dict[str, str]:
+    values = {
         "category": pair.category,
         "concept": pair.concept,
-        "value": getattr(pair, which),
+        "value": getattr(pair, part),
         "element": pair.reference,
     }
-    return {name: as_data(value) for name, value in told.items()}
+    return {name: as_data(value) for name, value in values.items()}
 
 
 async def _write_both(
     draft: Draft, models: Models, name: str, right: Mapping[str, str], wrong: Mapping[str, str]
 ) -> tuple[str, str, str]:
-    """The factual statement, the other, and the first again, which explains what is wrong in the second."""
-    made = [await _ask(draft, models, name, values) for values in (right, wrong)]
-    return made[0], made[1], made[0]
+    """The factual and the non-factual statement; the factual one is also the explanation."""
+    statements = [await _ask_generator(draft, models, name, values) for values in (right, wrong)]
+    return statements[0], statements[1], statements[0]
 
 
 async def _alter(draft: Draft, models: Models, pair: Pair) -> tuple[str, str, str]:
-    """A summary, the same with one sentence altered and nothing else, and the sentence as it was."""
+    """A summary, the summary with one altered sentence, and the original sentence."""
     sentence = Sentence(pair.start, pair.start + len(pair.right), pair.right)
-    said = await _ask(draft, models, "alter", {"text": as_data(pair.summary), "sentence": as_data(pair.right)})
-    new = summaries.in_place(said, pair.right)
-    if _plain(new) == _plain(pair.right):
-        raise dropped(draft, "same")
-    altered = put_back(pair.summary, sentence, new)
-    if not changed_only(pair.summary, altered, sentence, new):
-        raise dropped(draft, "unusable")
+    reply = await _ask_generator(
+        draft, models, "alter", {"text": as_data(pair.summary), "sentence": as_data(pair.right)}
+    )
+    new = summaries.match_case(reply, pair.right)
+    if _normalised(new) == _normalised(pair.right):
+        raise drop_error(draft, "same")
+    altered = replace_sentence(pair.summary, sentence, new)
+    if not is_only_change(pair.summary, altered, sentence, new):
+        raise drop_error(draft, "unusable")
     return pair.summary, altered, f"According to the source document, {pair.right}"
 
 
-async def _ask(draft: Draft, models: Models, name: str, values: Mapping[str, str]) -> str:
+async def _ask_generator(draft: Draft, models: Models, name: str, values: Mapping[str, str]) -> str:
     prompt, settings = prompt_of(draft, name), presets.settings(draft)
     reply = await models.ask(
         "generator",
@@ -173,11 +190,11 @@ async def _ask(draft: Draft, models: Models, name: str, values: Mapping[str, str
     )
     text = " ".join(reply.text.split())
     if not text or len(text) > MAX_STATEMENT or reply.finish_reason == "length":
-        raise dropped(draft, "unusable")
+        raise drop_error(draft, "unusable")
     return text
 
 
-def _plain(text: str) -> str:
+def _normalised(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
 
 
@@ -185,41 +202,48 @@ def _plain(text: str) -> str:
 
 
 def is_filtered(draft: Draft) -> bool:
-    """Whether a model judges the statements of a record of this kind."""
+    """Whether a model judges the statements of this kind of record."""
     settings, kind = presets.settings(draft), draft.record.content["kind"]
-    if not is_made(draft) or not settings["filter"]:
+    if not is_generated(draft) or not settings["filter"]:
         return False
     return kind not in nli.KINDS or (kind == nli.ENTAILMENT and settings["filter_nli"])
 
 
 async def judge(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Put the statements to the filter. Raises Dropped where it disagrees with a label, BrokenReply where it says neither YES
-    nor NO: the pair failed, and can be judged again.
+    """Put the statements to the filter.
 
     A factual summary is not judged: it is the published text, to the letter.
+
+    Raises:
+        Dropped: the filter disagrees with a label.
+        BrokenReply: it answers neither YES nor NO. The pair has failed and can be judged again.
     """
     pair, judged = Pair.of(draft.data), {}
-    for label, told in ((FACTUAL, "true"), (NON_FACTUAL, "false")):
+    for label, key in ((FACTUAL, "true"), (NON_FACTUAL, "false")):
         if pair.task == "summarization" and label == FACTUAL:
             continue
-        name, values = _judged_by(draft, pair, draft.data[told]["statement"])
+        name, values = _filter_prompt(draft, pair, draft.data[key]["statement"])
         prompt = prompt_of(draft, name)
         request = Request(prompt.messages(**values), prompt=prompt.label, temperature=0.0)
-        judged[label] = read((await models.ask("filter", request, check=_check_read)).text)
+        judged[label] = read_verdict((await models.ask("filter", request, check=_check_verdict)).text)
     draft = replace(draft, data={**draft.data, "judged": judged})
-    against = [label for label, factual in judged.items() if factual != (label == FACTUAL)]
-    if against:
-        raise dropped(draft, f"filter-{against[0]}" if len(against) == 1 else "filter-both")
+    disagreements = [label for label, factual in judged.items() if factual != (label == FACTUAL)]
+    if disagreements:
+        raise drop_error(draft, f"filter-{disagreements[0]}" if len(disagreements) == 1 else "filter-both")
     return [draft]
 
 
-def _judged_by(draft: Draft, pair: Pair, statement: str) -> tuple[str, dict[str, str]]:
-    """The prompt for a statement, with the truth as a hint where the paper gives it."""
+def _filter_prompt(draft: Draft, pair: Pair, statement: str) -> tuple[str, dict[str, str]]:
+    """The filter's prompt and values for a statement, with the truth as a hint as in the paper."""
     match pair.task:
         case "qa":
             context = f"\n<<<CONTEXT\n{as_data(pair.context)}\nCONTEXT>>>\n" if pair.context else ""
-            told = {"question": as_data(pair.question), "answer": as_data(pair.right), "statement": as_data(statement)}
-            return "filter_qa", {"context": context, **told}
+            values = {
+                "question": as_data(pair.question),
+                "answer": as_data(pair.right),
+                "statement": as_data(statement),
+            }
+            return "filter_qa", {"context": context, **values}
         case "summarization":
             end = len(statement) - (len(pair.summary) - pair.start - len(pair.right))
             return "filter_summary", {
@@ -229,13 +253,13 @@ def _judged_by(draft: Draft, pair: Pair, statement: str) -> tuple[str, dict[str,
     return "filter_context", {"text": as_data(context_of(draft, pair)), "statement": as_data(statement)}
 
 
-def read(reply: str) -> bool | None:
-    """YES or NO and nothing else; None for any other reply."""
+def read_verdict(reply: str) -> bool | None:
+    """True for YES, False for NO, None for any other reply."""
     return {"yes": True, "no": False}.get(reply.strip().strip(".!*'\"").casefold())
 
 
-def _check_read(reply: str) -> None:
-    if read(reply) is None:
+def _check_verdict(reply: str) -> None:
+    if read_verdict(reply) is None:
         raise BrokenReply(f"The filter answered neither YES nor NO: {reply.strip()[:200]!r}")
 
 
@@ -248,45 +272,45 @@ def context_of(draft: Draft, pair: Pair) -> str:
 
 
 async def split(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """One draft for each of the two statements."""
+    """Split a pair into one draft per statement."""
     return [replace(draft, data={**draft.data, "label": label}) for label in (FACTUAL, NON_FACTUAL)]
 
 
 async def keep(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """A statement by itself is ready to become a sample."""
+    """Keep a statement as it is, so that it becomes a sample."""
     return [draft]
 
 
 # ------------------------------------------------------------------------------------------------------------ estimate
 
 
-def asks_of_write(draft: Draft) -> Sequence[tuple[str, str]]:
-    """What is asked of the generator for a record of this kind."""
+def write_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
+    """The (role, prompt label) of each request to the generator for a record."""
     match draft.record.content["kind"]:
         case qa.KIND:
             return [("generator", prompt_of(draft, "state_qa").label)] * 2
         case ie.KIND:
-            return [("generator", prompt_of(draft, "state_value").label)] * 2 * _pairs(draft)
+            return [("generator", prompt_of(draft, "state_value").label)] * 2 * _pair_count(draft)
         case summaries.KIND:
-            return [("generator", prompt_of(draft, "alter").label)] * _pairs(draft)
+            return [("generator", prompt_of(draft, "alter").label)] * _pair_count(draft)
     return ()
 
 
-def asks_of_judge(draft: Draft) -> Sequence[tuple[str, str]]:
-    """What is asked of the filter for a record of this kind."""
+def judge_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
+    """The (role, prompt label) of each request to the filter for a record."""
     match draft.record.content["kind"]:
         case qa.KIND:
             return [("filter", prompt_of(draft, "filter_qa").label)] * 2
         case summaries.KIND:
-            return [("filter", prompt_of(draft, "filter_summary").label)] * _pairs(draft)
-    return [("filter", prompt_of(draft, "filter_context").label)] * 2 * _pairs(draft)
+            return [("filter", prompt_of(draft, "filter_summary").label)] * _pair_count(draft)
+    return [("filter", prompt_of(draft, "filter_context").label)] * 2 * _pair_count(draft)
 
 
-def _pairs(draft: Draft) -> int:
+def _pair_count(draft: Draft) -> int:
     settings, content = presets.settings(draft), draft.record.content
     match content["kind"]:
         case ie.KIND:
-            return len(ie.wanted(content, draft.record.external_id, settings))
+            return len(ie.selected_extractions(content, draft.record.external_id, settings))
         case summaries.KIND:
             return sum(not pair.out for pair in summaries.pairs(content, draft.record.external_id, settings))
     return 1

@@ -1,9 +1,9 @@
-"""The practice case of the tour: what a statement and its label are, one example of each task, and a small case."""
+"""The practice case of the tour: statements and labels, an example of each task, a small case."""
 
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import DRAWN, NewSample
+from generation.recipes.recipe import SAMPLED_FOR_REVIEW, NewSample
 from mhb_site.benchmarks.medhal import review
 from review.calibration.practice import Kind, Practice
 from review.rules.questions import Answer, Answers
@@ -41,7 +41,7 @@ KINDS = (
 
 
 def practice() -> Practice:
-    """In the reader's language, the case included."""
+    """The practice page, in the reader's language, with its case."""
     return Practice(
         about=(
             gettext(
@@ -83,5 +83,5 @@ def _sample() -> NewSample:
             "label": "factual",
             "explanation": "",
         },
-        made={"review": DRAWN, "reviewers": "two"},
+        made={"review": SAMPLED_FOR_REVIEW, "reviewers": "two"},
     )

@@ -1,21 +1,21 @@
-"""The settings by which MedHal makes statements: the paper's and the released code's.
+"""MedHal's settings and presets: the paper's and the released code's.
 
-| setting | is |
+| setting | meaning |
 |---|---|
-| training_only | records of other splits than the training split are refused |
-| seed | of the wrong option, the other value, the sentence that is altered |
-| qa_filters | which questions are left out: `none`; `released`, by the released code's rules; `stricter`, those rules mended |
-| qa_context | `split`: what stands before the question becomes the context; `none`: it is part of the question |
-| qa_explanation | `wrong`: the data set's explanation is that of the wrong statement; `right`: that of the factual one |
-| one_sentence | statements of questions that are not exactly one sentence are dropped |
-| pairs_a_note | at most so many pairs of a clinical note; 0: of every extraction |
-| summaries | `three` pairs of a document (text and abstract, text and shorter abstract, both abstracts), or `one` |
-| summary_sentence | the fewest characters of a sentence that is altered |
-| filter | a model judges each statement, and pairs are kept where it agrees with both labels |
-| filter_nli | of MedNLI as well, whose labels are physicians' |
+| training_only | only records of the training split are accepted |
+| seed | draws the wrong option, the other value and the sentence to alter |
+| qa_filters | questions left out: `none`; `released`: the released rules; `stricter`: these, corrected |
+| qa_context | `split`: text before the question is the context; `none`: it is part of the question |
+| qa_explanation | the data set's explanation goes with the `wrong` or the `right` statement |
+| one_sentence | drop statements of questions that are not exactly one sentence |
+| pairs_a_note | maximum number of pairs per clinical note; 0: one for every extraction |
+| summaries | `three` pairs per document (text and each abstract, both abstracts), or `one` |
+| summary_sentence | minimum number of characters of the altered sentence |
+| filter | a model judges each statement; pairs are kept if it agrees with both labels |
+| filter_nli | filter MedNLI, too, whose labels are physicians' |
 | temperature, max_tokens | of the model that writes statements |
-| review_per_label | so many statements of each task and label go to physicians, drawn by `review_seed`; 0: none |
-| reviewers | `two` physicians a statement, or `one` as in the paper |
+| review_per_label, review_seed | number of statements per task and label for review, and the seed; 0: none |
+| reviewers | `two` physicians per statement, or `one` as in the paper |
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
-"""How MedHal is put to models (MHL-9): a statement with its context, if it has one; is it factual, and why?
+"""The evaluation protocol of MedHal (MHL-9): is a statement factual, and why?
 
-Positive is *factual*, as in the released code; the rates of the other class have names of their own.
+The statement comes with its context, if it has one. The positive class is *factual*, as in the
+released code; the rates of the other class have names of their own.
 """
 
 import re
@@ -19,8 +20,8 @@ PROMPTS = Path(__file__).parent / "prompts"
 FACTUAL, NON_FACTUAL = "factual", "non-factual"
 PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
 ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
-READ = {PLAIN: parsing.read_plain, PROMETHEUS: parsing.read_prometheus, HALLOUMI: parsing.read_halloumi}
-# In the form on which an evaluator was trained: the label of each task's data set.
+PARSERS = {PLAIN: parsing.read_plain, PROMETHEUS: parsing.read_prometheus, HALLOUMI: parsing.read_halloumi}
+# Variant in an evaluator's training format -> the label of each task's data set.
 FORMATS = {
     PROMETHEUS: (
         ("qa", _("Prometheus-2: question answering")),
@@ -39,16 +40,16 @@ FORMATS = {
         ("mimic-di", "HallOumi: Hallucinations-MIMIC-DI"),
     ),
 }
-# The released script's defaults; the paper says none.
+# The released script's defaults; the paper gives none.
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.0, 1.0, 512
 
 
-def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing is left to chance
-    """The same question in the words of the paper's prompt, and in the forms on which two evaluators were trained."""
+def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing is random
+    """The question in the paper's wording and in the formats of two trained evaluators."""
     statement, context = str(sample.content["statement"]), str(sample.content.get("context") or "")
     data = {"statement": as_data(statement)}
     fenced = {"context": f"\n<<<CONTEXT\n{as_data(context)}\nCONTEXT>>>\n" if context else ""}
-    put: list[tuple[str, Prompt, tuple[Message, ...]]] = [
+    requests: list[tuple[str, Prompt, tuple[Message, ...]]] = [
         (PLAIN, ASK, ASK.messages(**data, **fenced)),
         (PROMETHEUS, ASK_PROMETHEUS, ASK_PROMETHEUS.messages(**data, **fenced)),
         (HALLOUMI, ASK_HALLOUMI, ASK_HALLOUMI.messages(blocks=halloumi_blocks(context, statement))),
@@ -57,21 +58,23 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing i
         Ask(
             messages, variant, temperature=TEMPERATURE, top_p=TOP_P, max_tokens=MAX_TOKENS, prompt=prompt.label,
         )
-        for variant, prompt, messages in put
+        for variant, prompt, messages in requests
     ]  # fmt: skip
 
 
 def halloumi_blocks(context: str, statement: str) -> str:
-    """The form on which HallOumi was trained: sentences of the context, a request, and the claim to be verified."""
+    """HallOumi's training format: the context's sentences, a request, and the claim to verify."""
     sentences = [part for part in re.split(r"(?<=[.!?])\s+|\n+", context) if part.strip()]
-    told = "".join(f"<|s{at}|><{_unmarked(one)}><end||s>" for at, one in enumerate(sentences, 1))
+    numbered = "".join(
+        f"<|s{number}|><{_escape_marks(sentence)}><end||s>" for number, sentence in enumerate(sentences, 1)
+    )
     request = "Make one or more claims about information in the documents."
-    claim = f"<|response|><|r1|><{_unmarked(statement)}><end||r><end||response>"
-    return f"<|context|>{told}<end||context><|request|><{request}><end||request>{claim}"
+    claim = f"<|response|><|r1|><{_escape_marks(statement)}><end||r><end||response>"
+    return f"<|context|>{numbered}<end||context><|request|><{request}><end||request>{claim}"
 
 
-def _unmarked(text: str) -> str:
-    """Text in which no mark of the form can begin or end."""
+def _escape_marks(text: str) -> str:
+    """The text with the format's marks broken up, so that none can begin or end in it."""
     return " ".join(text.replace("<|", "< |").replace("|>", "| >").replace("||", "| |").split())
 
 
@@ -88,9 +91,9 @@ VERDICTS = {
 
 
 def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], response: str) -> Decision:  # noqa: ARG001
-    """The cell of the confusion table that a reply belongs into; the explanation is the one that was read."""
-    found = READ[variant](response)
-    return Decision(VERDICTS[label_of(sample), found.factual], found.explanation)
+    """The cell of the confusion matrix for a reply, with the explanation read from it."""
+    reading = PARSERS[variant](response)
+    return Decision(VERDICTS[label_of(sample), reading.factual], reading.explanation)
 
 
 def score(
@@ -101,10 +104,10 @@ def score(
     response: str,
     verdict: str,
 ) -> Mapping[str, float]:
-    """BLEU and ROUGE where statement and decision are both non-factual, and both have an explanation."""
-    true = str(sample.content.get("explanation") or "")
-    said = READ[variant](response).explanation if verdict == "tn" else ""
-    return scoring.scores(said, true) if said and true else {}
+    """BLEU and ROUGE if statement and decision are non-factual and both have an explanation."""
+    reference = str(sample.content.get("explanation") or "")
+    explanation = PARSERS[variant](response).explanation if verdict == "tn" else ""
+    return scoring.scores(explanation, reference) if explanation and reference else {}
 
 
 def label_of(sample: Sample) -> str:
@@ -115,7 +118,7 @@ def label_of(sample: Sample) -> str:
 
 
 def example(sample: Sample) -> Sequence[Message]:
-    """The question of the paper's prompt with the right answer, in the form of the paper's training prompt."""
+    """The paper's question with the right answer, in the format of its training prompt."""
     content = sample.content
     factual = label_of(sample) == FACTUAL
     explanation = "The statement is factual." if factual else str(content.get("explanation") or "")
@@ -124,11 +127,11 @@ def example(sample: Sample) -> Sequence[Message]:
 
 
 def kept_together(sample: Sample) -> Sequence[str]:
-    """Statements of one original record, one pair or one context go into one part of a training set."""
+    """Keys of statements to keep in one part of a training set: same record, pair or context."""
     content = sample.content
-    named = [f"{content.get('source')}:{content['inner_id']}"] if content.get("inner_id") else []
-    named += [f"pair:{content['pair']}"] if content.get("pair") else []
-    return [*named, f"context:{content['context']}"] if content.get("context") else named
+    keys = [f"{content.get('source')}:{content['inner_id']}"] if content.get("inner_id") else []
+    keys += [f"pair:{content['pair']}"] if content.get("pair") else []
+    return [*keys, f"context:{content['context']}"] if content.get("context") else keys
 
 
 # --------------------------------------------------------------------------------------------------------------- rates
@@ -137,7 +140,7 @@ ANSWERED = ("tp", "fp", "tn", "fn")
 UNPARSED = ("unparsed-factual", "unparsed-nonfactual")
 
 
-def _each(*verdicts: str) -> dict[str, int]:
+def _weights(*verdicts: str) -> dict[str, int]:
     return dict.fromkeys(verdicts, 1)
 
 
@@ -155,7 +158,7 @@ def _f1(name: str, label: str, rule: str, right: str) -> Rate:
 
 
 def _share(name: str, label: str, rule: str, hits: Sequence[str], counted: Sequence[str]) -> Rate:
-    return Rate(name, label, rule, _each(*hits), _each(*counted), frozenset(ANSWERED), percent=False)
+    return Rate(name, label, rule, _weights(*hits), _weights(*counted), frozenset(ANSWERED), percent=False)
 
 
 RATES = (
@@ -224,8 +227,8 @@ RATES = (
         rule=_(
             "Share of statements called rightly. Replies without one clear decision are excluded; their number is shown."
         ),
-        hits=_each("tp", "tn"),
-        counted=_each(*ANSWERED),
+        hits=_weights("tp", "tn"),
+        counted=_weights(*ANSWERED),
     ),
     Rate(
         name="accuracy_unparsed_wrong",
@@ -233,15 +236,15 @@ RATES = (
         rule=_(
             "Share of statements called rightly among all replies. Replies without one clear decision count as wrong."
         ),
-        hits=_each("tp", "tn"),
-        counted=_each(*ANSWERED, *UNPARSED),
+        hits=_weights("tp", "tn"),
+        counted=_weights(*ANSWERED, *UNPARSED),
     ),
     Rate(
         name="response_rate",
         label=_("Response rate"),
         rule=_("Share of replies with one clear decision among all replies."),
-        hits=_each(*ANSWERED),
-        counted=_each(*ANSWERED, *UNPARSED),
+        hits=_weights(*ANSWERED),
+        counted=_weights(*ANSWERED, *UNPARSED),
     ),
 )
 

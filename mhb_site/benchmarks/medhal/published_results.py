@@ -1,4 +1,4 @@
-"""The published figures that a run can be held against: Table 6 and the downstream Tables 9 and 10."""
+"""Published results for comparison: Table 6, and Tables 9 and 10 (downstream)."""
 
 # Model -> precision, recall, F1 on the test set (Table 6).
 TABLE_6 = {

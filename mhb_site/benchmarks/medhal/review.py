@@ -1,11 +1,11 @@
-"""What a physician is asked about one of MedHal's statements (MHL-8): is its label right, and if not, why not."""
+"""The review form of MedHal (MHL-8): is the statement's label right, and if not, why?"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import DRAWN, NewSample
+from generation.recipes.recipe import SAMPLED_FOR_REVIEW, NewSample
 from review.rules.blocks import Block, Table, Text
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Choice, Form, Question, Reason
@@ -29,14 +29,14 @@ QUESTIONS = (
     ),
 )
 
-# What a released sample claims: an admin's form may reword this question, and not leave it out.
+# An admin's form may reword this question but not drop it: released samples make this claim.
 LOCKED = {
     "label": _(
         "a released statement claims that its label is right, and the share of valid statements is counted by it."
     )
 }
 
-# Why a sample is rejected. A statement is not made again: its pair is left out of releases.
+# Reasons for rejection. A statement is not generated again: its pair is left out of releases.
 REASONS = (
     Reason("supported", _("Called non-factual, but the context supports it or it is true"), reducible=False),
     Reason("unsupported", _("Called factual, but the context does not support it or it is false"), reducible=False),
@@ -50,22 +50,22 @@ DISSENTS = (
     Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
 )
 LABELS = {"factual": _("factual"), "non-factual": _("non-factual")}
-SHOWN = 60_000  # characters of a context; longer ones than a physician can read would fill the trail
+MAX_CONTEXT = 60_000  # characters of a context; longer than anyone can read, it would only fill the audit trail
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one statement. `content` is as `recipe.sample` documents it."""
-    drawn = sample.made.get("review") == DRAWN
+    is_sampled = sample.made.get("review") == SAMPLED_FOR_REVIEW
     return CaseSpec(
         benchmark="medhal",
         lineage=lineage,
         version=version,
         title=sample.title,
         task=sample.task,
-        # A case that nobody reads has no context: of a million of them, it would be stored once more.
-        blocks=tuple(_blocks(sample.content, with_context=drawn)),
+        # A case that nobody reviews has no context: a million copies of contexts would be stored.
+        blocks=tuple(_blocks(sample.content, with_context=is_sampled)),
         form=Form(QUESTIONS, reasons=REASONS, dissents=DISSENTS),
-        policy=Policy(primary=drawn, secondary=drawn and sample.made.get("reviewers") != "one"),
+        policy=Policy(primary=is_sampled, secondary=is_sampled and sample.made.get("reviewers") != "one"),
         language=sample.language,
         specialty=sample.specialty,
     )
@@ -74,7 +74,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
 def _blocks(content: Mapping[str, Any], *, with_context: bool) -> Sequence[Block]:
     blocks: list[Block] = []
     if with_context and content["context"]:
-        blocks.append(Text(_("Context"), str(content["context"])[:SHOWN]))
+        blocks.append(Text(_("Context"), str(content["context"])[:MAX_CONTEXT]))
     blocks.append(Text(_("Statement"), content["statement"], tone="question"))
     rows = ((LABELS[content["label"]], content["explanation"]),)
     blocks.append(Table(_("Label"), (_("Label"), _("Explanation")), rows))

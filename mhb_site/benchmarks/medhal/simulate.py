@@ -1,4 +1,7 @@
-"""MedHal's simulated models: those of the making side, and the models under test. Each side publishes its true rates."""
+"""MedHal's simulated models for generation and evaluation.
+
+Both modules publish their true rates.
+"""
 
 from collections.abc import Sequence
 
@@ -7,11 +10,11 @@ from mhb_site.benchmarks.medhal import simulate_detection, simulate_generation
 
 
 class MedHalModels:
-    """The simulated models in MedHal (`generation.llm.simulator.script.Script`), known by the first lines of its prompts."""
+    """MedHal's script of simulated models (`generation.llm.simulator.script.Script`)."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        said = simulate_generation.reply(model, messages, seed)
-        return simulate_detection.reply(model, messages, seed) if said is None else said
+        reply = simulate_generation.reply(model, messages, seed)
+        return simulate_detection.reply(model, messages, seed) if reply is None else reply
 
 
 SCRIPT = MedHalModels()

@@ -1,8 +1,8 @@
 """MedHal's simulated detectors: models under test whose true precision and recall are known.
 
-A detector knows of a statement only its words. What the simulated makers wrote wrong carries a mark (`PLANTED`); a published
-statement carries none, so the detector decides by its own dice, and `true_rates` says what comes of it. Every dice is thrown
-by `chance`, from the seed and from what is asked.
+A detector knows only the words of a statement. Statements altered by the simulated generator carry
+a mark (`PLANTED`). A published statement has none, so the decision is random; `true_rates` gives
+the average result. All randomness comes from `chance`, derived from the seed and the request.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhal import protocol
 
-PLANTED = "contrary to the record"  # what a statement that was made wrong says of itself, to detectors alone
+PLANTED = "contrary to the record"  # the mark of an altered statement, for detectors only
 
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Chances: that it calls a factual statement factual, a non-factual one non-factual, explains, and replies unclearly."""
+    """The chances of recognising each class, of explaining, and of an unclear reply."""
 
     sees_factual: float
     sees_wrong: float
@@ -35,33 +35,37 @@ DETECTORS: Mapping[str, Detector] = {
 
 
 def true_rates(model: str, factual: int, wrong: int) -> dict[str, float]:
-    """Precision, recall and F1 of the class factual, as they are built into a detector, over so many marked statements."""
+    """Precision, recall and F1 of the class factual that are built into a detector."""
     detector = DETECTORS[model]
     tp, fp = factual * detector.sees_factual, wrong * (1 - detector.sees_wrong)
     precision, recall = tp / (tp + fp), detector.sees_factual
     return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
 
 
-_FIRST = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in (
+_VARIANT_OF_HEADING = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in (
     (protocol.PLAIN, protocol.ASK), (protocol.PROMETHEUS, protocol.ASK_PROMETHEUS))}  # fmt: skip
-_UNCLEAR = ("It depends on the context.", "YES or NO", "Factual: YES/NO", "I cannot assess this statement.")
+_UNCLEAR_REPLIES = ("It depends on the context.", "YES or NO", "Factual: YES/NO", "I cannot assess this statement.")
 
 
 def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """What a detector answers to a question of this benchmark, known by its first line; None: not ours."""
+    """The reply to a question of this benchmark; None for other messages."""
     first = messages[0].text.partition("\n")[0]
     is_halloumi = first.startswith("<|context|>") and "<end||response>" in messages[0].text
-    variant = protocol.HALLOUMI if is_halloumi else _FIRST.get(first)
+    variant = protocol.HALLOUMI if is_halloumi else _VARIANT_OF_HEADING.get(first)
     if variant is None or model not in DETECTORS:
         return None
     statement = _statement(messages)
-    detector, asked = DETECTORS[model], hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest()
-    if chance(seed, "malformed", model, variant, asked) < detector.malformed:
-        return _UNCLEAR[int(chance(seed, "how", model, variant, asked) * len(_UNCLEAR))]
-    wrong = PLANTED in statement
-    right = chance(seed, "sees", model, asked) < (detector.sees_wrong if wrong else detector.sees_factual)
-    explains = chance(seed, "explains", model, asked) < detector.explains
-    return _said(variant, factual=right != wrong, why=_explanation(statement, wrong=wrong) if explains else "")
+    detector, statement_hash = DETECTORS[model], hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest()
+    if chance(seed, "malformed", model, variant, statement_hash) < detector.malformed:
+        return _UNCLEAR_REPLIES[int(chance(seed, "how", model, variant, statement_hash) * len(_UNCLEAR_REPLIES))]
+    is_wrong = PLANTED in statement
+    is_right = chance(seed, "sees", model, statement_hash) < (
+        detector.sees_wrong if is_wrong else detector.sees_factual
+    )
+    explains = chance(seed, "explains", model, statement_hash) < detector.explains
+    return _reply_text(
+        variant, factual=is_right != is_wrong, why=_explanation(statement, wrong=is_wrong) if explains else ""
+    )
 
 
 def _statement(messages: Sequence[Message]) -> str:
@@ -72,12 +76,12 @@ def _statement(messages: Sequence[Message]) -> str:
 
 
 def _explanation(statement: str, *, wrong: bool) -> str:
-    """What is right, as far as the statement tells it: without the mark."""
+    """The truth, as far as the statement tells it: the statement without the mark."""
     plain = " ".join(statement.replace(PLANTED, "").split())
     return f"According to the record, {plain}" if wrong else plain
 
 
-def _said(variant: str, *, factual: bool, why: str) -> str:
+def _reply_text(variant: str, *, factual: bool, why: str) -> str:
     if variant == protocol.PROMETHEUS:
         return f"Feedback: {why} [RESULT] {5 if factual else 2}"
     if variant == protocol.HALLOUMI:

@@ -1,4 +1,4 @@
-"""Under what MedHal's statements are counted: the data set they come from, and the length of their context. No traps."""
+"""The facets of MedHal's statements: their source and the length of their context. No traps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,17 +31,18 @@ LENGTHS = (
     ("long", _("10,000 to 29,999 characters")),
     ("longest", _("30,000 characters and more")),
 )
-_BELOW = ((1, "none"), (1_000, "short"), (10_000, "medium"), (30_000, "long"))
-# `length` is kept in the content, so that counting a million samples reads words and not contexts.
+_LENGTH_LIMITS = ((1, "none"), (1_000, "short"), (10_000, "medium"), (30_000, "long"))
+# `length` is stored in the content, so that counting a million samples does not read their
+# contexts.
 FACET_FIELDS = ("source", "length")
 
 
 def length_of(context: str) -> str:
-    """How long a context is, as a value of the breakdown: what `content["length"]` of a sample is."""
-    return next((name for most, name in _BELOW if len(context) < most), "longest")
+    """The length class of a context, stored as `content["length"]` of a sample."""
+    return next((name for limit, name in _LENGTH_LIMITS if len(context) < limit), "longest")
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """The source and the length of the context of a statement; a sample that does not tell one has no value of it."""
-    told = {"source": content.get("source"), "length": content.get("length")}
-    return {name: [value] for name, value in told.items() if value}
+    """The source and length class of a statement; unknown ones are left out."""
+    values = {"source": content.get("source"), "length": content.get("length")}
+    return {name: [value] for name, value in values.items() if value}

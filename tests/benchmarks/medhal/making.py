@@ -78,8 +78,8 @@ class Others:
         self.values = values
         self.asked: list[tuple[str, Collection[str], str]] = []
 
-    async def draw(self, name: str, besides: Collection[str], seed: str) -> str | None:
-        self.asked.append((name, besides, seed))
+    async def draw(self, name: str, excluded: Collection[str], seed: str) -> str | None:
+        self.asked.append((name, excluded, seed))
         return self.values.get(name)
 
 
@@ -94,7 +94,7 @@ def draft(content: Mapping[str, Any] = MCQ, name: str = "r-1", preset: str = "pa
         record,
         prompts="released" if preset == "released" else "",
         settings={**values, **changes},
-        others=Others(OTHERS),
+        other_values=Others(OTHERS),
     )
 
 
@@ -135,7 +135,7 @@ def honest() -> Models:
     def say(role: str, messages: Sequence[Message]) -> str:
         if role == "generator":
             return simulate_generation.reply(simulate_generation.GENERATOR, messages, 1) or ""
-        name = simulate_generation._FIRST[messages[0].text.partition("\n")[0]]
+        name = simulate_generation._PROMPT_OF_HEADING[messages[0].text.partition("\n")[0]]
         return "YES" if simulate_generation._is_true(name, read_data(messages[-1].text)) else "NO"
 
     return Models(say)
@@ -162,4 +162,4 @@ def samples(first: Draft, models: Any) -> list[NewSample]:
 
 
 def without_others(one: Draft) -> Draft:
-    return replace(one, others=Others({}))
+    return replace(one, other_values=Others({}))

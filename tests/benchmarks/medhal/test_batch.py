@@ -11,17 +11,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from generation import errors
+from generation.batches import bulk_making
 from generation.batches import launch as batches_launch
-from generation.batches import making_together
 from generation.batches import services as batches_services
-from generation.batches.draw import read_draw
+from generation.batches.draw import parse_draw
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Import, Sample, SampleVersion, Source, SourceRecord
 from generation.releases import services as releases_services
-from generation.releases.freezing.composition import Composition, judged
+from generation.releases.freezing.composition import Composition, versions_with_reason
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhal import recipe, simulate
 from review.models import Case, Event, Review, User
@@ -121,7 +121,7 @@ def test_a_pair_is_released_whole_or_not_at_all(url: str) -> None:
     composition = Composition(with_unreviewed=True)
 
     def reasons() -> Counter[str]:
-        return Counter(vars(row)["reason"] for row in judged("medhal", composition))
+        return Counter(vars(row)["reason"] for row in versions_with_reason("medhal", composition))
 
     # Of one pair, both statements were drawn and are in review.
     assert reasons() == {"in-review": 2, "": 10}
@@ -141,19 +141,19 @@ def first_of_each_pair(batch: Batch) -> list[int]:
 
 def test_the_same_seed_draws_the_same_statements_however_often_it_is_begun(url: str, monkeypatch: Any) -> None:
     source = source_of(STATEMENT, 40)
-    monkeypatch.setattr(making_together, "CHUNK", 7)
+    monkeypatch.setattr(bulk_making, "CHUNK", 7)
     changes = {"review_per_label": 5}
     first = worked(settings(source, changes=changes))
     drawn = set(SampleVersion.objects.filter(made__review="sampled").values_list("sample__record", flat=True))
     assert len(drawn) == 5
     drafts = Draft.objects.filter(batch=first).order_by("pk")
-    assert making_together._drawn(first, drafts, "record__content") == frozenset()  # what was drawn before counts
-    monkeypatch.setattr(making_together, "_drawn_before", lambda _batch, _draw: Counter())
-    once, again = (making_together._drawn(first, rows, "record__content") for rows in (drafts, drafts.reverse()))
+    assert bulk_making._draw_for_review(first, drafts, "record__content") == frozenset()  # what was drawn before counts
+    monkeypatch.setattr(bulk_making, "_count_drawn_before", lambda _batch, _draw: Counter())
+    once, again = (bulk_making._draw_for_review(first, rows, "record__content") for rows in (drafts, drafts.reverse()))
     assert once == again
     assert set(drafts.filter(pk__in=once or ()).values_list("record", flat=True)) == drawn
     first.settings["review_seed"] = 1
-    assert making_together._drawn(first, drafts, "record__content") != once
+    assert bulk_making._draw_for_review(first, drafts, "record__content") != once
 
 
 def test_published_statements_become_samples_without_any_call_as_steps_would_make_them(
@@ -161,7 +161,7 @@ def test_published_statements_become_samples_without_any_call_as_steps_would_mak
 ) -> None:
     source = source_of(STATEMENT, 12)
     batch = worked(settings(source, limit=6, changes={"review_per_label": 2}))
-    monkeypatch.setattr(making_together, "take_over", lambda _batch: 0)
+    monkeypatch.setattr(bulk_making, "make_published_samples", lambda _batch: 0)
     other = worked(settings(source, changes={"review_per_label": 2}))
 
     def shape(one: Batch) -> Any:
@@ -194,11 +194,11 @@ def test_records_of_other_splits_are_refused_unless_a_setting_asks(url: str) -> 
     with pytest.raises(errors.WrongDraw, match=r"train only.*test \(2\)"):
         batches_launch.launch_batch(settings(source, url))
     with pytest.raises(errors.WrongDraw, match="train only"):
-        estimate_batch(settings(source, url, draw=read_draw(where={"split": ["test"]})))
+        estimate_batch(settings(source, url, draw=parse_draw(where={"split": ["test"]})))
     assert not Batch.objects.exists()
     assert batches_launch.launch_batch(settings(source, url, changes={"training_only": False})).pk
     for_training = source_of_two_splits()
-    launched = batches_launch.launch_batch(settings(for_training, url, draw=read_draw(where={"split": ["train"]})))
+    launched = batches_launch.launch_batch(settings(for_training, url, draw=parse_draw(where={"split": ["train"]})))
     assert Draft.objects.filter(batch=launched).count() == 3
 
 
@@ -212,13 +212,13 @@ def source_of_two_splits() -> Source:
 
 
 def test_what_a_worker_left_when_it_died_is_made_by_the_next_sweep(url: str, monkeypatch: Any) -> None:
-    gather = making_together.gather
-    monkeypatch.setattr(making_together, "gather", lambda _batch: 0)
+    gather = bulk_making.make_waiting_samples
+    monkeypatch.setattr(bulk_making, "make_waiting_samples", lambda _batch: 0)
     batch = worked(settings(source_of(ARTICLE, 2, shorter_abstract=""), url, changes={"filter": False}))
     assert not SampleVersion.objects.exists()
     assert batch.status == Batch.Status.RUNNING
     assert BATCHES.is_open(batch.pk)
-    monkeypatch.setattr(making_together, "gather", gather)
+    monkeypatch.setattr(bulk_making, "make_waiting_samples", gather)
     BATCHES.clean_up()
     assert SampleVersion.objects.count() == 4
     assert not BATCHES.is_open(batch.pk)

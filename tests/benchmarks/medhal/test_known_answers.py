@@ -27,8 +27,8 @@ def shares(counts: dict[str, int]) -> dict[str, float]:
 
 @pytest.mark.plain
 def test_counts_and_proportions_of_table_4_follow_from_the_five_counts() -> None:
-    full, filtered = configurations.GENERATED, configurations.LENGTH_FILTERED
-    smallest = min([LF_BAL.most, *(filtered[source] for source in LF_BAL.balanced)])
+    full, filtered = configurations.STATEMENT_COUNTS, configurations.LENGTH_FILTERED
+    smallest = min([LF_BAL.max_group_size, *(filtered[source] for source in LF_BAL.balanced)])
     balanced = {source: min(n, smallest) if source in LF_BAL.balanced else n for source, n in filtered.items()}
     totals = (configurations.FULL, configurations.FILTERED, configurations.BALANCED)
     assert totals == (827_096, 779_376, 469_025)

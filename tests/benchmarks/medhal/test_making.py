@@ -11,7 +11,7 @@ from generation.recipes.recipe import Dropped
 from mhb_site.benchmarks.medhal import lineage, pair_steps, presets, recipe, simulate_generation
 from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
 from mhb_site.benchmarks.medhal.tasks import ie, qa, summaries
-from mhb_site.benchmarks.medhal.tasks.sentences import is_one, last_question, put_back, sentences
+from mhb_site.benchmarks.medhal.tasks.sentences import is_one_sentence, last_question, replace_sentence, sentences
 from review.rules.blocks import Table
 from tests.benchmarks.medhal.making import (
     ABSTRACT,
@@ -94,7 +94,7 @@ def test_the_explanation_of_a_data_set_is_that_of_the_wrong_statement_in_the_pap
     ],
 )
 def test_the_letter_before_an_explanation_goes(text, rest):
-    assert qa.explanation(text) == rest
+    assert qa.clean_explanation(text) == rest
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_the_letter_before_an_explanation_goes(text, rest):
 )
 def test_the_filters_of_rows_are_settings(changes, released, stricter):
     content = {**MCQ, **changes}
-    assert qa.left_out(content, "released") == released
-    assert qa.left_out(content, "stricter") == stricter
-    assert qa.left_out(content, "none") == ""
+    assert qa.exclusion_reason(content, "released") == released
+    assert qa.exclusion_reason(content, "stricter") == stricter
+    assert qa.exclusion_reason(content, "none") == ""
     if released:
         assert reason(draft(content, preset="released"), honest()) == released
 
@@ -142,7 +142,7 @@ def test_the_wrong_option_is_drawn_by_the_seed_and_each_comes_up():
 
 def test_a_value_comes_from_another_note_under_the_same_category_and_concept():
     others = Others(OTHERS)
-    made = samples(replace(draft(NOTE), others=others), honest())
+    made = samples(replace(draft(NOTE), other_values=others), honest())
     assert sorted(others.asked) == [
         ("patient information/age", ["16 years old"], "0/0"),
         ("symptoms/time", ["4 months"], "0/1"),
@@ -166,10 +166,10 @@ def test_without_another_value_there_is_no_pair():
 def test_a_note_gives_no_more_pairs_than_the_setting_says_the_same_each_time():
     content = {**NOTE, "extractions": [{**NOTE["extractions"][0], "value": str(n)} for n in range(20)]}
     values = {**presets.PRESETS[0].values, "pairs_a_note": 3}
-    chosen = ie.wanted(content, "r-1", values)
+    chosen = ie.selected_extractions(content, "r-1", values)
     assert len(chosen) == 3
-    assert chosen == ie.wanted(content, "r-1", values) == sorted(chosen, key=lambda one: one[0])
-    assert chosen != ie.wanted(content, "r-2", values)
+    assert chosen == ie.selected_extractions(content, "r-1", values) == sorted(chosen, key=lambda one: one[0])
+    assert chosen != ie.selected_extractions(content, "r-2", values)
 
 
 def test_nli_pairs_go_by_premise_and_neutral_ones_are_left_out():
@@ -194,7 +194,7 @@ def test_of_a_summary_one_sentence_is_altered_and_nothing_else():
     assert len(before.text) >= 100
     assert before.text != sentences(old)[-1].text
     assert after.text == f"{before.text[:-1]}, {PLANTED}."
-    assert put_back(old, before, after.text) == new
+    assert replace_sentence(old, before, after.text) == new
     assert false.content["explanation"] == f"According to the source document, {before.text}"
     assert true.content["context"] == ARTICLE["text"]
 
@@ -220,8 +220,8 @@ def test_no_sentence_is_altered_that_is_too_short_or_the_last():
 
 
 def test_an_altered_sentence_takes_the_letters_of_its_surroundings():
-    assert summaries.in_place(' "The Drug RAISED it." ', "the drug lowered it.") == "the drug raised it."
-    assert summaries.in_place("The drug raised IL-6.", "The drug lowered IL-6.") == "The drug raised IL-6."
+    assert summaries.match_case(' "The Drug RAISED it." ', "the drug lowered it.") == "the drug raised it."
+    assert summaries.match_case("The drug raised IL-6.", "The drug lowered IL-6.") == "The drug raised IL-6."
 
 
 @pytest.mark.parametrize(
@@ -235,11 +235,11 @@ def test_an_altered_sentence_takes_the_letters_of_its_surroundings():
     ],
 )
 def test_what_is_the_publishers_is_cut_from_an_abstract(published, left):
-    assert summaries.cleaned(published) == left
+    assert summaries.strip_boilerplate(published) == left
 
 
 def test_in_a_shorter_abstract_the_publishers_lines_may_stand_anywhere():
-    assert summaries.without_lines("a.\nissue-copyright-statement 2015\nb.\n") == "a.\nb."
+    assert summaries.strip_publisher_lines("a.\nissue-copyright-statement 2015\nb.\n") == "a.\nb."
 
 
 # ------------------------------------------------------------------------------------------------------- models' replies
@@ -335,12 +335,12 @@ def test_the_released_preset_does_not_filter_nli():
 
 @pytest.mark.parametrize("reply", ["YES", "yes.", " No! ", "**NO**"])
 def test_a_plain_reply_of_the_filter_is_read(reply):
-    assert pair_steps.read(reply) is ("y" in reply.casefold())
+    assert pair_steps.read_verdict(reply) is ("y" in reply.casefold())
 
 
 @pytest.mark.parametrize("reply", ["", "YES or NO", "yes, because", "maybe", "Factual: YES"])
 def test_any_other_reply_of_the_filter_is_not_read(reply):
-    assert pair_steps.read(reply) is None
+    assert pair_steps.read_verdict(reply) is None
 
 
 def test_a_statement_cannot_close_its_block():
@@ -390,7 +390,7 @@ def test_the_simulated_filter_keeps_the_share_that_it_should():
             through += bool(run(draft(content, name=f"r-{n}"), simulated(seed=5)))
         except (Dropped, BrokenReply):
             continue
-    assert through / len(contents) == pytest.approx(simulate_generation.pair_kept(), abs=0.03)
+    assert through / len(contents) == pytest.approx(simulate_generation.kept_share(), abs=0.03)
 
 
 # ------------------------------------------------------------------------------------------------------------- sentences
@@ -419,13 +419,13 @@ def test_the_last_question_and_what_stands_before_it():
 
 @pytest.mark.parametrize(("text", "one"), [("It is so.", True), ("It is. So.", False), ("It\nis", False), ("", False)])
 def test_one_sentence(text, one):
-    assert is_one(text) is one
+    assert is_one_sentence(text) is one
 
 
 def test_a_sentence_that_is_not_where_it_was_found_is_not_replaced():
     [first, _second] = sentences("One. Two.")
     with pytest.raises(ValueError, match="not where"):
-        put_back("Two. One.", first, "Three.")
+        replace_sentence("Two. One.", first, "Three.")
 
 
 def test_published_statements_are_samples_as_they_are():

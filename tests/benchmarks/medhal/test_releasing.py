@@ -83,7 +83,7 @@ def test_records_are_drawn_whole_and_alike_from_both_ends() -> None:
     rows = rows[: 400 + 200 + 400]  # 400, 400 and 200, each record twice
     rows += [("medqa", "own", f"q-{at}") for at in range(50)]  # of no group that is cut
     found = configured.draw(LF_BAL, 7, rows)
-    taken = Counter(row for row in rows if found.takes(*row))
+    taken = Counter(row for row in rows if found.includes(*row))
     counts = Counter(group for group, *_ in taken.elements())
     assert counts == {"medmcqa": 200, "acn": 200, "sumpubmed": 200, "medqa": 50}
     assert {n for (group, *_), n in taken.items() if group != "medqa"} == {2}  # a record goes in whole

@@ -1,1 +1,1 @@
-"""How a record of each kind becomes pairs of statements, one module a task."""
+"""How records become pairs of statements: one module per task."""

@@ -1,12 +1,14 @@
-"""Information extraction: what a note says under a concept is a factual statement; with what another note says under the same
-concept of the same category, it is not."""
+"""Information extraction: a value from the note makes a factual statement.
+
+A value from another note, of the same concept and category, makes the non-factual one.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from generation.recipes.recipe import OtherValues
-from mhb_site.benchmarks.medhal.tasks.draw import drawn
+from mhb_site.benchmarks.medhal.tasks.draw import draw_index
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
 
 KIND = "note"
@@ -16,45 +18,49 @@ _EMPTY = frozenset({"", "none", "null", "n/a", "unknown", "not specified", "not 
 async def pairs(
     content: Mapping[str, Any], external_id: str, settings: Mapping[str, Any], others: OtherValues | None
 ) -> Sequence[Pair]:
-    """A pair for each extraction, or so many of them as the setting says, drawn by the seed."""
-    found = wanted(content, external_id, settings)
-    if not found:
+    """A pair per extraction, or as many as the setting allows, drawn by the seed."""
+    selected = selected_extractions(content, external_id, settings)
+    if not selected:
         return [Pair("ie", out="nothing-extracted")]
-    own: dict[str, list[str]] = defaultdict(list)
-    for one in content["extractions"]:
-        own[_name(one)].append(one["value"])
-    made = []
-    for at, one in found:
-        name = _name(one)
-        other = await others.draw(name, own[name], f"{settings['seed']}/{at}") if others else None
-        made.append(
+    own_values: dict[str, list[str]] = defaultdict(list)
+    for extraction in content["extractions"]:
+        own_values[_value_name(extraction)].append(extraction["value"])
+    result = []
+    for index, extraction in selected:
+        name = _value_name(extraction)
+        other = await others.draw(name, own_values[name], f"{settings['seed']}/{index}") if others else None
+        result.append(
             Pair(
                 "ie",
-                place=str(at),
+                place=str(index),
                 out="" if other else "no-other-value",
                 field="text",
-                right=one["value"],
+                right=extraction["value"],
                 wrong=other or "",
-                category=one["category"],
-                concept=one["concept"],
-                reference=one["reference"],
+                category=extraction["category"],
+                concept=extraction["concept"],
+                reference=extraction["reference"],
             )
         )
-    return made
+    return result
 
 
-def _name(extraction: Mapping[str, str]) -> str:
-    """Under which name the importer kept its value."""
+def _value_name(extraction: Mapping[str, str]) -> str:
+    """The name under which the importer stored the value."""
     return f"{extraction['category']}/{extraction['concept']}"
 
 
-def wanted(
+def selected_extractions(
     content: Mapping[str, Any], external_id: str, settings: Mapping[str, Any]
 ) -> list[tuple[int, Mapping[str, str]]]:
-    """The extractions that become pairs, each with its place among all of the note, in their order."""
-    found = [(at, one) for at, one in enumerate(content["extractions"]) if one["value"].casefold() not in _EMPTY]
-    most = settings["pairs_a_note"]
-    if not most or len(found) <= most:
-        return found
-    found.sort(key=lambda each: drawn(2**63, settings["seed"], "extraction", external_id, str(each[0])))
-    return sorted(found[:most], key=lambda each: each[0])
+    """The extractions that become pairs, each with its position in the note, in order."""
+    selected = [
+        (index, extraction)
+        for index, extraction in enumerate(content["extractions"])
+        if extraction["value"].casefold() not in _EMPTY
+    ]
+    limit = settings["pairs_a_note"]
+    if not limit or len(selected) <= limit:
+        return selected
+    selected.sort(key=lambda entry: draw_index(2**63, settings["seed"], "extraction", external_id, str(entry[0])))
+    return sorted(selected[:limit], key=lambda entry: entry[0])

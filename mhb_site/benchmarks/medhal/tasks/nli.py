@@ -1,9 +1,12 @@
-"""Natural language inference: what a premise entails is factual, what contradicts it is not; neutral hypotheses are dropped."""
+"""Natural language inference: an entailed hypothesis is factual, a contradiction is not.
+
+Neutral hypotheses are dropped.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mhb_site.benchmarks.medhal.tasks.draw import drawn
+from mhb_site.benchmarks.medhal.tasks.draw import draw_index
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = KINDS = ("nli-entailment", "nli-neutral", "nli-contradiction")
@@ -12,13 +15,13 @@ ENTAILMENT, NEUTRAL, CONTRADICTION = KINDS = ("nli-entailment", "nli-neutral", "
 def pairs(
     content: Mapping[str, Any], external_id: str, settings: Mapping[str, Any], joined: Sequence[Mapping[str, Any]]
 ) -> Sequence[Pair]:
-    """The pair of an entailment, with a contradiction of the same premise wherever that stands in the file.
+    """The pair of an entailment and a contradiction of the same premise.
 
-    Where there are several, one is drawn.
+    The contradiction can be anywhere in the file; of several, one is drawn.
     """
     if content["kind"] == NEUTRAL:
         return [Pair("nli", out="neutral")]
-    own = sorted(
+    contradictions = sorted(
         {
             other["hypothesis"]
             for other in joined
@@ -27,7 +30,7 @@ def pairs(
             and other["dataset"] == content["dataset"]
         }
     )
-    if not own:
+    if not contradictions:
         return [Pair("nli", out="no-contradiction")]
-    wrong = own[drawn(len(own), settings["seed"], "contradiction", external_id)]
+    wrong = contradictions[draw_index(len(contradictions), settings["seed"], "contradiction", external_id)]
     return [Pair("nli", field="premise", right=content["hypothesis"], wrong=wrong)]

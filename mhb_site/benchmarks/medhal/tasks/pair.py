@@ -1,4 +1,4 @@
-"""A pair of statements in the making."""
+"""Pairs of statements before they are written."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,10 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What becomes a factual statement and one that is not. `out`: why nothing comes of it, a code of `making.REASONS`.
+    """The parts from which a factual and a non-factual statement are written.
 
-    `field`: the key of the record's content that is the context; else `context` is. `right` and `wrong`: the two options,
-    values or sentences; of summaries `right` is the sentence to be altered, at `start` of the text `summary`.
+    `out` is the reason why no pair can be made, a code of `pair_steps.REASONS`. `field` is the key
+    of the record's content that holds the context; without it, `context` is the context. `right`
+    and `wrong` are the two options, values or sentences. For summaries, `right` is the sentence to
+    alter, at `start` of the text `summary`.
     """
 
     task: str
@@ -30,10 +32,10 @@ class Pair:
     source_explanation: str = ""
 
     def as_data(self) -> dict[str, Any]:
-        """As it is stored with a draft: without what is empty."""
+        """The data stored with a draft, without empty fields."""
         return {name: value for name, value in asdict(self).items() if value}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Pair":
-        """The pair that a draft's data has."""
+        """The pair stored in a draft's data."""
         return cls(**{name: data[name] for name in cls.__slots__ if name in data})
