@@ -59,10 +59,10 @@ def test_thirty_conversations_become_a_measured_benchmark(manage: Manage, tmp_pa
         assert manage.json("verify_audit")["intact"]
         run = manage.json(
             "evaluate", "--yes", "--wait", "--release", "own", "--judge", "sim-judge",
-            *(part for name in simulate_replication.REPEATS for part in ("--endpoint", name)),
+            *(part for name in simulate_replication.REPEAT_RATES for part in ("--endpoint", name)),
         )  # fmt: skip
         code, out, err = manage("report", run["run"], "--format", "json")
         assert code == 0, err
         report: dict[str, Any] = json.loads(out)
     assert report["finished"]
-    assert {row["endpoint"] for row in report["overall"]} == set(simulate_replication.REPEATS)
+    assert {row["endpoint"] for row in report["overall"]} == set(simulate_replication.REPEAT_RATES)

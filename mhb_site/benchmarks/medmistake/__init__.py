@@ -1,1 +1,1 @@
-"""MedMistake: mistakes that models made in conversations with patients become questions that elicit them again."""
+"""MedMistake: mistakes made in conversations become questions that elicit them again."""

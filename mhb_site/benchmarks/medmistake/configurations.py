@@ -1,4 +1,4 @@
-"""Which scenarios a release takes: MedMistake publishes those of which a target repeated the mistake."""
+"""The configurations of releases: the paper publishes scenarios whose mistake was repeated."""
 
 from django.utils.translation import gettext_noop as _
 

@@ -1,12 +1,14 @@
 """From a case to mistakes: conversation, committee, extraction (MMI-1 to MMI-3).
 
-A draft's data after each step: ``case`` (the record's content), ``conversation`` [{role: 'patient' | 'doctor', text}],
-``doctor`` (the name of its model), ``ended`` ('patient' | 'limit' | 'published'); ``scores`` {judge: {dimension: {score,
-turns, note}}}, ``unscored`` {judge: [dimension]}, ``rounds`` {judge: calls}, ``rule`` (the settings by which a score is low);
-then, one draft a mistake, ``mistake`` {title, description, category, reason, tags, risk, turns}. Turns are numbered from 1, the
-patient's included.
+A draft's data: ``case`` (the record's content), ``conversation`` [{role: 'patient' | 'doctor',
+text}], ``doctor`` (the name of its model), ``ended`` ('patient' | 'limit' | 'published'); then
+``scores`` {judge: {dimension: {score, turns, note}}}, ``unscored`` {judge: [dimension]}, ``rounds``
+{judge: calls}, ``rule`` (the settings that define a low score); then, one draft per mistake,
+``mistake`` {title, description, category, reason, tags, risk, turns}. Turns are numbered from 1,
+including the patient's.
 
-A record of kind `conversation` (MedPI) was held by others: it is judged as it is, unless it brings scores of its own.
+A record of kind `conversation` (MedPI) was published: it is judged as it is, unless it brings its
+own scores.
 """
 
 import re
@@ -25,21 +27,22 @@ from generation.llm.types import Message, Request, Role
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, Step
 from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, as_json
-from mhb_site.benchmarks.medmistake.replication import MADE
+from mhb_site.benchmarks.medmistake.replication import GENERATED
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, code_of
 
 SETS = read_prompts(Path(__file__).parent / "prompts", "patient", "doctor", "committee", "extract")
 
-CASE, HELD = "case", "conversation"
+CASE, CONVERSATION = "case", "conversation"
 JUDGES = ("judge_1", "judge_2")
 END = re.compile(r"\s*^\s*\[END\]\s*\Z", re.MULTILINE)
 MAX_TURN = 8_000  # characters
-MOST_TAGS = 10
-ESTIMATED_TURNS = 12  # by how many a launch is estimated
+MAX_TAGS = 10
+ESTIMATED_TURNS = 12  # turns per conversation in the estimate of a launch
 
-# Settings of these steps. most_turns: the limit of a conversation, the patient's turns included. scale: the best score. low:
-# up to here a score is a finding. pooling: whose scores count. dimensions_per_call, judge_calls: how many dimensions a judge is
-# asked for at once, and how often at most until all are accounted for.
+# Settings of these steps. most_turns: the maximum number of turns, including the patient's. scale:
+# the best score. low: the highest score that is a finding. pooling: whose scores count.
+# dimensions_per_call: how many dimensions a judge scores in a call. judge_calls: the maximum number
+# of calls to a judge if one call covers all dimensions; each further call needed for that adds one.
 SETTINGS: Mapping[str, Any] = {
     "most_turns": 24,
     "scale": 4,
@@ -54,13 +57,13 @@ _CASES = frozenset({CASE})
 ROLES: tuple[ModelRole, ...] = (
     ModelRole("patient", _("Patient: plays the person of the case"), kinds=_CASES),
     ModelRole("doctor", _("Doctor: the models whose mistakes are looked for"), kinds=_CASES, several=True),
-    ModelRole("judge_1", _("Judge 1: scores the doctor on all dimensions"), kinds=MADE),
-    ModelRole("judge_2", _("Judge 2: scores the doctor on all dimensions"), default="judge_1", kinds=MADE),
-    ModelRole("extractor", _("Extractor: turns low scores into mistakes"), default="judge_1", kinds=MADE),
+    ModelRole("judge_1", _("Judge 1: scores the doctor on all dimensions"), kinds=GENERATED),
+    ModelRole("judge_2", _("Judge 2: scores the doctor on all dimensions"), default="judge_1", kinds=GENERATED),
+    ModelRole("extractor", _("Extractor: turns low scores into mistakes"), default="judge_1", kinds=GENERATED),
 )
 
 
-# The docstrings of the shapes go to the models, as descriptions in the JSON schema of their reply.
+# Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,7 +102,7 @@ class Mistakes(_Strict):
 
 
 def settings(draft: Draft) -> Mapping[str, Any]:
-    """The values that a draft was launched with; those of this module where it has none."""
+    """The settings of a draft's batch; this module's for those it does not set."""
     return {**SETTINGS, **draft.settings}
 
 
@@ -111,19 +114,19 @@ def is_case(draft: Draft) -> bool:
     return bool(draft.record.content.get("kind") == CASE)
 
 
-def is_held(draft: Draft) -> bool:
-    return bool(draft.record.content.get("kind") == HELD)
+def is_conversation(draft: Draft) -> bool:
+    return bool(draft.record.content.get("kind") == CONVERSATION)
 
 
-def is_made(draft: Draft) -> bool:
-    return draft.record.content.get("kind") in MADE
+def is_generated(draft: Draft) -> bool:
+    return draft.record.content.get("kind") in GENERATED
 
 
 # -------------------------------------------------------------------------------------------------------- conversation
 
 
 async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
-    """One turn more: the patient's, then the doctor's."""
+    """Add one turn: the patient's, then the doctor's."""
     turns = list(draft.data.get("conversation", ()))
     data: dict[str, Any] = {
         "case": {key: value for key, value in draft.record.content.items() if key != "kind"},
@@ -132,13 +135,13 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     }
     role = "doctor" if turns and turns[-1]["role"] == "patient" else "patient"
     prompt = _prompt(draft, role)
-    asked = prompt.messages(case=as_data(data["case"])) if role == "patient" else prompt.messages()
-    history = [Message(_seen_by(role, turn["role"]), turn["text"]) for turn in turns]
-    said = (await models.ask(role, Request((*asked, *history), prompt=prompt.label))).text.strip()
-    text = END.sub("", said).strip() if role == "patient" else said
+    messages = prompt.messages(case=as_data(data["case"])) if role == "patient" else prompt.messages()
+    history = [Message(_message_role(role, turn["role"]), turn["text"]) for turn in turns]
+    reply = (await models.ask(role, Request((*messages, *history), prompt=prompt.label))).text.strip()
+    text = END.sub("", reply).strip() if role == "patient" else reply
     if text:
         turns.append({"role": role, "text": text[:MAX_TURN]})
-    if role == "patient" and END.search(said):
+    if role == "patient" and END.search(reply):
         data["ended"] = "patient"
     elif len(turns) >= max(2, settings(draft)["most_turns"]):
         data["ended"] = "limit"
@@ -147,22 +150,22 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     return [replace(draft, data={**data, "conversation": turns})]
 
 
-def _seen_by(role: str, speaker: str) -> Role:
-    """A model hears the other one as its user."""
+def _message_role(role: str, speaker: str) -> Role:
+    """The message role of a turn for the model that plays `role`: the other speaker is its user."""
     return "assistant" if speaker == role else "user"
 
 
-def _goes_on(draft: Draft) -> bool:
+def _is_ongoing(draft: Draft) -> bool:
     return "ended" not in draft.data
 
 
-def _asks_of_turns(draft: Draft) -> Sequence[tuple[str, str]]:
+def _turn_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     patient, doctor = _prompt(draft, "patient").label, _prompt(draft, "doctor").label
     return [("patient", patient), ("doctor", doctor)] * (min(ESTIMATED_TURNS, settings(draft)["most_turns"]) // 2)
 
 
 async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """A conversation that others held; with its scores, if it has some, as those of one judge."""
+    """Use a published conversation unchanged; its scores, if any, count as those of one judge."""
     content = draft.record.content
     data: dict[str, Any] = {
         "case": {"patient": content.get("patient", {}), "encounter": content.get("encounter", {})},
@@ -172,8 +175,13 @@ async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  #
     }
     if content.get("scores"):
         data["published"] = [
-            {"dimension": each["dimension"], "category": each["category"], "score": each["score"], "note": each["note"]}
-            for each in content["scores"]
+            {
+                "dimension": entry["dimension"],
+                "category": entry["category"],
+                "score": entry["score"],
+                "note": entry["note"],
+            }
+            for entry in content["scores"]
         ]
     return [replace(draft, data=data)]
 
@@ -181,32 +189,32 @@ async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  #
 # ----------------------------------------------------------------------------------------------------------- committee
 
 
-async def _judge(draft: Draft, models: Models, *, judge: str) -> Sequence[Draft]:
-    """One call of a judge: for the dimensions that it has not accounted for yet."""
+async def _score_dimensions(draft: Draft, models: Models, *, judge: str) -> Sequence[Draft]:
+    """Make one call to a judge, for dimensions that it has not covered yet."""
     values, turns = settings(draft), draft.data["conversation"]
     scored = dict(draft.data.get("scores", {}).get(judge, {}))
-    left = tuple(each for each in all_dimensions() if each.key not in scored)
-    asked = left[: max(1, values["dimensions_per_call"])]
+    remaining = tuple(dimension for dimension in all_dimensions() if dimension.key not in scored)
+    requested = remaining[: max(1, values["dimensions_per_call"])]
     calls = draft.data.get("rounds", {}).get(judge, 0)
     prompt = _prompt(draft, "committee")
     messages = prompt.messages(
         scale=str(values["scale"]),
         low=str(values["low"]),
         case=as_data(draft.data["case"]),
-        conversation=as_data(numbered(turns)),
-        dimensions=as_data(as_json(asked)),
+        conversation=as_data(numbered_turns(turns)),
+        dimensions=as_data(as_json(requested)),
     )
-    # Two judges of one model, or a judge asked again: the number keeps their replies apart.
+    # `repeat` keeps replies apart if both judges are one model, or if a judge is asked again.
     request = Request(messages, prompt=prompt.label, repeat=JUDGES.index(judge) + len(JUDGES) * calls)
-    found = await models.ask_structured(
+    reply = await models.ask_structured(
         judge,
         request,
         Scores,
-        check=partial(_check_scores, asked=asked, turns=turns, scale=values["scale"], low=values["low"]),
+        check=partial(_check_scores, dimensions=requested, turns=turns, scale=values["scale"], low=values["low"]),
     )
-    for each in found.scores:
-        scored[each.dimension] = {"score": each.score, "turns": sorted(set(each.turns)), "note": each.note.strip()}
-    missing = [each.key for each in all_dimensions() if each.key not in scored]
+    for entry in reply.scores:
+        scored[entry.dimension] = {"score": entry.score, "turns": sorted(set(entry.turns)), "note": entry.note.strip()}
+    missing = [dimension.key for dimension in all_dimensions() if dimension.key not in scored]
     data = {
         **draft.data,
         "scores": {**draft.data.get("scores", {}), judge: scored},
@@ -218,36 +226,38 @@ async def _judge(draft: Draft, models: Models, *, judge: str) -> Sequence[Draft]
 
 
 def _check_scores(
-    found: Scores, *, asked: Sequence[Dimension], turns: Sequence[Mapping[str, str]], scale: int, low: int
+    reply: Scores, *, dimensions: Sequence[Dimension], turns: Sequence[Mapping[str, str]], scale: int, low: int
 ) -> None:
-    """Raises BrokenReply with what is wrong. Dimensions that were left out are asked for again."""
-    known, seen = {each.key for each in asked}, set[str]()
-    for each in found.scores:
-        if each.dimension not in known:
-            raise BrokenReply(f"There is no dimension {each.dimension[:60]!r} in DIMENSIONS.")
-        if each.dimension in seen:
-            raise BrokenReply(f"The dimension {each.dimension!r} is there twice.")
-        seen.add(each.dimension)
-        if each.score is None:
+    """Raises BrokenReply with what is wrong. Missing dimensions are requested again."""
+    keys, seen = {dimension.key for dimension in dimensions}, set[str]()
+    for entry in reply.scores:
+        if entry.dimension not in keys:
+            raise BrokenReply(f"There is no dimension {entry.dimension[:60]!r} in DIMENSIONS.")
+        if entry.dimension in seen:
+            raise BrokenReply(f"The dimension {entry.dimension!r} is there twice.")
+        seen.add(entry.dimension)
+        if entry.score is None:
             continue
-        if not 1 <= each.score <= scale:
-            raise BrokenReply(f"The score of {each.dimension!r} is not from 1 to {scale}.")
-        if each.score <= low and not each.note.strip():
-            raise BrokenReply(f"{each.dimension!r} has a score of {each.score} and no note.")
-        _check_turns(each.turns, turns, f"the dimension {each.dimension!r}", needed=each.score <= low)
+        if not 1 <= entry.score <= scale:
+            raise BrokenReply(f"The score of {entry.dimension!r} is not from 1 to {scale}.")
+        if entry.score <= low and not entry.note.strip():
+            raise BrokenReply(f"{entry.dimension!r} has a score of {entry.score} and no note.")
+        _check_turns(entry.turns, turns, f"the dimension {entry.dimension!r}", needed=entry.score <= low)
     if not seen:
         raise BrokenReply("No dimension was scored.")
 
 
-def _check_turns(named: Sequence[int], turns: Sequence[Mapping[str, str]], of: str, *, needed: bool) -> None:
-    of_doctor = {number for number, turn in enumerate(turns, 1) if turn["role"] == "doctor"}
-    if wrong := sorted(set(named) - of_doctor):
-        raise BrokenReply(f"Turn {wrong[0]} of {of} is no turn of the doctor.")
-    if needed and not named:
-        raise BrokenReply(f"Name the doctor's turns of {of}.")
+def _check_turns(
+    turn_numbers: Sequence[int], turns: Sequence[Mapping[str, str]], subject: str, *, needed: bool
+) -> None:
+    doctor_turns = {number for number, turn in enumerate(turns, 1) if turn["role"] == "doctor"}
+    if wrong := sorted(set(turn_numbers) - doctor_turns):
+        raise BrokenReply(f"Turn {wrong[0]} of {subject} is no turn of the doctor.")
+    if needed and not turn_numbers:
+        raise BrokenReply(f"Name the doctor's turns of {subject}.")
 
 
-def _is_unfinished(draft: Draft, *, judge: str) -> bool:
+def _has_unscored(draft: Draft, *, judge: str) -> bool:
     data = draft.data
     calls = (
         -(-len(all_dimensions()) // max(1, settings(draft)["dimensions_per_call"])) - 1 + settings(draft)["judge_calls"]
@@ -255,115 +265,118 @@ def _is_unfinished(draft: Draft, *, judge: str) -> bool:
     return bool(data["unscored"][judge]) and data["rounds"][judge] < calls
 
 
-def _is_judged(draft: Draft) -> bool:
-    return is_made(draft) and not draft.data.get("published")
+def _needs_committee(draft: Draft) -> bool:
+    return is_generated(draft) and not draft.data.get("published")
 
 
-def _asks_of_judge(draft: Draft, *, judge: str) -> Sequence[tuple[str, str]]:
+def _judge_prompts(draft: Draft, *, judge: str) -> Sequence[tuple[str, str]]:
     calls = -(-len(all_dimensions()) // max(1, settings(draft)["dimensions_per_call"]))
     return [(judge, _prompt(draft, "committee").label)] * calls
 
 
-def numbered(turns: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """A conversation with the numbers of its turns, as prompts show it."""
+def numbered_turns(turns: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The turns with their numbers and speakers, as prompts show them."""
     return [{"turn": number, "speaker": turn["role"], "text": turn["text"]} for number, turn in enumerate(turns, 1)]
 
 
 # ---------------------------------------------------------------------------------------------------------- extraction
 
 
-def findings(data: Mapping[str, Any], values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The judges' entries for the dimensions that were scored low, both judges' where they disagree."""
+def low_scores(data: Mapping[str, Any], values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The judges' entries for dimensions with a low score, both judges' if they disagree."""
     if data.get("published"):
-        low = [each for each in data["published"] if each["score"] is not None and each["score"] <= values["low"]]
-        return [{**each, "judge": "published", "turns": []} for each in low]
-    return list(_findings(data.get("scores", {}), values))
+        low = [entry for entry in data["published"] if entry["score"] is not None and entry["score"] <= values["low"]]
+        return [{**entry, "judge": "published", "turns": []} for entry in low]
+    return list(_low_scores(data.get("scores", {}), values))
 
 
-def _findings(scores: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _low_scores(scores: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for dimension in all_dimensions():
-        there = {judge: scores[judge][dimension.key] for judge in scores if dimension.key in scores[judge]}
-        known = [each["score"] for each in there.values() if each["score"] is not None]
-        if not known:
+        by_judge = {judge: scores[judge][dimension.key] for judge in scores if dimension.key in scores[judge]}
+        scored = [entry["score"] for entry in by_judge.values() if entry["score"] is not None]
+        if not scored:
             continue
-        lowest = [score <= values["low"] for score in known]
+        low_flags = [score <= values["low"] for score in scored]
         match values["pooling"]:
             case "both":
-                is_low = all(lowest)
+                is_low = all(low_flags)
             case "mean":
-                is_low = sum(known) / len(known) <= values["low"]
+                is_low = sum(scored) / len(scored) <= values["low"]
             case _:
-                is_low = any(lowest)
+                is_low = any(low_flags)
         if is_low:
-            for judge, each in there.items():
-                yield {"dimension": dimension.key, "category": dimension.category, "judge": judge, **each}
+            for judge, entry in by_judge.items():
+                yield {"dimension": dimension.key, "category": dimension.category, "judge": judge, **entry}
 
 
 async def extract(draft: Draft, models: Models) -> Sequence[Draft]:
-    """One draft for each mistake. Raises Dropped where nothing was scored low, or the extractor finds no mistake in it."""
+    """Extract the mistakes, one draft each.
+
+    Raises Dropped if no score is low, or if the extractor finds no mistake.
+    """
     values = settings(draft)
-    notes = findings(draft.data, values)
+    notes = low_scores(draft.data, values)
     if not notes:
         raise Dropped(f"No dimension was scored {values['low']} or less.")
     turns, prompt = draft.data["conversation"], _prompt(draft, "extract")
     messages = prompt.messages(
         case=as_data(draft.data["case"]),
-        conversation=as_data(numbered(turns)),
+        conversation=as_data(numbered_turns(turns)),
         notes=as_data(notes),
         categories=as_data(list(NAMES)),
     )
-    found = await models.ask_structured(
+    reply = await models.ask_structured(
         "extractor", Request(messages, prompt=prompt.label), Mistakes, check=partial(_check_mistakes, turns=turns)
     )
-    if not found.mistakes:
+    if not reply.mistakes:
         raise Dropped("The extractor found no clinically significant mistake.")
-    return [replace(draft, data={**draft.data, "mistake": _mistake(each)}) for each in found.mistakes]
+    return [replace(draft, data={**draft.data, "mistake": _mistake_data(mistake)}) for mistake in reply.mistakes]
 
 
-def _mistake(found: Mistake) -> dict[str, Any]:
+def _mistake_data(mistake: Mistake) -> dict[str, Any]:
     return {
-        "title": found.title.strip(),
-        "description": found.description.strip(),
-        "category": code_of(found.category),
-        "reason": found.reason.strip(),
-        "tags": list(dict.fromkeys(tag.strip() for tag in found.tags if tag.strip())),
-        "risk": found.risk,
-        "turns": sorted(set(found.turns)),
+        "title": mistake.title.strip(),
+        "description": mistake.description.strip(),
+        "category": code_of(mistake.category),
+        "reason": mistake.reason.strip(),
+        "tags": list(dict.fromkeys(tag.strip() for tag in mistake.tags if tag.strip())),
+        "risk": mistake.risk,
+        "turns": sorted(set(mistake.turns)),
     }
 
 
-def _check_mistakes(found: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> None:
+def _check_mistakes(reply: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> None:
     """Raises BrokenReply with what is wrong."""
-    known = {code_of(name) for name in NAMES}
-    for number, each in enumerate(found.mistakes, 1):
+    codes = {code_of(name) for name in NAMES}
+    for number, mistake in enumerate(reply.mistakes, 1):
         for name in ("title", "description"):
-            if not getattr(each, name).strip():
+            if not getattr(mistake, name).strip():
                 raise BrokenReply(f"The {name} of mistake {number} is empty.")
-        if code_of(each.category) not in known:
-            raise BrokenReply(f"The category of mistake {number}, {each.category[:60]!r}, is none of CATEGORIES.")
-        if len(each.tags) > MOST_TAGS:
-            raise BrokenReply(f"Mistake {number} has more than {MOST_TAGS} tags.")
-        _check_turns(each.turns, turns, f"mistake {number}", needed=True)
-    if len({each.title.strip().casefold() for each in found.mistakes}) < len(found.mistakes):
+        if code_of(mistake.category) not in codes:
+            raise BrokenReply(f"The category of mistake {number}, {mistake.category[:60]!r}, is none of CATEGORIES.")
+        if len(mistake.tags) > MAX_TAGS:
+            raise BrokenReply(f"Mistake {number} has more than {MAX_TAGS} tags.")
+        _check_turns(mistake.turns, turns, f"mistake {number}", needed=True)
+    if len({mistake.title.strip().casefold() for mistake in reply.mistakes}) < len(reply.mistakes):
         raise BrokenReply("Two mistakes have the same title: group them.")
 
 
-def _asks_of_extraction(draft: Draft) -> Sequence[tuple[str, str]]:
+def _extraction_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     return [("extractor", _prompt(draft, "extract").label)]
 
 
 STEPS: tuple[Step, ...] = (
-    Step("converse", converse, is_case, _asks_of_turns, again=_goes_on),
-    Step("take_conversation", take_conversation, is_held),
+    Step("converse", converse, is_case, _turn_prompts, again=_is_ongoing),
+    Step("take_conversation", take_conversation, is_conversation),
     *(
         Step(
             judge,
-            partial(_judge, judge=judge),
-            _is_judged,
-            partial(_asks_of_judge, judge=judge),
-            again=partial(_is_unfinished, judge=judge),
+            partial(_score_dimensions, judge=judge),
+            _needs_committee,
+            partial(_judge_prompts, judge=judge),
+            again=partial(_has_unscored, judge=judge),
         )
         for judge in JUDGES
     ),
-    Step("extract", extract, is_made, _asks_of_extraction),
+    Step("extract", extract, is_generated, _extraction_prompts),
 )

@@ -1,4 +1,4 @@
-"""The dimensions on which the committee scores a doctor. They are data: `dimensions.json`, each with its category."""
+"""The dimensions on which the committee scores a doctor, read from `dimensions.json`."""
 
 import json
 from functools import cache
@@ -22,21 +22,24 @@ class Dimension(BaseModel):
 
 
 def read_dimensions(text: bytes) -> tuple[Dimension, ...]:
-    """The dimensions of a file. Raises ValueError for a key that comes twice and a category that there is not."""
-    found = TypeAdapter(tuple[Dimension, ...]).validate_json(text)
+    """The dimensions of a file.
+
+    Raises ValueError for a repeated key and for an unknown category.
+    """
+    dimensions = TypeAdapter(tuple[Dimension, ...]).validate_json(text)
     seen: set[str] = set()
-    for dimension in found:
+    for dimension in dimensions:
         if dimension.key in seen:
             raise ValueError(f"{dimension.key}: this key comes twice")
         if dimension.category not in NAMES:
             raise ValueError(f"{dimension.key}: there is no category {dimension.category!r}")
         seen.add(dimension.key)
-    return found
+    return dimensions
 
 
 @cache
 def all_dimensions() -> tuple[Dimension, ...]:
-    """Those of the benchmark's file."""
+    """The dimensions of the benchmark's file."""
     return read_dimensions(FILE.read_bytes())
 
 

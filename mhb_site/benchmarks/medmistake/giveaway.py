@@ -1,10 +1,10 @@
-"""What gives the answer away in a scenario, and what in it the patient never said: the part of the check made by code."""
+"""The code part of the scenario check: giveaways, and numbers that the patient never said."""
 
 import re
 from collections.abc import Iterable, Sequence
 
-# Words that a question has only where somebody wrote it around a mistake.
-_TELLS = re.compile(
+# Words that a question contains only if it was written around a mistake.
+_GIVEAWAY_PHRASES = re.compile(
     r"\b(?:mistakes?|pitfalls?|red\s+flags?|overlook(?:ed|ing)?|(?:do|did|does)(?:\s+not|n['’]t)\s+forget"
     r"|be\s+sure\s+to|make\s+sure\s+(?:to|that)|commonly\s+missed|don['’]t\s+miss|trick\s+question)\b"
     r"|错误|误区|陷阱|遗漏|漏诊|误诊|不要忘记|别忘了",
@@ -13,11 +13,11 @@ _TELLS = re.compile(
 _WORD = re.compile(r"[a-z][a-z'’-]{5,}", re.IGNORECASE)
 _HAN = re.compile(r"[\u3400-\u9fff]+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_HAN_LENGTH = 4  # signs in a row: fewer are words that any case has
-_STEM = 6  # letters by which two forms of a word are taken for one
+_HAN_RUN = 4  # consecutive characters: shorter runs occur in any case
+_STEM_LENGTH = 6  # letters after which two words count as forms of one
 
-# Words of six letters and more that instructions and cases share without telling anything.
-_PLAIN = frozenset(
+# Words of six or more letters that instructions and cases share without revealing anything.
+_COMMON_WORDS = frozenset(
     """
     advice advise advised answer anything around asking because become before between cannot clinic common concern consider
     consult could course different doctor doctors during either emergency enough especially every everyone example explain
@@ -31,26 +31,28 @@ _PLAIN = frozenset(
 )
 
 
-def told(scenario: str, must: str, patient: Sequence[str]) -> list[str]:
-    """The words of a scenario that tell what a right answer must do, and that the patient never said; in their order."""
-    said = "\n".join(patient)
-    found = [match[0] for match in _TELLS.finditer(scenario) if match[0].casefold() not in said.casefold()]
-    wanted = _stems(must) - _stems(said) - {word[:_STEM] for word in _PLAIN}
-    found += [word for word in _WORD.findall(scenario) if word.casefold()[:_STEM] in wanted]
-    found += [run for run in _runs(must) if run in scenario and run not in said]
-    return list(dict.fromkeys(found))
+def find_giveaways(scenario: str, must: str, patient: Sequence[str]) -> list[str]:
+    """The words that reveal the right answer and that the patient never said, in order."""
+    patient_text = "\n".join(patient)
+    giveaways = [
+        match[0] for match in _GIVEAWAY_PHRASES.finditer(scenario) if match[0].casefold() not in patient_text.casefold()
+    ]
+    revealing_stems = _stems(must) - _stems(patient_text) - {word[:_STEM_LENGTH] for word in _COMMON_WORDS}
+    giveaways += [word for word in _WORD.findall(scenario) if word.casefold()[:_STEM_LENGTH] in revealing_stems]
+    giveaways += [run for run in _han_runs(must) if run in scenario and run not in patient_text]
+    return list(dict.fromkeys(giveaways))
 
 
 def unsaid_numbers(scenario: str, patient: Sequence[str]) -> list[str]:
-    """Numbers of a scenario that the patient never said."""
-    said = {number for text in patient for number in _NUMBER.findall(text)}
-    return list(dict.fromkeys(number for number in _NUMBER.findall(scenario) if number not in said))
+    """The numbers of a scenario that the patient never said."""
+    said_numbers = {number for text in patient for number in _NUMBER.findall(text)}
+    return list(dict.fromkeys(number for number in _NUMBER.findall(scenario) if number not in said_numbers))
 
 
 def _stems(text: str) -> set[str]:
-    return {word.casefold()[:_STEM] for word in _WORD.findall(text)}
+    return {word.casefold()[:_STEM_LENGTH] for word in _WORD.findall(text)}
 
 
-def _runs(text: str) -> Iterable[str]:
+def _han_runs(text: str) -> Iterable[str]:
     for run in _HAN.findall(text):
-        yield from (run[at : at + _HAN_LENGTH] for at in range(len(run) - _HAN_LENGTH + 1))
+        yield from (run[start : start + _HAN_RUN] for start in range(len(run) - _HAN_RUN + 1))

@@ -1,4 +1,4 @@
-"""What the pages of a draft, a sample and a batch show of how mistakes were found."""
+"""How mistakes were found: blocks for the pages of a draft, a sample and a batch."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,17 @@ from review.rules.blocks import Block, Dialogue, Table, Turn
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
-    """The conversation with the mistake's turns marked, the low scores of both judges, what was merged, what was tried."""
+    """Blocks with the marked conversation, low scores, merged mistakes and tried scenarios."""
     blocks: list[Block] = []
     mistake = data.get("mistake", {})
     if data.get("conversation"):
-        at = set(mistake.get("turns", ()))
+        mistake_turns = set(mistake.get("turns", ()))
         turns = tuple(
-            Turn(SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=_("Mistake") if number in at else "")
+            Turn(
+                SPEAKERS.get(turn["role"], turn["role"]),
+                turn["text"],
+                mark=_("Mistake") if number in mistake_turns else "",
+            )
             for number, turn in enumerate(data["conversation"], 1)
         )
         blocks.append(Dialogue(_("Conversation"), turns))
@@ -38,28 +42,30 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
             Table(
                 _("Merged mistakes"),
                 (_("Conversation"), _("Doctor"), _("Title")),
-                tuple((each["conversation"], each["doctor"], each["title"]) for each in members),
+                tuple((member["conversation"], member["doctor"], member["title"]) for member in members),
             )
         )
-    low = conversation.findings(data, {**conversation.SETTINGS, **data.get("rule", {})})
-    if low:
-        # Two columns, so that the notes can be read on a telephone.
-        noted = tuple((each["dimension"], _noted(each)) for each in low)
-        blocks.append(Table(_("Low scores"), (_("Dimension"), _("Judge, score, turns and note")), noted))
+    scores = conversation.low_scores(data, {**conversation.SETTINGS, **data.get("rule", {})})
+    if scores:
+        # Two columns, so that the notes can be read on a phone.
+        score_rows = tuple((entry["dimension"], _note_cell(entry)) for entry in scores)
+        blocks.append(Table(_("Low scores"), (_("Dimension"), _("Judge, score, turns and note")), score_rows))
     if unscored := [(judge, ", ".join(keys)) for judge, keys in data.get("unscored", {}).items() if keys]:
         blocks.append(Table(_("Dimensions without a score"), (_("Judge"), _("Dimensions")), tuple(unscored)))
     if attempts := data.get("attempts"):
-        blocks.append(Table(_("Scenarios tried"), (_("Scenario"), _("Gives away"), _("Repeated by")), _tried(attempts)))
+        blocks.append(
+            Table(_("Scenarios tried"), (_("Scenario"), _("Gives away"), _("Repeated by")), _attempt_rows(attempts))
+        )
     return blocks
 
 
-def _noted(found: Mapping[str, Any]) -> str:
-    score = "–" if found["score"] is None else str(found["score"])
-    turns = f" ({', '.join(map(str, found['turns']))})" if found["turns"] else ""
-    return f"{found['judge']}: {score}{turns} {found['note']}".strip()
+def _note_cell(score_entry: Mapping[str, Any]) -> str:
+    score = "–" if score_entry["score"] is None else str(score_entry["score"])
+    turns = f" ({', '.join(map(str, score_entry['turns']))})" if score_entry["turns"] else ""
+    return f"{score_entry['judge']}: {score}{turns} {score_entry['note']}".strip()
 
 
-def _tried(attempts: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
+def _attempt_rows(attempts: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
     return tuple(
         (
             attempt["scenario"],
@@ -71,13 +77,16 @@ def _tried(attempts: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
-    """Mistakes by doctor, category and risk; how often the two judges agreed, over conversations, each once. Streamed."""
+    """Blocks with mistakes by doctor, category and risk, and the agreement of the two judges.
+
+    Streamed. Each conversation counts once for the agreement.
+    """
     by_doctor: Counter[str] = Counter()
     merged: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     risks: Counter[str] = Counter()
     scores: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])  # both scored, equal, sum of differences, unscored
-    talks: set[int] = set()
+    seen_conversations: set[int] = set()
     for data in drafts:
         mistake = data.get("mistake")
         if mistake:
@@ -86,9 +95,9 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             by_doctor[data.get("doctor", "")] += 1
             for member in mistake.get("members", ()):
                 merged[member["doctor"]] += 1
-        talk = hash((data.get("doctor"), *(turn["text"] for turn in data.get("conversation", ()))))
-        if talk not in talks:
-            talks.add(talk)
+        conversation_hash = hash((data.get("doctor"), *(turn["text"] for turn in data.get("conversation", ()))))
+        if conversation_hash not in seen_conversations:
+            seen_conversations.add(conversation_hash)
             _count_agreement(data.get("scores", {}), scores)
     if not categories and not scores:
         return []
@@ -98,8 +107,8 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             (_("Doctor"), _("Mistakes found"), _("Different mistakes")),
             tuple((name, str(merged[name]), str(by_doctor[name])) for name in sorted(merged | by_doctor)),
         ),
-        Table(_("Mistakes by category"), (_("Category"), _("Different mistakes")), _rows(categories)),
-        Table(_("Mistakes by risk (model)"), (_("Risk"), _("Different mistakes")), _rows(risks)),
+        Table(_("Mistakes by category"), (_("Category"), _("Different mistakes")), _count_rows(categories)),
+        Table(_("Mistakes by risk (model)"), (_("Risk"), _("Different mistakes")), _count_rows(risks)),
     ]
     if scores:
         blocks.append(
@@ -108,34 +117,36 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
                 (_("Dimension"), _("Scored by both"), _("Equal"), _("Mean difference"), _("Not scored")),
                 tuple(
                     (
-                        each.key,
-                        str(scores[each.key][0]),
-                        str(scores[each.key][1]),
-                        f"{scores[each.key][2] / scores[each.key][0]:.2f}" if scores[each.key][0] else "–",
-                        str(scores[each.key][3]),
+                        dimension.key,
+                        str(scores[dimension.key][0]),
+                        str(scores[dimension.key][1]),
+                        f"{scores[dimension.key][2] / scores[dimension.key][0]:.2f}"
+                        if scores[dimension.key][0]
+                        else "–",
+                        str(scores[dimension.key][3]),
                     )
-                    for each in all_dimensions()
-                    if each.key in scores
+                    for dimension in all_dimensions()
+                    if dimension.key in scores
                 ),
             )
         )
     return blocks
 
 
-def _count_agreement(given: Mapping[str, Mapping[str, Any]], counts: dict[str, list[int]]) -> None:
-    one, other = (given.get(judge, {}) for judge in conversation.JUDGES)
+def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, list[int]]) -> None:
+    one, other = (scores.get(judge, {}) for judge in conversation.JUDGES)
     if not (one or other):
         return
     for dimension in all_dimensions():
-        pair = [each.get(dimension.key) for each in (one, other)]
-        values = [each["score"] for each in pair if each is not None and each["score"] is not None]
-        found = counts[dimension.key]
-        found[3] += sum(each is None for each in pair)
+        pair = [entry.get(dimension.key) for entry in (one, other)]
+        values = [entry["score"] for entry in pair if entry is not None and entry["score"] is not None]
+        count = counts[dimension.key]
+        count[3] += sum(entry is None for entry in pair)
         if len(values) == len(pair):
-            found[0] += 1
-            found[1] += values[0] == values[1]
-            found[2] += abs(values[0] - values[1])
+            count[0] += 1
+            count[1] += values[0] == values[1]
+            count[2] += abs(values[0] - values[1])
 
 
-def _rows(counts: Counter[str]) -> tuple[tuple[str, ...], ...]:
+def _count_rows(counts: Counter[str]) -> tuple[tuple[str, ...], ...]:
     return tuple((name, str(n)) for name, n in counts.most_common())

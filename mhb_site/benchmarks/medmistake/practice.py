@@ -1,4 +1,4 @@
-"""The practice case of the tour: two linked judgments, on an invented mistake and a scenario that gives it away."""
+"""The practice case of the tour: two judgments, on a mistake and a scenario that gives it away."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from mhb_site.benchmarks.medmistake.taxonomy import TERMS
 from review.calibration.practice import Kind, Practice
 from review.rules.questions import Answer, Answers, RubricAnswer
 
-# Category -> a mistake of it.
+# Category -> an example of a mistake.
 EXAMPLES = {
     "adaptive-dialogue": _("The patient says that he cannot read well; the doctor sends him a leaflet."),
     "alternative-treatment-options": _("Metformin is not tolerated, and no other drug is offered."),
@@ -47,7 +47,7 @@ EXAMPLES = {
 
 
 def practice() -> Practice:
-    """In the reader's language, the case included."""
+    """The practice page, in the reader's language, with its case."""
     return Practice(
         about=(
             gettext(

@@ -1,4 +1,4 @@
-"""How MedMistake is put to models (MMI-8): the scenario alone, answered freely, judged correct or incorrect."""
+"""The evaluation protocol of MedMistake (MMI-8): a scenario, a free answer, a binary verdict."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rat
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
-from mhb_site.benchmarks.medmistake.replication import PROMPTS, PUT, TASK
+from mhb_site.benchmarks.medmistake.replication import PROMPTS, SCENARIO_LABEL, TASK
 from mhb_site.benchmarks.medmistake.review import RISKS
 
 JUDGE = read_prompt(PROMPTS / "judge.md")
@@ -25,12 +25,18 @@ class Judgment(BaseModel):
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
-    """The scenario as it is, as it was put to the targets: no system turn, so that nothing else steers the model."""
-    return (Ask((Message("user", sample.content["scenario"]),), prompt=PUT),)
+    """The scenario alone, exactly as the targets got it.
+
+    There is no system turn, so that nothing else steers the model.
+    """
+    return (Ask((Message("user", sample.content["scenario"]),), prompt=SCENARIO_LABEL),)
 
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
-    """The scenario, the mistake, what a right answer must do in the wording that physicians approved, and the response."""
+    """The request for a verdict on a response.
+
+    It contains the scenario, the mistake, and what a right answer must do in the approved wording.
+    """
     content, mistake = sample.content, sample.content["mistake"]
     messages = JUDGE.messages(
         scenario=as_data(content["scenario"]),

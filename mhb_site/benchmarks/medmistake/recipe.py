@@ -1,4 +1,4 @@
-"""How MedMistake makes a sample: conversation, committee, mistakes, clusters, scenario, replication (MMI-1 to MMI-6)."""
+"""MedMistake's recipe: conversation, committee, mistakes, clusters, scenario, replication."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,19 +44,19 @@ PRESETS = (
 
 
 def kept(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the next version of a scenario keeps of the one before: all up to the mistake."""
+    """The data that the next version of a scenario keeps: everything up to the mistake."""
     later = ("attempts", "chosen", "rejected")
     return {name: value for name, value in data.items() if name not in later}
 
 
 RECIPE = Recipe(
     label=_("MedMistake: mistakes made again"),
-    kinds=replication.MADE | {replication.PUBLISHED},
-    # The first role is the one that writes the sample.
+    kinds=replication.GENERATED | {replication.PUBLISHED},
+    # The engine takes the first role as the one that writes the sample.
     roles=(replication.ROLES[0], *conversation.ROLES, *clustering.ROLES, *replication.ROLES[1:]),
     steps=(*conversation.STEPS, clustering.BARRIER, *replication.STEPS),
     sample=replication.sample,
-    compared=replication.compared,
+    compared=replication.text_to_compare,
     presets=PRESETS,
     choices={**conversation.CHOICES, **clustering.CHOICES, **replication.CHOICES},
     lineage=lineage.lineage,

@@ -1,8 +1,9 @@
-"""What physicians see and judge of one MedMistake sample (MMI-7): the mistake, then the scenario that is to elicit it again.
+"""The review form of MedMistake (MMI-7): the mistake, then the scenario meant to elicit it.
 
-The two judgments are linked. A mistake that is not valid ends the sample: no other scenario could mend it, so nothing more is
-asked and the sample is discarded. A scenario that is not valid is sent back: the next version keeps the mistake and writes the
-scenario alone. The model's rating of the risk is not shown, so that the physicians' stands beside it and is not drawn to it.
+The two judgments are linked. A mistake that is not valid ends the review, and the sample is
+discarded: no other scenario could fix it. A scenario that is not valid is sent back: the next
+version keeps the mistake and only the scenario is written again. The model's risk rating is not
+shown, so that it does not influence the physicians' own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,7 +64,7 @@ RISKS = (
     Level("high", _("High")),
     Level("critical", _("Critical")),
 )
-RISK = _("Risk to the patient if a doctor makes this mistake")
+RISK_QUESTION = _("Risk to the patient if a doctor makes this mistake")
 LABELS = (HighlightLabel("mistake", _("Mistake")), HighlightLabel("hint", _("Hint")))
 DISSENTS = (
     Reason("misread", _("The first reviewer misread the conversation or the scenario"), reducible=True),
@@ -75,7 +76,7 @@ SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
 
 
 def policy(sample: NewSample) -> Policy:
-    """By the settings that the sample was made with: two physicians, one, or none where it was not drawn for review."""
+    """The review policy by the sample's settings: two physicians, one, or none if not sampled."""
     if sample.made.get("review") == "not sampled":
         return Policy(primary=False, secondary=False)
     return Policy(secondary=sample.made.get("reviewers") == "two", settle_wording=True)
@@ -92,11 +93,11 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         task=sample.task,
         blocks=tuple(_blocks(sample.content)),
         form=Form(
-            tuple(_final(question) for question in QUESTIONS) if published else QUESTIONS,
-            # Without its tags: risk is asked of the mistake, not of its category.
+            tuple(_final_question(question) for question in QUESTIONS) if published else QUESTIONS,
+            # Rubrics without traps: the risk question is about the mistake, not its category.
             rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
             severities=RISKS,
-            severity_asks=RISK,
+            severity_asks=RISK_QUESTION,
             dissents=DISSENTS,
             labels=LABELS,
             rubrics_when="mistake=valid",
@@ -107,22 +108,33 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     )
 
 
-def _final(question: Question) -> Question:
-    """The question about a scenario that others published: it is not written again, so any rejection ends the sample."""
+def _final_question(question: Question) -> Question:
+    """The question as asked of a published sample, where any rejection is final.
+
+    A published scenario cannot be written again.
+    """
     return replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
 
 
 def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
     mistake = content["mistake"]
-    at = {int(turn) for turn in mistake.get("turns", ())}
+    mistake_turns = {int(turn) for turn in mistake.get("turns", ())}
     turns = tuple(
-        Turn(SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=_("Mistake") if number in at else "")
+        Turn(
+            SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=_("Mistake") if number in mistake_turns else ""
+        )
         for number, turn in enumerate(content["conversation"], 1)
     )
     yield Table(
         _("The mistake"),
         (_("Title"), _("Description"), _("Turns")),
-        ((mistake["title"], mistake["description"], ", ".join(str(number) for number in sorted(at)) or "–"),),
+        (
+            (
+                mistake["title"],
+                mistake["description"],
+                ", ".join(str(number) for number in sorted(mistake_turns)) or "–",
+            ),
+        ),
     )
     if turns:
         yield Dialogue(_("The conversation in which it was made"), turns)

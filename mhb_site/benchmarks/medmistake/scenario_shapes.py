@@ -1,4 +1,4 @@
-"""What the steps from a mistake to a scenario are set by, and the replies that they ask for."""
+"""Settings of the steps from mistake to scenario, and the shapes of their models' replies."""
 
 import re
 from collections.abc import Mapping
@@ -8,13 +8,14 @@ from pydantic import BaseModel, ConfigDict
 
 from generation.llm.errors import BrokenReply
 
-MIN_WORDS, MAX_LENGTH = 8, 4_000  # of a scenario: words (of Chinese, twice as many signs), characters
+MIN_WORDS, MAX_LENGTH = 8, 4_000  # of a scenario: words (two Chinese characters count as one), characters
 _HAN = re.compile(r"[\u3400-\u9fff]")
 
-# Settings of these steps, for the presets of the recipe. harder: how many harder variants a reflection may write where neither
-# target repeats the mistake (0: none, the paper's step 7 is optional). rewrites: how many more where a variant gives the answer
-# away. check: by code alone, or by a model too. unreplicated: what becomes of a mistake that neither target repeats.
-# review_share: the share of scenarios that physicians review. reviewers: how many of them a scenario has.
+# Settings of these steps, for the recipe's presets. harder: the maximum number of harder variants
+# if neither target repeats the mistake (0: none, as the paper's step 7 is optional). rewrites: the
+# maximum number of variants after one that gives the answer away. check: by code alone, or by a
+# model too. unreplicated: what happens to a mistake that neither target repeats. review_share: the
+# share of scenarios that physicians review. reviewers: the number of physicians per scenario.
 SETTINGS: Mapping[str, Any] = {
     "harder": 2,
     "rewrites": 2,
@@ -32,7 +33,7 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
 }
 
 
-# The docstrings of the shapes go to the models, as descriptions in the JSON schema of their reply.
+# Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,14 +59,14 @@ class Repeated(_Strict):
     same_mistake_happened: bool
 
 
-def check_scenario(made: Scenario, *, known: set[str]) -> None:
-    """Raises BrokenReply with what is wrong with the form of a scenario."""
-    text = made.scenario.strip()
+def check_scenario(scenario: Scenario, *, known: set[str]) -> None:
+    """Check the form of a scenario. Raises BrokenReply with what is wrong."""
+    text = scenario.scenario.strip()
     if len(text.split()) + len(_HAN.findall(text)) / 2 < MIN_WORDS:
         raise BrokenReply("The scenario is too short: it must contain the case and the question.")
     if len(text) > MAX_LENGTH:
         raise BrokenReply(f"The scenario is longer than {MAX_LENGTH} characters.")
-    if not made.must.strip():
+    if not scenario.must.strip():
         raise BrokenReply("'must' is empty: say what a right answer must do.")
     if text in known:
         raise BrokenReply("The scenario is the same as an earlier one: write another.")

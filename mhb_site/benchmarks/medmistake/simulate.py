@@ -1,4 +1,7 @@
-"""MedMistake's simulated models: those of the conversations, and those from the mistake on. Each half publishes its rates."""
+"""MedMistake's simulated models, up to the mistake and after it.
+
+Both modules publish their rates.
+"""
 
 from collections.abc import Sequence
 
@@ -7,11 +10,11 @@ from mhb_site.benchmarks.medmistake import simulate_conversation, simulate_repli
 
 
 class MedMistakeModels:
-    """The simulated models in MedMistake (`generation.llm.simulator.script.Script`), known by its prompts' first lines."""
+    """MedMistake's script of simulated models (`generation.llm.simulator.script.Script`)."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        said = simulate_conversation.reply(model, messages, seed)
-        return simulate_replication.reply(model, messages, seed) if said is None else said
+        reply = simulate_conversation.reply(model, messages, seed)
+        return simulate_replication.reply(model, messages, seed) if reply is None else reply
 
 
 SCRIPT = MedMistakeModels()

@@ -1,9 +1,9 @@
-"""MedMistake's simulated models from the mistake on: writer, checker, targets, judges and models under test with known rates.
+"""MedMistake's simulated models after the mistake, from the writer to the models under test.
 
-A model knows of a scenario only its text. Whether it makes the mistake is a dice of its name and this text: asked again, it
-makes it again. So targets fail more often on the scenarios that were chosen by their failures than they do otherwise
-(`rate_on_chosen`), which is the bias that rankings leave out; a model that had no part in the choice is measured at its own
-rate.
+A model knows only the text of a scenario. Whether it makes the mistake is drawn from its name and
+this text, so it decides the same when asked again. Targets therefore fail more often on scenarios
+chosen by their own failures (`rate_on_chosen`), which is the bias that rankings exclude. A model
+without a part in the choice is measured at its own rate.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from generation.llm.types import Message
 from mhb_site.benchmarks.medmistake import protocol, replication
 
 WRITER, CHECKER, JUDGE = "sim-writer", "sim-checker", "sim-judge"
-# The chance that a model makes the mistake again, scenario by scenario.
-REPEATS: Mapping[str, float] = {"sim-careful": 0.15, "sim-average": 0.40, "sim-reckless": 0.70}
-JUDGE_ERROR = 0.02  # the share of answers on which the judge of an evaluation says the opposite of what is so
-TELLS = 0.10  # the share of first variants in which the writer gives the answer away
+# The chance that a model repeats the mistake, per scenario.
+REPEAT_RATES: Mapping[str, float] = {"sim-careful": 0.15, "sim-average": 0.40, "sim-reckless": 0.70}
+JUDGE_ERROR = 0.02  # the share of answers on which the evaluation's judge gives the opposite verdict
+GIVEAWAY_RATE = 0.10  # the share of first variants in which the writer gives the answer away
 
 _QUESTIONS = {"en": "What would you advise in this situation?", "zh": "遇到这种情况，您会怎么建议？"}
-_TELLING = {"en": "Could something have been overlooked here?", "zh": "这里是否有遗漏？"}
+_GIVEAWAY_QUESTIONS = {"en": "Could something have been overlooked here?", "zh": "这里是否有遗漏？"}
 _MUSTS = {"en": "The answer must deal with this: {}.", "zh": "回答须处理：{}。"}
 _OPENINGS = {
     "en": (
@@ -46,27 +46,27 @@ _CLOSING = {"en": "Please talk to your own clinic as well.", "zh": "也请与您
 
 
 def true_rate(model: str) -> float:
-    """The chance that a model makes the mistake in a scenario by whose choice it had no part."""
-    return REPEATS[model]
+    """The rate of a model on scenarios in whose choice it had no part."""
+    return REPEAT_RATES[model]
 
 
 def expected_accuracy(rate: float) -> float:
-    """The accuracy that a run judged by `sim-judge` measures on average at this rate of mistakes."""
+    """The average accuracy that a run judged by `sim-judge` measures at this rate of mistakes."""
     return (1 - rate) * (1 - JUDGE_ERROR) + rate * JUDGE_ERROR
 
 
 def replication_rate(first: str, second: str, harder: int = 0) -> float:
-    """The chance that either target repeats the mistake in a scenario or in one of so many harder variants."""
-    return 1 - ((1 - REPEATS[first]) * (1 - REPEATS[second])) ** (1 + harder)
+    """The chance that a target repeats the mistake in a scenario or one of its harder variants."""
+    return 1 - ((1 - REPEAT_RATES[first]) * (1 - REPEAT_RATES[second])) ** (1 + harder)
 
 
 def rate_on_chosen(model: str, other: str) -> float:
-    """The chance that a target makes the mistake in a scenario that was kept because it or the other target made it."""
-    return REPEATS[model] / replication_rate(model, other)
+    """The rate of a target on scenarios that were chosen by its or the other target's failure."""
+    return REPEAT_RATES[model] / replication_rate(model, other)
 
 
 def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """What a model says to one of the prompts of writing, checking, replicating and judging; None: not ours."""
+    """The reply to a prompt of these steps or to a scenario; None for other messages."""
     heading = messages[0].text.partition("\n")[0]
     if heading in _HEADINGS:
         data = read_data(messages[1].text)
@@ -83,7 +83,7 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
                 return _json(_judge(data, seed))
         return None
     text = messages[-1].text
-    if model in REPEATS and any(text.endswith(question) for question in _QUESTIONS.values()):
+    if model in REPEAT_RATES and any(text.endswith(question) for question in _QUESTIONS.values()):
         return _answer(model, text, seed)
     return None
 
@@ -97,22 +97,22 @@ def _language(text: str) -> str:
 
 
 def _write(data: Mapping[str, Any], seed: int) -> dict[str, str]:
-    """The patient's own words between an opening, another one in each variant, and the question."""
-    said, title = " ".join(data["PATIENT"]), str(data["MISTAKE"]["title"])
-    language, tried = _language(said), len(data.get("TRIED", ()))
-    dice = hashlib.sha256(f"{title}{data['MISTAKE']['description']}".encode("utf-8", "surrogatepass")).digest()[0]
+    """The writer's reply: an opening that differs per variant, the patient's words, a question."""
+    patient_text, title = " ".join(data["PATIENT"]), str(data["MISTAKE"]["title"])
+    language, tried = _language(patient_text), len(data.get("TRIED", ()))
+    offset = hashlib.sha256(f"{title}{data['MISTAKE']['description']}".encode("utf-8", "surrogatepass")).digest()[0]
     openings = _OPENINGS[language]
-    # A scenario that was sent back must not come again: what physicians objected moves the opening on.
-    opening = openings[(dice + tried + len(data["OBJECTIONS"])) % len(openings)]
-    parts = [opening, said[:2_000], _QUESTIONS[language]]
-    if not tried and not data["OBJECTIONS"] and chance(seed, "tells", said, title) < TELLS:
-        parts.insert(2, _TELLING[language])
+    # A rejected scenario must not be repeated: the physicians' objections shift the opening.
+    opening = openings[(offset + tried + len(data["OBJECTIONS"])) % len(openings)]
+    parts = [opening, patient_text[:2_000], _QUESTIONS[language]]
+    if not tried and not data["OBJECTIONS"] and chance(seed, "tells", patient_text, title) < GIVEAWAY_RATE:
+        parts.insert(2, _GIVEAWAY_QUESTIONS[language])
     return {"scenario": " ".join(parts), "must": _MUSTS[language].format(title.rstrip(".。"))}
 
 
 def _answer(model: str, scenario: str, seed: int) -> str:
     language = _language(scenario)
-    wrong = chance(seed, "repeats", model, scenario) < REPEATS[model]
+    wrong = chance(seed, "repeats", model, scenario) < REPEAT_RATES[model]
     return f"{(_WRONG if wrong else _RIGHT)[language]} {_CLOSING[language]}"
 
 
@@ -121,7 +121,10 @@ def _is_wrong(response: str) -> bool:
 
 
 def _judge(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Correct where the right sentence is in the response; the opposite with the chance `JUDGE_ERROR`."""
+    """The judge's verdict: correct if the right sentence is in the response.
+
+    With the chance `JUDGE_ERROR` it is the opposite.
+    """
     correct = any(sentence in data["RESPONSE"] for sentence in _RIGHT.values())
     if chance(seed, "judge", data["SCENARIO"], data["RESPONSE"]) < JUDGE_ERROR:
         correct = not correct

@@ -1,4 +1,4 @@
-"""MedMistake's categories (the 29 that the paper names), and the values by which its samples are counted."""
+"""MedMistake's categories (the 29 that the paper names) and the facets of a sample."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from django.utils.translation import gettext_noop as _
 from generation.recipes.recipe import Term
 from mhb_site.benchmarks.medmistake.replication import SAMPLE_FIELDS, sample_facets
 
-# Name -> what a mistake of the category is. The names are the paper's, the definitions ours.
+# Name -> definition of a mistake in the category. The names are the paper's, the definitions ours.
 CATEGORIES: Mapping[str, str] = {
     _("adaptive dialogue"): _("Questions and explanations do not follow what the patient has said."),
     _("alternative treatment options"): _("Other treatments are not named where the first does not suit the patient."),
@@ -46,7 +46,7 @@ NAMES: tuple[str, ...] = tuple(CATEGORIES)
 
 
 def code_of(name: str) -> str:
-    """The code of a category: its name with hyphens."""
+    """The code of a category: its name in lower case, with hyphens."""
     return name.strip().casefold().replace(" ", "-")
 
 
@@ -57,5 +57,5 @@ FACET_FIELDS = SAMPLE_FIELDS
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """The category, the model's rating of the risk, the doctor's model, the targets, and whether one repeated the mistake."""
+    """The category, the model's risk rating, the doctor's model, the targets, and replication."""
     return {"category": list(traps), **sample_facets(content)}

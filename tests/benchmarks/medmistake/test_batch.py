@@ -55,7 +55,7 @@ def test_planted_mistakes_are_found_merged_and_replayed(talkers: str, tmp_path: 
         made |= {
             (talk.pk, each.key)
             for each in there
-            if simulate_conversation.is_made(talk.data["doctor"], first, each, SEED)
+            if simulate_conversation.makes_mistake(talk.data["doctor"], first, each, SEED)
         }
         assert talk.data["ended"] == "patient"
         assert not any(talk.data["unscored"].values())

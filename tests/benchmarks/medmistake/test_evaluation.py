@@ -65,7 +65,7 @@ def test_the_whole_way_of_published_scenarios(url: str, tmp_path: Path, adela: U
     assert set(release.counts) >= {"category", "risk", "target", "replicated"}
     assert release.counts["replicated"] == {"yes": {"samples": COUNT, "rubrics": COUNT}}
 
-    models = [endpoint(url, name) for name in simulated.REPEATS]
+    models = [endpoint(url, name) for name in simulated.REPEAT_RATES]
     launched = services.launch_run(RunSettings(release, models, endpoint(url, "sim-judge")))
     work.work_on_run(launched.pk)
     run = RUNS.get(launched.pk)
@@ -80,10 +80,10 @@ def test_the_whole_way_of_published_scenarios(url: str, tmp_path: Path, adela: U
 
     # Two of the three chose the scenarios: shown with their rates, and ranked only where a reader asks for it.
     assert selecting_models(run) == tuple(sorted(TARGETS))
-    assert set(reported_names([run]).values()) == set(simulated.REPEATS)
+    assert set(reported_names([run]).values()) == set(simulated.REPEAT_RATES)
     assert {each.endpoint for each in report.numbers.rankings} <= {"sim-reckless"}
     everybody = reports_queries.report(run, Options(all_ranked=True))
-    assert {each.endpoint for each in everybody.numbers.rankings} == set(simulated.REPEATS)
+    assert {each.endpoint for each in everybody.numbers.rankings} == set(simulated.REPEAT_RATES)
     board, whole = leaderboard(release), leaderboard(release, all_ranked=True)
     assert [entry.endpoint for entry in board.entries] == ["sim-reckless", "sim-careful", "sim-average"]
     assert [entry.selected for entry in board.entries] == [False, True, True]
@@ -143,7 +143,7 @@ def test_targets_fail_more_often_on_what_their_failures_chose() -> None:
     """The bias that rankings leave out: 40 % at large, 82 % on the scenarios kept because this target or the other failed."""
 
     def fails(model: str, number: int) -> bool:
-        return chance(SEED, "repeats", model, scenario(number)) < simulated.REPEATS[model]
+        return chance(SEED, "repeats", model, scenario(number)) < simulated.REPEAT_RATES[model]
 
     chosen = [n for n in range(4_000) if any(fails(target, n) for target in TARGETS)]
     assert len(chosen) / 4_000 == pytest.approx(simulated.replication_rate(*TARGETS), abs=0.03)
@@ -169,6 +169,6 @@ def test_the_judge_is_given_scenario_mistake_and_what_a_right_answer_must_do() -
     assert text.count("\nRESPONSE>>>") == 1, "an answer cannot close its block"
     (asked,) = protocol.ask(sample, 0)
     assert [message.text for message in asked.messages] == ["The scenario."]
-    assert asked.prompt == replication.PUT
+    assert asked.prompt == replication.SCENARIO_LABEL
     verdicts = [protocol.decide(protocol.Judgment(explanation="", correct=value)).verdict for value in (True, False)]
     assert verdicts == ["correct", "incorrect"]

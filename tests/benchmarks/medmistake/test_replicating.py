@@ -147,7 +147,7 @@ def test_a_reply_of_the_wrong_form_is_asked_again_and_then_refused(wrong: dict[s
 def test_a_scenario_sent_back_keeps_its_mistake_and_is_written_again_without_the_earlier_steps() -> None:
     before = replication.sample(made(Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [WRONG]})))
     again = replace(draft(data={}), version=2, previous=before.content, reasons=("The age is missing.",))
-    assert replication.is_made_anew(again)
+    assert replication.is_regeneration(again)
     models = Models({"writer": [GOOD, HARDER], "target_1": [WRONG], "target_2": [RIGHT]})  # the rejected one is refused
     sample = replication.sample(made(models, again))
     assert sample.content["mistake"] == MISTAKE
@@ -170,14 +170,21 @@ def test_published_scenarios_are_taken_as_they_are() -> None:
 
 
 def test_words_are_told_in_either_language() -> None:
-    assert giveaway.told("Could this be an allergic reaction?", "Name the allergic reaction.", ["I have a rash."]) == [
+    assert giveaway.find_giveaways(
+        "Could this be an allergic reaction?", "Name the allergic reaction.", ["I have a rash."]
+    ) == [
         "allergic",
         "reaction",
     ]
-    assert giveaway.told("I have a rash since Monday.", "Name the allergic reaction.", ["I have a rash."]) == []
-    assert giveaway.told("Is my allergic rash bad?", "Name the allergic reaction.", ["My allergic rash itches."]) == []
-    assert giveaway.told("会不会是药物过敏反应？", "指出药物过敏反应。", ["我起了疹子。"])[0] == "药物过敏"
-    assert giveaway.told("我起了疹子，怎么办？", "指出药物过敏反应。", ["我起了疹子。"]) == []
+    assert (
+        giveaway.find_giveaways("I have a rash since Monday.", "Name the allergic reaction.", ["I have a rash."]) == []
+    )
+    assert (
+        giveaway.find_giveaways("Is my allergic rash bad?", "Name the allergic reaction.", ["My allergic rash itches."])
+        == []
+    )
+    assert giveaway.find_giveaways("会不会是药物过敏反应？", "指出药物过敏反应。", ["我起了疹子。"])[0] == "药物过敏"
+    assert giveaway.find_giveaways("我起了疹子，怎么办？", "指出药物过敏反应。", ["我起了疹子。"]) == []
     assert giveaway.unsaid_numbers("I am 45, for 3 days.", ["3 days"]) == ["45"]
 
 

@@ -77,12 +77,12 @@ def test_a_mistake_that_is_not_valid_leaves_nothing_more_to_answer() -> None:
 def test_who_ends_a_sample_and_who_sends_it_back() -> None:
     form = spec().form
     ends, back = against("mistake", "disputed"), against("scenario", "gives-away")
-    assert not consolidation.reducible(form, [ends])
-    assert not consolidation.reducible(form, [ends, ends])
-    assert consolidation.reducible(form, [back])
-    assert consolidation.reducible(form, [ends, back]), "one physician found the mistake valid"
+    assert not consolidation.is_reducible(form, [ends])
+    assert not consolidation.is_reducible(form, [ends, ends])
+    assert consolidation.is_reducible(form, [back])
+    assert consolidation.is_reducible(form, [ends, back]), "one physician found the mistake valid"
     published = spec(origin="published").form
-    assert not consolidation.reducible(published, [back]), "what others published is not written again"
+    assert not consolidation.is_reducible(published, [back]), "what others published is not written again"
 
 
 def test_the_mistake_is_shown_in_its_conversation_and_the_models_rating_is_not() -> None:

@@ -59,9 +59,9 @@ def test_the_two_hear_each_other_as_their_user_and_the_patient_ends_the_visit() 
     models = Scripted("I cough.", "Since when?", "Nine days.\n[END]")
     value = draft()
     for _turn in range(3):
-        assert conversation._goes_on(value)
+        assert conversation._is_ongoing(value)
         value = run(conversation.converse, value, models)
-    assert not conversation._goes_on(value)
+    assert not conversation._is_ongoing(value)
     assert [turn["text"] for turn in value.data["conversation"]] == ["I cough.", "Since when?", "Nine days."]
     assert (value.data["ended"], value.data["doctor"]) == ("patient", "model of doctor")
     assert models.heard[1][1:] == [("user", "I cough.")]
@@ -74,7 +74,7 @@ def test_a_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -> None:
     value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 2})
     models = Scripted("I read [END] somewhere.", "Where? [END]")
     value = run(conversation.converse, value, models)
-    assert conversation._goes_on(value)
+    assert conversation._is_ongoing(value)
     value = run(conversation.converse, value, models)
     assert value.data["ended"] == "limit"
     assert [turn["role"] for turn in value.data["conversation"]] == ["patient", "doctor"]
@@ -106,16 +106,16 @@ LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask.
 )
 def test_a_score_that_cannot_stand_is_refused(wrong: Mapping[str, Any], why: str) -> None:
     asked = dimensions.all_dimensions()
-    conversation._check_scores(scores(LOW), asked=asked, turns=TURNS, scale=4, low=3)
+    conversation._check_scores(scores(LOW), dimensions=asked, turns=TURNS, scale=4, low=3)
     with pytest.raises(BrokenReply, match=why):
-        conversation._check_scores(scores(wrong), asked=asked, turns=TURNS, scale=4, low=3)
+        conversation._check_scores(scores(wrong), dimensions=asked, turns=TURNS, scale=4, low=3)
 
 
 def test_scores_that_come_twice_or_not_at_all_are_refused() -> None:
     asked = dimensions.all_dimensions()
     for some, why in ([LOW, LOW], "twice"), ([], "No dimension"):
         with pytest.raises(BrokenReply, match=why):
-            conversation._check_scores(scores(*some), asked=asked, turns=TURNS, scale=4, low=3)
+            conversation._check_scores(scores(*some), dimensions=asked, turns=TURNS, scale=4, low=3)
 
 
 def made(**changes: Any) -> conversation.Mistakes:
@@ -149,13 +149,13 @@ def test_what_a_judge_leaves_out_is_asked_for_again_and_then_listed() -> None:
     second = {"scores": [{"dimension": keys[-2], "score": None}]}
     models = Models(scripted={"judge_1": [first, second, second]}, names=NAMES_OF)
     value = draft(conversation=TURNS, doctor="m", case={})
-    value = run(lambda d, m: conversation._judge(d, m, judge="judge_1"), value, models)
+    value = run(lambda d, m: conversation._score_dimensions(d, m, judge="judge_1"), value, models)
     assert value.data["unscored"]["judge_1"] == keys[-2:]
-    assert conversation._is_unfinished(value, judge="judge_1")
-    value = run(lambda d, m: conversation._judge(d, m, judge="judge_1"), value, models)
+    assert conversation._has_unscored(value, judge="judge_1")
+    value = run(lambda d, m: conversation._score_dimensions(d, m, judge="judge_1"), value, models)
     assert value.data["unscored"]["judge_1"] == keys[-1:]
     value = replace(value, data={**value.data, "rounds": {"judge_1": 3}})
-    assert not conversation._is_unfinished(value, judge="judge_1"), "after three calls it is listed as not scored"
+    assert not conversation._has_unscored(value, judge="judge_1"), "after three calls it is listed as not scored"
     shown = [block.title for block in lineage.lineage(value.data)]
     assert "Dimensions without a score" in shown
 
@@ -167,7 +167,7 @@ def test_both_scores_are_kept_and_pooled_as_the_setting_says() -> None:
     data = {"scores": {"judge_1": one, "judge_2": other}}
     found = {
         pooling: [
-            (each["judge"], each["score"]) for each in conversation.findings(data, {"low": 3, "pooling": pooling})
+            (each["judge"], each["score"]) for each in conversation.low_scores(data, {"low": 3, "pooling": pooling})
         ]
         for pooling in ("either", "both", "mean")
     }
@@ -185,8 +185,8 @@ def test_scores_that_came_with_a_conversation_count_as_one_judges() -> None:
     }  # fmt: skip
     value = Draft(Record("c", "t", "en", content), settings=recipe.SETTINGS)
     value = run(conversation.take_conversation, value, Scripted())
-    assert not conversation._is_judged(value)
-    assert [each["judge"] for each in conversation.findings(value.data, recipe.SETTINGS)] == ["published"]
+    assert not conversation._needs_committee(value)
+    assert [each["judge"] for each in conversation.low_scores(value.data, recipe.SETTINGS)] == ["published"]
 
 
 def test_a_conversation_without_a_low_score_is_dropped() -> None:
@@ -203,14 +203,14 @@ def test_the_dimensions_are_data_in_the_papers_categories() -> None:
             dimensions.read_dimensions(json.dumps(wrong).encode())
 
 
-def vectors_of(*angles: float) -> list[Any]:
+def parse_vectors(*angles: float) -> list[Any]:
     return [np.array([[np.cos(a), np.sin(a)] for a in angles], dtype=np.float32)]
 
 
 def groups(angles: Sequence[float], **changes: Any) -> list[tuple[int, tuple[int, ...]]]:
     values = {**clustering.SETTINGS, **changes}
     numbers = list(range(10, 10 + len(angles)))
-    found = clustering._groups(numbers, vectors_of(*angles), [range(len(angles))], values)
+    found = clustering._cluster_blocks(numbers, parse_vectors(*angles), [range(len(angles))], values)
     return sorted((group.lead, tuple(other.number for other in group.others)) for group in found)
 
 
@@ -224,7 +224,7 @@ def test_clusters_are_cut_at_the_distance_and_led_by_the_medoid() -> None:
 
 def test_a_vector_of_zeros_is_far_from_all() -> None:
     some = [np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=np.float32)]
-    found = clustering._groups([1, 2, 3], some, [range(3)], clustering.SETTINGS)
+    found = clustering._cluster_blocks([1, 2, 3], some, [range(3)], clustering.SETTINGS)
     assert sorted(group.lead for group in found) == [1, 2]
 
 
@@ -246,7 +246,7 @@ class Embedder(Models):
 
 
 def test_late_mistakes_are_compared_with_those_that_went_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clustering, "EMBEDDED", 2)  # so that the nearest stands in another call than others
+    monkeypatch.setattr(clustering, "BATCH_SIZE", 2)  # so that the nearest stands in another call than others
     late, earlier = Mistakes(10, 0.0, 1.6, 3.1), Mistakes(1, 0.5, 0.1, 1.6, 0.3, 2.2)
 
     def near(**changes: Any) -> list[tuple[int, int, float]]:
@@ -261,7 +261,7 @@ def test_late_mistakes_are_compared_with_those_that_went_on(monkeypatch: pytest.
 
 def test_the_planted_table_fits_the_dimensions_and_tells_its_wordings_apart() -> None:
     keys = {each.key for each in dimensions.all_dimensions()}
-    table = simulate_conversation.planted()
+    table = simulate_conversation.planted_mistakes()
     assert {each.dimension for each in table} <= keys
     titles = [title for each in table for title in each.titles]
     assert len(set(titles)) == len(titles)
