@@ -1,1 +1,1 @@
-"""HealthBench: published conversations with the rubrics and points of their physicians, scored by its own rule."""
+"""HealthBench: published conversations with their physicians' rubrics, scored by its own rule."""

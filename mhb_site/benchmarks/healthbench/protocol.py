@@ -1,4 +1,4 @@
-"""How HealthBench is put to models, and its score (Arora et al. 2025, section 3)."""
+"""The evaluation protocol of HealthBench and its score (Arora et al. 2025, section 3)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,13 +24,13 @@ class Judgment(BaseModel):
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
-    """The conversation as it is."""
+    """The published conversation, unchanged."""
     turns = sample.content["turns"]
     return (Ask(tuple(Message(turn["role"], turn["content"]) for turn in turns), prompt="healthbench/dialogue@1"),)
 
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
-    """Conversation, response and one criterion. Its points stay out."""
+    """The request for a verdict on one criterion, without its points."""
     data = {"conversation": sample.content["turns"], "response": response, "criterion": rubric.criterion}
     return Request(JUDGE.messages(**{name: as_data(value) for name, value in data.items()}), prompt=JUDGE.label)
 

@@ -1,30 +1,34 @@
-"""HealthBench's conversations with their rubrics are samples as they are."""
+"""HealthBench's recipe: published conversations with their rubrics, used unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Recipe, each
+from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Recipe, per_draft
 from mhb_site.benchmarks.healthbench.taxonomy import points_of, themes_of
 
 TITLE = 100  # characters
 
 
 async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """A published conversation is a sample as it is, if it has rubrics."""
+    """Use a published conversation unchanged. Raises Dropped if it has no rubrics."""
     if finished(draft) is None:
         raise Dropped("It has no rubrics with points.")
     return [replace(draft, data={"published": True})]
 
 
 def finished(draft: Draft) -> NewSample | None:
-    """The sample of a conversation; None without rubrics."""
+    """The sample of a conversation; None if it has no rubrics."""
     return sample(draft) if draft.record.content.get("rubrics") else None
 
 
 def sample(draft: Draft) -> NewSample:
-    """content: {turns: [{role, content}], themes: [str]}. A rubric a criterion, tied to its points."""
+    """The sample of a conversation with rubrics.
+
+    Content: {turns: [{role, content}], themes: [str]}. Each criterion is a rubric, tied to its
+    points.
+    """
     content = draft.record.content
     title = draft.record.title
     return NewSample(
@@ -33,8 +37,8 @@ def sample(draft: Draft) -> NewSample:
         language=draft.record.language,
         content={"turns": content["turns"], "themes": themes_of(content.get("tags", []))},
         rubrics=tuple(
-            NewRubric(f"R{place}", one["criterion"], (points_of(one["points"]),))
-            for place, one in enumerate(content["rubrics"], 1)
+            NewRubric(f"R{number}", rubric["criterion"], (points_of(rubric["points"]),))
+            for number, rubric in enumerate(content["rubrics"], 1)
         ),
         made={_("origin"): _("published")},
     )
@@ -44,7 +48,7 @@ RECIPE = Recipe(
     label=_("HealthBench: published conversations with rubrics"),
     kinds=frozenset({"dialogue"}),
     roles=(),
-    steps=(each(take_over),),
+    steps=(per_draft(take_over),),
     sample=sample,
     max_versions=1,
     finished=finished,

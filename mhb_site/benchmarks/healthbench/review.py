@@ -1,4 +1,4 @@
-"""The case of a published conversation, which nobody here reviews: its physicians agreed on the rubrics elsewhere."""
+"""The case of a conversation, which is not reviewed here: its rubrics are already agreed on."""
 
 from django.utils.translation import gettext_noop as _
 
@@ -12,7 +12,7 @@ SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
-    """The case for one conversation, as a model is asked it."""
+    """The case for one conversation, as models see it."""
     turns = tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in sample.content["turns"])
     return CaseSpec(
         benchmark="healthbench",

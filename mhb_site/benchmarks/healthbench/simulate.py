@@ -1,4 +1,7 @@
-"""HealthBench's simulated judge: it finds the share `MET` of criteria met, by lot. Models under test give general answers."""
+"""HealthBench's simulated judge, which finds a random share `MET` of criteria met.
+
+Models under test give the simulator's general answers.
+"""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +15,7 @@ MET = 0.5
 
 
 class HealthBenchModels:
-    """The simulated models in HealthBench (`generation.llm.simulator.script.Script`)."""
+    """HealthBench's script of simulated models (`generation.llm.simulator.script.Script`)."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
         if model != "sim-judge" or messages[0].text.partition("\n")[0] != JUDGE.turns[0][1].partition("\n")[0]:

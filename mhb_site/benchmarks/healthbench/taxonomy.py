@@ -1,4 +1,4 @@
-"""Under what HealthBench's criteria are counted: their points, and the theme of the conversation."""
+"""The facets of HealthBench's criteria: their points and the theme of the conversation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,15 +11,15 @@ THEME = "theme:"
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """The points of a criterion, which are all that a criterion is tied to, and the themes of its conversation."""
+    """The points of a criterion, stored as its only trap, and the themes of its conversation."""
     return {"points": list(traps), "theme": list(content.get("themes", ()))}
 
 
 def points_of(value: float) -> str:
-    """Points as a value of the facet."""
+    """Points as a facet value."""
     return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
 
 
 def themes_of(tags: list[str]) -> list[str]:
-    """The themes among the tags of a conversation."""
+    """The themes among a conversation's tags."""
     return [tag.removeprefix(THEME) for tag in tags if tag.startswith(THEME)]

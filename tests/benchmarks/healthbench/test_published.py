@@ -85,7 +85,7 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     assert simple_evals.shown(examples[0], "A.")[1][-1] == "[-6] Says 3 of 0."
     with pytest.raises(errors.UnweightedFormat):  # each criterion would count as one to meet
         export.check_fits(Release.objects.get(), "inspect")
-    offered = dict(export.fitting(Release.objects.get()))
+    offered = dict(export.fitting_formats(Release.objects.get()))
     assert "lm-eval" in offered
     assert "inspect" not in offered
 
