@@ -14,7 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 from generation import tasks
 from generation.models import Import, ImportRefusal, Source, SourceRecord
 from generation.sources import importers, queries, uploads
-from review.common.api import NewestFirst, OldestFirst, checked_body, page_of
+from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
@@ -77,7 +77,10 @@ class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
 
 
 class UploadSerializer(serializers.Serializer[Any]):
-    """A file to import. An existing source name adds the file to that source; nothing is added twice."""
+    """A file to import.
+
+    An existing source name adds the file to that source; nothing is added twice.
+    """
 
     file = serializers.FileField(max_length=300)
     format = serializers.ChoiceField(choices=importers.available())
@@ -102,7 +105,7 @@ class SourceViewSet(ListModelMixin, GenericViewSet[Source]):
     @action(detail=True, serializer_class=RecordSerializer, pagination_class=OldestFirst)
     def records(self, request: Request, name: str) -> Response:
         """The records of a source."""
-        return page_of(self, queries.records(queries.source(name)))
+        return paginated_response(self, queries.records(queries.source(name)))
 
 
 class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
@@ -117,7 +120,7 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     @extend_schema(request={"multipart/form-data": UploadSerializer}, responses={202: ImportSerializer})
     def create(self, request: Request) -> Response:
         """Upload a file as its authors publish it. A worker reads it."""
-        body = checked_body(UploadSerializer, request)
+        body = validated_body(UploadSerializer, request)
         run = uploads.start_import(
             body["file"], format_name=body["format"], name=body["name"], actor=signed_in_account(request)
         )
@@ -132,4 +135,4 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     @action(detail=True, serializer_class=RefusalSerializer, pagination_class=OldestFirst)
     def refusals(self, request: Request, pk: int) -> Response:
         """The bad rows of an import, in file order (the first thousand; `refused` counts all)."""
-        return page_of(self, ImportRefusal.objects.filter(run=self.get_object()))
+        return paginated_response(self, ImportRefusal.objects.filter(run=self.get_object()))

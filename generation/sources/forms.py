@@ -11,7 +11,7 @@ def _formats() -> list[tuple[str, str]]:
 
 
 class ImportForm(forms.Form):
-    """A file to be read into a source."""
+    """Imports a file into a source."""
 
     format = forms.ChoiceField(label=_("Format"), choices=_formats)
     name = forms.SlugField(

@@ -1,4 +1,4 @@
-"""Imports sources."""
+"""Imports files into sources."""
 
 import json
 import time
@@ -26,26 +26,30 @@ from review.models import User
 
 Status = Work.Status
 
-CHUNK_SIZE = 6 * 2**20  # characters, in memory at once: 500 rows as long as a row may be would be gigabytes
-IMPORT_TRIES = 3  # fewer than of other work: what kills its worker is the file, which no other row flies with
-REFUSALS_KEPT = 1000  # of one import; beyond that only their number is kept
+# Characters in memory at once: 500 rows of the maximum length would be gigabytes.
+CHUNK_SIZE = 6 * 2**20
+# Fewer than for other work: what kills the worker is the file itself, not another row in flight.
+IMPORT_TRIES = 3
+REFUSALS_KEPT = 1000  # per import; beyond that, refusals are only counted
 
 
 def start_import(
     path: Path, *, format_name: str, name: str, file_name: str = "", uploaded: bool = False, actor: User | None = None
 ) -> Import:
-    """Register a file to be read into the source `name`; a worker (or `run_import`) reads it.
+    """Queue the import of a file into the source `name`; a worker (or `run_import`) reads it.
 
     Raises:
-        WrongFile: unknown format, or the file is of another kind or too much to read; nothing was stored.
-        SourceExists: `name` is a source of another format. ValidationError: `name` is no name for a source.
+        WrongFile: unknown format, or the file has another format or is too large to read; nothing
+            was stored.
+        SourceExists: `name` is a source of another format.
+        ValidationError: `name` is not a valid source name.
     """
     try:
         importer = importers.load(format_name)
         layout = importer.sniff(path)
     except (WrongFormat, Exhausting, formats.UnknownFormat, OSError) as error:
-        raise errors.WrongFile(f"{file_name or path.name}: {error}{_suggested(path, error)}") from error
-    about = {
+        raise errors.WrongFile(f"{file_name or path.name}: {error}{_format_hint(path, error)}") from error
+    terms = {
         "format": format_name,
         "label": importer.label,
         "licence": importer.licence,
@@ -53,9 +57,9 @@ def start_import(
         "restrictions": importer.restrictions,
         "created_at": timezone.now(),
     }
-    Source(name=name, **about).full_clean(validate_unique=False, validate_constraints=False)
+    Source(name=name, **terms).full_clean(validate_unique=False, validate_constraints=False)
     with transaction.atomic():
-        source, _created = Source.objects.get_or_create(name=name, defaults=about)
+        source, _created = Source.objects.get_or_create(name=name, defaults=terms)
         if source.format != format_name:
             raise errors.SourceExists(f"{name} is {source.format}")
         return Import.objects.create(
@@ -69,91 +73,97 @@ def start_import(
         )
 
 
-def _suggested(path: Path, error: Exception) -> str:
-    """Which format to choose in place of a wrong one, where exactly one fits the file; else "", with the space before it."""
+def _format_hint(path: Path, error: Exception) -> str:
+    """A hint, after a space, at the one format that fits the file; "" if several or none fit."""
     if not isinstance(error, WrongFormat | formats.UnknownFormat):
         return ""
-    fitting = importers.formats_of(path)
+    fitting = importers.matching_formats(path)
     if len(fitting) != 1:
         return ""
     label = importers.load(fitting[0]).label
-    told = gettext("This looks like %(label)s: choose format %(name)s.") % {"label": label, "name": fitting[0]}
-    return f" {told}"
+    hint = gettext("This looks like %(label)s: choose format %(name)s.") % {"label": label, "name": fitting[0]}
+    return f" {hint}"
 
 
 def run_import(import_id: int) -> Import:
-    """Read the file of an import, if nobody else does, and return it as it stands afterwards.
+    """Read the file of an import unless another worker does, and return the refreshed import.
 
-    Killed half-way, it is read again from its beginning: what is known already is counted as known and not added.
+    If the worker is killed, the file is read again from its beginning: records that were already
+    added are counted as known.
     """
     for run in take(Import.objects.filter(pk=import_id).order_by("pk"), 1):
-        with bulk_rows.quick_commits():
-            _read(run)
+        with bulk_rows.background_checkpoints():
+            _read_file(run)
     return Import.objects.get(pk=import_id)
 
 
-def _read(run: Import) -> None:
+def _read_file(run: Import) -> None:
     importer = importers.load(run.source.format)
     path = Path(run.path)
     ImportRefusal.objects.filter(run=run).delete()
     rows = added = refused = 0
-    count_at = bulk_rows.MANY
+    count_at = bulk_rows.ANALYZE_THRESHOLD
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
     try:
         check_tries(run, IMPORT_TRIES)
-        seconds = lease().total_seconds() / 3  # a chunk renews the lease, and the next rows may be slow as well
+        # The lease is renewed once a chunk, and rows may be slow.
+        seconds = lease().total_seconds() / 3
         layout = replace(importer.sniff(path), file=run.file_name)
-        for chunk, good in _import_chunks(_with_images(importer.rows(path, layout)), seconds):
-            bad = [entry for entry in chunk if isinstance(entry, Refusal)]
+        for chunk, good_rows in _import_chunks(_store_images(importer.rows(path, layout)), seconds):
+            refusals = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
-                ours = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
-                if not ours.update(lease_until=timezone.now() + lease()):
-                    return  # it was cancelled, or the lease ran out and somebody else reads the file now
-                added += _add_records(run.source, good)
-                if any(row.match or row.refers for row, _json in good):
-                    joined.update(queries.count_partners(run.source, [row.external_id for row, _json in good]))
+                our_import = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
+                if not our_import.update(lease_until=timezone.now() + lease()):
+                    # It was cancelled, or the lease expired and another worker reads the file now.
+                    return
+                added += _add_records(run.source, good_rows)
+                if any(row.match or row.references for row, _json in good_rows):
+                    joined.update(queries.count_partners(run.source, [row.external_id for row, _json in good_rows]))
                 ImportRefusal.objects.bulk_create(
                     ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason)
-                    for entry in bad[: max(0, REFUSALS_KEPT - refused)]
+                    for entry in refusals[: max(0, REFUSALS_KEPT - refused)]
                 )
-                rows, refused = rows + len(chunk), refused + len(bad)
+                rows, refused = rows + len(chunk), refused + len(refusals)
                 for entry in chunk:
                     for facet, value in entry.facets.items():
                         facets.setdefault(facet, Counter())[value] += 1
-                came_to = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
-                ours.update(**came_to, facets=facets, joined=joined)
+                counts = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
+                our_import.update(**counts, facets=facets, joined=joined)
             if added >= count_at:
-                bulk_rows.counted([SourceRecord])
+                bulk_rows.analyze_tables([SourceRecord])
                 count_at = 10 * added
     except (WrongFormat, Exhausting, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
-        said = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
-        ended = finish(run, Status.FAILED, finished_at=timezone.now(), **said)
+        failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
+        ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
         ended = finish(run, Status.DONE, finished_at=timezone.now())
-    if ended and run.uploaded:  # a failed import is not taken up again
+    if ended and run.uploaded:  # a failed import is not retried
         path.unlink(missing_ok=True)
 
 
-def _with_images(entries: Iterator[Row | Refusal]) -> Iterator[Row | Refusal]:
-    """The same, with the images of each row kept and named in its content; a row whose image cannot be kept is refused."""
+def _store_images(entries: Iterator[Row | Refusal]) -> Iterator[Row | Refusal]:
+    """Store the images of each row and put their digests into its content.
+
+    A row with an image that cannot be stored is refused.
+    """
     for entry in entries:
         if isinstance(entry, Refusal) or not entry.images:
             yield entry
             continue
-        kept: list[str] = []
+        digests: list[str] = []
         for picture in entry.images:
             try:
-                kept.append(take_in(picture.read()).sha256)
+                digests.append(take_in(picture.read()).sha256)
             except (Malformed, BadImage) as error:
                 yield Refusal(entry.where, f"Image {picture.name}: {error}", {"left out": "image"})
                 break
         else:
-            yield replace(entry, content={**entry.content, "images": kept}, images=(), written=None)
+            yield replace(entry, content={**entry.content, "images": digests}, images=(), encoded=None)
 
 
 def _import_failure(error: Exception) -> str:
-    """What ended an import, without the text of a record."""
+    """The reason for a failed import, without text of any record."""
     match error:
         case MemoryError():
             return "The worker ran out of memory."
@@ -162,94 +172,106 @@ def _import_failure(error: Exception) -> str:
     return str(error)
 
 
-Written = tuple[str, str]  # what a record may show and what it keeps, as JSON
+EncodedJSON = tuple[str, str]  # content and private of a record, as JSON
 
 
 def _import_chunks(
     entries: Iterator[Row | Refusal], seconds: float
-) -> Iterator[tuple[list[Row | Refusal], list[tuple[Row, Written]]]]:
-    """The entries of each transaction, and the rows among them. A chunk ends early once reading it has taken `seconds`."""
+) -> Iterator[tuple[list[Row | Refusal], list[tuple[Row, EncodedJSON]]]]:
+    """The entries of each transaction, and the rows among them.
+
+    A chunk ends early once reading it has taken `seconds`.
+    """
     chunk: list[Row | Refusal] = []
-    good: list[tuple[Row, Written]] = []
-    size, began = 0, time.monotonic()
+    chunk_rows: list[tuple[Row, EncodedJSON]] = []
+    size, started = 0, time.monotonic()
     for entry in entries:
         chunk.append(entry)
         if isinstance(entry, Row):
-            written = entry.written or (json.dumps(entry.content), json.dumps(entry.private))
-            good.append((entry, written))
-            size += sum(map(len, written))
-        if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE or time.monotonic() - began >= seconds:
-            yield chunk, good
-            chunk, good, size, began = [], [], 0, time.monotonic()
+            encoded = entry.encoded or (json.dumps(entry.content), json.dumps(entry.private))
+            chunk_rows.append((entry, encoded))
+            size += sum(map(len, encoded))
+        if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE or time.monotonic() - started >= seconds:
+            yield chunk, chunk_rows
+            chunk, chunk_rows, size, started = [], [], 0, time.monotonic()
     if chunk:
-        yield chunk, good
+        yield chunk, chunk_rows
 
 
 _COLUMNS = ("source_id", "external_id", "title", "language", "language_confidence", "content", "private", "match")
 
 
-def _add_records(source: Source, rows: list[tuple[Row, Written]]) -> int:
-    unique: dict[str, tuple[Row, Written]] = {}
-    for row, written in rows:
-        unique.setdefault(row.external_id, (row, written))  # the first one counts, as it does across chunks and imports
+def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]]) -> int:
+    unique: dict[str, tuple[Row, EncodedJSON]] = {}
+    for row, encoded in rows:
+        # The first one wins, as across chunks and imports.
+        unique.setdefault(row.external_id, (row, encoded))
     stored = SourceRecord.objects.filter(source=source, external_id__in=unique)
     known = dict(stored.values_list("external_id", "match"))
     new = [
-        (source.pk, row.external_id, row.title[:300], row.language, row.language_confidence, *written, _match_of(row))
-        for row, written in unique.values()
+        (
+            source.pk,
+            row.external_id,
+            row.title[:300],
+            row.language,
+            row.language_confidence,
+            *encoded,
+            _match_digest(row),
+        )
+        for row, encoded in unique.values()
         if row.external_id not in known
     ]
-    bulk_rows.insert_new(SourceRecord, _COLUMNS, new)
-    all_rows = [row for row, _written in unique.values()]
-    _match_old(source, [row for row in all_rows if row.match and known.get(row.external_id) == ""])
-    # Those without a match are new, or from before there was any.
-    _refer(source, [row for row in all_rows if row.refers and not known.get(row.external_id)])
-    _keep_values(source, [row for row in all_rows if row.values and row.external_id not in known])
+    bulk_rows.insert_missing_rows(SourceRecord, _COLUMNS, new)
+    all_rows = [row for row, _encoded in unique.values()]
+    _add_missing_matches(source, [row for row in all_rows if row.match and known.get(row.external_id) == ""])
+    # Records without a match are new, or older than the `match` field.
+    _store_references(source, [row for row in all_rows if row.references and not known.get(row.external_id)])
+    _store_values(source, [row for row in all_rows if row.values and row.external_id not in known])
     return len(new)
 
 
-def _match_of(row: Row) -> str:
+def _match_digest(row: Row) -> str:
     return digest_of(row.match) if row.match else ""
 
 
-def _match_old(source: Source, rows: list[Row]) -> None:
-    """Keep by what records from before there was any match are referred to."""
+def _add_missing_matches(source: Source, rows: list[Row]) -> None:
+    """Set the match of records that are older than the `match` field."""
     if not rows:
         return
     by_id = {row.external_id: row for row in rows}
     records = list(SourceRecord.objects.filter(source=source, external_id__in=by_id).only("external_id", "match"))
     for record in records:
-        record.match = _match_of(by_id[record.external_id])
+        record.match = _match_digest(by_id[record.external_id])
     SourceRecord.objects.bulk_update(records, ["match"], batch_size=chunks.CHUNK)
 
 
-def _refer(source: Source, rows: list[Row]) -> None:
-    """Keep whom the stored records of these rows refer to."""
+def _store_references(source: Source, rows: list[Row]) -> None:
+    """Store the references of the records of these rows."""
     references = (
         Reference(record_id=pk, format=name, digest=digest)
-        for pk, row in _stored(source, rows)
-        for name, texts in row.refers.items()
+        for pk, row in _stored_keys(source, rows)
+        for name, texts in row.references.items()
         for digest in dict.fromkeys(map(digest_of, texts))
     )
     for chunk in chunks.chunked(references):
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)
 
 
-def _keep_values(source: Source, rows: list[Row]) -> None:
-    """Keep what these records say under names that others have too."""
-    other_values.keep(source, ((pk, row.values) for pk, row in _stored(source, rows)))
+def _store_values(source: Source, rows: list[Row]) -> None:
+    """Store the values that other records can draw."""
+    other_values.store_values(source, ((pk, row.values) for pk, row in _stored_keys(source, rows)))
 
 
-def _stored(source: Source, rows: list[Row]) -> Iterator[tuple[int, Row]]:
-    """The primary key of the record of each of these rows."""
+def _stored_keys(source: Source, rows: list[Row]) -> Iterator[tuple[int, Row]]:
+    """(primary key of its record, row) for each of these rows."""
     if rows:
         by_id = {row.external_id: row for row in rows}
-        there = SourceRecord.objects.filter(source=source, external_id__in=by_id).order_by("pk")
-        for pk, external_id in there.values_list("pk", "external_id"):
+        records = SourceRecord.objects.filter(source=source, external_id__in=by_id).order_by("pk")
+        for pk, external_id in records.values_list("pk", "external_id"):
             yield pk, by_id[external_id]
 
 
 def sweep() -> list[int]:
-    """Give back imports whose reader is gone, and say which wait for one."""
+    """Requeue imports with an expired lease; returns the ids of all queued imports."""
     give_back_expired(Import)
     return list(Import.objects.filter(status=Status.QUEUED).values_list("pk", flat=True))

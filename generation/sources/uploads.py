@@ -1,4 +1,4 @@
-"""Files that come in over HTTP: kept under a name of ours until they have been read."""
+"""Uploaded files: stored under a generated name until they have been imported."""
 
 import logging
 import re
@@ -15,14 +15,19 @@ from review.models import User
 
 log = logging.getLogger(__name__)
 
-ORPHANED = 60 * 60  # seconds after which a file that no import waits for is left over; one that comes in is written to
-_OURS = re.compile(r"[0-9a-f]{32}|.*\.upload(\..*)?")  # the second as Django calls those that still come in
+# Seconds without a write after which a file that no import needs is removed. A file still being
+# received is written to.
+ORPHAN_AGE = 60 * 60
+# The second is Django's for files being received.
+_UPLOAD_NAME = re.compile(r"[0-9a-f]{32}|.*\.upload(\..*)?")
 
 
 def start_import(upload: "UploadedFile[bytes]", *, format_name: str, name: str, actor: User) -> Import:
-    """Keep `upload` and queue its import into the source `name`; raises what `services.start_import` raises, and then
-    nothing is kept."""
-    path = _kept(upload)
+    """Store `upload` and queue its import into the source `name`.
+
+    Raises what `services.start_import` raises; then the file is removed.
+    """
+    path = _store_file(upload)
     try:
         return services.start_import(
             path, format_name=format_name, name=name, file_name=upload.name or "", uploaded=True, actor=actor
@@ -32,7 +37,7 @@ def start_import(upload: "UploadedFile[bytes]", *, format_name: str, name: str, 
         raise
 
 
-def _kept(upload: "UploadedFile[bytes]") -> Path:
+def _store_file(upload: "UploadedFile[bytes]") -> Path:
     folder = Path(settings.MEDIA_ROOT)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / uuid.uuid4().hex  # never the sender's name: it is untrusted
@@ -40,29 +45,29 @@ def _kept(upload: "UploadedFile[bytes]") -> Path:
         with path.open("xb") as file:
             for chunk in upload.chunks():
                 file.write(chunk)
-    except BaseException:  # the disk is full
+    except BaseException:  # for example, the disk is full
         path.unlink(missing_ok=True)
         raise
     return path
 
 
 def remove_orphans() -> int:
-    """Remove what no import will read: the process died that received it, or that had read it. Returns how many files."""
+    """Remove files that no import needs, left behind by killed processes; returns their number."""
     folder = Path(settings.MEDIA_ROOT)
-    before = time.time() - ORPHANED
-    old = [path for path in folder.glob("*") if _OURS.fullmatch(path.name) and _written(path) < before]
+    cutoff = time.time() - ORPHAN_AGE
+    old = [path for path in folder.glob("*") if _UPLOAD_NAME.fullmatch(path.name) and _last_write(path) < cutoff]
     if not old:
         return 0
     unfinished = Import.objects.filter(status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
-    wanted = {Path(path).name for path in unfinished.values_list("path", flat=True)}
-    orphans = [path for path in old if path.name not in wanted]
+    needed = {Path(path).name for path in unfinished.values_list("path", flat=True)}
+    orphans = [path for path in old if path.name not in needed]
     for path in orphans:
         path.unlink(missing_ok=True)
         log.info("removed %s: no import needs it", path.name)
     return len(orphans)
 
 
-def _written(path: Path) -> float:
+def _last_write(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

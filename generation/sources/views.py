@@ -12,19 +12,19 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from generation import tasks
 from generation.errors import GenerationError, SourceExists
-from generation.jobs.live_status import living_workers
+from generation.jobs.live_status import live_workers
 from generation.models import ImportRefusal, Source
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
 from generation.sources import forms, importers, queries, uploads
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.blocks import Images, Picture
 from review.rules.permissions import Can
 
 Status = Work.Status
-REFERRING_SHOWN = 20  # records that refer to one
+REFERRING_SHOWN = 20  # on the page of a record
 
 
 @requires(Can.PRODUCE)
@@ -51,13 +51,13 @@ def sources(request: HttpRequest) -> HttpResponse:
 @requires(Can.PRODUCE)
 def source(request: HttpRequest, name: str) -> HttpResponse:
     """One source: its terms, imports, refusals and records."""
-    found = queries.source(name)
-    refusals = ImportRefusal.objects.filter(run__source=found).select_related("run")
+    source_ = queries.source(name)
+    refusals = ImportRefusal.objects.filter(run__source=source_).select_related("run")
     context = {
-        "source": found,
-        **_imports(found),
-        "records": keyset(queries.records(found), request, size=25),
-        "refusals": keyset(refusals, request, size=25, newest_first=True, name="refusal"),
+        "source": source_,
+        **_imports(source_),
+        "records": keyset_page(queries.records(source_), request, size=25),
+        "refusals": keyset_page(refusals, request, size=25, newest_first=True, name="refusal"),
     }
     return render(request, "generation/sources/source.html", context)
 
@@ -65,29 +65,29 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def source_imports(request: HttpRequest, name: str) -> HttpResponse:
-    """The imports of a source as they stand; once all have ended, the page is loaded afresh."""
-    found = queries.source(name)
-    context = _imports(found)
+    """The current imports of a source, for polling; reloads the page once all have ended."""
+    source_ = queries.source(name)
+    context = _imports(source_)
     if not context["importing"]:
         return HttpResponseClientRefresh()
-    return render(request, "generation/sources/_imports.html", {"source": found, **context})
+    return render(request, "generation/sources/_imports.html", {"source": source_, **context})
 
 
 def _imports(source: Source) -> dict[str, object]:
     imports = list(queries.imports().filter(source=source)[:20])
     importing = any(run.status in (Status.QUEUED, Status.RUNNING) for run in imports)
-    return {"imports": imports, "importing": importing, "idle": importing and not living_workers().exists()}
+    return {"imports": imports, "importing": importing, "idle": importing and not live_workers().exists()}
 
 
 @require_safe
 @requires(Can.PRODUCE)
 def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
-    """One record as it may be shown; its private part is not even read."""
-    found = queries.source(name)
-    row = get_object_or_404(queries.records(found), pk=pk)
+    """One record; its private part is not read."""
+    source_ = queries.source(name)
+    row = get_object_or_404(queries.records(source_), pk=pk)
     referring = list(queries.records_referring_to(row)[: REFERRING_SHOWN + 1])
     context = {
-        "source": found,
+        "source": source_,
         "record": row,
         "passages": _passages(row.content),
         "images": _images(row.content),
@@ -101,13 +101,13 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 
 def _images(content: Mapping[str, Any]) -> Images | None:
-    """The images of a record, in a block."""
-    digests, about = content.get("images") or (), str(content.get("question", ""))
-    return Images(str(_("Images")), tuple(Picture(sha256, about) for sha256 in digests)) if digests else None
+    """The images of a record as a block."""
+    digests, question = content.get("images") or (), str(content.get("question", ""))
+    return Images(str(_("Images")), tuple(Picture(sha256, question) for sha256 in digests)) if digests else None
 
 
 def _passages(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(name or '', text) of the passages that a question is put with."""
+    """(section name or '', text) of the passages that a question is asked with."""
     texts = content.get("contexts") or content.get("knowledge") or []
     return list(zip_longest(content.get("sections") or [], texts, fillvalue=""))
 
@@ -124,13 +124,16 @@ _TEXTS = (
 
 
 def _texts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of the other texts of a record; options and extractions are lines of one."""
-    found = [(str(label), content[key]) for key, label in _TEXTS if isinstance(content.get(key), str) and content[key]]
+    """(label, text) of a record's other texts; options and extractions are joined by line."""
+    texts = [(str(label), content[key]) for key, label in _TEXTS if isinstance(content.get(key), str) and content[key]]
     options, extractions = content.get("options"), content.get("extractions")
     if isinstance(options, dict):
-        found.append((str(_("Options")), "\n".join(f"{letter}. {text}" for letter, text in options.items())))
+        texts.append((str(_("Options")), "\n".join(f"{letter}. {text}" for letter, text in options.items())))
     if isinstance(extractions, list):
-        said = (" / ".join(filter(None, (one["category"], one["concept"], one["reference"]))) for one in extractions)
-        lines = (f"{name}: {one['value']}" for name, one in zip(said, extractions, strict=True))
-        found.append((str(_("Extractions")), "\n".join(lines)))
-    return found
+        names = (
+            " / ".join(filter(None, (extraction["category"], extraction["concept"], extraction["reference"])))
+            for extraction in extractions
+        )
+        lines = (f"{name}: {extraction['value']}" for name, extraction in zip(names, extractions, strict=True))
+        texts.append((str(_("Extractions")), "\n".join(lines)))
+    return texts

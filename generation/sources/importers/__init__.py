@@ -1,4 +1,7 @@
-"""Published data sets in, good rows and refusals out. One module is one format; see `base` for what it must offer."""
+"""Importers: published data sets in, good rows and refusals out.
+
+Each module is one format. `base.Importer` is the interface that it must offer.
+"""
 
 from pathlib import Path
 from typing import cast
@@ -6,7 +9,7 @@ from typing import cast
 from generation.common import formats
 from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat
 
-__all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "formats_of", "load"]
+__all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load", "matching_formats"]
 
 _HELPERS = frozenset({"base", "bundles", "columnar", "pickles", "tables", "tabular", "visual_questions"})
 
@@ -21,13 +24,13 @@ def load(name: str) -> Importer:
     return cast(Importer, formats.load(__name__, name, helpers=_HELPERS))
 
 
-def formats_of(path: Path) -> list[str]:
-    """The formats as which a file could be read, by its beginning."""
-    found = []
+def matching_formats(path: Path) -> list[str]:
+    """Names of the formats that recognise the file by its beginning."""
+    matches = []
     for name in available():
         try:
             load(name).sniff(path)
         except (WrongFormat, Exhausting, OSError):
             continue
-        found.append(name)
-    return found
+        matches.append(name)
+    return matches

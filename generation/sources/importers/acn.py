@@ -1,4 +1,4 @@
-"""Augmented clinical notes: a note, and what a model extracted from it as JSON within the JSON."""
+"""Augmented clinical notes: a note, and a model's extractions from it as JSON within the JSON."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from generation.sources.importers.base import (
     checked_id,
     gettext_noop,
     one_line,
-    text_of,
+    required_text,
 )
 from review.rules import json_nesting
 
@@ -30,44 +30,47 @@ restrictions = gettext_noop(
     "non-commercial, share-alike, as the notes are from PMC-Patients; the extractions are by a model"
 )
 
-MAX_VALUES = 400  # extractions of a note; published ones have some dozens
-_NEEDED = ("idx", "summary")
-_NOTHING = frozenset({"", "none", "null", "n/a", "nan"})
+MAX_VALUES = 400  # extractions of a note; published notes have dozens
+_REQUIRED_KEYS = ("idx", "summary")
+_NO_VALUE = frozenset({"", "none", "null", "n/a", "nan"})
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing keys."""
-    return tabular.sniff(path, _NEEDED, label, layouts=(tabular.JSONL,))
+    """Raises WrongFormat naming the missing keys."""
+    return tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'note', dataset: 'acn', text, extractions: [{category, concept, value, reference}], split};
-    Row.private is empty. `reference`: the name of the list's element that the value belongs to (a symptom, a drug), or ''."""
-    return tabular.rows(path, layout, _NEEDED, partial(_row, split=tabular.split_of(path, layout) or "train"))
+    """Row.content: {kind: 'note', dataset: 'acn', text, extractions, split}; Row.private is empty.
+
+    extractions: [{category, concept, value, reference}], where `reference` is the name of the list
+    element that the value belongs to (a symptom, a drug), or ''.
+    """
+    return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout) or "train"))
 
 
 def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
-    text = tabular.optional_text(record, "full_note") or text_of(record, "note").strip()
+    text = tabular.optional_text(record, "full_note") or required_text(record, "note").strip()
     external_id = tabular.optional_text(record, "idx")
     if not external_id:
         raise Malformed("'idx' is blank.")
-    found = extractions(_summary(record.get("summary")))
-    if not found:
+    found_extractions = extractions(_summary(record.get("summary")))
+    if not found_extractions:
         raise Malformed("'summary' has no extraction.")
     return Row(
         external_id=checked_id(external_id),
         title=one_line(text),
         language="en",
-        content={"kind": "note", "dataset": name, "text": text, "extractions": found, "split": split},
+        content={"kind": "note", "dataset": name, "text": text, "extractions": found_extractions, "split": split},
         private={},
         where=where,
         facets={"split": split},
-        values=tuple(dict.fromkeys((name_of(each), each["value"]) for each in found)),
+        values=tuple(dict.fromkeys((name_of(extraction), extraction["value"]) for extraction in found_extractions)),
     )
 
 
 def name_of(extraction: Mapping[str, str]) -> str:
-    """Under which name the value of an extraction is kept, to be drawn for another note: its category and its concept."""
+    """Name (category and concept) under which another note can draw a value."""
     return f"{extraction['category']}/{extraction['concept']}"
 
 
@@ -85,25 +88,25 @@ def _summary(value: Any) -> Mapping[str, Any]:
 
 
 def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What a summary says, one value each: (category, concept, value, reference). What it says of nothing ('None') is left out.
+    """Flatten a summary into {category, concept, value, reference}, one for each value.
 
-    Raises Malformed where there are too many to be true.
+    Empty values ('None') are left out. Raises Malformed beyond MAX_VALUES.
     """
-    found: list[dict[str, str]] = []
+    result: list[dict[str, str]] = []
 
     def add(category: str, concept: str, text: str, reference: str) -> None:
         if text:
-            found.append({"category": category, "concept": concept, "value": text, "reference": reference})
-            if len(found) > MAX_VALUES:
+            result.append({"category": category, "concept": concept, "value": text, "reference": reference})
+            if len(result) > MAX_VALUES:
                 raise Malformed(f"'summary' has more than {MAX_VALUES} values.")
 
-    for category, said in summary.items():
-        match said:
+    for category, values in summary.items():
+        match values:
             case Mapping():
-                for concept, value in said.items():
+                for concept, value in values.items():
                     add(category, concept, _text(value), "")
             case list():
-                for element in said:
+                for element in values:
                     if not isinstance(element, Mapping):
                         add(category, category, _text(element), "")
                         continue
@@ -111,15 +114,15 @@ def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
                     for concept, text in texts:
                         add(category, concept, text, "" if concept == texts[0][0] else texts[0][1])
             case _:
-                add(category, category, _text(said), "")
-    return found
+                add(category, category, _text(values), "")
+    return result
 
 
 def _text(value: Any) -> str:
-    """A value as text on one line; '' for what says nothing, and for what nests deeper."""
+    """A value as text on one line; '' for an empty or nested value."""
     if not isinstance(value, str):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return ""
         value = str(value)
     text = " ".join(value.split())
-    return "" if text.casefold().strip(".") in _NOTHING else text
+    return "" if text.casefold().strip(".") in _NO_VALUE else text

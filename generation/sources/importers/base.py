@@ -1,8 +1,9 @@
-"""What every importer shares: its values, and readers that stay small however large or broken the file is.
+"""What all importers share: their value types, and readers whose memory use stays flat.
 
-An importer is a module with the attributes of `Importer`. It keeps no set of the ids it has seen, so that memory stays
-flat: a record that comes twice is found by the database's unique constraint. No reason or message quotes a record,
-because part of it (HealthBench's canary) must never be shown.
+However large or broken a file is, its readers hold one record at a time. An importer is a module
+with the attributes of `Importer`. It does not remember the ids it has seen: the database's unique
+constraint finds repeated records. No reason or message quotes a record, because part of it
+(HealthBench's canary) must never be shown.
 """
 
 import codecs
@@ -21,11 +22,12 @@ from generation.common.formats import FormatError
 from generation.common.languages import detect
 from review.rules import json_nesting
 
-MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records of the known files have some hundred kilobytes
-LOOK = 50  # records that `sniff` looks at: a few bad ones at the top must not hide a good file
+MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records in the known files have a few hundred KB
+# Records that `sniff` inspects: a few bad ones at the top must not hide a good file.
+SNIFF_LIMIT = 50
 TITLE_LENGTH = 80  # characters
 
-PARQUET = b"PAR1"  # the first bytes of every such file
+PARQUET = b"PAR1"  # the first bytes of every Parquet file
 
 _BOM = b"\xef\xbb\xbf"
 _MAGIC = (
@@ -49,24 +51,28 @@ class WrongFormat(FormatError):
 
 
 class Exhausting(FormatError):
-    """Reading this file needs more than a file may need."""
+    """Reading this file would exceed the memory, time or size limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One good record. `content` may be shown and sent to models, `private` is kept with the record and stays there.
+    """One good record.
 
-    Both are JSON-able. `language`: ISO 639-1, '' (not recognised), with the detector's confidence; `where` is its place in the
-    file ('line 12').
-    A format whose records name a medical specialty puts it into `content` as `specialty`.
-
-    `match`: the text by which records of other sources refer to this one (a question, a heading's name); `refers`: format ->
-    such texts of the records that this one refers to. They are compared without regard to case and white space. `facets`:
-    values by which an import counts what it read (difficulty). `values`: (name, text) of what it says under names that other
-    records of its source have too ('symptoms/time', '2 days'), so that another's can be drawn in its place.
-
-    `images`: those that the record is about, in order. Their digests are put into `content` as `images` when they are kept.
-    `written`: content and private as JSON, where it has been written already.
+    Attributes:
+        content: JSON-able; may be shown and sent to models. If the records of a format name a
+            medical specialty, it is here as `specialty`.
+        private: JSON-able; stored with the record, never shown or sent.
+        language: ISO 639-1, or '' if not recognised; `language_confidence` is the detector's.
+        where: position in the file ('line 12').
+        match: the text by which records of other sources refer to this one (a question, a heading's
+            name). Compared without regard to case and white space, like `references`.
+        references: format -> the `match` texts of the records that this one refers to.
+        facets: values by which an import counts its rows (difficulty).
+        values: (name, text) of values under names that other records of the source have too
+            ('symptoms/time', '2 days'), so that another record's value can be drawn instead.
+        images: the images that the record is about, in order. Once they are stored, their digests
+            are put into `content` as `images`.
+        encoded: `content` and `private` as JSON, if already encoded.
     """
 
     external_id: str
@@ -77,18 +83,19 @@ class Row:
     where: str
     language_confidence: float | None = field(default=None, compare=False)
     match: str = ""
-    refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facets: Mapping[str, str] = field(default_factory=dict)
     images: "tuple[Picture, ...]" = field(default=(), compare=False)
     values: tuple[tuple[str, str], ...] = ()
-    written: tuple[str, str] | None = field(default=None, compare=False, repr=False)
+    encoded: tuple[str, str] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One bad record: its place in the file ('line 12', 'record 3') and the reason in a sentence without its text.
+    """One bad record: its position in the file ('line 12', 'record 3') and why it was refused.
 
-    `facets`: values by which an import counts what it left out.
+    The reason is a sentence that does not quote the record. `facets`: values by which an import
+    counts the records it left out.
     """
 
     where: str
@@ -98,8 +105,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the file was recognised as: 'jsonl', 'csv-v1', 'json-v2'. `file`: what it was called where it came from, as an
-    uploaded one is kept under another name."""
+    """The layout that a file was recognised as: 'jsonl', 'csv-v1', 'json-v2'.
+
+    `file`: the file's original name; an uploaded file is stored under another one.
+    """
 
     name: str
     file: str = field(default="", compare=False)
@@ -107,9 +116,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image of a row. It is read when the row is taken in, one at a time; `read` raises Malformed.
+    """An image of a row, not yet read. `read` raises Malformed.
 
-    `identity`: the same for the same image of a data set; '' where that is not known.
+    Images are read one at a time, when the row is imported. `identity`: equal for the same image of
+    a data set; '' if not known.
     """
 
     name: str
@@ -118,8 +128,12 @@ class Picture:
 
 
 class Importer(Protocol):
-    """What a module in this package offers. `restrictions` says in words what the licence or the authors forbid; it is
-    marked for translation by `gettext_noop`. A module may say `withheld = True`: they forbid to publish the text."""
+    """Interface of the modules in this package.
+
+    `restrictions` says in words what the licence or the authors forbid; it is marked for
+    translation by `gettext_noop`. A module sets `withheld = True` if they forbid publishing the
+    text.
+    """
 
     name: str
     label: str
@@ -128,36 +142,48 @@ class Importer(Protocol):
     restrictions: str
 
     def sniff(self, path: Path) -> Layout:
-        """Recognise the file by its content. Raises WrongFormat, Exhausting (and OSError if it cannot be read)."""
+        """Recognise the file by its content.
+
+        Raises WrongFormat, Exhausting (and OSError if it cannot be read).
+        """
         ...
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-        """Every record in file order, streamed. Raises WrongFormat before the first record or never; Exhausting anywhere."""
+        """Stream every record in file order.
+
+        Raises WrongFormat before the first record or never; Exhausting at any point.
+        """
         ...
 
 
 class Malformed(Exception):
-    """A record is not as the format says; the text is the reason of its Refusal. Stays inside the importers."""
+    """A record violates its format; the text becomes the reason of its Refusal.
+
+    Internal to importers.
+    """
 
 
 def gettext_noop(text: str) -> str:
-    """Mark `text` to be translated where it is shown. Django has the same, but importers are plain Python."""
+    """Mark `text` for translation where it is shown.
+
+    Django's is the same, but importers are plain Python.
+    """
     return text
 
 
 def first_byte(path: Path, *, xml: bool = False) -> bytes:
-    """The first byte that is neither white space nor a byte order mark.
+    """The first byte that is neither white space nor part of a byte order mark.
 
-    Raises WrongFormat for what is often given by mistake: a folder, an empty file, an archive, a pickle, a web page (unless
-    `xml` is what is looked for).
+    Raises WrongFormat for files often chosen by mistake: a folder, an empty file, an archive, a
+    pickle, a web page (unless `xml` is expected).
     """
     if path.is_dir():
         raise WrongFormat("It is a folder.")
     with path.open("rb") as file:
         head = file.read(64)
-        for magic, what in _MAGIC:
+        for magic, description in _MAGIC:
             if head.startswith(magic):
-                raise WrongFormat(f"It is {what}.")
+                raise WrongFormat(f"It is {description}.")
         if b"\x00" in head[:4]:
             raise WrongFormat("It is UTF-16 or UTF-32 text, or no text at all: save it as UTF-8.")
         head = head.removeprefix(_BOM).lstrip()
@@ -171,7 +197,7 @@ def first_byte(path: Path, *, xml: bool = False) -> bytes:
 
 
 def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """(number from 1, line with its line end) of a binary file; None in place of a line longer than MAX_RECORD."""
+    """(number from 1, line with its line ending), or None for a line longer than MAX_RECORD."""
     number = 0
     while line := file.readline(MAX_RECORD):
         number += 1
@@ -202,7 +228,7 @@ def parsed_line(line: bytes | None) -> Any:
 
 
 def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]]:
-    """(line number, JSON value or Malformed) of the first `limit` lines that are not blank."""
+    """(line number, JSON value or Malformed) for the first `limit` lines that are not blank."""
     with path.open("rb") as file:
         for number, line in numbered_lines(file):
             if line is not None and not line.strip():
@@ -220,22 +246,24 @@ def _not_json(constant: str) -> None:
     raise ValueError(constant)
 
 
-# A code point that Unicode reserves for use inside one program stands for bytes that are not text, so that one broken
-# string spoils its own record and not the parser's course through the rest of an array.
-_MARK = "\ufdd0"
+# Replaces bytes that are not text, so that a broken string spoils only its own record and the
+# parser can go on through the array. Unicode reserves this code point for internal use by programs.
+_NOT_TEXT_MARK = "\ufdd0"
 _NOT_TEXT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-class _Repaired:
-    """A binary file for ijson: no byte order mark, valid UTF-8, nested no deeper than JSON may be here, and never more than
-    MAX_RECORD bytes for one record."""
+class _SanitizedFile:
+    """A binary file for ijson: valid UTF-8 without BOM, of bounded nesting and record size.
+
+    `read` raises Malformed beyond MAX_RECORD bytes for one record, and TooDeep.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._start = True
         self._nesting = json_nesting.Nesting()
-        self._is_too_deep = False  # from where the last piece ended
+        self._is_too_deep = False  # what follows the last chunk returned
         self.size = 0  # bytes read since the caller last set this to 0
 
     def read(self, size: int = -1) -> bytes:
@@ -251,76 +279,84 @@ class _Repaired:
             if self._start:
                 text = text.removeprefix("\ufeff")
                 self._start = False
-            if text:  # a chunk may be half a character or only the mark, and b"" would mean the end of the file
-                whole = _NOT_TEXT.sub(_MARK, text).encode()
-                shallow = self._nesting.shallow(whole)
-                self._is_too_deep = len(shallow) < len(whole)
+            # A chunk may be half a character or only the mark, and b"" would mean the end of the
+            # file.
+            if text:
+                sanitized = _NOT_TEXT.sub(_NOT_TEXT_MARK, text).encode()
+                shallow = self._nesting.shallow(sanitized)
+                self._is_too_deep = len(shallow) < len(sanitized)
                 if shallow:
-                    return shallow  # so that the records before the one that is too deep are still read
+                    return shallow  # the records before the one that is too deep are still read
                 raise json_nesting.TooDeep
         return b""
 
 
 def array_items(file: BinaryIO) -> Iterator[Any]:
-    """The elements of a file that is one JSON array, streamed. Raises Malformed where the array breaks off."""
-    return _streamed(file, "array", lambda source: ijson.items(source, "item", use_float=True))
+    """Stream the elements of a file that is one JSON array.
+
+    Raises Malformed where the array breaks off.
+    """
+    return _stream_items(file, "array", lambda source: ijson.items(source, "item", use_float=True))
 
 
 def object_items(file: BinaryIO) -> Iterator[tuple[str, Any]]:
-    """(key, value) of a file that is one JSON object, streamed. Raises Malformed where the object breaks off."""
-    return _streamed(file, "object", lambda source: ijson.kvitems(source, "", use_float=True))
+    """Stream the (key, value) pairs of a file that is one JSON object.
+
+    Raises Malformed where the object breaks off.
+    """
+    return _stream_items(file, "object", lambda source: ijson.kvitems(source, "", use_float=True))
 
 
-def _streamed(file: BinaryIO, what: str, parse: Callable[[_Repaired], Iterator[Any]]) -> Iterator[Any]:
-    source = _Repaired(file)
+def _stream_items(file: BinaryIO, what: str, parse: Callable[[_SanitizedFile], Iterator[Any]]) -> Iterator[Any]:
+    sanitized = _SanitizedFile(file)
     try:
-        for item in parse(source):
+        for item in parse(sanitized):
             yield item
-            source.size = 0
+            sanitized.size = 0
     except (Malformed, json_nesting.TooDeep) as error:
         raise Malformed(f"The {what} cannot be read from here on: {error}.") from None
     except (ijson.JSONError, ValueError, RecursionError) as error:
-        # The parser's own words are not passed on: they quote the file.
-        ended = "premature EOF" in str(error) or "Incomplete" in str(error)
-        why = "the file ends before it does" if ended else "what follows is not JSON"
-        raise Malformed(f"The {what} breaks off here: {why}.") from None
+        # The parser's message is not passed on: it quotes the file.
+        is_truncated = "premature EOF" in str(error) or "Incomplete" in str(error)
+        reason = "the file ends before it does" if is_truncated else "what follows is not JSON"
+        raise Malformed(f"The {what} breaks off here: {reason}.") from None
 
 
-_SUSPECT = re.compile(
-    r"\\u(?:0000|fdd0|d[89a-f])"
-)  # in JSON of ASCII: what is refused, and characters that are two there
+# In ASCII JSON: escapes of characters that are refused, and of surrogate pairs, which may be valid.
+_SUSPECT = re.compile(r"\\u(?:0000|fdd0|d[89a-f])")
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
-_written = json.JSONEncoder(allow_nan=False).encode
+def storable_json(value: Any) -> str:
+    """Encode a value as JSON.
 
-
-def storable(value: Any) -> str:
-    """A value as JSON. Raises Malformed as `check_storable` does, much faster for the many values that are good."""
+    Raises Malformed like `check_storable`, but is much faster for good values.
+    """
     try:
-        written = _written(value)
+        encoded = _encode(value)
     except ValueError:
-        written = ""
-    if not written or _SUSPECT.search(written):
+        encoded = ""
+    if not encoded or _SUSPECT.search(encoded):
         check_storable(value)
-    return written
+    return encoded
 
 
 def check_storable(value: Any) -> None:
-    """Raise Malformed if a string or number in a JSON-able value cannot be kept by every database or written as UTF-8."""
-    todo = [value]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, dict):
-            todo += one.keys()
-            todo += one.values()
-        elif isinstance(one, list):
-            todo += one
-        elif isinstance(one, str):
-            if "\x00" in one:
+    """Raise Malformed if part of a value cannot be stored by every database or encoded as UTF-8."""
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            pending += part.keys()
+            pending += part.values()
+        elif isinstance(part, list):
+            pending += part
+        elif isinstance(part, str):
+            if "\x00" in part:
                 raise Malformed("A text in it holds a NUL character.")
-            if _MARK in one or not _is_unicode(one):
+            if _NOT_TEXT_MARK in part or not _is_unicode(part):
                 raise Malformed("A text in it holds bytes that are not UTF-8 text.")
-        elif isinstance(one, float) and not math.isfinite(one):
+        elif isinstance(part, float) and not math.isfinite(part):
             raise Malformed("A number in it is out of range.")
 
 
@@ -332,8 +368,8 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def text_of(record: Mapping[str, Any], key: str) -> str:
-    """The text under `key`. Raises Malformed if it is missing, no string or blank."""
+def required_text(record: Mapping[str, Any], key: str) -> str:
+    """The text under `key`. Raises Malformed if it is missing, not a string, or blank."""
     value = record.get(key)
     if not isinstance(value, str):
         raise Malformed(f"'{key}' is not a text." if key in record else f"'{key}' is missing.")
@@ -342,8 +378,11 @@ def text_of(record: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def texts_of(record: Mapping[str, Any], key: str) -> list[str]:
-    """The list of texts under `key`; [] where there is none. Raises Malformed if it is anything else."""
+def text_list(record: Mapping[str, Any], key: str) -> list[str]:
+    """The list of texts under `key`; [] if there is none.
+
+    Raises Malformed if it is anything else.
+    """
     value = record.get(key)
     if value is None:
         return []
@@ -352,25 +391,31 @@ def texts_of(record: Mapping[str, Any], key: str) -> list[str]:
     return value
 
 
-def plain(text: str) -> str:
-    """A text without regard to case and white space, as texts of several records are compared."""
+def normalized(text: str) -> str:
+    """Fold the case and white space of a text, as is done to compare texts of different records."""
     return " ".join(text.casefold().split())
 
 
 def digest_of(text: str) -> str:
-    """What a text is found by where records of several sources are joined: SHA-256, in hexadecimal, of the plain text."""
-    return hashlib.sha256(plain(text).encode(errors="surrogatepass")).hexdigest()
+    """The key that joins records of different sources: hex SHA-256 of the normalized text."""
+    return hashlib.sha256(normalized(text).encode(errors="surrogatepass")).hexdigest()
 
 
 def checked_id(value: str) -> str:
-    """`value` as an external id: printable, without white space, at most 200 characters. Raises Malformed."""
+    """Check an external id: printable, without white space, at most 200 characters.
+
+    Raises Malformed.
+    """
     if len(value) > 200 or not value.isprintable() or any(c.isspace() for c in value):
         raise Malformed("Its id is longer than 200 characters or holds a space or control character.")
     return value
 
 
 def one_line(text: str, length: int = TITLE_LENGTH) -> str:
-    """The beginning of `text` on one line of at most `length` characters, cut between words where there are any."""
+    """The beginning of `text` on one line of at most `length` characters.
+
+    It is cut between words if possible.
+    """
     line = " ".join(text[: length * 10].split())
     if len(line) <= length:
         return line
@@ -379,7 +424,7 @@ def one_line(text: str, length: int = TITLE_LENGTH) -> str:
     return words.rstrip() + "…"
 
 
-def spoken(text: str) -> dict[str, Any]:
-    """The language of a row with this text, and how sure that is."""
-    found = detect(text)
-    return {"language": found.language, "language_confidence": found.confidence}
+def language_fields(text: str) -> dict[str, Any]:
+    """The fields of a Row that hold the detected language of a text and the confidence in it."""
+    detected = detect(text)
+    return {"language": detected.language, "language_confidence": detected.confidence}

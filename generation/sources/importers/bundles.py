@@ -1,6 +1,6 @@
 """Data sets of questions about images: a folder, a zip archive, or one file beside its images.
 
-Nothing in them is trusted: no name leads out of the folder or the archive, and nothing is unpacked beyond its limits.
+Nothing in them is trusted: no name may lead out of the folder or archive, and unpacking is bounded.
 """
 
 import hashlib
@@ -16,19 +16,20 @@ from pathlib import Path, PurePosixPath
 
 from generation.sources.importers.base import Malformed, Picture, WrongFormat
 
-MAX_IMAGE_FILE = 32 * 2**20  # bytes; what comes in is checked again where it is decoded (generation.images.checks)
+# Bytes; images are checked again when decoded (generation.images.checks).
+MAX_IMAGE_FILE = 32 * 2**20
 MAX_DATA_FILE = 4 * 2**30  # bytes of a table or list in an archive, unpacked
 MAX_FILES = 1_000_000  # in a folder or an archive
 MAX_RATIO = 500  # unpacked to packed, of a table or list
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
-# What reading a damaged, encrypted or unknown archive raises. zlib.error is no kind of ValueError.
+# Raised when reading a damaged, encrypted or unknown archive. zlib.error is not a ValueError.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of rows: its name inside the data set, and where it can be read."""
+    """A file of rows: its name inside the data set, and the path to read it from."""
 
     name: str
     path: Path
@@ -40,9 +41,12 @@ class DataFile:
 
 
 class Bundle:
-    """The files of a data set. `data` are those that `wanted` has chosen by their name, in their order. `what`: what it is."""
+    """The files of a data set.
 
-    what = "folder"
+    `data`: its files of rows, sorted by name. `kind`: used in messages.
+    """
+
+    kind = "folder"
 
     def __init__(self, data: list[DataFile], read: Callable[[str], bytes | None], names: Callable[[], Iterator[str]]):
         self.data = data
@@ -51,16 +55,16 @@ class Bundle:
         self._by_name: dict[str, list[str]] | None = None
 
     def picture(self, name: str, *folders: str) -> Picture:
-        """The image that a row names: in one of `folders`, in an `images` folder there, or anywhere under that name.
+        """The image that a row names: in one of `folders`, in `images` there, or anywhere.
 
-        Raises Malformed where the name leads elsewhere.
+        Raises Malformed if the name leads out of the data set.
         """
         if not name or len(name) > 300 or not name.isprintable():
             raise Malformed("An image's name is empty, or holds what no file name holds.")
-        plain = _inside(name)
-        if plain is None:
+        safe_name = _safe_path(name)
+        if safe_name is None:
             raise Malformed("An image's name leads out of the data set.")
-        return Picture(name, lambda: self._image(plain, folders), plain)
+        return Picture(name, lambda: self._image(safe_name, folders), safe_name)
 
     def _image(self, name: str, folders: tuple[str, ...]) -> bytes:
         endings = ("",) if name.lower().endswith(ENDINGS) else ("", *ENDINGS)
@@ -71,14 +75,15 @@ class Bundle:
                     if data is not None:
                         return data
         for ending in endings:
-            for found in self._anywhere(PurePosixPath(name + ending).name):
-                # Of several with one name, the one whose path has most in common with where the row stands.
-                data = self._read(max(found, key=lambda path: _shared(path, folders)))
+            for paths in self._paths_named(PurePosixPath(name + ending).name):
+                # Of several files with this name, take the one whose path shares most with the
+                # row's.
+                data = self._read(max(paths, key=lambda path: _shared_parts(path, folders)))
                 if data is not None:
                     return data
         raise Malformed("The file is missing.")
 
-    def _anywhere(self, name: str) -> list[list[str]]:
+    def _paths_named(self, name: str) -> list[list[str]]:
         if self._by_name is None:
             self._by_name = {}
             for number, path in enumerate(self._names()):
@@ -87,12 +92,12 @@ class Bundle:
                         f"It is not where it should be, and the data set has more than {MAX_FILES:,} files."
                     )
                 self._by_name.setdefault(PurePosixPath(path).name, []).append(path)
-        found = self._by_name.get(name)
-        return [found] if found else []
+        paths = self._by_name.get(name)
+        return [paths] if paths else []
 
 
-def inline(name: str, data: bytes | None) -> Picture:
-    """An image that came in the row itself."""
+def inline_picture(name: str, data: bytes | None) -> Picture:
+    """An image embedded in the row."""
 
     def read() -> bytes:
         if data is None:
@@ -103,23 +108,24 @@ def inline(name: str, data: bytes | None) -> Picture:
 
 
 @contextmanager
-def opened(path: Path, wanted: Callable[[str], bool], named: str = "") -> Iterator[Bundle]:
-    """The data set at a path. Raises WrongFormat, OSError.
+def open_bundle(path: Path, is_rows: Callable[[str], bool], original_name: str = "") -> Iterator[Bundle]:
+    """Open the data set at a path. Raises WrongFormat, OSError.
 
     Args:
-        wanted: whether a file of this name (relative, with slashes) holds rows. Not asked of a file given by itself.
-        named: what such a file was called where it came from (`Layout.file`).
+        is_rows: whether a file with this name (relative, with slashes) holds rows. Not called if
+            `path` is a single data file.
+        original_name: the original name of such a file (`Layout.file`).
     """
     if path.is_dir():
-        yield _folder(path, wanted)
+        yield _open_folder(path, is_rows)
     elif _is_zip(path):
-        with tempfile.TemporaryDirectory() as folder, _archive(path) as archive:
-            bundle = _zipped(archive, Path(folder), wanted)
-            bundle.what = "zip archive"
+        with tempfile.TemporaryDirectory() as folder, _open_archive(path) as archive:
+            bundle = _open_zip(archive, Path(folder), is_rows)
+            bundle.kind = "zip archive"
             yield bundle
     else:
-        bundle = _folder(path.parent, None, [DataFile(PurePosixPath(named).name or path.name, path)])
-        bundle.what = "file"
+        bundle = _open_folder(path.parent, None, [DataFile(PurePosixPath(original_name).name or path.name, path)])
+        bundle.kind = "file"
         yield bundle
 
 
@@ -128,21 +134,21 @@ def _is_zip(path: Path) -> bool:
         return file.read(4) in _ZIP
 
 
-def _inside(name: str) -> str | None:
-    """A relative path with slashes and without dots; None where it leads out."""
+def _safe_path(name: str) -> str | None:
+    """Normalize a relative path to slashes without dots; None if it leads out."""
     if re.match(r"[A-Za-z]:|[/\\]", name):
         return None
     parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
     return None if ".." in parts or not parts else "/".join(parts)
 
 
-def _shared(path: str, folders: tuple[str, ...]) -> int:
-    words = {part for folder in folders for part in PurePosixPath(folder).parts}
-    return len(words & set(PurePosixPath(path).parts))
+def _shared_parts(path: str, folders: tuple[str, ...]) -> int:
+    parts = {part for folder in folders for part in PurePosixPath(folder).parts}
+    return len(parts & set(PurePosixPath(path).parts))
 
 
-def _folder(root: Path, wanted: Callable[[str], bool] | None, given: list[DataFile] | None = None) -> Bundle:
-    whole = root.resolve()
+def _open_folder(root: Path, is_rows: Callable[[str], bool] | None, data_files: list[DataFile] | None = None) -> Bundle:
+    resolved_root = root.resolve()
 
     def names() -> Iterator[str]:
         for path in root.rglob("*"):
@@ -150,8 +156,8 @@ def _folder(root: Path, wanted: Callable[[str], bool] | None, given: list[DataFi
                 yield path.relative_to(root).as_posix()
 
     def read(name: str) -> bytes | None:
-        path = (whole / name).resolve()
-        if not path.is_relative_to(whole):
+        path = (resolved_root / name).resolve()
+        if not path.is_relative_to(resolved_root):
             raise Malformed("It is a link that leads out of the data set.")
         if not path.is_file():
             return archived(name)
@@ -159,27 +165,27 @@ def _folder(root: Path, wanted: Callable[[str], bool] | None, given: list[DataFi
             raise Malformed(f"The file is larger than {MAX_IMAGE_FILE:,} bytes.")
         return path.read_bytes()
 
-    packed: list[zipfile.ZipFile] = []
+    archives: list[zipfile.ZipFile] = []
 
     def archived(name: str) -> bytes | None:
-        """From `images.zip` in the folder, where some data sets have their images."""
-        if not packed and (whole / "images.zip").is_file():
-            packed.append(_archive(whole / "images.zip"))
-        for archive in packed:
-            for inside in (name, name.removeprefix("images/"), f"images/{name}"):
-                if (data := _unpacked(archive, inside)) is not None:
+        """Read from `images.zip` in the folder, where some data sets have their images."""
+        if not archives and (resolved_root / "images.zip").is_file():
+            archives.append(_open_archive(resolved_root / "images.zip"))
+        for archive in archives:
+            for member in (name, name.removeprefix("images/"), f"images/{name}"):
+                if (data := _read_image(archive, member)) is not None:
                     return data
         return None
 
-    data = given
+    data = data_files
     if data is None:
-        # Sorted: the same order on every machine, so that rows are found where an earlier import said they are.
-        chosen = sorted(name for name in names() if wanted is not None and wanted(name))
+        # Sorted, so that on every machine a row has the same position in every import.
+        chosen = sorted(name for name in names() if is_rows is not None and is_rows(name))
         data = [DataFile(name, root / name) for name in chosen]
     return Bundle(data, read, names)
 
 
-def _archive(path: Path) -> zipfile.ZipFile:
+def _open_archive(path: Path) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
@@ -190,23 +196,25 @@ def _archive(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def _zipped(archive: zipfile.ZipFile, folder: Path, wanted: Callable[[str], bool]) -> Bundle:
-    inside = {name: each for each in archive.infolist() if not each.is_dir() and (name := _inside(each.filename))}
+def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], bool]) -> Bundle:
+    members = {
+        name: entry for entry in archive.infolist() if not entry.is_dir() and (name := _safe_path(entry.filename))
+    }
     data = []
-    for number, name in enumerate(sorted(name for name in inside if wanted(name))):
+    for number, name in enumerate(sorted(name for name in members if is_rows(name))):
         unpacked = folder / f"{number}{PurePosixPath(name).suffix}"
-        _unpack(archive, inside[name], unpacked)
+        _unpack(archive, members[name], unpacked)
         data.append(DataFile(name, unpacked))
-    return Bundle(data, lambda name: _unpacked(archive, name), lambda: iter(inside))
+    return Bundle(data, lambda name: _read_image(archive, name), lambda: iter(members))
 
 
-def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, to: Path) -> None:
-    """One file of rows out of an archive, if it is not larger than such a file may be."""
+def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
+    """Unpack one file of rows from an archive. Raises WrongFormat if it exceeds the limits."""
     if entry.file_size > MAX_DATA_FILE or entry.file_size > max(entry.compress_size, 1) * MAX_RATIO + 2**20:
         raise WrongFormat(f"{entry.filename} in the archive unfolds to more than a file of rows may have.")
     try:
-        # No more is read than the archive says: the library stops there and checks the sum.
-        with archive.open(entry) as packed, to.open("wb") as file:
+        # The library stops at the size that the archive declares, and checks the checksum.
+        with archive.open(entry) as packed, target.open("wb") as file:
             shutil.copyfileobj(packed, file)
     except UNREADABLE as error:
         if isinstance(error, OSError) and error.errno:
@@ -214,8 +222,8 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, to: Path) -> None:
         raise WrongFormat(f"{entry.filename} in the archive cannot be unpacked: damaged, or with a password.") from None
 
 
-def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes | None:
-    """An image in an archive; None where there is none of this name."""
+def _read_image(archive: zipfile.ZipFile, name: str) -> bytes | None:
+    """The image of this name in an archive; None if there is none."""
     try:
         entry = archive.getinfo(name)
     except KeyError:

@@ -1,7 +1,9 @@
-"""ClinHallu's own files: `converted.jsonl` (questions about images) and `gold_cot.jsonl` (the same with reference traces).
+"""ClinHallu's own files: `converted.jsonl` and `gold_cot.jsonl`.
 
-A folder is read as the authors lay it out: `data/<dataset>/input/<split>/{converted.jsonl,images/}` and
-`results/<dataset>/gold/<model>/gold_cot.jsonl`. What they rejected (`rejected_*.jsonl`, `candidates.jsonl`) is left alone.
+`converted.jsonl` holds questions about images, `gold_cot.jsonl` the same with reference traces. A
+folder has the authors' layout: `data/<dataset>/input/<split>/{converted.jsonl,images/}` and
+`results/<dataset>/gold/<model>/gold_cot.jsonl`. Rows that the authors rejected (`rejected_*.jsonl`,
+`candidates.jsonl`) are not read.
 """
 
 from collections.abc import Iterator
@@ -9,9 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of, texts_of
-from generation.sources.importers.bundles import Bundle, DataFile, opened
-from generation.sources.importers.visual_questions import answer_text, check_layout, fitting, options_of, split_of
+from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, required_text, text_list
+from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
+from generation.sources.importers.visual_questions import (
+    answer_text,
+    check_layout,
+    matching_files,
+    parse_options,
+    split_of,
+)
 
 name = "clinhallu"
 label = "ClinHallu"
@@ -21,7 +29,7 @@ restrictions = gettext_noop(
     "for research on models, not for decisions about patients; images keep the licences of their data sets"
 )
 
-PUBLISHED = "vqa-trace"
+TRACE_KIND = "vqa-trace"
 _KEYS = ("question", "answer", "images")
 _TYPES = ("yes_no", "open_ended", "multiple_choice")
 _DATASETS = {"rad": "vqa-rad", "path": "pathvqa", "medframe": "medframeqa", "medxpert": "medxpertqa"}
@@ -30,25 +38,28 @@ _FILES = ("converted.jsonl", "gold_cot.jsonl")
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
-    with opened(path, _is_ours) as bundle:
-        fitting(bundle, _KEYS)
+    with open_bundle(path, _is_data_file) as bundle:
+        matching_files(bundle, _KEYS)
         return Layout("jsonl")
 
 
-def _is_ours(file_name: str) -> bool:
+def _is_data_file(file_name: str) -> bool:
     return file_name.rpartition("/")[2] in _FILES
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: as `visual_questions.row`; of a row with a trace, kind 'vqa-trace' and trace {visual, knowledge, reasoning,
-    answer}, by: the model that wrote it."""
+    """Row.content: as in `visual_questions.row`.
+
+    A row with a trace has kind 'vqa-trace', trace {visual, knowledge, reasoning, answer}, and by:
+    the model that wrote the trace.
+    """
     check_layout(layout, label, "jsonl")
     return _rows(path, layout.file)
 
 
-def _rows(path: Path, named: str) -> Iterator[Row | Refusal]:
-    with opened(path, _is_ours, named) as bundle:
-        for file in fitting(bundle, _KEYS):
+def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
+    with open_bundle(path, _is_data_file, original_name) as bundle:
+        for file in matching_files(bundle, _KEYS):
             for where, record in visual_questions.records(file, _KEYS):
                 try:
                     if isinstance(record, Malformed):
@@ -61,35 +72,35 @@ def _rows(path: Path, named: str) -> Iterator[Row | Refusal]:
 def _row(where: str, record: dict[str, Any], bundle: Bundle, file: DataFile) -> Row:
     split = str(record.get("split") or "").strip().lower() or split_of(file.name)
     dataset = _dataset(record, file)
-    options = options_of(record.get("options"))
+    options = parse_options(record.get("options"))
     letter, answer = _answer(record, options)
-    images = texts_of(record, "images")
+    images = text_list(record, "images")
     folders = [file.folder]
     if split:
         folders.append(f"data/{dataset}/input/{split}")
-    traced = "gold_cot" in record
-    written: dict[str, Any] = {"kind": PUBLISHED, **_trace(record)} if traced else {}
+    has_trace = "gold_cot" in record
+    trace_fields: dict[str, Any] = {"kind": TRACE_KIND, **_trace(record)} if has_trace else {}
     kind = str(record.get("question_type") or "").strip().lower()
     if kind and kind not in _TYPES:
         raise Malformed(f"'question_type' is none of {', '.join(_TYPES)}.")
     return visual_questions.row(
         where,
         dataset=dataset,
-        external_id="-".join(filter(None, ("gold" if traced else "", dataset, split, _identity(record)))),
-        question=text_of(record, "question"),
+        external_id="-".join(filter(None, ("gold" if has_trace else "", dataset, split, _record_id(record)))),
+        question=required_text(record, "question"),
         answer=answer,
-        pictures=[bundle.picture(each, *folders) for each in images],
+        pictures=[bundle.picture(image, *folders) for image in images],
         split=split,
         options=options,
         letter=letter,
         type_of_question=kind,
         body_system=str(record.get("body_system") or ""),
         source=name,
-        **written,
+        **trace_fields,
     )
 
 
-def _identity(record: dict[str, Any]) -> str:
+def _record_id(record: dict[str, Any]) -> str:
     for key in ("source_id", "original_index"):
         value = record.get(key)
         if isinstance(value, int | str) and not isinstance(value, bool) and str(value).strip():
@@ -98,11 +109,11 @@ def _identity(record: dict[str, Any]) -> str:
 
 
 def _dataset(record: dict[str, Any], file: DataFile) -> str:
-    """By its own word, else by the folder it is in, else by how its id begins."""
-    for written in (str(record.get("source") or ""), file.name):
-        plain = "".join(sign for sign in written.casefold() if sign.isalpha() or sign == "/")
+    """The data set, by the record's `source`, its file's path, or the prefix of its id."""
+    for hint in (str(record.get("source") or ""), file.name):
+        letters = "".join(character for character in hint.casefold() if character.isalpha() or character == "/")
         for word, dataset in _DATASETS.items():
-            if any(word in part for part in plain.split("/")[-6:]):
+            if any(word in part for part in letters.split("/")[-6:]):
                 return dataset
     if str(record.get("source_id") or "").startswith("MM-"):
         return "medxpertqa"
@@ -110,14 +121,14 @@ def _dataset(record: dict[str, Any], file: DataFile) -> str:
 
 
 def _answer(record: dict[str, Any], options: list[list[str]]) -> tuple[str, str]:
-    """Letter and text of the answer; of a choice 'C. Lung cancer', without the letter."""
+    """Letter and text of the answer; 'C. Lung cancer' gives the text without the letter."""
     answer = answer_text(record)
     letter = str(record.get("answer_letter") or "").strip().upper()
     if not options:
         return "", answer
-    for one, text in options:
-        if letter == one or (not letter and answer in (one, text, f"{one}. {text}")):
-            return one, text
+    for option, text in options:
+        if letter == option or (not letter and answer in (option, text, f"{option}. {text}")):
+            return option, text
     raise Malformed("Its answer is none of its options.")
 
 
@@ -130,17 +141,17 @@ def _trace(record: dict[str, Any]) -> dict[str, Any]:
     reasoning = _stage(trace, "reasoning")
     return {
         "trace": {
-            "visual": text_of(_stage(trace, "visual_recognition"), "text"),
-            "knowledge": text_of(_stage(trace, "knowledge_recall"), "text"),
-            "reasoning": text_of(reasoning, "text"),
-            "answer": text_of(reasoning, "answer"),
+            "visual": required_text(_stage(trace, "visual_recognition"), "text"),
+            "knowledge": required_text(_stage(trace, "knowledge_recall"), "text"),
+            "reasoning": required_text(reasoning, "text"),
+            "answer": required_text(reasoning, "answer"),
         },
         "by": str(meta.get("model") or "") if isinstance(meta, dict) else "",
     }
 
 
 def _stage(trace: dict[str, Any], stage: str) -> dict[str, Any]:
-    found = trace.get(stage)
-    if not isinstance(found, dict):
+    value = trace.get(stage)
+    if not isinstance(value, dict):
         raise Malformed(f"'gold_cot' lacks '{stage}'.")
-    return found
+    return value

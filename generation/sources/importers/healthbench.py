@@ -1,6 +1,7 @@
-"""HealthBench (OpenAI): one conversation a line, with the rubrics of its own grader.
+"""HealthBench (OpenAI): one conversation a line, with the rubrics of its grader.
 
-The full, consensus and hard files have this shape; the meta-eval file does not and is refused by name.
+The full, consensus and hard files have this shape. The meta-eval file has not, and is refused with
+a message that names it.
 """
 
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -19,9 +20,9 @@ from generation.sources.importers.base import (
     first_byte,
     gettext_noop,
     json_lines,
+    language_fields,
     one_line,
-    spoken,
-    text_of,
+    required_text,
 )
 
 name = "healthbench"
@@ -45,7 +46,7 @@ def sniff(path: Path) -> Layout:
     if first_byte(path) == b"[":
         raise WrongFormat("It is a JSON array; HealthBench has one JSON object on each line.")
     problem = ""
-    for number, value in json_lines(path, LOOK):
+    for number, value in json_lines(path, SNIFF_LIMIT):
         if isinstance(value, Malformed):
             problem = problem or f"Line {number}: {value}"
         elif _is_meta_eval(value):
@@ -56,8 +57,11 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'dialogue', turns: [{role, content}], rubrics: [{criterion, points, tags}], tags: [str],
-    ideal_completion: str | None}; Row.private: {canary} where there is one."""
+    """Row.content: {kind: 'dialogue', turns, rubrics, tags: [str], ideal_completion: str | None}.
+
+    turns: [{role, content}]; rubrics: [{criterion, points, tags}]. Row.private: {canary} if there
+    is one.
+    """
     if layout.name != "jsonl":
         raise WrongFormat(f"There is no layout {layout.name!r} of HealthBench.")
     return (_row(value, f"line {number}") for number, value in json_lines(path))
@@ -76,11 +80,11 @@ def _row(value: Any, where: str) -> Row | Refusal:
         if not isinstance(value, dict):
             raise Malformed("The line is not a JSON object.")
         turns = _turns(value.get("prompt"))
-        asked = [turn["content"] for turn in turns if turn["role"] == "user"]
+        user_texts = [turn["content"] for turn in turns if turn["role"] == "user"]
         row = Row(
-            external_id=checked_id(text_of(value, "prompt_id")),
-            title=one_line(asked[0]),
-            **spoken("\n".join(asked)),
+            external_id=checked_id(required_text(value, "prompt_id")),
+            title=one_line(user_texts[0]),
+            **language_fields("\n".join(user_texts)),
             content={
                 "kind": "dialogue",
                 "turns": turns,
@@ -118,19 +122,20 @@ def _turns(prompt: Any) -> list[dict[str, str]]:
 def _rubrics(rubrics: Any) -> list[dict[str, Any]]:
     if not isinstance(rubrics, list):
         raise Malformed("'rubrics' is not a list.")
-    good = []
+    result = []
     for place, rubric in enumerate(rubrics, 1):
         if not isinstance(rubric, dict):
             raise Malformed(f"Rubric {place} is not an object.")
         criterion, points = rubric.get("criterion"), rubric.get("points")
         if not isinstance(criterion, str) or not criterion.strip():
             raise Malformed(f"Rubric {place} has no criterion.")
-        # Published points are -10 to 10. The bound keeps out NaN, infinity and integers that no column holds.
+        # Published points are -10 to 10. The bound excludes NaN, infinity and integers too large
+        # for a database column.
         if isinstance(points, bool) or not isinstance(points, int | float) or not -1000 <= points <= 1000:
             raise Malformed(f"The points of rubric {place} are not a number from -1000 to 1000.")
         tags = _tags(rubric.get("tags"), f"'tags' of rubric {place}")
-        good.append({"criterion": criterion, "points": points, "tags": tags})
-    return good
+        result.append({"criterion": criterion, "points": points, "tags": tags})
+    return result
 
 
 def _tags(tags: Any, what: str) -> list[str]:

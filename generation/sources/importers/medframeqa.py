@@ -1,6 +1,7 @@
 """MedFrameQA: questions about two to five frames of a medical video, with options.
 
-Parquet with the images inside (`image_1` to `image_5`), or JSON Lines that name them (`image_url`) beside `images/`.
+Parquet with the images inside (`image_1` to `image_5`), or JSON Lines that name them (`image_url`)
+beside `images/`.
 """
 
 from collections.abc import Iterator
@@ -8,16 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Picture, Refusal, Row, gettext_noop, text_of, texts_of
-from generation.sources.importers.bundles import Bundle, inline, opened
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Picture,
+    Refusal,
+    Row,
+    gettext_noop,
+    required_text,
+    text_list,
+)
+from generation.sources.importers.bundles import Bundle, inline_picture, open_bundle
 from generation.sources.importers.tables import is_parquet
 from generation.sources.importers.visual_questions import (
     check_layout,
-    chosen,
-    embedded,
-    fitting,
-    is_rows,
-    options_of,
+    correct_option,
+    embedded_image,
+    is_data_file,
+    matching_files,
+    parse_options,
     split_of,
 )
 
@@ -31,27 +41,30 @@ citation = (
 restrictions = gettext_noop("frames come from public videos; name the data set wherever they are shown")
 
 _KEYS = ("question_id", "question", "options", "correct_answer")
-_IMAGES = tuple(f"image_{number}" for number in range(1, 6))
-_MORE = ("system", "organ", "keyword", "modality", "video_id", "image_url", "reasoning_chain")
+_IMAGE_KEYS = tuple(f"image_{number}" for number in range(1, 6))
+_OPTIONAL_KEYS = ("system", "organ", "keyword", "modality", "video_id", "image_url", "reasoning_chain")
 
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
-    with opened(path, is_rows) as bundle:
-        [first, *_more] = fitting(bundle, _KEYS)
+    with open_bundle(path, is_data_file) as bundle:
+        [first, *_more] = matching_files(bundle, _KEYS)
         return Layout("parquet" if is_parquet(first.path) else "jsonl")
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: as `visual_questions.row`; organ, modality. Row.private: {reasoning_chain, video_id}."""
+    """Row.content: as in `visual_questions.row`, with organ and modality.
+
+    Row.private: {reasoning_chain, video_id}.
+    """
     check_layout(layout, label, "jsonl", "parquet")
     return _rows(path, layout.file)
 
 
-def _rows(path: Path, named: str) -> Iterator[Row | Refusal]:
-    with opened(path, is_rows, named) as bundle:
-        for file in fitting(bundle, _KEYS):
-            for where, record in visual_questions.records(file, (*_KEYS, *_IMAGES, *_MORE)):
+def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
+    with open_bundle(path, is_data_file, original_name) as bundle:
+        for file in matching_files(bundle, _KEYS):
+            for where, record in visual_questions.records(file, (*_KEYS, *_IMAGE_KEYS, *_OPTIONAL_KEYS)):
                 try:
                     if isinstance(record, Malformed):
                         raise record
@@ -61,13 +74,13 @@ def _rows(path: Path, named: str) -> Iterator[Row | Refusal]:
 
 
 def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split: str) -> Row:
-    options = options_of(record.get("options"))
-    letter, answer = chosen(record.get("correct_answer"), options)
+    options = parse_options(record.get("options"))
+    letter, answer = correct_option(record.get("correct_answer"), options)
     return visual_questions.row(
         where,
         dataset=name,
-        external_id=text_of(record, "question_id").strip(),
-        question=text_of(record, "question"),
+        external_id=required_text(record, "question_id").strip(),
+        question=required_text(record, "question"),
         answer=answer,
         pictures=_pictures(record, bundle, folder),
         split=split,
@@ -81,7 +94,7 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split:
 
 
 def _pictures(record: dict[str, Any], bundle: Bundle, folder: str) -> list[Picture]:
-    inside = [found for key in _IMAGES if (found := embedded(record.get(key))) is not None]
-    if inside:
-        return [inline(name or f"{place}", data) for place, (name, data) in enumerate(inside, 1)]
-    return [bundle.picture(each, folder) for each in texts_of(record, "image_url")]
+    embedded = [image for key in _IMAGE_KEYS if (image := embedded_image(record.get(key))) is not None]
+    if embedded:
+        return [inline_picture(name or f"{place}", data) for place, (name, data) in enumerate(embedded, 1)]
+    return [bundle.picture(image_name, folder) for image_name in text_list(record, "image_url")]

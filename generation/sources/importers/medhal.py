@@ -1,7 +1,8 @@
 """MedHal as its authors publish it: one statement a row, factual or not.
 
-The full, length-filtered (LF) and balanced (LF-BAL) configurations have the same columns and share rows, so any of them can
-be imported into one source. The released rows call the clinical notes `acm`; here they are `acn`.
+The full, length-filtered (LF) and balanced (LF-BAL) configurations have the same columns and share
+rows, so any of them can be imported into one source. The published rows call the clinical notes
+`acm`; here they are `acn`.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from generation.sources.importers.base import (
     digest_of,
     gettext_noop,
     one_line,
-    text_of,
+    required_text,
 )
 
 name = "medhal"
@@ -43,34 +44,38 @@ TASKS = {
     "sumpubmed": "summarization",
 }
 _RENAMED = {"acm": "acn"}
-_NEEDED = ("statement", "label", "source")
-_COLUMNS = ("id", "context", *_NEEDED, "explanation", "inner_id", "synthetic", "split")
+_REQUIRED_COLUMNS = ("statement", "label", "source")
+_COLUMNS = ("id", "context", *_REQUIRED_COLUMNS, "explanation", "inner_id", "synthetic", "split")
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing columns."""
-    return tabular.sniff(path, _NEEDED, label)
+    """Raises WrongFormat naming the missing columns."""
+    return tabular.sniff(path, _REQUIRED_COLUMNS, label)
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual', explanation, task: 'qa' | 'ie' |
-    'nli' | 'summarization', source, pair: '', inner_id, split, synthetic: bool}; Row.private is empty."""
+    """Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual',
+    explanation, task: 'qa' | 'ie' | 'nli' | 'summarization', source, pair: '', inner_id, split,
+    synthetic: bool}.
+
+    Row.private is empty.
+    """
     return tabular.rows(path, layout, _COLUMNS, partial(_row, split=tabular.split_of(path, layout)))
 
 
 def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
-    statement = text_of(record, "statement")
-    told = text_of(record, "source").strip().casefold()
-    if told not in TASKS:
+    statement = required_text(record, "statement")
+    published_source = required_text(record, "source").strip().casefold()
+    if published_source not in TASKS:
         raise Malformed(f"'source' is none of {', '.join(sorted(TASKS))}.")
-    source = _RENAMED.get(told, told)
+    source = _RENAMED.get(published_source, published_source)
     content: dict[str, Any] = {
         "kind": "statement",
         "statement": statement.strip(),
         "context": tabular.optional_text(record, "context"),
         "label": FACTUAL if tabular.yes_or_no(record, "label") else NON_FACTUAL,
         "explanation": tabular.optional_text(record, "explanation"),
-        "task": TASKS[told],
+        "task": TASKS[published_source],
         "source": source,
         "pair": "",
         "inner_id": tabular.optional_text(record, "inner_id"),
@@ -81,12 +86,12 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
     }
     external_id = tabular.optional_text(record, "id")
     if not external_id:
-        same = (source, content["inner_id"], content["label"], content["statement"], content["context"])
-        external_id = digest_of("\n".join(same))[:24]
+        identifying = (source, content["inner_id"], content["label"], content["statement"], content["context"])
+        external_id = digest_of("\n".join(identifying))[:24]
     return Row(
         external_id=checked_id(external_id),
         title=one_line(statement),
-        language="en",  # MedHal has no other; to ask the detector would take longer than all the rest
+        language="en",  # the only one; detection would take longer than all the rest
         content=content,
         private={},
         where=where,

@@ -1,7 +1,8 @@
-"""MedHallu: PubMedQA's questions with a hallucinated answer beside the true one, its category and how hard it is to find.
+"""MedHallu: PubMedQA's questions, each with its true and a hallucinated answer.
 
-JSON Lines, Parquet, or CSV, where the knowledge is a list written as text. The file has no ids and no PMIDs: a row's id is the
-digest of its question, by which it is also joined to PubMedQA.
+The hallucination has a category and a difficulty of detection. JSON Lines, Parquet, or CSV with the
+knowledge as a list written as text. The file has no ids and no PMIDs: a row's id is the digest of
+its question, by which it is also joined to PubMedQA.
 """
 
 import ast
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -22,10 +23,10 @@ from generation.sources.importers.base import (
     first_byte,
     gettext_noop,
     json_lines,
+    language_fields,
     one_line,
-    spoken,
-    text_of,
-    texts_of,
+    required_text,
+    text_list,
 )
 from generation.sources.importers.tables import csv_header, csv_records, is_parquet, parquet_columns, parquet_records
 
@@ -40,14 +41,15 @@ restrictions = gettext_noop("half of the answers are wrong on purpose; abstracts
 
 DIFFICULTIES = ("easy", "medium", "hard")
 
-# The words of the published names that tell them apart, whatever their case and signs ('Misinterpretation of #Question#').
+# Words that identify the published names, which vary in case and punctuation ('Misinterpretation of
+# #Question#').
 CATEGORIES = {
     ("misinterpretation", "question"): "MQ",
     ("incomplete", "information"): "II",
     ("mechanism", "pathway", "misattribution"): "MP",
     ("methodological", "evidence", "fabrication"): "MF",
 }
-_FILLING = frozenset({"of", "the", "and"})
+_FILLER_WORDS = frozenset({"of", "the", "and"})
 
 _QUESTION, _KNOWLEDGE, _TRUTH, _DIFFICULTY, _HALLUCINATED, _CATEGORY = _COLUMNS = (
     "Question",
@@ -58,13 +60,13 @@ _QUESTION, _KNOWLEDGE, _TRUTH, _DIFFICULTY, _HALLUCINATED, _CATEGORY = _COLUMNS 
     "Category of Hallucination",
 )
 
-_MAX_LITERAL = 1024 * 1024  # characters of a list written as text; published ones have some thousands
+_MAX_LITERAL = 1024 * 1024  # characters of a list written as text; published ones have thousands
 _TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _SPACE = re.compile(r"\s*")
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing columns."""
+    """Raises WrongFormat naming the missing columns."""
     if is_parquet(path):
         _check(parquet_columns(path))
         return Layout("parquet")
@@ -79,7 +81,7 @@ def sniff(path: Path) -> Layout:
 
 def _sniff_lines(path: Path) -> Layout:
     problem = ""
-    for number, value in json_lines(path, LOOK):
+    for number, value in json_lines(path, SNIFF_LIMIT):
         if isinstance(value, Malformed):
             problem = problem or f"Line {number}: {value}"
         elif not isinstance(value, dict):
@@ -92,9 +94,9 @@ def _sniff_lines(path: Path) -> Layout:
 
 
 def _missing(columns: Any) -> str:
-    """The columns that are not there, in words; '' if none is missing."""
-    there = {_plain(column) for column in columns}
-    return ", ".join(f"'{column}'" for column in _COLUMNS if _plain(column) not in there)
+    """The missing columns, in words; '' if none is missing."""
+    present = {_normalized(column) for column in columns}
+    return ", ".join(f"'{column}'" for column in _COLUMNS if _normalized(column) not in present)
 
 
 def _check(columns: list[str]) -> None:
@@ -102,16 +104,18 @@ def _check(columns: list[str]) -> None:
         raise WrongFormat(f"It has no column {missing}.")
 
 
-def _plain(column: str) -> str:
+def _normalized(column: str) -> str:
     return " ".join(column.replace("_", " ").casefold().split())
 
 
-_NAMES = {_plain(column): column for column in _COLUMNS}
+_COLUMN_NAMES = {_normalized(column): column for column in _COLUMNS}
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty: 'easy' | 'medium' |
-    'hard', category: 'MQ' | 'II' | 'MP' | 'MF', split: ''}; Row.private is empty."""
+    """Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty:
+    'easy' | 'medium' | 'hard', category: 'MQ' | 'II' | 'MP' | 'MF', split: ''}; Row.private is
+    empty.
+    """
     match layout.name:
         case "jsonl":
             return (_row(value, f"line {number}") for number, value in json_lines(path))
@@ -130,7 +134,7 @@ def _csv_rows(path: Path) -> Iterator[Row | Refusal]:
 
 def _parquet_rows(path: Path) -> Iterator[Row | Refusal]:
     _check(parquet_columns(path))
-    for where, record in parquet_records(path, lambda column: _plain(column) in _NAMES):
+    for where, record in parquet_records(path, lambda column: _normalized(column) in _COLUMN_NAMES):
         yield _row(record, where)
 
 
@@ -140,28 +144,31 @@ def _row(value: Any, where: str) -> Row | Refusal:
             raise value
         if not isinstance(value, dict):
             raise Malformed("The line is not a JSON object.")
-        record: dict[str, Any] = {_NAMES.get(_plain(column)) or column: cell for column, cell in value.items()}
-        question = text_of(record, _QUESTION)
+        record: dict[str, Any] = {
+            _COLUMN_NAMES.get(_normalized(column)) or column: cell for column, cell in value.items()
+        }
+        question = required_text(record, _QUESTION)
         content: dict[str, Any] = {
             "kind": "qa-pair",
             "question": question,
             "knowledge": _knowledge(record),
-            "answer": text_of(record, _TRUTH),
-            "hallucinated": text_of(record, _HALLUCINATED),
+            "answer": required_text(record, _TRUTH),
+            "hallucinated": required_text(record, _HALLUCINATED),
             "difficulty": _difficulty(record),
             "category": _category(record),
             "split": "",
         }
         check_storable(content)
         return Row(
-            external_id=digest_of(question)[:24],  # 96 bits: no two questions of any data set share them
+            # 96 bits: no two questions of any data set share them.
+            external_id=digest_of(question)[:24],
             title=one_line(question),
-            **spoken("\n".join((question, content["answer"], *content["knowledge"]))),
+            **language_fields("\n".join((question, content["answer"], *content["knowledge"]))),
             content=content,
             private={},
             where=where,
             match=question,
-            refers={"pubmedqa": (question,)},
+            references={"pubmedqa": (question,)},
             facets={"difficulty": content["difficulty"], "category": content["category"]},
         )
     except Malformed as error:
@@ -169,61 +176,62 @@ def _row(value: Any, where: str) -> Row | Refusal:
 
 
 def _difficulty(record: dict[str, Any]) -> str:
-    difficulty = text_of(record, _DIFFICULTY).strip().casefold()
+    difficulty = required_text(record, _DIFFICULTY).strip().casefold()
     if difficulty not in DIFFICULTIES:
         raise Malformed(f"'{_DIFFICULTY}' is none of {', '.join(DIFFICULTIES)}.")
     return difficulty
 
 
 def _category(record: dict[str, Any]) -> str:
-    words = re.findall("[a-z]+", text_of(record, _CATEGORY)[:200].casefold())
-    code = CATEGORIES.get(tuple(word for word in words if word not in _FILLING))
+    words = re.findall("[a-z]+", required_text(record, _CATEGORY)[:200].casefold())
+    code = CATEGORIES.get(tuple(word for word in words if word not in _FILLER_WORDS))
     if code is None:
         raise Malformed(f"'{_CATEGORY}' is none of the four categories.")
     return code
 
 
 def _knowledge(record: dict[str, Any]) -> list[str]:
-    written = record.get(_KNOWLEDGE)
-    if isinstance(written, str):
-        record = {_KNOWLEDGE: _listed(written)}
-    knowledge = texts_of(record, _KNOWLEDGE)
+    value = record.get(_KNOWLEDGE)
+    if isinstance(value, str):
+        record = {_KNOWLEDGE: _parse_list(value)}
+    knowledge = text_list(record, _KNOWLEDGE)
     if not any(text.strip() for text in knowledge):
         raise Malformed(f"'{_KNOWLEDGE}' has no text.")
     return knowledge
 
 
-def _listed(written: str) -> list[str]:
-    """The texts of a list that was written into a cell: `['a', "b"]`, or `['a' 'b']` as numpy writes it. Raises Malformed.
+def _parse_list(cell: str) -> list[str]:
+    """Parse a list written into a cell: `['a', "b"]`, or numpy's `['a' 'b']`. Raises Malformed.
 
-    Python's parser sees one text at a time, which cannot make it recurse; and it would read numpy's list as a single text.
+    Python's parser gets one text at a time: a whole list could make it recurse, and it would read
+    numpy's list as a single text.
     """
-    wrong = Malformed(f"'{_KNOWLEDGE}' is not a list of texts.")
-    written = written.strip()
-    if len(written) > _MAX_LITERAL:
+    error = Malformed(f"'{_KNOWLEDGE}' is not a list of texts.")
+    cell = cell.strip()
+    if len(cell) > _MAX_LITERAL:
         raise Malformed(f"'{_KNOWLEDGE}' is longer than {_MAX_LITERAL:,} characters.")
-    if not (written.startswith("[") and written.endswith("]")):
-        raise wrong
+    if not (cell.startswith("[") and cell.endswith("]")):
+        raise error
     texts: list[str] = []
-    at, end = _after_space(written, 1), len(written) - 1
+    at, end = _skip_space(cell, 1), len(cell) - 1
     while at < end:
-        found = _TEXT.match(written, at, end)
-        if found is None:
-            raise wrong
-        texts.append(_text(found.group(), wrong))
-        at = _after_space(written, found.end())
-        if at < end and written[at] == ",":
-            at = _after_space(written, at + 1)
+        literal = _TEXT.match(cell, at, end)
+        if literal is None:
+            raise error
+        texts.append(_text(literal.group(), error))
+        at = _skip_space(cell, literal.end())
+        if at < end and cell[at] == ",":
+            at = _skip_space(cell, at + 1)
     return texts
 
 
-def _after_space(written: str, at: int) -> int:
-    found = _SPACE.match(written, at)
-    return found.end() if found else at
+def _skip_space(cell: str, at: int) -> int:
+    space = _SPACE.match(cell, at)
+    return space.end() if space else at
 
 
-def _text(literal: str, wrong: Malformed) -> str:
+def _text(literal: str, error: Malformed) -> str:
     try:
         return str(ast.literal_eval(literal))
     except (ValueError, SyntaxError, MemoryError):
-        raise wrong from None
+        raise error from None

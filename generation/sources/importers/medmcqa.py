@@ -1,7 +1,8 @@
 """MedMCQA: one question a line with four options.
 
-`cop`, the number of the right option, counts from 1 in the original files and from 0 in the hub's. The file tells which by the
-first 0 or 4 in it; a file whose first records have neither is refused, as guessing would make a quarter of the answers wrong.
+`cop`, the number of the correct option, counts from 1 in the original files and from 0 in the
+Hugging Face version. The first 0 or 4 in a file tells which. A file with neither in its first
+records is refused, as guessing could make a quarter of the answers wrong.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from generation.sources.importers.base import (
     gettext_noop,
     json_lines,
     one_line,
-    text_of,
+    required_text,
 )
 
 name = "medmcqa"
@@ -33,42 +34,45 @@ citation = (
 )
 restrictions = gettext_noop("questions of Indian medical entrance examinations")
 
-_NEEDED = ("question", "opa", "opb", "opc", "opd")
-_LETTERS = dict(zip("ABCD", _NEEDED[1:], strict=True))
-_FROM = {"jsonl-from-0": 0, "jsonl-from-1": 1}
-LOOKED_AT = 5_000  # records within which a 0 or a 4 tells from where `cop` counts
+_REQUIRED_KEYS = ("question", "opa", "opb", "opc", "opd")
+_LETTERS = dict(zip("ABCD", _REQUIRED_KEYS[1:], strict=True))
+_FIRST_NUMBER = {"jsonl-from-0": 0, "jsonl-from-1": 1}
+INSPECTED_RECORDS = 5_000  # a 0 or 4 within them tells where `cop` counts from
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing keys, or says that it cannot be told how `cop` counts."""
-    tabular.sniff(path, _NEEDED, label, layouts=(tabular.JSONL,))
-    for _number, value in json_lines(path, LOOKED_AT):
+    """Raises WrongFormat naming the missing keys, or if it is unclear where `cop` counts from."""
+    tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
+    for _number, value in json_lines(path, INSPECTED_RECORDS):
         cop = _cop(value) if isinstance(value, dict) else None
         if cop in (0, 4):
             return Layout("jsonl-from-0" if cop == 0 else "jsonl-from-1")
     raise WrongFormat(
-        f"'cop' is neither 0 nor 4 in its first {LOOKED_AT:,} records, so nothing tells whether it counts from 0 or from 1."
+        f"'cop' is neither 0 nor 4 in its first {INSPECTED_RECORDS:,} records,"
+        " so nothing tells whether it counts from 0 or from 1."
     )
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'mcq', dataset: 'medmcqa', question, options: {'A'..'D': text}, answer: letter, explanation, subject,
-    topic, step: '', choice: 'single' | 'multi' | '', split}; Row.private is empty."""
-    if layout.name not in _FROM:
+    """Row.content: {kind: 'mcq', dataset: 'medmcqa', question, options: {'A'..'D': text}, answer:
+    letter, explanation, subject, topic, step: '', choice: 'single' | 'multi' | '', split};
+    Row.private is empty.
+    """
+    if layout.name not in _FIRST_NUMBER:
         raise WrongFormat(f"There is no layout {layout.name!r} of MedMCQA.")
-    read = partial(_row, first=_FROM[layout.name], split=tabular.split_of(path, layout))
-    return tabular.rows(path, Layout(tabular.JSONL), _NEEDED, read)
+    read = partial(_row, first=_FIRST_NUMBER[layout.name], split=tabular.split_of(path, layout))
+    return tabular.rows(path, Layout(tabular.JSONL), _REQUIRED_KEYS, read)
 
 
 def _row(record: dict[str, Any], where: str, *, first: int, split: str) -> Row:
-    question = text_of(record, "question").strip()
-    options = {letter: text_of(record, key).strip() for letter, key in _LETTERS.items()}
+    question = required_text(record, "question").strip()
+    options = {letter: required_text(record, key).strip() for letter, key in _LETTERS.items()}
     subject = tabular.optional_text(record, "subject_name")
     external_id = tabular.optional_text(record, "id")
     return Row(
         external_id=checked_id(external_id or digest_of("\n".join((question, *options.values())))[:24]),
         title=one_line(question),
-        language="en",  # MedMCQA has no other; to ask the detector would take longer than all the rest
+        language="en",  # the only one; detection would take longer than all the rest
         content={
             "kind": "mcq",
             "dataset": name,

@@ -1,8 +1,9 @@
-"""MedMistake: single-shot scenarios that repeat mistakes of models, as two JSON arrays with different columns.
+"""MedMistake: single-shot scenarios that repeat mistakes of models, as two JSON arrays.
 
-``medmistake-all.json`` has `mistake_title`, `all_tested_scenarios` and what was tried; ``medmistake-validated.json`` has ids,
-`mistake_name`, `mistake_description` and `mistake_tags`. Their common columns are not published, so several names are
-understood for each value (`_NAMES`); what a file has is named where none of them is found.
+``medmistake-all.json`` has `mistake_title`, `all_tested_scenarios` and the attempts;
+``medmistake-validated.json`` has ids, `mistake_name`, `mistake_description` and `mistake_tags`.
+Their common columns are not documented, so several names are accepted for each value
+(`_COLUMN_NAMES`); if none of them is found, the message lists the file's columns.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -22,8 +23,8 @@ from generation.sources.importers.base import (
     checked_id,
     first_byte,
     gettext_noop,
+    language_fields,
     one_line,
-    spoken,
 )
 
 name = "medmistake"
@@ -37,8 +38,9 @@ restrictions = gettext_noop(
     "made by models; published scenarios were chosen because GPT-5 or Gemini 2.5 Pro fails them"
 )
 
-# Value -> the columns under which it is looked for, in this order, whatever their case, spaces and underscores.
-_NAMES: Mapping[str, tuple[str, ...]] = {
+# Value -> column names accepted for it, in order of preference; case, spaces and underscores are
+# ignored.
+_COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "title": ("mistake_title", "mistake_name", "title"),
     "description": ("mistake_description", "description"),
     "category": ("mistake_category", "category"),
@@ -61,12 +63,12 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "success": ("success_reason",),
 }
 RISKS = ("low", "medium", "high", "critical")
-MOST_TAGS = 10
+MAX_TAGS = 10
 _PATIENT, _DOCTOR = frozenset({"patient", "user"}), frozenset({"doctor", "assistant", "clinician", "physician", "ai"})
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat with the columns that were found, unless an early record has a mistake and a scenario."""
+    """Raises WrongFormat, naming the columns, unless an early record is complete."""
     if first_byte(path) != b"[":
         raise WrongFormat("It is not a JSON array; MedMistake is one, of one object for each mistake.")
     problem = "It is an empty array."
@@ -79,18 +81,18 @@ def sniff(path: Path) -> Layout:
             elif missing := _missing(value):
                 problem = f"Its records lack {missing}; found: {', '.join(sorted(map(str, value)))[:300]}."
             else:
-                return Layout("all" if "tested" in _read(value) else "validated")
-            if place == LOOK:
+                return Layout("all" if "tested" in _known_values(value) else "validated")
+            if place == SNIFF_LIMIT:
                 break
     raise WrongFormat(problem)
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'mistake-scenario', scenario, must, mistake: {title, description, category, reason, tags, risk,
-    turns, members}, doctor, targets: [str], replicated, conversation: [{role, text}], attempts: [...], validated}.
+    """Row.content: {kind: 'mistake-scenario', scenario, must, mistake, doctor, targets: [str],
+    replicated, conversation: [{role, text}], attempts: [...], validated}; Row.private is empty.
 
-    `attempts` are the tested scenarios, each with its results; Row.private is empty.
-    """
+    mistake: {title, description, category, reason, tags, risk, turns, members}. `attempts` are the
+    tested scenarios, each with its results."""
     if layout.name not in ("all", "validated"):
         raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake.")
     return _rows(path, layout.name)
@@ -105,37 +107,39 @@ def _rows(path: Path, layout: str) -> Iterator[Row | Refusal]:
 
 
 def _items(file: Any) -> Iterator[Any]:
-    """The records; where the array breaks off, the last one says so."""
+    """The records; if the array breaks off, the last item is the Malformed error."""
     try:
         yield from array_items(file)
     except Malformed as error:
         yield error
 
 
-def _plain(column: str) -> str:
-    return "".join(sign for sign in column.casefold() if sign.isalnum())
+def _normalized(column: str) -> str:
+    return "".join(character for character in column.casefold() if character.isalnum())
 
 
-_KNOWN = {_plain(column): (value, at) for value, columns in _NAMES.items() for at, column in enumerate(columns)}
+_VALUE_OF_COLUMN = {
+    _normalized(column): (value, at) for value, columns in _COLUMN_NAMES.items() for at, column in enumerate(columns)
+}
 
 
-def _read(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record has by our names; of several columns for one value the first that says anything."""
-    found: dict[str, tuple[int, Any]] = {}
+def _known_values(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record's values by our names; each from the first of its columns that is not empty."""
+    values: dict[str, tuple[int, Any]] = {}
     for column, value in record.items():
-        known = _KNOWN.get(_plain(str(column)))
-        if known and value not in (None, "") and (known[0] not in found or known[1] < found[known[0]][0]):
-            found[known[0]] = (known[1], value)
-    return {name: value for name, (_at, value) in found.items()}
+        match = _VALUE_OF_COLUMN.get(_normalized(str(column)))
+        if match and value not in (None, "") and (match[0] not in values or match[1] < values[match[0]][0]):
+            values[match[0]] = (match[1], value)
+    return {name: value for name, (_at, value) in values.items()}
 
 
 def _missing(record: Mapping[str, Any]) -> str:
-    """What no column gives, in words; '' if nothing is missing."""
-    has = _read(record)
-    wanted = {"title": "mistake_title or mistake_name", "scenario": "a scenario or all_tested_scenarios"}
-    missing = [words for value, words in wanted.items() if value not in has]
-    if "scenario" not in has and "tested" in has:
-        missing.remove(wanted["scenario"])
+    """The required values that no column gives, in words; '' if none is missing."""
+    values = _known_values(record)
+    required = {"title": "mistake_title or mistake_name", "scenario": "a scenario or all_tested_scenarios"}
+    missing = [words for value, words in required.items() if value not in values]
+    if "scenario" not in values and "tested" in values:
+        missing.remove(required["scenario"])
     return " and ".join(missing)
 
 
@@ -147,59 +151,63 @@ def _row(value: Any, where: str, layout: str) -> Row | Refusal:
             raise Malformed("The record is not a JSON object.")
         if missing := _missing(value):
             raise Malformed(f"It lacks {missing}.")
-        has = _read(value)
-        attempts = _attempts(has)
-        title = _text(has, "title")
-        chosen = next((each for each in attempts if each["replicated"]), attempts[-1])
+        values = _known_values(value)
+        attempts = _attempts(values)
+        title = _text(values, "title")
+        chosen = next((attempt for attempt in attempts if attempt["replicated"]), attempts[-1])
         content: dict[str, Any] = {
             "kind": "mistake-scenario",
-            "scenario": _text(has, "scenario") if "scenario" in has else chosen["scenario"],
-            "must": _text(has, "must"),
-            "mistake": _mistake(has, title),
-            "doctor": _text(has, "doctor"),
+            "scenario": _text(values, "scenario") if "scenario" in values else chosen["scenario"],
+            "must": _text(values, "must"),
+            "mistake": _mistake(values, title),
+            "doctor": _text(values, "doctor"),
             "targets": list(
-                dict.fromkeys(each["model"] for one in attempts for each in one["results"] if each["model"])
+                dict.fromkeys(
+                    attempt["model"] for attempt in attempts for attempt in attempt["results"] if attempt["model"]
+                )
             ),
             "replicated": chosen["replicated"] or layout == "validated",
-            "conversation": _conversation(has.get("conversation")),
+            "conversation": _conversation(values.get("conversation")),
             "attempts": attempts,
             "validated": layout == "validated",
         }
-        # The judge needs to be told what is right: without words of the authors, that is not to make the mistake.
+        # The judge must be told what is right. If the authors do not say, it is not making the
+        # mistake.
         content["must"] = (
             content["must"] or f"The answer must not make this mistake: {content['mistake']['description']}"
         )
         check_storable(content)
         return Row(
-            external_id=_id(has, title, content["scenario"]),
+            external_id=_id(values, title, content["scenario"]),
             title=one_line(title),
-            **spoken(content["scenario"]),
+            **language_fields(content["scenario"]),
             content=content,
             private={},
             where=where,
-            facets={name: found for name in ("category", "risk") if (found := content["mistake"][name])},
+            facets={name: text for name in ("category", "risk") if (text := content["mistake"][name])},
         )
     except Malformed as error:
         return Refusal(where, str(error))
 
 
-def _text(has: Mapping[str, Any], name: str) -> str:
-    value = has.get(name, "")
+def _text(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name, "")
     if not isinstance(value, str):
-        raise Malformed(f"'{_NAMES[name][0]}' is not a text.")
+        raise Malformed(f"'{_COLUMN_NAMES[name][0]}' is not a text.")
     return value.strip()
 
 
-def _mistake(has: Mapping[str, Any], title: str) -> dict[str, Any]:
-    risk = _text(has, "risk").casefold()
+def _mistake(values: Mapping[str, Any], title: str) -> dict[str, Any]:
+    risk = _text(values, "risk").casefold()
     if risk and risk not in RISKS:
         raise Malformed(f"The risk is none of {', '.join(RISKS)}.")
     return {
         "title": title,
-        "description": _text(has, "description") or _text(has, "rationale") or title,
-        "category": "-".join(_text(has, "category").casefold().split()),  # a code of the taxonomy
-        "reason": _text(has, "reason"),
-        "tags": _tags(has.get("tags")),
+        "description": _text(values, "description") or _text(values, "rationale") or title,
+        # A code of the taxonomy.
+        "category": "-".join(_text(values, "category").casefold().split()),
+        "reason": _text(values, "reason"),
+        "tags": _tags(values.get("tags")),
         "risk": risk,
         "turns": [],
         "members": [],
@@ -213,29 +221,29 @@ def _tags(tags: Any) -> list[str]:
         return []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise Malformed("'mistake_tags' is not a list of texts.")
-    return [tag.strip() for tag in tags if tag.strip()][:MOST_TAGS]
+    return [tag.strip() for tag in tags if tag.strip()][:MAX_TAGS]
 
 
-def _attempts(has: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tested scenarios, one for each text, with the results of all models; at least the record's own."""
-    tested = has.get("tested", [])
+def _attempts(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The distinct scenarios, the record's own among them, with the results of all models."""
+    tested = values.get("tested", [])
     if not isinstance(tested, list):
         raise Malformed("'all_tested_scenarios' is not a list.")
-    found: dict[str, list[dict[str, Any]]] = {}
-    for place, each in enumerate([*tested, *([dict(has)] if "scenario" in has else [])], 1):
-        if isinstance(each, str):
-            each = {"scenario": each}
-        if not isinstance(each, dict):
+    results_by_text: dict[str, list[dict[str, Any]]] = {}
+    for place, item in enumerate([*tested, *([dict(values)] if "scenario" in values else [])], 1):
+        if isinstance(item, str):
+            item = {"scenario": item}
+        if not isinstance(item, dict):
             raise Malformed(f"Tested scenario {place} is not an object.")
-        one = _read(each) if place <= len(tested) else each
-        text = _text(one, "scenario")
+        scenario = _known_values(item) if place <= len(tested) else item
+        text = _text(scenario, "scenario")
         if not text:
             raise Malformed(f"Tested scenario {place} has no text.")
-        results = found.setdefault(text, [])
-        result = _result(one, place)
+        results = results_by_text.setdefault(text, [])
+        result = _result(scenario, place)
         if result is not None and result not in results:
             results.append(result)
-    if not found:
+    if not results_by_text:
         raise Malformed("'all_tested_scenarios' is empty, and there is no other scenario.")
     return [
         {
@@ -245,26 +253,26 @@ def _attempts(has: Mapping[str, Any]) -> list[dict[str, Any]]:
             "prompt": "",
             "gives_away": [],
             "results": results,
-            "replicated": any(each["same_mistake_happened"] is True for each in results),
+            "replicated": any(item["same_mistake_happened"] is True for item in results),
         }
-        for number, (text, results) in enumerate(found.items(), 1)
+        for number, (text, results) in enumerate(results_by_text.items(), 1)
     ]
 
 
-def _result(one: Mapping[str, Any], place: int) -> dict[str, Any] | None:
-    """A model's answer to a tested scenario; None where the file says nothing of one."""
-    same = one.get("same")
+def _result(scenario: Mapping[str, Any], place: int) -> dict[str, Any] | None:
+    """A model's answer to a tested scenario; None if the file has none."""
+    same = scenario.get("same")
     if same is not None and not isinstance(same, bool):
         raise Malformed(f"'same_mistake_happened' of tested scenario {place} is neither true nor false.")
-    if same is None and "response" not in one:
+    if same is None and "response" not in scenario:
         return None
-    told = [_text(one, name) for name in ("rationale", "success", "error") if name in one]
+    explanations = [_text(scenario, name) for name in ("rationale", "success", "error") if name in scenario]
     return {
         "role": "",
-        "model": _text(one, "model"),
-        "response": _text(one, "response"),
+        "model": _text(scenario, "model"),
+        "response": _text(scenario, "response"),
         "same_mistake_happened": same,
-        "explanation": " ".join(filter(None, told)),
+        "explanation": " ".join(filter(None, explanations)),
     }
 
 
@@ -273,19 +281,19 @@ def _conversation(turns: Any) -> list[dict[str, str]]:
         return []
     if not isinstance(turns, list):
         raise Malformed("'conversation' is not a list of turns.")
-    found = []
+    result = []
     for place, turn in enumerate(turns, 1):
         role = str(turn.get("role", turn.get("speaker", ""))).casefold() if isinstance(turn, dict) else ""
         text = turn.get("text", turn.get("content")) if isinstance(turn, dict) else None
         if not isinstance(text, str) or role not in _PATIENT | _DOCTOR:
             raise Malformed(f"Turn {place} of the conversation has no text, or its role is neither patient nor doctor.")
-        found.append({"role": "patient" if role in _PATIENT else "doctor", "text": text})
-    return found
+        result.append({"role": "patient" if role in _PATIENT else "doctor", "text": text})
+    return result
 
 
-def _id(has: Mapping[str, Any], title: str, scenario: str) -> str:
-    """The id of the file, if it has one; else a digest of title and scenario."""
-    parts = [str(has[name]) for name in ("case", "mistake") if isinstance(has.get(name), str | int)]
-    if parts and "mistake" in has:
+def _id(values: Mapping[str, Any], title: str, scenario: str) -> str:
+    """The record's id in the file, else a digest of title and scenario."""
+    parts = [str(values[name]) for name in ("case", "mistake") if isinstance(values.get(name), str | int)]
+    if parts and "mistake" in values:
         return checked_id("-".join(parts))
     return hashlib.sha256(f"{title}\x1f{scenario}".encode("utf-8", "surrogatepass")).hexdigest()[:24]

@@ -1,11 +1,14 @@
-"""Cases for MedMistake's conversations (ours): one patient a line, with the persona and goals of a visit to a doctor."""
+"""Cases for MedMistake's conversations, in a format of our own.
+
+One patient a line, with the persona and the goals of a visit to a doctor.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -16,10 +19,10 @@ from generation.sources.importers.base import (
     first_byte,
     gettext_noop,
     json_lines,
+    language_fields,
     one_line,
-    spoken,
-    text_of,
-    texts_of,
+    required_text,
+    text_list,
 )
 
 name = "medmistake-cases"
@@ -34,11 +37,11 @@ TEXTS = ("persona", "condition", "encounter_reason", "encounter_objective")
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat unless one of the first records has a `persona` and an `encounter_reason`."""
+    """Raises WrongFormat unless an early record has a `persona` and an `encounter_reason`."""
     if first_byte(path) == b"[":
         raise WrongFormat("It is a JSON array; MedMistake cases have one JSON object on each line.")
     problem = ""
-    for number, value in json_lines(path, LOOK):
+    for number, value in json_lines(path, SNIFF_LIMIT):
         if isinstance(value, Malformed):
             problem = problem or f"Line {number}: {value}"
         elif isinstance(value, dict) and {"persona", "encounter_reason"} <= value.keys():
@@ -47,8 +50,9 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason, encounter_objective, specialty:
-    str ('' for any)}."""
+    """Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason,
+    encounter_objective, specialty: str ('' for any)}.
+    """
     if layout.name != "jsonl":
         raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake cases.")
     return (_row(value, f"line {number}") for number, value in json_lines(path))
@@ -60,17 +64,17 @@ def _row(value: Any, where: str) -> Row | Refusal:
             raise value
         if not isinstance(value, dict):
             raise Malformed("The line is not a JSON object.")
-        goals = texts_of(value, "goals")
+        goals = text_list(value, "goals")
         if not any(goal.strip() for goal in goals):
             raise Malformed("'goals' is missing: say what the patient wants of the visit.")
-        texts = {key: text_of(value, key) for key in TEXTS}
+        texts = {key: required_text(value, key) for key in TEXTS}
         specialty = value.get("specialty", "")
         if not isinstance(specialty, str):
             raise Malformed("'specialty' is not a text.")
         row = Row(
-            external_id=checked_id(text_of(value, "id")),
+            external_id=checked_id(required_text(value, "id")),
             title=one_line(texts["encounter_reason"]),
-            **spoken(f"{texts['persona']}\n{texts['condition']}\n{texts['encounter_reason']}"),
+            **language_fields(f"{texts['persona']}\n{texts['condition']}\n{texts['encounter_reason']}"),
             content={
                 "kind": "case",
                 **texts,

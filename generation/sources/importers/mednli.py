@@ -1,7 +1,7 @@
-"""MedNLI: a premise out of a clinical note, and a hypothesis that it entails, contradicts or leaves open.
+"""MedNLI: premises from clinical notes; hypotheses that they entail, contradict or leave open.
 
-Rows refer to those with the same premise, so that a recipe finds the contradiction that belongs to an entailment wherever it
-stands in the file.
+An entailment refers to the contradictions with the same premise, so that a recipe finds them
+wherever they are in the file.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from generation.sources.importers.base import (
     digest_of,
     gettext_noop,
     one_line,
-    text_of,
+    required_text,
 )
 
 name = "mednli"
@@ -35,23 +35,24 @@ restrictions = gettext_noop(
 withheld = True
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")
-_NEEDED = ("sentence1", "sentence2", "gold_label")
+_REQUIRED_KEYS = ("sentence1", "sentence2", "gold_label")
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing keys."""
-    return tabular.sniff(path, _NEEDED, label, layouts=(tabular.JSONL,))
+    """Raises WrongFormat naming the missing keys."""
+    return tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset: 'mednli', premise, hypothesis,
-    label, split}; Row.private is empty."""
-    return tabular.rows(path, layout, _NEEDED, partial(_row, split=tabular.split_of(path, layout)))
+    """Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset:
+    'mednli', premise, hypothesis, label, split}; Row.private is empty.
+    """
+    return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout)))
 
 
 def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
-    premise, hypothesis = text_of(record, "sentence1").strip(), text_of(record, "sentence2").strip()
-    gold = text_of(record, "gold_label").strip().casefold()
+    premise, hypothesis = required_text(record, "sentence1").strip(), required_text(record, "sentence2").strip()
+    gold = required_text(record, "gold_label").strip().casefold()
     if gold not in LABELS:
         raise Malformed(f"'gold_label' is none of {', '.join(LABELS)}.")
     external_id = tabular.optional_text(record, "pairID")
@@ -70,6 +71,6 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
         private={},
         where=where,
         match=f"{CONTRADICTION}\n{premise}" if gold == CONTRADICTION else "",
-        refers={name: (f"{CONTRADICTION}\n{premise}",)} if gold == ENTAILMENT else {},
+        references={name: (f"{CONTRADICTION}\n{premise}",)} if gold == ENTAILMENT else {},
         facets={"split": split or "unknown", "label": gold},
     )

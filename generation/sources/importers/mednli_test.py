@@ -1,7 +1,8 @@
-"""The test split of MedNLI as statements of MedHal: entailed ones are factual, contradicted ones not; neutral ones are refused.
+"""The test split of MedNLI as statements of MedHal.
 
-Credentialed (PhysioNet). JSON Lines with `sentence1`, `sentence2`, `gold_label` and `pairID`. The training split is imported as
-`mednli`, and statements are made of it.
+Entailed hypotheses are factual, contradicted ones non-factual; neutral ones are refused.
+Credentialed (PhysioNet). JSON Lines with `sentence1`, `sentence2`, `gold_label` and `pairID`. The
+training split is imported as `mednli`, from which statements are generated.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from generation.sources.importers.base import (
     checked_id,
     digest_of,
     one_line,
-    text_of,
+    required_text,
 )
 
 name = "mednli-test"
@@ -33,24 +34,25 @@ _COLUMNS = ("sentence1", "sentence2", "gold_label")
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing columns."""
+    """Raises WrongFormat naming the missing columns."""
     return tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content is a statement as in MedHal's own rows, with task 'mednli' and split 'test'; Row.private is empty.
+    """Row.content: a statement as in `medhal`, with task 'mednli' and split 'test'; Row.private is
+    empty.
 
-    Raises WrongFormat where the name of the file does not say that it is the test split.
+    Raises WrongFormat unless the file's name says that it is the test split.
     """
-    found = tabular.rows(path, layout, (*_COLUMNS, "pairID"), _row)
+    result = tabular.rows(path, layout, (*_COLUMNS, "pairID"), _row)
     if tabular.split_of(path, layout) != "test":
         raise WrongFormat("Its name does not say that it is the test split; other splits are imported as mednli.")
-    return found
+    return result
 
 
 def _row(record: dict[str, Any], where: str) -> Row:
-    premise, hypothesis = text_of(record, "sentence1").strip(), text_of(record, "sentence2").strip()
-    gold = text_of(record, "gold_label").strip().casefold()
+    premise, hypothesis = required_text(record, "sentence1").strip(), required_text(record, "sentence2").strip()
+    gold = required_text(record, "gold_label").strip().casefold()
     if gold not in LABELS:
         neutral = "It is neutral: neither factual nor non-factual."
         raise Malformed(neutral if gold == "neutral" else f"'gold_label' is none of {', '.join(LABELS)}, neutral.")
@@ -67,9 +69,9 @@ def _row(record: dict[str, Any], where: str) -> Row:
         "split": "test",
         "synthetic": False,
     }
-    own = tabular.optional_text(record, "pairID") or digest_of(f"{premise}\n{hypothesis}\n{gold}")[:24]
+    external_id = tabular.optional_text(record, "pairID") or digest_of(f"{premise}\n{hypothesis}\n{gold}")[:24]
     return Row(
-        external_id=checked_id(own),
+        external_id=checked_id(external_id),
         title=one_line(hypothesis),
         language="en",
         content=content,

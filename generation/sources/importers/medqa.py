@@ -1,4 +1,4 @@
-"""MedQA (USMLE): one question a line with its options, of four or five; `questions/US` and its `4_options`."""
+"""MedQA (USMLE): one question a line with four or five options (`questions/US`, `4_options`)."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -14,7 +14,7 @@ from generation.sources.importers.base import (
     digest_of,
     gettext_noop,
     one_line,
-    text_of,
+    required_text,
 )
 
 name = "medqa"
@@ -26,22 +26,24 @@ citation = (
 )
 restrictions = gettext_noop("questions of preparation for the USMLE")
 
-_NEEDED = ("question", "answer", "options")
+_REQUIRED_KEYS = ("question", "answer", "options")
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing keys."""
-    return tabular.sniff(path, _NEEDED, label, layouts=(tabular.JSONL,))
+    """Raises WrongFormat naming the missing keys."""
+    return tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'mcq', dataset: 'medqa', question, options: {letter: text}, answer: letter, explanation: '', subject:
-    '', topic: '', step: 'step1' | 'step2&3' | '', split}; Row.private is empty."""
-    return tabular.rows(path, layout, _NEEDED, partial(_row, split=tabular.split_of(path, layout)))
+    """Row.content: {kind: 'mcq', dataset: 'medqa', question, options: {letter: text}, answer:
+    letter, explanation: '', subject: '', topic: '', step: 'step1' | 'step2&3' | '', split};
+    Row.private is empty.
+    """
+    return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout)))
 
 
 def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
-    question = text_of(record, "question").strip()
+    question = required_text(record, "question").strip()
     options = _options(record.get("options"))
     answer = _answer(record, options)
     content = {
@@ -59,7 +61,7 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
     return Row(
         external_id=digest_of("\n".join((question, *options.values())))[:24],
         title=one_line(question),
-        language="en",  # the questions of questions/US; to ask the detector would take longer than all the rest
+        language="en",  # as all of questions/US; detection would take longer than all the rest
         content=content,
         private={},
         where=where,
@@ -79,14 +81,14 @@ def _options(value: Any) -> dict[str, str]:
 
 
 def _answer(record: Mapping[str, Any], options: Mapping[str, str]) -> str:
-    """The letter of the right option: `answer_idx`, and where it is missing the option that reads as the answer."""
-    text = text_of(record, "answer").strip()
+    """The letter of the correct option: `answer_idx`, else of the option that equals the answer."""
+    text = required_text(record, "answer").strip()
     letter = record.get("answer_idx")
     if letter is None:
-        same = [each for each, option in options.items() if option == text]
-        if len(same) != 1:
+        matches = [option_letter for option_letter, option in options.items() if option == text]
+        if len(matches) != 1:
             raise Malformed("'answer' is not one of the options.")
-        return same[0]
+        return matches[0]
     if not isinstance(letter, str) or letter not in options:
         raise Malformed("'answer_idx' is not one of the options.")
     if options[letter] != text:

@@ -1,7 +1,7 @@
-"""MedXpertQA: expert questions with five options; those of its MM part, which are about images.
+"""MedXpertQA: expert questions with five options, of its MM part, which is about images.
 
-`MM/test.jsonl` and `MM/dev.jsonl` beside `images/` or `images.zip`. Its questions end with their options ('Answer
-Choices: ...'), which are taken off: they stand in `options`.
+`MM/test.jsonl` and `MM/dev.jsonl` beside `images/` or `images.zip`. The questions end with their
+options ('Answer Choices: ...'), which are removed because `options` has them as well.
 """
 
 import re
@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of, texts_of
-from generation.sources.importers.bundles import Bundle, opened
-from generation.sources.importers.visual_questions import check_layout, chosen, fitting, is_rows, options_of, split_of
+from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, required_text, text_list
+from generation.sources.importers.bundles import Bundle, open_bundle
+from generation.sources.importers.visual_questions import (
+    check_layout,
+    correct_option,
+    is_data_file,
+    matching_files,
+    parse_options,
+    split_of,
+)
 
 name = "medxpertqa"
 label = "MedXpertQA (MM)"
@@ -29,20 +36,23 @@ _CHOICES = re.compile(r"\s*Answer Choices:\s*\(A\)")
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
-    with opened(path, is_rows) as bundle:
-        fitting(bundle, _KEYS)
+    with open_bundle(path, is_data_file) as bundle:
+        matching_files(bundle, _KEYS)
         return Layout("jsonl")
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: as `visual_questions.row`; medical_task; asks: 'Reasoning' | 'Understanding'."""
+    """Row.content: as in `visual_questions.row`, with medical_task and asks.
+
+    asks: 'Reasoning' | 'Understanding'.
+    """
     check_layout(layout, label, "jsonl")
     return _rows(path, layout.file)
 
 
-def _rows(path: Path, named: str) -> Iterator[Row | Refusal]:
-    with opened(path, is_rows, named) as bundle:
-        for file in fitting(bundle, _KEYS):
+def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
+    with open_bundle(path, is_data_file, original_name) as bundle:
+        for file in matching_files(bundle, _KEYS):
             split = split_of(file.name)
             for where, record in visual_questions.records(file, _KEYS):
                 try:
@@ -54,23 +64,23 @@ def _rows(path: Path, named: str) -> Iterator[Row | Refusal]:
 
 
 def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split: str) -> Row:
-    options = options_of(record.get("options"))
-    letter, answer = chosen(record.get("label"), options)
-    question = text_of(record, "question")
-    if found := list(_CHOICES.finditer(question)):
-        question = question[: found[-1].start()]
-    images = texts_of(record, "images")
+    options = parse_options(record.get("options"))
+    letter, answer = correct_option(record.get("label"), options)
+    question = required_text(record, "question")
+    if choices := list(_CHOICES.finditer(question)):
+        question = question[: choices[-1].start()]
+    images = text_list(record, "images")
     if not images:
         raise Malformed("It has no image: it belongs to the text part of MedXpertQA.")
-    up = str(Path(folder).parent) if folder else ""
-    folders = (folder, "" if up == "." else up)
+    parent = str(Path(folder).parent) if folder else ""
+    folders = (folder, "" if parent == "." else parent)
     return visual_questions.row(
         where,
         dataset=name,
-        external_id=text_of(record, "id").strip(),
+        external_id=required_text(record, "id").strip(),
         question=question,
         answer=answer,
-        pictures=[bundle.picture(each, *folders) for each in images],
+        pictures=[bundle.picture(image, *folders) for image in images],
         split=split,
         options=options,
         letter=letter,

@@ -1,7 +1,8 @@
-"""MeSH, the thesaurus of the National Library of Medicine: its descriptors as XML (``desc2025.xml``), streamed.
+"""MeSH, the thesaurus of the National Library of Medicine: descriptors as XML (``desc2025.xml``).
 
-Of each descriptor its id, its name and its places in the tree are read, nothing else. The parser is expat itself, which holds
-no tree; entities are refused where they are declared, so nothing is expanded and no other file is read.
+Only the id, name and tree positions of each descriptor are read. The parser is expat, which streams
+and builds no tree. Entity declarations are refused, so nothing is expanded and no other file is
+read.
 """
 
 import re
@@ -11,8 +12,8 @@ from typing import Any
 from xml.parsers import expat
 
 from generation.sources.importers.base import (
-    LOOK,
     MAX_RECORD,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -34,29 +35,34 @@ _ROOT, _RECORD = "DescriptorRecordSet", "DescriptorRecord"
 _UI = "DescriptorUI"
 _NAME = "DescriptorName/String"
 _TREE = "TreeNumberList/TreeNumber"
-_WANTED = frozenset({_UI, _NAME, _TREE})  # of the descriptor itself: those it points to lie deeper
+_WANTED = frozenset(
+    {_UI, _NAME, _TREE}
+)  # of the descriptor itself: those of descriptors it refers to are nested deeper
 _UI_SHAPE = re.compile(r"D[0-9]{6,12}")
 _TREE_SHAPE = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3}){0,20}")
 _ENCODINGS = frozenset({"UTF-8", "UTF8", "US-ASCII", "ASCII"})
 _CHUNK = 64 * 1024  # bytes
-_DEPTH = 50  # elements inside one another; published files have nine
-_OTHER = "It is a web page or other XML: MeSH descriptors are a DescriptorRecordSet."
+_MAX_DEPTH = 50  # nested elements; published files have nine levels
+_NOT_MESH = "It is a web page or other XML: MeSH descriptors are a DescriptorRecordSet."
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat unless it is a set of descriptors with one among the first that can be read."""
+    """Raises WrongFormat unless it is a descriptor set with a readable one among the first."""
     problem = "It is a DescriptorRecordSet without descriptors."
     for place, entry in enumerate(_entries(path), 1):
         if isinstance(entry, Row):
             return Layout("xml")
         problem = f"{entry.where}: {entry.reason}"
-        if place == LOOK:
+        if place == SNIFF_LIMIT:
             break
     raise WrongFormat(problem)
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'term', name, trees: [str]} (some descriptors have no place in the tree); Row.private is empty."""
+    """Row.content: {kind: 'term', name, trees: [str]}; Row.private is empty.
+
+    Some descriptors have no position in the tree.
+    """
     if layout.name != "xml":
         raise WrongFormat(f"There is no layout {layout.name!r} of MeSH.")
     return _entries(path)
@@ -75,34 +81,35 @@ def _entries(path: Path) -> Iterator[Row | Refusal]:
         while True:
             chunk = file.read(_CHUNK)
             problem = reader.feed(chunk)
-            if problem and not reader.is_ours:
+            if problem and not reader.is_mesh:
                 raise WrongFormat(problem)
-            yield from reader.take()
+            yield from reader.take_finished()
             if problem:
-                yield Refusal(f"record {reader.place + 1}", problem)
+                yield Refusal(f"record {reader.count + 1}", problem)
             if problem or not chunk:
                 return
 
 
 class _Reader:
-    """What expat calls back. It keeps the descriptor that is being read and those that are done and not yet taken.
+    """The callbacks of expat.
 
-    `is_ours`: the outermost element has been seen and is the one that it should be.
+    Holds the descriptor being read, and finished ones until they are taken.
+
+    `is_mesh`: the root element has been seen and is a DescriptorRecordSet.
     """
 
     def __init__(self) -> None:
-        self.place = 0  # descriptors that came to their end
-        self.is_ours = False
-        self._done: list[Row | Refusal] = []
+        self.count = 0  # descriptors read to their end
+        self.is_mesh = False
+        self._finished: list[Row | Refusal] = []
         self._path: list[str] = []
-        self._found: dict[str, list[str]] = {}
-        self._text: list[str] | None = None  # of the element that is wanted, while inside it
-        self._lost = False  # expat left an entity out
+        self._texts: dict[str, list[str]] = {}
+        self._text: list[str] | None = None  # of the current element, if it is a wanted one
+        self._has_skipped_entity = False  # expat skipped an entity
         self._language = ""
         self._size = 0  # bytes fed since a descriptor last ended
-        self._parser = expat.ParserCreate(
-            "utf-8"
-        )  # whatever it declares: expat would ask Python for any codec there is
+        # UTF-8 whatever the file declares: expat would otherwise ask Python for any codec.
+        self._parser = expat.ParserCreate("utf-8")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -113,7 +120,7 @@ class _Reader:
         self._parser.SkippedEntityHandler = self._skipped
 
     def feed(self, chunk: bytes) -> str:
-        """Read on (b"": to the end); why that cannot be, else ''."""
+        """Parse a chunk (b"" ends the file). Returns the problem that stops the reading, or ''."""
         self._size += len(chunk)
         try:
             if self._size > MAX_RECORD:
@@ -123,25 +130,26 @@ class _Reader:
             self._parser.Parse(chunk, not chunk)
         except Malformed as error:
             return str(error)
-        except (expat.ExpatError, ValueError, LookupError):  # its own words are not passed on: they may quote the file
-            why = "what follows is not XML" if chunk else "it ends before its last element does"
-            return f"The file cannot be read from here on: {why}." if self.is_ours else _OTHER
+        except (expat.ExpatError, ValueError, LookupError):
+            # The parser's message is not passed on: it may quote the file.
+            reason = "what follows is not XML" if chunk else "it ends before its last element does"
+            return f"The file cannot be read from here on: {reason}." if self.is_mesh else _NOT_MESH
         return ""
 
-    def take(self) -> list[Row | Refusal]:
-        """The descriptors that are done."""
-        done, self._done = self._done, []
-        return done
+    def take_finished(self) -> list[Row | Refusal]:
+        """Return the finished descriptors and forget them."""
+        finished, self._finished = self._finished, []
+        return finished
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._path:
             if tag != _ROOT:
-                raise Malformed(_OTHER)
-            self.is_ours = True
+                raise Malformed(_NOT_MESH)
+            self.is_mesh = True
             self._language = "en" if attributes.get("LanguageCode") == "eng" else ""
         self._path.append(tag)
-        if len(self._path) > _DEPTH:
-            raise Malformed(f"The file cannot be read from here on: its elements are more than {_DEPTH} deep.")
+        if len(self._path) > _MAX_DEPTH:
+            raise Malformed(f"The file cannot be read from here on: its elements are more than {_MAX_DEPTH} deep.")
         self._text = [] if len(self._path) > 2 and self._place_in_record() in _WANTED else None
 
     def _place_in_record(self) -> str:
@@ -153,41 +161,42 @@ class _Reader:
 
     def _end(self, tag: str) -> None:
         if self._text is not None:
-            self._found.setdefault(self._place_in_record(), []).append("".join(self._text).strip())
+            self._texts.setdefault(self._place_in_record(), []).append("".join(self._text).strip())
             self._text = None
         if len(self._path) == 2:
-            self.place += 1
+            self.count += 1
             self._size = 0
-            self._done.append(_row(tag, self._found, self._lost, self._language, f"record {self.place}"))
-            self._found, self._lost = {}, False
+            self._finished.append(
+                _row(tag, self._texts, self._has_skipped_entity, self._language, f"record {self.count}")
+            )
+            self._texts, self._has_skipped_entity = {}, False
         self._path.pop()
 
     def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
         if encoding is not None and encoding.upper() not in _ENCODINGS:
             raise Malformed("It declares another encoding than UTF-8: save it as UTF-8.")
 
-    def _attributes(
-        self, *declared: Any
-    ) -> None:  # a default, given to each element of that name, unfolds like an entity
+    # A default value, given to every element of that name, would expand like an entity.
+    def _attributes(self, *declared: Any) -> None:
         raise Malformed("It declares attributes, which are never filled in.")
 
     def _entity(self, *declared: Any) -> None:
         raise Malformed("It declares entities, which are never expanded.")
 
     def _skipped(self, *skipped: Any) -> None:
-        self._lost = True
+        self._has_skipped_entity = True
 
 
-def _row(tag: str, found: dict[str, list[str]], lost: bool, language: str, where: str) -> Row | Refusal:
+def _row(tag: str, texts: dict[str, list[str]], has_skipped_entity: bool, language: str, where: str) -> Row | Refusal:
     try:
         if tag != _RECORD:
             raise Malformed("It is no DescriptorRecord.")
-        if lost:
+        if has_skipped_entity:
             raise Malformed("It refers to an entity, which is never expanded.")
-        identifier, heading = _one(found, _UI), _one(found, _NAME)
+        identifier, heading = _single_text(texts, _UI), _single_text(texts, _NAME)
         if not _UI_SHAPE.fullmatch(identifier):
             raise Malformed("Its DescriptorUI is not a D with at least six digits.")
-        trees = found.get(_TREE, [])
+        trees = texts.get(_TREE, [])
         if not all(map(_TREE_SHAPE.fullmatch, trees)):
             raise Malformed("A TreeNumber of it is none.")
         content = {"kind": "term", "name": heading, "trees": trees}
@@ -205,8 +214,8 @@ def _row(tag: str, found: dict[str, list[str]], lost: bool, language: str, where
         return Refusal(where, str(error))
 
 
-def _one(found: dict[str, list[str]], place: str) -> str:
-    texts = found.get(place, [])
+def _single_text(all_texts: dict[str, list[str]], place: str) -> str:
+    texts = all_texts.get(place, [])
     if len(texts) != 1 or not texts[0]:
         raise Malformed(f"It has no {place}." if not any(texts) else f"It has more than one {place}.")
     return texts[0]

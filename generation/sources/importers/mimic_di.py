@@ -1,7 +1,9 @@
-"""Hallucinations-MIMIC-DI: discharge instructions in which annotators marked what the hospital course does not support.
+"""Hallucinations-MIMIC-DI: discharge instructions with annotations of unsupported facts.
 
-Credentialed (PhysioNet). One JSON object a line: `text` (the hospital course), `summary`, and `labels`, a list of marked places
-each of one of eleven kinds. A summary with any of them is not factual. The file is read as statements of MedHal.
+Annotators marked what the hospital course does not support. Credentialed (PhysioNet). One JSON
+object a line: `text` (the hospital course), `summary`, and `labels`, a list of marked places, each
+of one of eleven kinds. A summary with any of them is not factual. The file is read as statements of
+MedHal.
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from generation.sources.importers.base import (
     checked_id,
     digest_of,
     one_line,
-    text_of,
+    required_text,
 )
 
 name = "mimic-di"
@@ -45,33 +47,33 @@ KINDS = {
     "incorrect_fact": "incorrect fact",
 }
 _COLUMNS = ("text", "summary", "labels")
-_MOST = 1000  # marked places of a summary
+_MAX_MARKS = 1000  # marked places of a summary
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing columns."""
+    """Raises WrongFormat naming the missing columns."""
     return tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content is a statement as in MedHal's own rows, with task and source 'mimic-di'; Row.private is empty."""
+    """Row.content: a statement as in `medhal`, from source 'mimic-di'; Row.private is empty."""
     return tabular.rows(path, layout, _COLUMNS, partial(_row, stem=path.stem))
 
 
 def _row(record: dict[str, Any], where: str, *, stem: str) -> Row:
-    context, summary = text_of(record, "text").strip(), text_of(record, "summary").strip()
-    marked = record["labels"]
-    if not isinstance(marked, list) or len(marked) > _MOST:
-        raise Malformed(f"'labels' is not a list of at most {_MOST} marked places.")
-    kinds = [_kind(each) for each in marked]
-    told = "; ".join(f"{KINDS[kind]}: {_place(each)}" for kind, each in zip(kinds, marked, strict=True))
+    context, summary = required_text(record, "text").strip(), required_text(record, "summary").strip()
+    marks = record["labels"]
+    if not isinstance(marks, list) or len(marks) > _MAX_MARKS:
+        raise Malformed(f"'labels' is not a list of at most {_MAX_MARKS} marked places.")
+    kinds = [_kind(mark) for mark in marks]
+    explanation = "; ".join(f"{KINDS[kind]}: {_marked_text(mark)}" for kind, mark in zip(kinds, marks, strict=True))
     is_factual = not kinds
     content = {
         "kind": "statement",
         "statement": summary,
         "context": context,
         "label": "factual" if is_factual else "non-factual",
-        "explanation": told,
+        "explanation": explanation,
         "task": "mimic-di",
         "source": "mimic-di",
         "pair": "",
@@ -91,13 +93,13 @@ def _row(record: dict[str, Any], where: str, *, stem: str) -> Row:
     )
 
 
-def _kind(place: Any) -> str:
-    kind = place.get("label") if isinstance(place, dict) else None
+def _kind(mark: Any) -> str:
+    kind = mark.get("label") if isinstance(mark, dict) else None
     if kind not in KINDS:
         raise Malformed(f"A label is none of the eleven kinds: {', '.join(KINDS)}.")
     return str(kind)
 
 
-def _place(place: dict[str, Any]) -> str:
-    text = place.get("text")
+def _marked_text(mark: dict[str, Any]) -> str:
+    text = mark.get("text")
     return " ".join(text.split()) if isinstance(text, str) else "?"

@@ -1,10 +1,11 @@
-"""PathVQA: questions and answers about images of pathology, made from the captions of textbooks.
+"""PathVQA: questions and answers about pathology images, made from the captions of textbooks.
 
-Parquet with the images inside, or the original layout: `qas/<split>/<split>_qa.pkl` beside `images/<split>/`. The pickles are
-read as plain values and nothing else.
+Parquet with the images inside, or the original layout: `qas/<split>/<split>_qa.pkl` beside
+`images/<split>/`. The pickles are read as plain values and nothing else.
 
-As ClinHallu's authors publish it: where a question is asked about the same image again (whatever its case), the same answer is
-kept once; with different answers, all of them are left out.
+Duplicates are handled as in the data that ClinHallu's authors publish: if a question (ignoring
+case) is repeated about the same image, it is imported once if the answers are the same, and not at
+all if they differ.
 """
 
 import hashlib
@@ -25,17 +26,17 @@ from generation.sources.importers.base import (
     Row,
     WrongFormat,
     gettext_noop,
-    text_of,
+    required_text,
 )
-from generation.sources.importers.bundles import Bundle, DataFile, inline, opened
+from generation.sources.importers.bundles import Bundle, DataFile, inline_picture, open_bundle
 from generation.sources.importers.pickles import load_plain
 from generation.sources.importers.visual_questions import (
     answer_text,
     check_layout,
-    embedded,
-    fitting,
-    is_rows,
-    shard_of,
+    embedded_image,
+    is_data_file,
+    matching_files,
+    shard_prefix,
     split_of,
 )
 
@@ -54,37 +55,37 @@ LEFT_OUT = "left out"
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
-    with opened(path, _is_ours) as bundle:
+    with open_bundle(path, _is_data_file) as bundle:
         [first, *_more] = _files(bundle)
         return Layout("pickle" if _is_pickle(first) else "parquet")
 
 
-def _is_ours(file_name: str) -> bool:
-    return is_rows(file_name) or file_name.lower().endswith(".pkl")
+def _is_data_file(file_name: str) -> bool:
+    return is_data_file(file_name) or file_name.lower().endswith(".pkl")
 
 
 def _is_pickle(file: DataFile) -> bool:
     if file.path.suffix.lower() == ".pkl":
         return True
-    with file.path.open("rb") as opened_file:  # an upload has a name of ours
+    with file.path.open("rb") as opened_file:  # an upload is stored under a generated name
         return opened_file.read(1) == b"\x80"
 
 
 def _files(bundle: Bundle) -> list[DataFile]:
     pickled = [file for file in bundle.data if _is_pickle(file)]
     if not pickled:
-        return fitting(bundle, _KEYS)
-    # Beside the questions there are vocabularies and labels, of which some are no plain values.
-    asked = [file for file in pickled if file.name.endswith("_qa.pkl")] or pickled
-    found = [file for file in asked if _questions(load_plain(file.path))]
-    if not found:
+        return matching_files(bundle, _KEYS)
+    # Beside the questions there are vocabularies and labels, some of which are not plain values.
+    question_files = [file for file in pickled if file.name.endswith("_qa.pkl")] or pickled
+    files = [file for file in question_files if _questions(load_plain(file.path))]
+    if not files:
         raise WrongFormat("None of its pickles is a list of questions with 'image', 'question' and 'answer'.")
-    return found
+    return files
 
 
 def _questions(value: Any) -> bool:
     return isinstance(value, list) and any(
-        isinstance(each, dict) and all(key in each for key in _KEYS) for each in value[:50]
+        isinstance(question, dict) and all(key in question for key in _KEYS) for question in value[:50]
     )
 
 
@@ -93,19 +94,22 @@ def _records(file: DataFile) -> Iterator[tuple[str, dict[str, Any] | Malformed]]
         yield from visual_questions.records(file, _KEYS)
         return
     for number, record in enumerate(load_plain(file.path), 1):
-        wrong = Malformed("The record is not an object with texts as keys.")
-        plain = isinstance(record, dict) and all(isinstance(key, str) for key in record)
-        yield f"{file.name} record {number}", record if plain else wrong
+        error = Malformed("The record is not an object with texts as keys.")
+        is_plain = isinstance(record, dict) and all(isinstance(key, str) for key in record)
+        yield f"{file.name} record {number}", record if is_plain else error
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: as `visual_questions.row`. What is left out is a refusal that says of which row it is the double."""
+    """Row.content: as in `visual_questions.row`.
+
+    Duplicates are refused, with the row that they repeat.
+    """
     check_layout(layout, label, "pickle", "parquet")
     return _rows(path, layout.file)
 
 
-def _rows(path: Path, named: str) -> Iterator[Row | Refusal]:
-    with opened(path, _is_ours, named) as bundle:
+def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
+    with open_bundle(path, _is_data_file, original_name) as bundle:
         for _split, files in groupby(sorted(_files(bundle), key=_split_and_name), key=lambda file: split_of(file.name)):
             yield from _rows_of_split(list(files), bundle)
 
@@ -115,17 +119,17 @@ def _split_and_name(file: DataFile) -> tuple[str, str]:
 
 
 def _rows_of_split(files: list[DataFile], bundle: Bundle) -> Iterator[Row | Refusal]:
-    """The rows of all parts of a split: a question may be asked again in another of them."""
-    with _seen() as seen:
+    """The rows of all files of a split: a question may be repeated in another file."""
+    with _question_database() as seen:
         for place, (_file, _number, _where, record) in enumerate(_numbered(files)):
             if isinstance(record, dict):
-                _note(seen, record, place)
+                _record_question(seen, record, place)
         for place, (file, number, where, record) in enumerate(_numbered(files)):
             try:
                 if isinstance(record, Malformed):
                     raise record
-                if (double := _double(seen, record, place, where)) is not None:
-                    yield double
+                if (duplicate := _duplicate_refusal(seen, record, place, where)) is not None:
+                    yield duplicate
                 else:
                     yield _row(where, record, number, bundle, file)
             except Malformed as error:
@@ -133,7 +137,7 @@ def _rows_of_split(files: list[DataFile], bundle: Bundle) -> Iterator[Row | Refu
 
 
 def _numbered(files: list[DataFile]) -> Iterator[tuple[DataFile, int, str, dict[str, Any] | Malformed]]:
-    """(file, number in it, place, record) of every record."""
+    """(file, number in it, position, record) of every record."""
     for file in files:
         for number, (where, record) in enumerate(_records(file)):
             yield file, number, where, record
@@ -144,8 +148,8 @@ def _row(where: str, record: dict[str, Any], number: int, bundle: Bundle, file: 
     return visual_questions.row(
         where,
         dataset=name,
-        external_id=f"{split or 'row'}-{shard_of(file.name)}{number}",
-        question=text_of(record, "question"),
+        external_id=f"{split or 'row'}-{shard_prefix(file.name)}{number}",
+        question=required_text(record, "question"),
         answer=answer_text(record),
         pictures=[_picture(record, bundle, file, split)],
         split=split,
@@ -155,18 +159,18 @@ def _row(where: str, record: dict[str, Any], number: int, bundle: Bundle, file: 
 def _picture(record: dict[str, Any], bundle: Bundle, file: DataFile, split: str) -> Picture:
     image = record.get("image")
     if not isinstance(image, str):
-        return inline(*(embedded(image) or ("", None)))
+        return inline_picture(*(embedded_image(image) or ("", None)))
     root = str(Path(file.folder).parent.parent) if _is_pickle(file) else file.folder
     root = "" if root == "." else f"{root}/"
     return bundle.picture(image, f"{root}images/{split}", f"{root}images", file.folder)
 
 
-# ------------------------------------------------------------------------- the same question about the same image again
+# ---------------------------------------------------------------- repeated questions about an image
 
 
 @contextmanager
-def _seen() -> Iterator[sqlite3.Connection]:
-    """Questions that were met, on disk: memory stays flat however many there are."""
+def _question_database() -> Iterator[sqlite3.Connection]:
+    """A database of the questions seen so far, on disk so that memory stays flat."""
     with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(Path(folder) / "seen")) as seen:
         seen.execute("PRAGMA journal_mode = OFF")
         seen.execute("PRAGMA synchronous = OFF")
@@ -177,19 +181,19 @@ def _seen() -> Iterator[sqlite3.Connection]:
 
 
 def _key(record: dict[str, Any]) -> tuple[bytes, bytes] | None:
-    """Digests of question and image, and of the answer; None for a record that is refused anyway."""
+    """Digests of (question and image) and answer; None for a record that is refused anyway."""
     image = record.get("image")
     try:
-        seen = image if isinstance(image, str) else (embedded(image) or ("", b""))[1]
-        question, answer = text_of(record, "question").strip().lower(), answer_text(record).lower()
+        image_source = image if isinstance(image, str) else (embedded_image(image) or ("", b""))[1]
+        question, answer = required_text(record, "question").strip().lower(), answer_text(record).lower()
     except Malformed:
         return None
-    data = seen.encode(errors="surrogatepass") if isinstance(seen, str) else seen
-    what = hashlib.sha256(question.encode(errors="surrogatepass") + b"\x00" + hashlib.sha256(data).digest())
-    return what.digest()[:16], hashlib.sha256(answer.encode(errors="surrogatepass")).digest()[:16]
+    data = image_source.encode(errors="surrogatepass") if isinstance(image_source, str) else image_source
+    digest = hashlib.sha256(question.encode(errors="surrogatepass") + b"\x00" + hashlib.sha256(data).digest())
+    return digest.digest()[:16], hashlib.sha256(answer.encode(errors="surrogatepass")).digest()[:16]
 
 
-def _note(seen: sqlite3.Connection, record: dict[str, Any], number: int) -> None:
+def _record_question(seen: sqlite3.Connection, record: dict[str, Any], number: int) -> None:
     if (key := _key(record)) is not None:
         seen.execute(
             "INSERT INTO seen VALUES (?, ?, ?, 0)"
@@ -198,15 +202,15 @@ def _note(seen: sqlite3.Connection, record: dict[str, Any], number: int) -> None
         )
 
 
-def _double(seen: sqlite3.Connection, record: dict[str, Any], number: int, where: str) -> Refusal | None:
+def _duplicate_refusal(seen: sqlite3.Connection, record: dict[str, Any], number: int, where: str) -> Refusal | None:
     key = _key(record)
     if key is None:
         return None
     [first, differs] = seen.execute("SELECT number, differs FROM seen WHERE what = ?", key[:1]).fetchone()
     if differs:
-        why = "The same question about the same image has different answers: all of them are left out."
-        return Refusal(where, why, {LEFT_OUT: "different answers"})
+        reason = "The same question about the same image has different answers: all of them are left out."
+        return Refusal(where, reason, {LEFT_OUT: "different answers"})
     if first != number:
-        why = f"The same question about the same image, with the same answer, is record {first + 1}: kept once."
-        return Refusal(where, why, {LEFT_OUT: "repeated"})
+        reason = f"The same question about the same image, with the same answer, is record {first + 1}: kept once."
+        return Refusal(where, reason, {LEFT_OUT: "repeated"})
     return None

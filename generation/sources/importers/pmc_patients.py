@@ -1,8 +1,9 @@
-"""PMC-Patients: patient summaries out of case reports, as CSV (V1) or as one JSON array (V2).
+"""PMC-Patients: patient summaries from case reports, as CSV (V1) or as one JSON array (V2).
 
-Columns are found by name: their order is free, further ones are ignored. The relations (`relevant_articles`,
-`similar_patients`) are not read, because nothing here needs them; so it does not matter that V1 has them as Python
-literals and that published versions differ between a list of ids and a dict of grades.
+Columns are found by name, in any order; others are ignored. The relations (`relevant_articles`,
+`similar_patients`) are not read, because nothing here needs them. So it does not matter that V1 has
+them as Python literals, and that published versions differ between a list of ids and a dict of
+grades.
 """
 
 import ast
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -22,9 +23,9 @@ from generation.sources.importers.base import (
     checked_id,
     first_byte,
     gettext_noop,
+    language_fields,
     one_line,
-    spoken,
-    text_of,
+    required_text,
 )
 from generation.sources.importers.tables import csv_header, csv_records
 
@@ -38,11 +39,12 @@ citation = (
 restrictions = gettext_noop("non-commercial, share-alike")
 
 _AGE_UNITS = frozenset({"year", "month", "week", "day", "hour"})
-_MAX_LITERAL = 1000  # characters of a Python literal: an age has some twenty, and a parser is easily made to recurse
+# Characters of a Python literal: an age has about twenty; longer ones could make it recurse.
+_MAX_LITERAL = 1000
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing columns, or what the file is instead."""
+    """Raises WrongFormat naming the missing columns, or what the file is instead."""
     match first_byte(path):
         case b"[":
             _check_array(path)
@@ -54,8 +56,9 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F' | '', pmid: str};
-    Row.private is empty."""
+    """Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F'
+    | '', pmid: str}; Row.private is empty.
+    """
     match layout.name:
         case "csv-v1":
             return _csv_rows(path)
@@ -75,7 +78,7 @@ def _check_array(path: Path) -> None:
                     problem = f"Its records lack {missing}."
                 else:
                     return
-                if place == LOOK:
+                if place == SNIFF_LIMIT:
                     break
         except Malformed as error:
             problem = str(error)
@@ -83,7 +86,7 @@ def _check_array(path: Path) -> None:
 
 
 def _missing(columns: dict[str, Any] | list[str]) -> str:
-    """The required columns that are not there, in words; '' if none is missing."""
+    """The missing required columns, in words; '' if none is missing."""
     missing = [] if "patient" in columns else ["'patient'"]
     if "patient_uid" not in columns and "patient_id" not in columns:
         missing.append("'patient_uid' (or 'patient_id')")
@@ -117,22 +120,22 @@ def _row(record: Any, where: str) -> Row | Refusal:
             raise record
         if not isinstance(record, dict):
             raise Malformed("The record is not an object.")
-        text = text_of(record, "patient")
-        external_id = _short(record, "patient_uid") or _short(record, "patient_id")
+        text = required_text(record, "patient")
+        external_id = _optional_text(record, "patient_uid") or _optional_text(record, "patient_id")
         if not external_id:
             raise Malformed("'patient_uid' and 'patient_id' are missing or blank.")
-        title = _short(record, "title")
+        title = _optional_text(record, "title")
         row = Row(
             external_id=checked_id(external_id),
             title=one_line(title or text),
-            **spoken(text),
+            **language_fields(text),
             content={
                 "kind": "report",
                 "text": text,
                 "title": title,
                 "age": _age(record.get("age")),
                 "gender": _gender(record),
-                "pmid": _short(record, "PMID"),
+                "pmid": _optional_text(record, "PMID"),
             },
             private={},
             where=where,
@@ -143,8 +146,11 @@ def _row(record: Any, where: str) -> Row | Refusal:
     return row
 
 
-def _short(record: dict[str, Any], key: str) -> str:
-    """A text or whole number under `key` as stripped text; '' where there is none. Raises Malformed."""
+def _optional_text(record: dict[str, Any], key: str) -> str:
+    """The text or whole number under `key` as stripped text; '' if there is none.
+
+    Raises Malformed.
+    """
     value = record.get(key)
     if value is None:
         return ""
@@ -154,7 +160,7 @@ def _short(record: dict[str, Any], key: str) -> str:
 
 
 def _gender(record: dict[str, Any]) -> str:
-    gender = _short(record, "gender")
+    gender = _optional_text(record, "gender")
     if gender not in ("M", "F", ""):
         raise Malformed("'gender' is neither 'M' nor 'F'.")
     return gender
@@ -182,7 +188,7 @@ def _age(value: Any) -> list[list[Any]]:
 
 
 def _literal(text: str) -> Any:
-    """The value of a Python literal, which is how V1 has its lists; None for an empty cell. Raises Malformed."""
+    """Parse a Python literal, as V1 writes its lists; None for an empty cell. Raises Malformed."""
     text = text.strip()
     if not text:
         return None

@@ -1,8 +1,9 @@
-"""PubMedQA: a question to an abstract of PubMed, the abstract without its conclusion, the conclusion, and yes, no or maybe.
+"""PubMedQA: questions about PubMed abstracts, with a long answer and yes, no or maybe.
 
-Two layouts of the same data: the authors' JSON object keyed by PMID, and the hub's rows (JSON Lines or Parquet) with the
-abstract's parts in a struct. The labelled set (PQA-L) alone has what its annotators' models predicted; by that each record's
-split is known, and neither layout has another sign of it.
+Each has the abstract without its conclusion, and the conclusion as the answer. Two layouts of the
+same data: the authors' JSON object keyed by PMID, and the Hugging Face rows (JSON Lines or Parquet)
+with the abstract's parts in a struct. Only the labelled set (PQA-L) has predictions; neither layout
+has another sign of a record's split.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -22,11 +23,11 @@ from generation.sources.importers.base import (
     first_byte,
     gettext_noop,
     json_lines,
+    language_fields,
     object_items,
     one_line,
-    spoken,
-    text_of,
-    texts_of,
+    required_text,
+    text_list,
 )
 from generation.sources.importers.tables import is_parquet, parquet_columns, parquet_records
 
@@ -41,16 +42,16 @@ restrictions = gettext_noop("abstracts of PubMed: the rights of authors and publ
 
 DECISIONS = ("yes", "no", "maybe")
 
-_OBJECT = frozenset({"QUESTION", "CONTEXTS", "LONG_ANSWER"})
-_TABLE = frozenset({"pubid", "question", "context", "long_answer"})
-_PREDICTED = ("reasoning_required_pred", "reasoning_free_pred")
+_OBJECT_KEYS = frozenset({"QUESTION", "CONTEXTS", "LONG_ANSWER"})
+_TABLE_COLUMNS = frozenset({"pubid", "question", "context", "long_answer"})
+_PREDICTION_KEYS = ("reasoning_required_pred", "reasoning_free_pred")
 
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat unless one of the first records has the columns of a layout."""
     if is_parquet(path):
-        if missing := _TABLE - set(parquet_columns(path)):
-            raise WrongFormat(f"It is a Parquet file without the columns {_listed(missing)}.")
+        if missing := _TABLE_COLUMNS - set(parquet_columns(path)):
+            raise WrongFormat(f"It is a Parquet file without the columns {_quoted_list(missing)}.")
         return Layout("parquet")
     match first_byte(path):
         case b"[":
@@ -59,41 +60,47 @@ def sniff(path: Path) -> Layout:
             pass
         case _:
             raise WrongFormat("It is neither JSON nor Parquet.")
-    if _is_object(path):  # looked at first: all of it may stand on one line
+    if _is_object(path):  # checked first: the whole object may be on one line
         return Layout("json-object")
     problem = ""
-    for number, value in json_lines(path, LOOK):
-        if isinstance(value, dict) and value.keys() >= _TABLE:
+    for number, value in json_lines(path, SNIFF_LIMIT):
+        if isinstance(value, dict) and value.keys() >= _TABLE_COLUMNS:
             return Layout("jsonl")
         if isinstance(value, Malformed):
             problem = problem or f" Line {number}: {value}"
-    raise WrongFormat(f"Its first records have neither {_listed(_OBJECT)} nor {_listed(_TABLE)}.{problem}")
+    raise WrongFormat(
+        f"Its first records have neither {_quoted_list(_OBJECT_KEYS)} nor {_quoted_list(_TABLE_COLUMNS)}.{problem}"
+    )
 
 
 def _is_object(path: Path) -> bool:
     with path.open("rb") as file:
         try:
-            first = islice(object_items(file), LOOK)
-            return any(isinstance(value, dict) and value.keys() >= _OBJECT for _, value in first)
+            first = islice(object_items(file), SNIFF_LIMIT)
+            return any(isinstance(value, dict) and value.keys() >= _OBJECT_KEYS for _, value in first)
         except Malformed:  # several objects, one on each line
             return False
 
 
-def _listed(columns: frozenset[str] | set[str]) -> str:
+def _quoted_list(columns: frozenset[str] | set[str]) -> str:
     return ", ".join(f"'{column}'" for column in sorted(columns))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'qa', question, contexts: [str], sections: [str] (one a context, or none), answer, decision:
-    'yes' | 'no' | 'maybe' | '', pmid, year: str, mesh: [str], split: 'labelled' | 'artificial' | ''}; Row.private is empty."""
+    """Row.content: {kind: 'qa', question, contexts: [str], sections: [str], answer, decision: 'yes'
+    | 'no' | 'maybe' | '', pmid, year: str, mesh: [str], split: 'labelled' | 'artificial' | ''};
+    Row.private is empty.
+
+    There are as many sections as contexts, or none.
+    """
     match layout.name:
         case "json-object":
             return _object_rows(path)
         case "jsonl":
             return (_row(_from_table, value, f"line {number}") for number, value in json_lines(path))
         case "parquet":
-            wanted = _TABLE | {"final_decision"}
-            return (_row(_from_table, value, where) for where, value in parquet_records(path, wanted.__contains__))
+            columns = _TABLE_COLUMNS | {"final_decision"}
+            return (_row(_from_table, value, where) for where, value in parquet_records(path, columns.__contains__))
     raise WrongFormat(f"There is no layout {layout.name!r} of PubMedQA.")
 
 
@@ -110,26 +117,32 @@ def _object_rows(path: Path) -> Iterator[Row | Refusal]:
 
 
 def _from_object(entry: tuple[str, Any]) -> dict[str, Any]:
-    """The content of one entry of the authors' object, not yet checked as a whole. Raises Malformed."""
+    """Row.content from an entry of the authors' object, not yet checked as a whole.
+
+    Raises Malformed.
+    """
     pmid, value = entry
     if not isinstance(value, dict):
         raise Malformed("The record is not an object.")
     return {
         "kind": "qa",
-        "question": text_of(value, "QUESTION"),
-        "contexts": texts_of(value, "CONTEXTS"),
-        "sections": texts_of(value, "LABELS"),
-        "answer": text_of(value, "LONG_ANSWER"),
+        "question": required_text(value, "QUESTION"),
+        "contexts": text_list(value, "CONTEXTS"),
+        "sections": text_list(value, "LABELS"),
+        "answer": required_text(value, "LONG_ANSWER"),
         "decision": _decision(value),
         "pmid": pmid,
         "year": _year(value.get("YEAR")),
-        "mesh": texts_of(value, "MESHES"),
+        "mesh": text_list(value, "MESHES"),
         "split": _split(value, value),
     }
 
 
 def _from_table(value: Any) -> dict[str, Any]:
-    """Likewise of one row of the hub's table. Raises Malformed."""
+    """Row.content from a row of the Hugging Face table, not yet checked as a whole.
+
+    Raises Malformed.
+    """
     if isinstance(value, Malformed):
         raise value
     if not isinstance(value, dict):
@@ -142,14 +155,14 @@ def _from_table(value: Any) -> dict[str, Any]:
         raise Malformed("'pubid' is neither a number nor a text." if "pubid" in value else "'pubid' is missing.")
     return {
         "kind": "qa",
-        "question": text_of(value, "question"),
-        "contexts": texts_of(context, "contexts"),
-        "sections": texts_of(context, "labels"),
-        "answer": text_of(value, "long_answer"),
+        "question": required_text(value, "question"),
+        "contexts": text_list(context, "contexts"),
+        "sections": text_list(context, "labels"),
+        "answer": required_text(value, "long_answer"),
         "decision": _decision(value),
         "pmid": str(pmid),
         "year": _year(context.get("year")),
-        "mesh": texts_of(context, "meshes"),
+        "mesh": text_list(context, "meshes"),
         "split": _split(value, context),
     }
 
@@ -170,12 +183,12 @@ def _row(read: Callable[[Any], dict[str, Any]], value: Any, where: str) -> Row |
         return Row(
             external_id=checked_id(pmid),
             title=one_line(question),
-            **spoken("\n".join((question, content["answer"], *content["contexts"]))),
+            **language_fields("\n".join((question, content["answer"], *content["contexts"]))),
             content=content,
             private={},
             where=where,
             match=question,
-            refers={"mesh": tuple(mesh)} if mesh else {},
+            references={"mesh": tuple(mesh)} if mesh else {},
             facets={key: content[key] for key in ("decision", "split") if content[key]},
         )
     except Malformed as error:
@@ -200,7 +213,7 @@ def _year(year: Any) -> str:
 
 
 def _split(decided: dict[str, Any], predicted: dict[str, Any]) -> str:
-    """PQA-L has predictions, PQA-A decisions without them, PQA-U neither."""
-    if any(predicted.get(key) for key in _PREDICTED):
+    """The split: PQA-L has predictions, PQA-A decisions without them, PQA-U neither."""
+    if any(predicted.get(key) for key in _PREDICTION_KEYS):
         return "labelled"
     return "artificial" if decided.get("final_decision") else ""

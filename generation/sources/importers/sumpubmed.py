@@ -1,8 +1,8 @@
-"""SumPubMed: articles and their abstracts as text files, in folders `text`, `abstract` and `shorter_abstract`, or the same in a
-zip archive.
+"""SumPubMed: articles and their abstracts as text files, in folders or in a zip archive.
 
-A document is `text/text_N.txt` with `abstract/abstract_N.txt` and `shorter_abstract/abst_N.txt`; without an abstract it is
-refused, the shorter one may be missing. Other folders of the repository are not read.
+A document is `text/text_N.txt` with `abstract/abstract_N.txt` and `shorter_abstract/abst_N.txt`.
+Without an abstract it is refused; the shorter one may be missing. Other folders of the repository
+are not read.
 """
 
 import codecs
@@ -38,29 +38,33 @@ citation = (
 )
 restrictions = gettext_noop("non-commercial, academic use")
 
-MAX_FILES = 400_000  # in an archive; the published one has some 130,000
+MAX_FILES = 400_000  # in an archive; the published one has about 130,000
 _PARTS = {"text": "text", "abstract": "abstract", "shorter_abstract": "abst"}
 _NAME = re.compile(r"(?:^|/)(text|abstract|shorter_abstract)/(text|abstract|abst)_(\d{1,9})\.txt$")
-_Read = Callable[[str], bytes]
+_ReadFile = Callable[[str], bytes]
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat unless there is a document, Exhausting for an archive of too many files."""
+    """Raises WrongFormat if there is no document, Exhausting if an archive has too many files."""
     if path.is_dir():
         if _folder(path) is None:
             raise WrongFormat("The folder has no text/text_N.txt, in it or one level below.")
         return Layout("folder")
     if not _is_zip(path):
-        what = "It is a JSON array" if first_byte(path) == b"[" else "It is a file"
-        raise WrongFormat(f"{what}; SumPubMed is a folder or a zip archive of text files.")
+        description = "It is a JSON array" if first_byte(path) == b"[" else "It is a file"
+        raise WrongFormat(f"{description}; SumPubMed is a folder or a zip archive of text files.")
     with _archive(path) as archive:
-        if not _numbered(archive.namelist())["text"]:
+        if not _files_by_number(archive.namelist())["text"]:
             raise WrongFormat("The zip archive has no text/text_N.txt.")
     return Layout("zip")
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'article', dataset: 'sumpubmed', text, abstract, shorter_abstract, split}; Row.private is empty."""
+    """Row.content: {kind: 'article', dataset: 'sumpubmed', text, abstract, shorter_abstract,
+    split}.
+
+    Row.private is empty.
+    """
     match layout.name:
         case "folder":
             return _folder_rows(path, tabular.split_of(path, layout))
@@ -86,8 +90,8 @@ def _archive(path: Path) -> zipfile.ZipFile:
 
 
 def _folder(path: Path) -> Path | None:
-    """Where the three folders are: here, or one level below."""
-    below = sorted(one for one in path.iterdir() if one.is_dir())[:100]
+    """The parent of the three folders: `path`, or a folder one level below."""
+    below = sorted(folder for folder in path.iterdir() if folder.is_dir())[:100]
     for place in (path, *below):
         texts = place / "text"
         if texts.is_dir() and next(texts.glob("text_*.txt"), None):
@@ -95,34 +99,36 @@ def _folder(path: Path) -> Path | None:
     return None
 
 
-def _numbered(names: list[str]) -> dict[str, dict[int, str]]:
-    """Part -> number of the document -> name of its file; of two files for one the first counts."""
-    found: dict[str, dict[int, str]] = {part: {} for part in _PARTS}
+def _files_by_number(names: list[str]) -> dict[str, dict[int, str]]:
+    """Part -> document number -> name of its file; the first if there are several."""
+    files: dict[str, dict[int, str]] = {part: {} for part in _PARTS}
     for file in names:
         match = _NAME.search(file)
         if match and _PARTS[match[1]] == match[2]:
-            found[match[1]].setdefault(int(match[3]), file)
-    return found
+            files[match[1]].setdefault(int(match[3]), file)
+    return files
 
 
 def _folder_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
     place = _folder(path)
     if place is None:
         raise WrongFormat("The folder has no text/text_N.txt, in it or one level below.")
-    there = {part: (place / part).is_dir() for part in _PARTS}
-    names = [f"{part}/{one}" for part in _PARTS if there[part] for one in os.listdir(place / part)]
+    exists = {part: (place / part).is_dir() for part in _PARTS}
+    names = [f"{part}/{file}" for part in _PARTS if exists[part] for file in os.listdir(place / part)]
 
     folder = str(place)
 
     def read(file: str) -> bytes:
-        opened = os.open(f"{folder}/{file}", os.O_RDONLY)  # for 100,000 small files, `open` takes twice as long
+        # For 100,000 small files, `open` takes twice as long.
+        descriptor = os.open(f"{folder}/{file}", os.O_RDONLY)
         try:
-            # Not more than there is: a buffer for the longest takes longer than most files.
-            return os.read(opened, min(os.fstat(opened).st_size, MAX_RECORD) + 1)
+            # Not more than the file has: allocating MAX_RECORD takes longer than reading most
+            # files.
+            return os.read(descriptor, min(os.fstat(descriptor).st_size, MAX_RECORD) + 1)
         finally:
-            os.close(opened)
+            os.close(descriptor)
 
-    yield from _rows(_numbered(names), read, split)
+    yield from _rows(_files_by_number(names), read, split)
 
 
 def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
@@ -132,21 +138,23 @@ def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
 
         def read(file: str) -> bytes:
             try:
-                with archive.open(file) as opened:
-                    return opened.read(MAX_RECORD + 1)
+                with archive.open(file) as member:
+                    return member.read(MAX_RECORD + 1)
             except UNREADABLE:
                 raise Malformed(f"'{file}' in the archive cannot be read: it is damaged or encrypted.") from None
 
-        yield from _rows(_numbered(archive.namelist()), read, split)
+        yield from _rows(_files_by_number(archive.namelist()), read, split)
 
 
-def _rows(files: dict[str, dict[int, str]], read: _Read, split: str) -> Iterator[Row | Refusal]:
+def _rows(files: dict[str, dict[int, str]], read: _ReadFile, split: str) -> Iterator[Row | Refusal]:
     for number in sorted(files["text"]):
-        of = {part: numbered.get(number) for part, numbered in files.items()}
-        yield tabular.read_or_refused(of, f"document {number}", partial(_row, number=number, read=read, split=split))
+        document = {part: numbered.get(number) for part, numbered in files.items()}
+        yield tabular.read_or_refused(
+            document, f"document {number}", partial(_row, number=number, read=read, split=split)
+        )
 
 
-def _row(record: dict[str, Any], where: str, *, number: int, read: _Read, split: str) -> Row:
+def _row(record: dict[str, Any], where: str, *, number: int, read: _ReadFile, split: str) -> Row:
     if record["abstract"] is None:
         raise Malformed("It has no abstract.")
     texts = {part: _text(read, file) if file else "" for part, file in record.items()}
@@ -164,7 +172,7 @@ def _row(record: dict[str, Any], where: str, *, number: int, read: _Read, split:
     )
 
 
-def _text(read: _Read, file: str) -> str:
+def _text(read: _ReadFile, file: str) -> str:
     data = read(file)
     if len(data) > MAX_RECORD:
         raise Malformed(f"'{file}' is longer than {MAX_RECORD:,} bytes.")

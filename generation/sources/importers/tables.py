@@ -1,4 +1,4 @@
-"""Readers of tables, shared by the importers: CSV and Parquet, a record at a time, each with its place in the file."""
+"""Readers of CSV and Parquet, shared by the importers: one record at a time, with its position."""
 
 import csv
 import json
@@ -16,20 +16,23 @@ from generation.sources.importers import columnar
 from generation.sources.importers.base import MAX_RECORD, PARQUET, Exhausting, Malformed, WrongFormat, numbered_lines
 from review.rules import json_nesting
 
-MEMORY = 2**30  # bytes that reading a Parquet file may need
-SECONDS = 30  # that its next hundred rows may need
+MEMORY = 2**30  # bytes; limit for reading a Parquet file
+SECONDS = 30  # limit for the next `columnar.BATCH` rows of it
 
 _ROOT = Path(__file__).resolve().parents[3]
 
 
 class _Lines:
-    """The lines of a file for csv.reader, which asks for as many as a record needs: a quote that is never closed must
-    not take in the whole file. `number` is the line last given."""
+    """The lines of a file for csv.reader, with a limit on the size of a record.
+
+    The reader asks for as many lines as a record needs, and a quote that is never closed must not
+    take in the whole file. `number`: the line last returned.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._lines = numbered_lines(file)
         self.number = 0
-        self.size = 0  # bytes given since the caller last set this to 0
+        self.size = 0  # bytes returned since the caller last set this to 0
 
     def __iter__(self) -> Self:
         return self
@@ -39,7 +42,7 @@ class _Lines:
         self.size += MAX_RECORD + 1 if line is None else len(line)
         if line is None or self.size > MAX_RECORD:
             raise csv.Error(f"record longer than {MAX_RECORD:,} bytes")
-        return line.decode("utf-8", "surrogateescape")  # check_storable finds them in the columns that are used
+        return line.decode("utf-8", "surrogateescape")  # check_storable refuses them, if used
 
 
 def csv_header(path: Path) -> list[str]:
@@ -49,7 +52,8 @@ def csv_header(path: Path) -> list[str]:
 
 
 def _header(reader: Iterator[list[str]]) -> list[str]:
-    # The limit belongs to the process: raised, never lowered, for other readers of CSV in it. _Lines bounds a record.
+    # The limit is global to the process: only raise it, as others may read CSV, too. _Lines bounds
+    # a record.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD))
     try:
         return next((cells for cells in reader if cells), [])
@@ -58,10 +62,14 @@ def _header(reader: Iterator[list[str]]) -> list[str]:
 
 
 def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
-    """(place, cells by column or what is wrong with them) of each record below the header. Raises WrongFormat."""
+    """(position, cells by column, or the error) of each record below the header.
+
+    Raises WrongFormat.
+    """
     with path.open("rb") as file:
         lines = _Lines(file)
-        # strict: a quote out of place is an error of its own record; otherwise two records would quietly become one.
+        # strict: a misplaced quote is an error of its record. Otherwise two records would silently
+        # become one.
         reader = csv.reader(lines, strict=True)
         header = _header(reader)
         while True:
@@ -83,7 +91,7 @@ def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file says that it is Parquet."""
+    """Whether a file begins like Parquet."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -92,30 +100,30 @@ def is_parquet(path: Path) -> bool:
 
 def parquet_columns(path: Path) -> list[str]:
     """The names of the columns. Raises WrongFormat, Exhausting."""
-    found = path.stat()
-    return list(_columns_of(path.resolve(), found.st_ino, found.st_size, found.st_mtime_ns))
+    status = path.stat()
+    return list(_columns_of(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns))
 
 
 @lru_cache(maxsize=64)
 def _columns_of(path: Path, *_state: int) -> list[str]:
-    # An import asks several times, in one sitting: what kind of file it is, which fit, which is read.
+    # Cached: an import asks several times in a row, to sniff, to match and to read the file.
     with _reader(path) as reader:
         return _columns(reader)
 
 
 def parquet_records(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
-    """(place, the cells of the columns `wanted` or what is wrong with them) of each row; lists and structs are Python's.
+    """(position, cells of the columns `wanted`, or the error) of each row, as Python values.
 
-    Where the file cannot be read on, the last entry says so. Raises WrongFormat, Exhausting.
+    If the rest of the file cannot be read, the last entry says so. Raises WrongFormat, Exhausting.
     """
     place = 0
     with _reader(path) as reader:
         columns = [name for name in _columns(reader) if wanted(name)]
-        with suppress(BrokenPipeError):  # it died: `_heard` says of what
+        with suppress(BrokenPipeError):  # the process died: `_next_message` raises the reason
             reader.stdin.write(json.dumps(columns).encode() + b"\n")  # type: ignore[union-attr]  # it is a pipe
             reader.stdin.flush()  # type: ignore[union-attr]
         while True:
-            word, value = _heard(reader, place)
+            word, value = _next_message(reader, place)
             match word:
                 case "end":
                     return
@@ -128,13 +136,14 @@ def parquet_records(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple
 
 @contextmanager
 def _reader(path: Path) -> Iterator[Popen[bytes]]:
-    """A process that reads the file (`columnar`) and ends with this context."""
-    path.open("rb").close()  # a missing file is an error of its own
-    # Neither secrets nor threads: each thread of a library reserves memory, and the limit counts what is reserved.
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    """Run the process that reads the file (`columnar`); it ends with this context."""
+    path.open("rb").close()  # raises the usual OSError for a missing file
+    # No secrets, and single-threaded: each thread of a library reserves memory, which counts to the
+    # limit.
+    environment = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    single_threaded = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
     with Popen(  # noqa: S603 - our own program
-        _command(path), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, cwd=_ROOT, env=kept | single
+        _command(path), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, cwd=_ROOT, env=environment | single_threaded
     ) as process:
         try:
             yield process
@@ -149,14 +158,14 @@ def _command(path: Path) -> list[str]:
 
 
 def _columns(reader: Popen[bytes]) -> list[str]:
-    word, names = _heard(reader, 0)
+    word, names = _next_message(reader, 0)
     if word != "columns":
         raise WrongFormat("It is not a Parquet file that can be read: it is damaged or not complete.")
     return [str(name) for name in names]
 
 
-def _heard(reader: Popen[bytes], place: int) -> tuple[str, Any]:
-    """What the process says next. Raises Exhausting where it has come to its end before the file."""
+def _next_message(reader: Popen[bytes], place: int) -> tuple[str, Any]:
+    """The next message of the process. Raises Exhausting if it ended before the file did."""
     line = reader.stdout.readline()  # type: ignore[union-attr]  # it is a pipe
     try:
         word, value = json_nesting.loads(line.decode("utf-8", "surrogatepass")) if line else ("", None)

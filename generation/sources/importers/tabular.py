@@ -1,11 +1,11 @@
-"""Formats whose records are rows with named columns, whatever the file: JSON Lines, CSV or Parquet."""
+"""Formats whose records are rows with named columns: JSON Lines, CSV or Parquet."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Refusal,
@@ -13,16 +13,16 @@ from generation.sources.importers.base import (
     WrongFormat,
     first_byte,
     json_lines,
-    storable,
+    storable_json,
 )
 from generation.sources.importers.tables import csv_header, csv_records, is_parquet, parquet_columns, parquet_records
 
 JSONL, CSV, PARQUET = "jsonl", "csv", "parquet"
-_NONE = frozenset({"", "none", "null", "nan"})  # how a table writes that there is nothing
+_NO_VALUE = frozenset({"", "none", "null", "nan"})  # how tables write a missing value
 
 
 def sniff(path: Path, columns: Sequence[str], label: str, *, layouts: Sequence[str] = (JSONL, CSV, PARQUET)) -> Layout:
-    """Recognise a file with these columns. Raises WrongFormat that names the missing ones."""
+    """Recognise a file with these columns. Raises WrongFormat naming the missing ones."""
     if PARQUET in layouts and is_parquet(path):
         _check(columns, parquet_columns(path))
         return Layout(PARQUET)
@@ -39,7 +39,7 @@ def sniff(path: Path, columns: Sequence[str], label: str, *, layouts: Sequence[s
 
 def _sniff_lines(path: Path, columns: Sequence[str]) -> Layout:
     problem = ""
-    for number, value in json_lines(path, LOOK):
+    for number, value in json_lines(path, SNIFF_LIMIT):
         if isinstance(value, Malformed):
             problem = problem or f"Line {number}: {value}"
         elif not isinstance(value, dict):
@@ -51,34 +51,40 @@ def _sniff_lines(path: Path, columns: Sequence[str]) -> Layout:
     raise WrongFormat(problem)
 
 
-def _missing(columns: Sequence[str], there: Sequence[str] | Mapping[str, Any]) -> str:
-    return ", ".join(f"'{column}'" for column in columns if column not in there)
+def _missing(columns: Sequence[str], present: Sequence[str] | Mapping[str, Any]) -> str:
+    return ", ".join(f"'{column}'" for column in columns if column not in present)
 
 
-def _check(columns: Sequence[str], there: Sequence[str]) -> None:
-    if missing := _missing(columns, there):
+def _check(columns: Sequence[str], present: Sequence[str]) -> None:
+    if missing := _missing(columns, present):
         raise WrongFormat(f"It has no column {missing}.")
 
 
 def rows(
     path: Path, layout: Layout, columns: Sequence[str], read: Callable[[dict[str, Any], str], Row]
 ) -> Iterator[Row | Refusal]:
-    """What `read` makes of each record and its place; where it raises Malformed, the refusal. Of a Parquet file, only
-    `columns` are read."""
+    """The row that `read` makes of each record and its position, or a Refusal for Malformed.
+
+    Only `columns` are read from a Parquet file.
+    """
     return (read_or_refused(record, where, read) for where, record in _records(path, layout, columns))
 
 
 def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any], str], Row]) -> Row | Refusal:
-    """What `read` makes of one record; where it raises Malformed, or what it makes cannot be stored, the refusal."""
+    """The row that `read` makes of one record.
+
+    A Refusal if `read` raises Malformed or the row cannot be stored.
+    """
     try:
         if isinstance(record, Malformed):
             raise record
         if not isinstance(record, dict):
             raise Malformed("The line is not a JSON object.")
         row = read(record, where)
-        storable([row.external_id, row.title])
-        # It is nobody else's yet, and a copy would take as long as half of some records.
-        object.__setattr__(row, "written", (storable(row.content), storable(row.private)))
+        storable_json([row.external_id, row.title])
+        # Nothing else refers to the frozen row yet, and for some records a copy would add half the
+        # time.
+        object.__setattr__(row, "encoded", (storable_json(row.content), storable_json(row.private)))
         return row
     except Malformed as error:
         return Refusal(where, str(error))
@@ -96,7 +102,10 @@ def _records(path: Path, layout: Layout, columns: Sequence[str]) -> Iterator[tup
 
 
 def optional_text(record: Mapping[str, Any], key: str) -> str:
-    """The text under `key`, without space around it; '' where there is none ('None' and 'nan' in a table). Raises Malformed."""
+    """The stripped text under `key`; '' if there is none ('None' and 'nan' in a table).
+
+    Raises Malformed.
+    """
     value = record.get(key)
     if value is None or (isinstance(value, float) and value != value):
         return ""
@@ -105,11 +114,11 @@ def optional_text(record: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise Malformed(f"'{key}' is not a text.")
     value = value.strip()
-    return "" if value.casefold() in _NONE else value
+    return "" if value.casefold() in _NO_VALUE else value
 
 
 def yes_or_no(record: Mapping[str, Any], key: str) -> bool:
-    """True or false under `key`, however a table writes it. Raises Malformed."""
+    """The boolean under `key`, however a table writes it. Raises Malformed."""
     value = record.get(key)
     if isinstance(value, bool):
         return value
@@ -131,8 +140,8 @@ _SPLITS = {
 
 
 def split_of(path: Path, layout: Layout) -> str:
-    """The split that a file's name tells: 'train', 'dev' or 'test'; '' where it tells none, or several."""
+    """The split in a file's name: 'train', 'dev' or 'test'; '' if it names none or several."""
     name = Path(layout.file).stem if layout.file else path.stem
     words = set("".join(c if c.isalpha() else " " for c in name.casefold()).split())
-    found = [split for split, names in _SPLITS.items() if words & set(names)]
-    return found[0] if len(found) == 1 else ""
+    splits = [split for split, names in _SPLITS.items() if words & set(names)]
+    return splits[0] if len(splits) == 1 else ""

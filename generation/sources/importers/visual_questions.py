@@ -1,4 +1,4 @@
-"""What the importers of questions about images share: a row's content, yes/no and choices, and where a split is written."""
+"""Shared by the importers of questions about images: row content, options, answers and splits."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
-    LOOK,
+    SNIFF_LIMIT,
     Layout,
     Malformed,
     Picture,
@@ -20,30 +20,33 @@ from generation.sources.importers.base import (
     checked_id,
     first_byte,
     json_lines,
+    language_fields,
     one_line,
-    spoken,
 )
 from generation.sources.importers.bundles import Bundle, DataFile
 from generation.sources.importers.tables import is_parquet, parquet_columns, parquet_records
 
 KIND = "vqa"
 SPLITS = ("train", "validation", "test", "dev")
-MOST_IMAGES = 20
+MAX_IMAGES = 20
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|validation|valid|val|test|dev)(?![a-z])|(train|test)set", re.IGNORECASE)
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 _LETTER = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s+")
 
 
 def split_of(name: str) -> str:
-    """The split that a file's path names last ('data/test-00000.parquet': test); '' where it names none."""
-    found = [(one or other).lower() for one, other in _SPLIT.findall(name)]
-    return {"valid": "validation", "val": "validation"}.get(found[-1], found[-1]) if found else ""
+    """The split that a path names last ('data/test-00000.parquet': test); '' if it names none."""
+    splits = [(split or set_split).lower() for split, set_split in _SPLIT.findall(name)]
+    return {"valid": "validation", "val": "validation"}.get(splits[-1], splits[-1]) if splits else ""
 
 
-def shard_of(name: str) -> str:
-    """'2-' of the third part of a split ('test-00002-of-00005.parquet'), so that no two rows have one id; '' of a whole one."""
-    found = _SHARD.search(name)
-    return f"{int(found[1])}-" if found and int(found[2]) > 1 else ""
+def shard_prefix(name: str) -> str:
+    """Prefix of a shard's row ids: '2-' for 'test-00002-of-00005.parquet', '' if not sharded.
+
+    Row numbers restart in each shard, so without it two rows would have the same id.
+    """
+    match = _SHARD.search(name)
+    return f"{int(match[1])}-" if match and int(match[2]) > 1 else ""
 
 
 def answer_text(record: Mapping[str, Any], key: str = "answer") -> str:
@@ -59,16 +62,16 @@ def answer_text(record: Mapping[str, Any], key: str = "answer") -> str:
 
 
 def question_type(answer: str, options: Sequence[object] = ()) -> str:
-    """As ClinHallu calls it."""
+    """The type of a question in ClinHallu's terms."""
     if options:
         return "multiple_choice"
     return "yes_no" if answer.strip().casefold().rstrip(".") in ("yes", "no") else "open_ended"
 
 
-def options_of(value: Any) -> list[list[str]]:
-    """[letter, text] of each option: from a list of texts, with or without 'A. ' before them, or an object by letter.
+def parse_options(value: Any) -> list[list[str]]:
+    """Parse options into [letter, text] pairs. Raises Malformed.
 
-    Raises Malformed.
+    They are a list of texts, with or without 'A. ' in front, or an object keyed by letter.
     """
     if value is None:
         return []
@@ -80,20 +83,20 @@ def options_of(value: Any) -> list[list[str]]:
         raise Malformed("'options' is neither a list nor an object.")
     if len(pairs) > 26 or not all(re.fullmatch("[A-Z]", letter) and isinstance(text, str) for letter, text in pairs):
         raise Malformed("'options' are not texts with the letters A to Z.")
-    # Only where each carries its own letter: 'E. coli' is an option, too.
-    if pairs and all((found := _LETTER.match(text)) and found[1].upper() == letter for letter, text in pairs):
+    # Strip letters only if every option has its own: 'E. coli' is an option, too.
+    if pairs and all((match := _LETTER.match(text)) and match[1].upper() == letter for letter, text in pairs):
         pairs = [[letter, _LETTER.sub("", text, count=1)] for letter, text in pairs]
     if any(not text.strip() for _, text in pairs):
         raise Malformed("An option is blank.")
     return [[letter, text.strip()] for letter, text in pairs]
 
 
-def chosen(letter: Any, options: list[list[str]]) -> tuple[str, str]:
-    """Letter and text of the right option. Raises Malformed."""
-    found = str(letter).strip().upper() if isinstance(letter, str) else ""
-    for one, text in options:
-        if one == found:
-            return one, text
+def correct_option(letter: Any, options: list[list[str]]) -> tuple[str, str]:
+    """Letter and text of the correct option. Raises Malformed."""
+    wanted = str(letter).strip().upper() if isinstance(letter, str) else ""
+    for option, text in options:
+        if option == wanted:
+            return option, text
     raise Malformed("The letter of the right answer is none of its options.")
 
 
@@ -112,19 +115,20 @@ def row(
     body_system: str = "",
     private: Mapping[str, Any] | None = None,
     source: str = "",
-    **more: Any,
+    **extra_content: Any,
 ) -> Row:
-    """A row with the content of a question about images. Raises Malformed.
+    """Build a row whose content is a question about images. Raises Malformed.
 
-    content: {kind: 'vqa', question, options: [[letter, text]], answer, letter, question_type: 'yes_no' | 'open_ended' |
-    'multiple_choice', dataset, split, images: [SHA-256], body_system}, and `more`.
+    content: {kind: 'vqa', question, options: [[letter, text]], answer, letter, question_type:
+    'yes_no' | 'open_ended' | 'multiple_choice', dataset, split, images: [SHA-256], body_system},
+    and `extra_content`.
     """
     if not question.strip():
         raise Malformed("'question' is blank.")
     if not pictures:
         raise Malformed("It has no image.")
-    if len(pictures) > MOST_IMAGES:
-        raise Malformed(f"It has more than {MOST_IMAGES} images.")
+    if len(pictures) > MAX_IMAGES:
+        raise Malformed(f"It has more than {MAX_IMAGES} images.")
     content: dict[str, Any] = {
         "kind": KIND,
         "question": question.strip(),
@@ -134,19 +138,19 @@ def row(
         "question_type": type_of_question or question_type(answer, options),
         "dataset": dataset,
         "split": split,
-        "images": [],  # until they are kept
+        "images": [],  # filled once the images are stored
         "body_system": " ".join(body_system.split()),
-        **more,  # a kind of its own among them
+        **extra_content,  # may override `kind`
     }
     hidden = dict(private or {})
-    words = "\n".join([question, *(text for _, text in options)])
-    # All of these are published in English, in questions of a few words, some of which a detector takes for another language.
-    language = spoken(words)
-    if words.isascii() or not language["language"]:
+    visible_text = "\n".join([question, *(text for _, text in options)])
+    # All of these data sets are in English, and the detector mistakes some of their short questions
+    # for another language.
+    language = language_fields(visible_text)
+    if visible_text.isascii() or not language["language"]:
         language = {"language": "en", "language_confidence": None}
     source = source or dataset
-    # An image inside its row is known by its bytes, which are at hand.
-    same = f"{dataset} {split} {pictures[0].identity}" if len(pictures) == 1 and pictures[0].identity else ""
+    same_image = f"{dataset} {split} {pictures[0].identity}" if len(pictures) == 1 and pictures[0].identity else ""
     check_storable(content)
     check_storable(hidden)
     return Row(
@@ -158,14 +162,17 @@ def row(
         where=where,
         facets={"question type": content["question_type"], "split": split or "none"},
         images=tuple(pictures),
-        # So that a recipe finds what else is asked about the same image.
-        match=same,
-        refers={source: (same,)} if same else {},
+        # So that a recipe finds the other questions about the same image.
+        match=same_image,
+        references={source: (same_image,)} if same_image else {},
     )
 
 
-def embedded(value: Any) -> tuple[str, bytes] | None:
-    """Name and bytes of an image in a Parquet cell, `{bytes, path}`; None where the cell is empty. Raises Malformed."""
+def embedded_image(value: Any) -> tuple[str, bytes] | None:
+    """Name and bytes of an image in a Parquet cell, `{bytes, path}`; None for an empty cell.
+
+    Raises Malformed.
+    """
     if value is None:
         return None
     data = value.get("bytes") if isinstance(value, dict) else None
@@ -179,24 +186,27 @@ def embedded(value: Any) -> tuple[str, bytes] | None:
 
 
 def records(file: DataFile, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
-    """(place, record) of a file of JSON, JSON Lines or Parquet; of Parquet the named columns alone. Raises WrongFormat."""
-    for where, value in _values(file, columns):
+    """(position, record) for each record of a JSON, JSON Lines or Parquet file. Raises WrongFormat.
+
+    Only the named columns are read from Parquet.
+    """
+    for where, value in _raw_records(file, columns):
         if not isinstance(value, Malformed | dict):
             value = Malformed("The record is not a JSON object.")
         yield f"{file.name} {where}", value
 
 
-def _values(file: DataFile, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _raw_records(file: DataFile, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
     if is_parquet(file.path):
         yield from parquet_records(file.path, lambda name: name in columns)
     elif first_byte(file.path) == b"[":
-        yield from _array(file.path)
+        yield from _array_records(file.path)
     else:
         for number, value in json_lines(file.path):
             yield f"line {number}", value
 
 
-def _array(path: Path) -> Iterator[tuple[str, Any]]:
+def _array_records(path: Path) -> Iterator[tuple[str, Any]]:
     number = 0
     with path.open("rb") as array:
         try:
@@ -207,54 +217,57 @@ def _array(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def check_layout(layout: Layout, label: str, *known: str) -> None:
-    """Raise WrongFormat where a layout is none of the known ones."""
+    """Raise WrongFormat unless a layout is one of the known ones."""
     if layout.name not in known:
         raise WrongFormat(f"There is no layout {layout.name!r} of {label}.")
 
 
-def lacking(record: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """The keys that are not there, in words; '' if none is missing."""
+def missing_keys(record: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The missing keys, in words; '' if none is missing."""
     return ", ".join(f"'{key}'" for key in keys if key not in record)
 
 
-def fitting(bundle: Bundle, *keys: Sequence[str]) -> list[DataFile]:
-    """The files of rows whose first records have all keys of one of these lists. Raises WrongFormat where none has."""
-    problem = f"The {bundle.what} holds no file of questions."
-    found = []
+def matching_files(bundle: Bundle, *keys: Sequence[str]) -> list[DataFile]:
+    """The data files whose first records have all the keys of one of these lists.
+
+    Raises WrongFormat if there is none.
+    """
+    problem = f"The {bundle.kind} holds no file of questions."
+    files = []
     for file in bundle.data:
-        place = "" if bundle.what == "file" else f"{file.name} in the {bundle.what}: "
+        place = "" if bundle.kind == "file" else f"{file.name} in the {bundle.kind}: "
         try:
-            problems = [_unlike(file, some) for some in keys]
+            problems = [_mismatch(file, key_list) for key_list in keys]
         except WrongFormat as error:
             problem = f"{place}{error}"
             continue
         if all(problems):
             problem = f"{place}{problems[0]}"
         else:
-            found.append(file)
-    if not found:
+            files.append(file)
+    if not files:
         raise WrongFormat(problem)
-    return found
+    return files
 
 
-def _unlike(file: DataFile, keys: Sequence[str]) -> str:
-    """Why a file holds no records with these keys; '' where one of its first does."""
+def _mismatch(file: DataFile, keys: Sequence[str]) -> str:
+    """Why a file has no records with these keys; '' if one of its first records has them."""
     if is_parquet(file.path):
-        missing = lacking(dict.fromkeys(parquet_columns(file.path)), keys)
+        missing = missing_keys(dict.fromkeys(parquet_columns(file.path)), keys)
         return f"It has no column {missing}." if missing else ""
     what = "array" if first_byte(file.path) == b"[" else "file"
     problem = f"The {what} holds no record."
-    for _where, record in islice(records(file, keys), LOOK):
+    for _where, record in islice(records(file, keys), SNIFF_LIMIT):
         if isinstance(record, Malformed):
             problem = f"The {what} cannot be used: {record}"
-        elif missing := lacking(record, keys):
+        elif missing := missing_keys(record, keys):
             problem = f"Its records lack {missing}."
         else:
             return ""
     return problem
 
 
-def is_rows(name: str) -> bool:
-    """Whether a file of this name may hold rows: JSON, JSON Lines or Parquet, and nothing that a system left there."""
+def is_data_file(name: str) -> bool:
+    """Whether a file may hold rows, by its name: JSON, JSON Lines or Parquet, not a hidden file."""
     hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
     return not hidden and name.lower().endswith((".json", ".jsonl", ".parquet"))

@@ -164,7 +164,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     folder = rad(tmp_path / "set", QUESTION, files={"b.png": b""})
     (folder / "images" / "a.png").symlink_to(tmp_path / "secret.png")
     [row], _ = read("vqa-rad", folder)
-    with bundles.opened(folder, lambda _: False) as bundle, pytest.raises(Malformed, match="leads out"):
+    with bundles.open_bundle(folder, lambda _: False) as bundle, pytest.raises(Malformed, match="leads out"):
         bundle.picture(row.images[0].name).read()
 
 
@@ -176,7 +176,7 @@ def test_an_archive_that_unfolds_to_too_much_is_refused(tmp_path: Path, monkeypa
     monkeypatch.setattr(bundles, "MAX_IMAGE_FILE", 100)
     folder = rad(tmp_path / "set", QUESTION, files={"a.png": bytes(200)})
     for path in (folder, zipped(folder, tmp_path / "set.zip")):
-        with bundles.opened(path, lambda _: False) as bundle, pytest.raises(Malformed, match="larger"):
+        with bundles.open_bundle(path, lambda _: False) as bundle, pytest.raises(Malformed, match="larger"):
             bundle.picture("a.png").read()
 
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generation.common.formats import UnknownFormat
-from generation.common.languages import SURE, Detected, detect
+from generation.common.languages import SURE, DetectedLanguage, detect
 from generation.sources import importers
 from generation.sources.importers import (
     acn,
@@ -559,7 +559,7 @@ def small(importer: Importer, n: int, text: str) -> dict[str, object]:
 @pytest.mark.parametrize(("importer", "layout"), [(importer, layout) for importer, layout, _ in FILES])
 def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout, monkeypatch):
     # The detector keeps nothing of a text, and would take most of the time.
-    monkeypatch.setattr(base, "detect", lambda _text: Detected("en", 1.0))
+    monkeypatch.setattr(base, "detect", lambda _text: DetectedLanguage("en", 1.0))
     peaks = []
     rarely = gc.get_threshold()
     gc.set_threshold(700, 10, 10)  # as in a worker: what waits to be collected counts, too

@@ -224,5 +224,5 @@ def test_missing_files_and_columns_are_named(tmp_path: Path) -> None:
 
 def test_no_other_format_takes_these_files(tmp_path: Path) -> None:
     folder = medpi_folder(tmp_path)
-    assert importers.formats_of(folder) == ["medpi"]
-    assert importers.formats_of(written(tmp_path / "all.json", of_all())) == ["medmistake"]
+    assert importers.matching_formats(folder) == ["medpi"]
+    assert importers.matching_formats(written(tmp_path / "all.json", of_all())) == ["medmistake"]

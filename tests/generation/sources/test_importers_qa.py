@@ -80,7 +80,7 @@ def test_all_layouts_of_pubmedqa_give_the_same_row(tmp_path, layout):
         private={},
         where=where,
         match=QUESTION,
-        refers={"mesh": ("Adult", "Madeupitis")},
+        references={"mesh": ("Adult", "Madeupitis")},
         facets={"decision": "yes", "split": "labelled"},
     )
 
@@ -90,7 +90,7 @@ def test_what_is_optional_may_be_missing_or_null(read):
     null = bare | {"LABELS": None, "MESHES": None, "YEAR": None, "final_decision": None}
     first, second = read(pubmedqa, keyed(bare, null))
     assert first.content == EXPECTED | {"sections": [], "mesh": [], "year": "", "split": "artificial"}
-    assert (first.refers, first.facets) == ({}, {"decision": "yes", "split": "artificial"})
+    assert (first.references, first.facets) == ({}, {"decision": "yes", "split": "artificial"})
     assert second.content == EXPECTED | {"sections": [], "mesh": [], "year": "", "split": "", "decision": ""} | {
         "pmid": "12345679"
     }
@@ -252,7 +252,7 @@ def test_all_layouts_of_medhallu_give_the_same_row(tmp_path, make, layout, where
         private={},
         where=where,
         match=QUESTION,
-        refers={"pubmedqa": (QUESTION,)},
+        references={"pubmedqa": (QUESTION,)},
         facets={"difficulty": "hard", "category": "MQ"},
     )
 
@@ -479,7 +479,7 @@ def test_a_parquet_file_is_read_in_pieces(tmp_path):
     del rows
     assert path.stat().st_size > 100_000_000
     before = pa.total_allocated_bytes()
-    most = max(pa.total_allocated_bytes() for _ in columnar.batches(columnar.opened(str(path)), list(pair())))
+    most = max(pa.total_allocated_bytes() for _ in columnar.batches(columnar.open_parquet(str(path)), list(pair())))
     assert most - before < 20_000_000
 
 

@@ -25,7 +25,7 @@ from generation.sources.importers.base import (
     Row,
     WrongFormat,
     digest_of,
-    storable,
+    storable_json,
 )
 from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents
@@ -232,8 +232,8 @@ def test_a_pair_of_mednli_refers_to_the_contradiction_of_its_premise(read):
         "label": "entailment",
         "split": "train",
     }
-    assert true.refers == {"mednli": (false.match,)}
-    assert (neutral.content["kind"], neutral.match, neutral.refers) == ("nli-neutral", "", {})
+    assert true.references == {"mednli": (false.match,)}
+    assert (neutral.content["kind"], neutral.match, neutral.references) == ("nli-neutral", "", {})
     assert mednli_format.withheld
 
 
@@ -413,24 +413,24 @@ def test_a_value_is_drawn_of_another_record_of_the_same_category_and_concept_and
     records = list(SourceRecord.objects.order_by("pk"))
     others = [SourceValues(record) for record in records]
     age = "patient information/age"
-    drawn = [other.draw_now(age, [f"{n} years"], "0") or "" for n, other in enumerate(others)]
+    drawn = [other.draw_sync(age, [f"{n} years"], "0") or "" for n, other in enumerate(others)]
     assert all(value != f"{n} years" and value.endswith(" years") for n, value in enumerate(drawn))
-    assert drawn == [other.draw_now(age, [f"{n} years"], "0") for n, other in enumerate(others)]
-    assert drawn != [other.draw_now(age, [f"{n} years"], "1") for n, other in enumerate(others)]
+    assert drawn == [other.draw_sync(age, [f"{n} years"], "0") for n, other in enumerate(others)]
+    assert drawn != [other.draw_sync(age, [f"{n} years"], "1") for n, other in enumerate(others)]
     assert len(set(drawn)) > 25
     # All say the same, but for case and space; and of a name that others do not have, there is nothing.
-    assert others[0].draw_now("patient information/sex", ["female"], "0") is None
-    assert others[0].draw_now("patient information/weight", ["70 kg"], "0") is None
+    assert others[0].draw_sync("patient information/sex", ["female"], "0") is None
+    assert others[0].draw_sync("patient information/weight", ["70 kg"], "0") is None
     services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
     assert numbered() == dict.fromkeys(names, 60)
     path.write_bytes(jsonl(*(notes(n, summary(n)) for n in range(55, 65))))
     services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
     assert numbered() == dict.fromkeys(names, 65)  # new ones are numbered after those that are there
-    every = {others[0].draw_now(age, ["0 years"], str(seed)) for seed in range(400)}
+    every = {others[0].draw_sync(age, ["0 years"], str(seed)) for seed in range(400)}
     assert every == {f"{n} years" for n in range(1, 65)}
     path.write_bytes(jsonl(notes(99, {"patient information": {"age": "1 year"}})))
     services.run_import(services.start_import(path, format_name="acn", name="others").pk)
-    assert others[0].draw_now(age, [f"{n} years" for n in range(65)], "0") is None  # nothing of another source
+    assert others[0].draw_sync(age, [f"{n} years" for n in range(65)], "0") is None  # nothing of another source
 
 
 @pytest.mark.django_db
@@ -440,13 +440,15 @@ def test_a_row_has_some_dozens_of_values_and_fewer_long_ones(lengths: list[int])
     source = Source.objects.create(name="long", created_at=timezone.now(), **about)
     told = [(pk, [("name", chr(97 + pk % 26) * length)]) for pk, length in enumerate(lengths)]
     with transaction.atomic():
-        other_values.keep(source, told[:3])
-        other_values.keep(source, told[3:])
+        other_values.store_values(source, told[:3])
+        other_values.store_values(source, told[3:])
     rows = NamedValues.objects.order_by("first")
     kept = [one for row in rows for one in zip(row.values[::2], row.values[1::2], strict=True)]
     assert kept == [(pk, values[0][1]) for pk, values in told]
-    assert all(row.end - row.first == len(row.values) // 2 <= other_values.TOGETHER for row in rows)
-    assert all(row.end - row.first == 1 or sum(map(len, row.values[1::2])) <= other_values.LONG for row in rows)
+    assert all(row.end - row.first == len(row.values) // 2 <= other_values.VALUES_PER_ROW for row in rows)
+    assert all(
+        row.end - row.first == 1 or sum(map(len, row.values[1::2])) <= other_values.MAX_ROW_LENGTH for row in rows
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -477,7 +479,7 @@ def test_values_kept_one_a_row_are_gathered_by_the_migration() -> None:
         with connection.schema_editor() as editor:
             editor.delete_model(old)
     record = SourceRecord.objects.get(source__name="notes", external_id="3")
-    drawn = {SourceValues(record).draw_now("age", ["AGE 3"], str(seed)) for seed in range(500)}
+    drawn = {SourceValues(record).draw_sync("age", ["AGE 3"], str(seed)) for seed in range(500)}
     assert drawn == {f"age {at}" for at in range(70) if at != 3}
     assert numbered() == {digest_of("age"): 70, digest_of("sex"): 70}
 
@@ -514,6 +516,6 @@ def test_what_cannot_be_stored_is_refused_and_all_else_is_written_as_it_is(
 ) -> None:
     if refused:
         with pytest.raises(Malformed):
-            storable(value)
+            storable_json(value)
     else:
-        assert json.loads(storable(value)) == value
+        assert json.loads(storable_json(value)) == value

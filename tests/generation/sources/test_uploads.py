@@ -272,7 +272,7 @@ def test_what_comes_in_is_kept_where_the_sweeper_looks(settings: Any) -> None:
     settings.MEDIA_ROOT.mkdir()
     settings.FILE_UPLOAD_TEMP_DIR = settings.MEDIA_ROOT
     coming = TemporaryUploadedFile("own.jsonl", "application/json", 1, None)
-    assert uploads._OURS.fullmatch(Path(coming.temporary_file_path()).name)
+    assert uploads._UPLOAD_NAME.fullmatch(Path(coming.temporary_file_path()).name)
     coming.close()
 
 
