@@ -1,4 +1,4 @@
-"""Filters of judgments."""
+"""The filters of the response browser."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
 from evaluation.answers import queries
-from evaluation.answers.search import MOST_LETTERS
+from evaluation.answers.search import MAX_LETTERS
 from evaluation.labels import verdict_label
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
@@ -22,7 +22,7 @@ from evaluation.runs import queries as runs_queries
 from generation.models import Sample
 from generation.samples import queries as samples_queries
 
-ALWAYS = ("endpoint", "dataset", "value", "verdict")
+ALWAYS_SHOWN = ("endpoint", "dataset", "value", "verdict")
 
 
 def _values(view: FacetView, present: Collection[str], terms: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -32,7 +32,10 @@ def _values(view: FacetView, present: Collection[str], terms: Mapping[str, str])
 
 
 class JudgmentFilters(forms.Form):
-    """Which judgments of a run to list; what is not understood is left out. An address may name a `facet` beside `value`."""
+    """Filters for the judgments of a run. Unknown values are ignored.
+
+    A URL may name a `facet` beside `value`, for values that several facets share.
+    """
 
     endpoint = forms.ChoiceField(label=_("Model"), required=False)
     dataset = forms.ChoiceField(label=_("Data set"), required=False)
@@ -44,7 +47,7 @@ class JudgmentFilters(forms.Form):
     text = forms.CharField(
         label=_("Search text"),
         required=False,
-        max_length=MOST_LETTERS,
+        max_length=MAX_LETTERS,
         widget=forms.TextInput(attrs={"type": "search"}),
     )
     arm = forms.ChoiceField(label=_("Samples"), required=False)
@@ -65,6 +68,7 @@ class JudgmentFilters(forms.Form):
         verdicts: list[tuple[str, Any]] = [
             (v, verdict_label(v, protocol)) for v in (*protocol.known_verdicts, UNJUDGED)
         ]
+        # The choices so far. A choice of several verdicts is joined by commas.
         offered = {verdict for verdict, _label in verdicts}
         for rate in protocol.rates:
             parts = [
@@ -72,12 +76,12 @@ class JudgmentFilters(forms.Form):
                 (",".join(sorted(rate.counted)), gettext("counted")),
                 (",".join(excluded_verdicts(protocol, rate)), gettext("excluded")),
             ]
-            if new := [(several, words) for several, words in parts if several not in offered]:
+            if new := [(joined, label) for joined, label in parts if joined not in offered]:
                 verdicts.append((gettext(rate.label), new))
-                offered.update(several for several, _words in new)
+                offered.update(joined for joined, _label in new)
         choices: dict[str, list[Any]] = {
             "endpoint": [(name, name) for name in names],
-            "dataset": [(one.name, gettext(one.label)) for one in runs_queries.data_sets_of(run)],
+            "dataset": [(dataset.name, gettext(dataset.label)) for dataset in runs_queries.data_sets_of(run)],
             "value": groups,
             "verdict": verdicts,
             "outcome": queries.outcomes(run),
@@ -86,18 +90,18 @@ class JudgmentFilters(forms.Form):
             "severity": _values(harm, self._counts.get(harm.name, {}), terms) if harm else [],
         }
         for field, values in choices.items():
-            if values or field in ALWAYS:
+            if values or field in ALWAYS_SHOWN:
                 self.fields[field].choices = [("", _("all")), *values]  # type: ignore[attr-defined]
             else:
-                del self.fields[field]  # nothing was counted by it
+                del self.fields[field]  # the run has nothing to filter by it
 
     @property
     def chosen(self) -> dict[str, str]:
         """The arguments of `evaluation.answers.queries.judgments`."""
         self.is_valid()
         value = self.cleaned_data.get("value", "")
-        asked = self.data.get("facet", "")
+        named = self.data.get("facet", "")
         known = {**self._counts, **({POLARITY: self._polarities} if self._polarities else {})}
         facets = [name for name, values in known.items() if value in values]
-        facet = asked if asked in facets else next(iter(facets), "")
+        facet = named if named in facets else next(iter(facets), "")
         return {**self.cleaned_data, "facet": facet if value else ""}

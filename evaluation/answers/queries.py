@@ -1,10 +1,10 @@
-"""The answers of models and what was decided on them."""
+"""Responses of models and the judgments on them."""
 
 from dataclasses import dataclass
 
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
-from evaluation.answers.search import Found, search
+from evaluation.answers.search import SearchResult, search
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import Ask, Protocol
 from evaluation.reports import queries as reports_queries
@@ -12,46 +12,54 @@ from evaluation.runs.queries import data_sets_of
 from evaluation.runs.rows import chains
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 
-SEVERITY = "severity"  # the facet
+SEVERITY = "severity"  # the name of the facet
 DISAGREE = "disagree"
-ORDER = ("rubric_id", "response_id")  # that of the release: the models' answers to one criterion follow each other
-HEAVY = ("response__text", "response__reasoning", "rubric__sample__exported", "response__sample__exported")
+# The order of the release; all models' judgments on one criterion are adjacent.
+ORDER = ("rubric_id", "response_id")
+LARGE_COLUMNS = ("response__text", "response__reasoning", "rubric__sample__exported", "response__sample__exported")
 
 
 def judgments(
-    run: Run, *, outcome: str = "", severity: str = "", judges: str = "", text: str | Found = "", **of_number: str
+    run: Run,
+    *,
+    outcome: str = "",
+    severity: str = "",
+    judges: str = "",
+    text: str | SearchResult = "",
+    **report_filters: str,
 ) -> QuerySet[Judgment]:
-    """The judgments of a run that match, in release order.
+    """The judgments of a run that match all filters, in the order of the release.
 
-    `of_number`: those behind a number of the report (`evaluation.reports.queries.judgments`). `judges`: `DISAGREE` for those of
-    a panel whose votes are not all the same verdict. `text`: words that the answer or the explanation holds, or what `search`
-    found for them.
+    `judges`: `DISAGREE` for judgments of a panel whose votes differ. `text`: words that the answer
+    or the explanation must contain, or the result of `search` for them. `report_filters`: select
+    the judgments behind a number of the report (`evaluation.reports.queries.judgments`).
     """
-    found = reports_queries.judgments(run, **of_number)
-    if task := next((one.task for one in data_sets_of(run) if one.name == of_number.get("dataset")), ""):
-        # A task's rubrics lie together in a release: the database begins with the first.
+    matches = reports_queries.judgments(run, **report_filters)
+    dataset_name = report_filters.get("dataset")
+    if task := next((dataset.task for dataset in data_sets_of(run) if dataset.name == dataset_name), ""):
+        # The rubrics of a task are adjacent in a release, so the database can start at the first.
         rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, sample__task=task)
-        found = found.filter(rubric__gte=rubrics.aggregate(first=Min("pk"))["first"] or 0)
-    if of_number.get("endpoint"):
-        found = found.filter(response__run=run)  # as the index of responses begins
+        matches = matches.filter(rubric__gte=rubrics.aggregate(first=Min("pk"))["first"] or 0)
+    if report_filters.get("endpoint"):
+        matches = matches.filter(response__run=run)  # the leading column of the index on responses
     if outcome == Response.Outcome.ANSWERED:
-        found = found.filter(response__outcome=outcome)
-    elif outcome:  # few: SQLite begins with them where they are a list
-        found = found.filter(response__in=Response.objects.filter(run=run, outcome=outcome).values("pk"))
+        matches = matches.filter(response__outcome=outcome)
+    elif outcome:  # Few rows: with a subquery, SQLite starts from them.
+        matches = matches.filter(response__in=Response.objects.filter(run=run, outcome=outcome).values("pk"))
     if severity:
-        found = found.filter(Exists(Facet.objects.filter(rubric=OuterRef("rubric"), name=SEVERITY, value=severity)))
+        matches = matches.filter(Exists(Facet.objects.filter(rubric=OuterRef("rubric"), name=SEVERITY, value=severity)))
     if judges == DISAGREE:
         voted = Vote.objects.filter(judgment=OuterRef("pk"), verdict__gt="")
         other = Vote.objects.filter(judgment=OuterRef("judgment"), verdict__gt=OuterRef("verdict"))
-        found = found.filter(Exists(voted.filter(Exists(other))))
-    if rows := search(run, text) if isinstance(text, str) else text:
-        found = found.filter(Q(response__in=rows.responses) | Q(pk__in=rows.judgments))
-    return found.order_by(*ORDER)
+        matches = matches.filter(Exists(voted.filter(Exists(other))))
+    if result := search(run, text) if isinstance(text, str) else text:
+        matches = matches.filter(Q(response__in=result.responses) | Q(pk__in=result.judgments))
+    return matches.order_by(*ORDER)
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One criterion of a sample, with the judgment on each of the responses (None: there is none), in their order."""
+    """A criterion with the judgment on each response, in their order; None where there is none."""
 
     rubric: ReleasedRubric
     judgments: tuple[Judgment | None, ...]
@@ -59,45 +67,57 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """What all models of a run answered to one sample, and what was decided on each criterion."""
+    """All models' responses to one sample, and the judgments on each criterion.
+
+    `before`, `after`: keys of the neighbouring samples in the release, '' at its ends.
+    """
 
     sample: ReleasedSample
     responses: tuple[Response, ...]
     criteria: tuple[Criterion, ...]
-    before: str  # the keys of the samples beside it in the release, '' where there is none
+    before: str
     after: str
 
 
 def question_asked(protocol: Protocol, response: Response, seed: int) -> Ask | None:
-    """What a model was asked, word for word; None where it was not, or the protocol has no such question any more."""
+    """The exact question behind a response.
+
+    None if it was not asked, or if the protocol no longer has that question.
+    """
     try:
-        return chains.questions_asked(protocol, [response], seed)[response.pk]
+        return chains.chained_questions(protocol, [response], seed)[response.pk]
     except LookupError:
         return None
 
 
 def side_by_side(run: Run, key: str) -> SideBySide | None:
-    """All answers to one sample; None where the release has no such sample. Five queries, however many models there are."""
+    """All answers to one sample; None if the release has no such sample.
+
+    Takes five database queries for any number of models.
+    """
     samples = ReleasedSample.objects.filter(release=run.release_id)
     sample = samples.filter(key=key).first()
     if sample is None:
         return None
-    named = samples.values_list("key", flat=True)
-    before = named.filter(position__lt=sample.position).order_by("-position").first()
-    after = named.filter(position__gt=sample.position).order_by("position").first()
+    keys = samples.values_list("key", flat=True)
+    before = keys.filter(position__lt=sample.position).order_by("-position").first()
+    after = keys.filter(position__gt=sample.position).order_by("position").first()
     rows = Response.objects.filter(run=run, sample=sample).select_related("endpoint")
     responses = tuple(rows.order_by("variant", "endpoint__name", "repeat"))
-    decided = Judgment.objects.filter(response__in=[row.pk for row in responses])
-    by_place = {(row.rubric_id, row.response_id): row for row in decided}
+    judgments = Judgment.objects.filter(response__in=[row.pk for row in responses])
+    by_cell = {(row.rubric_id, row.response_id): row for row in judgments}
     criteria = tuple(
-        Criterion(rubric, tuple(by_place.get((rubric.pk, response.pk)) for response in responses))
+        Criterion(rubric, tuple(by_cell.get((rubric.pk, response.pk)) for response in responses))
         for rubric in ReleasedRubric.objects.filter(sample=sample).order_by("pk")
     )
     return SideBySide(sample, responses, criteria, before or "", after or "")
 
 
 def outcomes(run: Run) -> list[tuple[str, str]]:
-    """How responses end, as value and label; [] where all of a run ended alike. It reads the two ends of an index."""
+    """All outcomes as (value, label); [] if all responses of the run have the same outcome.
+
+    Reads only the two ends of an index.
+    """
     known = Response.objects.filter(run=run, outcome__gt="").values_list("outcome", flat=True)
-    alike = known.order_by("outcome").first() == known.order_by("-outcome").first()
-    return [] if alike else [(value, str(label)) for value, label in Response.Outcome.choices]
+    all_equal = known.order_by("outcome").first() == known.order_by("-outcome").first()
+    return [] if all_equal else [(value, str(label)) for value, label in Response.Outcome.choices]

@@ -1,4 +1,4 @@
-"""The response browser: the answers behind every number, one by one or side by side."""
+"""The response browser: the answers behind every number of a report."""
 
 from urllib.parse import urlencode
 
@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from evaluation import registry
 from evaluation.answers import changes as changed_answers
 from evaluation.answers import forms, queries
-from evaluation.answers.search import MOST_FOUND, MOST_READ, search
+from evaluation.answers.search import MAX_MATCHES, MAX_SCANNED, search
 from evaluation.judges.content import stored_images
 from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run
@@ -29,61 +29,61 @@ from review.common.paging import keyset_page_by_columns
 from review.rules.blocks import Images
 from review.rules.permissions import Can
 
-SHOWN = 30  # samples in the list beside the one that is read
+SAMPLES_LISTED = 30  # in the list beside the selected sample
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def judgments(request: HttpRequest, pk: int) -> HttpResponse:
-    """The answers behind a number: a list, and the one that is read."""
-    found = RUNS.get(pk)
-    filters = forms.JudgmentFilters(request.GET, run=found)
-    protocol = registry.protocol(found.release.benchmark)
+    """The answers behind a number of the report: a list, and the selected one in full."""
+    run = RUNS.get(pk)
+    filters = forms.JudgmentFilters(request.GET, run=run)
+    protocol = registry.protocol(run.release.benchmark)
     chosen = filters.chosen
-    words = search(found, chosen.pop("text", ""))
-    rows = queries.judgments(found, **chosen, text=words or "")
-    page = keyset_page_by_columns(rows.defer(*queries.HEAVY), request, queries.ORDER, size=30)
-    wanted = request.GET.get("selected", "")
-    selected = reports_queries.judgment(found, int(wanted)) if wanted.isdecimal() and len(wanted) < 19 else None
+    matches = search(run, chosen.pop("text", ""))
+    rows = queries.judgments(run, **chosen, text=matches or "")
+    page = keyset_page_by_columns(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
+    pk_given = request.GET.get("selected", "")
+    selected = reports_queries.judgment(run, int(pk_given)) if pk_given.isdecimal() and len(pk_given) < 19 else None
     if selected is None and page.rows:
-        selected = reports_queries.judgment(found, page.rows[0].pk)
-    place = next((i for i, row in enumerate(page.rows) if selected and row.pk == selected.pk), None)
+        selected = reports_queries.judgment(run, page.rows[0].pk)
+    place = next((index for index, row in enumerate(page.rows) if selected and row.pk == selected.pk), None)
     context = {
-        "run": found,
+        "run": run,
         "filters": filters,
-        "more": words is not None and words.more,
-        "most": MOST_FOUND,
-        "partial": words is not None and words.partial,
-        "read": MOST_READ,
+        "more": matches is not None and matches.more,
+        "max_matches": MAX_MATCHES,
+        "partial": matches is not None and matches.partial,
+        "max_scanned": MAX_SCANNED,
         "page": page,
         "items": [_item(row, protocol, request) for row in page.rows],
         "place": place,
         "selected": selected,
-        **RUNS.page_notes(found),
-        **(_reading(found, selected, protocol, request) if selected else {}),
+        **RUNS.page_notes(run),
+        **(_selected_judgment(run, selected, protocol, request) if selected else {}),
     }
     return render(request, "evaluation/answers/judgments.html", context)
 
 
 def _item(row: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
-    address = request.GET.copy()
-    address["selected"] = str(row.pk)
+    query = request.GET.copy()
+    query["selected"] = str(row.pk)
     return {
         "judgment": row,
-        "href": f"?{address.urlencode()}",
+        "href": f"?{query.urlencode()}",
         "label": verdict_label(row.verdict, protocol),
         "state": verdict_state(row.verdict, protocol),
     }
 
 
-def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
-    """What was asked, exactly as it was put to the model, and every judgment of the response."""
+def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
+    """Template context of a judgment: the exact question, the response, and all its judgments."""
     response, sample = judgment.response, judgment.rubric.sample
     response.sample = sample
     ask = queries.question_asked(protocol, response, run.seed)
-    labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
+    labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
     return {
-        "asked": ask.messages if ask else (),
+        "question_messages": ask.messages if ask else (),
         "images": stored_images(ask.messages if ask else (), runs_queries.question_text(sample)),
         "about": sorted(response.about.items()),
         "dataset": labels.get((sample.task, response.variant), sample.task),
@@ -93,55 +93,59 @@ def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequ
         "language": runs_queries.language_of(sample),
         "verdict": verdict_label(judgment.verdict, protocol),
         "state": verdict_state(judgment.verdict, protocol),
-        "others": [_item(row, protocol, request) for row in runs_queries.judgments_of(response)],
+        "response_judgments": [_item(row, protocol, request) for row in runs_queries.judgments_of(response)],
     }
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
-    """The ledger behind a judgment: the response's calls and the judge's, exactly as sent and answered."""
-    found = RUNS.get(pk)
-    judgment = reports_queries.judgment(found, judgment_id)
+    """The calls behind a judgment, of the model and of the judge, verbatim from the ledger."""
+    run = RUNS.get(pk)
+    judgment = reports_queries.judgment(run, judgment_id)
     if judgment is None:
         raise Http404
-    said, judged = reports_queries.calls_behind(judgment)
-    context = {"run": found, "judgment": judgment, "response_calls": said, "judge_calls": judged}
-    return render(
-        request,
-        "evaluation/answers/calls.html",
-        {**context, **RUNS.page_notes(found)},
-    )
+    response_calls, judge_calls = reports_queries.calls_behind(judgment)
+    context = {
+        "run": run,
+        "judgment": judgment,
+        "response_calls": response_calls,
+        "judge_calls": judge_calls,
+        **RUNS.page_notes(run),
+    }
+    return render(request, "evaluation/answers/calls.html", context)
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
-    """One sample: what all models of a run answered, and every verdict in one table."""
-    found = RUNS.get(pk)
-    beside = queries.side_by_side(found, key)
-    if beside is None:
+    """One sample with the responses of all models and a table of their verdicts."""
+    run = RUNS.get(pk)
+    comparison = queries.side_by_side(run, key)
+    if comparison is None:
         raise Http404
-    protocol = registry.protocol(found.release.benchmark)
-    labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
-    asked = _asked(found, beside.sample, beside.responses, protocol)
+    protocol = registry.protocol(run.release.benchmark)
+    labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
+    asked = _asked(run, comparison.sample, comparison.responses, protocol)
     context = {
-        "run": found,
-        "beside": beside,
+        "run": run,
+        "comparison": comparison,
         "images": stored_images(
-            [each for _label, turns in asked for each in turns], runs_queries.question_text(beside.sample)
+            [message for _label, messages in asked for message in messages],
+            runs_queries.question_text(comparison.sample),
         ),
         "columns": [
-            (response, labels.get((beside.sample.task, response.variant), "")) for response in beside.responses
+            (response, labels.get((comparison.sample.task, response.variant), "")) for response in comparison.responses
         ],
-        "several": len({response.variant for response in beside.responses}) > 1,
-        "repeated": any(response.repeat for response in beside.responses),
+        "several": len({response.variant for response in comparison.responses}) > 1,
+        "repeated": any(response.repeat for response in comparison.responses),
         "rows": [
-            (criterion.rubric, [_cell(row, protocol) for row in criterion.judgments]) for criterion in beside.criteria
+            (criterion.rubric, [_cell(row, protocol) for row in criterion.judgments])
+            for criterion in comparison.criteria
         ],
         "asked": asked,
-        "language": runs_queries.language_of(beside.sample),
-        **RUNS.page_notes(found),
+        "language": runs_queries.language_of(comparison.sample),
+        **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/sample.html", context)
 
@@ -156,8 +160,8 @@ def _cell(row: Judgment | None, protocol: Protocol) -> dict[str, object] | None:
 def _asked(
     run: Run, sample: ReleasedSample, responses: tuple[Response, ...], protocol: Protocol
 ) -> list[tuple[str, tuple[Message, ...]]]:
-    """The messages of each variant that was asked, under its label."""
-    labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
+    """(label, messages) of each variant that has responses."""
+    labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
     variants = {response.variant for response in responses}
     asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
     return [(labels.get((sample.task, ask.variant), ""), ask.messages) for ask in asks if ask.variant in variants]
@@ -165,48 +169,48 @@ def _asked(
 
 def _images_of(run: Run, protocol: Protocol, sample: ReleasedSample) -> Images | None:
     asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
-    return stored_images([each for ask in asks for each in ask.messages], runs_queries.question_text(sample))
+    return stored_images([message for ask in asks for message in ask.messages], runs_queries.question_text(sample))
 
 
-def _changes_asked(request: HttpRequest, report: reports_queries.Report) -> tuple[list[Rate], Rate, str]:
-    """The rates that have changes, the one that is shown, and the model; '' for all together."""
+def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tuple[list[Rate], Rate, str]:
+    """The rates with changes, the selected rate, and the selected model ('' for all together)."""
     rates = changed_answers.rates_with_changes(report) or [report.rate]
-    rate = next((each for each in rates if each.name == request.GET.get("rate")), rates[0])
-    everybody = "" if len(report.endpoints) > 1 else report.endpoints[0]
-    model = request.GET.get("model", everybody)
-    return rates, rate, model if model in report.endpoints else everybody
+    rate = next((rate for rate in rates if rate.name == request.GET.get("rate")), rates[0])
+    default = "" if len(report.endpoints) > 1 else report.endpoints[0]
+    model = request.GET.get("model", default)
+    return rates, rate, model if model in report.endpoints else default
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
-    """One flow of the page of changes, of the metric and model shown there: as SVG, or its numbers as CSV."""
+    """A chart of the changes page for the selected metric and model, as SVG or its data as CSV."""
     report = reports_queries.report(RUNS.get(pk))
-    _rates, rate, model = _changes_asked(request, report)
-    chart = next((each for each in changed_answers.flows(report, rate, model) if each.name == name), None)
+    _rates, rate, model = _changes_shown(request, report)
+    chart = next((chart for chart in changed_answers.flows(report, rate, model) if chart.name == name), None)
     if chart is None:
         raise Http404
-    shows = f"{_(rate.label)}, {model or _('All models together')}"
-    return figure_response(report, figure_files.Named(chart, shows), ending)
+    title = f"{_(rate.label)}, {model or _('All models together')}"
+    return figure_response(report, figure_files.NamedChart(chart, title), ending)
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def changes(request: HttpRequest, pk: int) -> HttpResponse:
-    """What asking in another way fixed and broke: pictures, and the numbers by data set and model."""
-    found = RUNS.get(pk)
-    report = reports_queries.report(found)
-    rates, rate, model = _changes_asked(request, report)
+    """The answers fixed and broken by asking in another variant, by data set and model."""
+    run = RUNS.get(pk)
+    report = reports_queries.report(run)
+    rates, rate, model = _changes_shown(request, report)
     several = len(report.endpoints) > 1
-    labels = {each.name: _(each.label) for each in report.rates}
+    labels = {rate.name: _(rate.label) for rate in report.rates}
     datasets = {name: _(label) for name, label in report.datasets}
     context = {
-        "run": found,
+        "run": run,
         "report": report,
         "rate": rate,
         "rate_label": _(rate.label),
         "rule": _(rate.rule),
-        "rates": [(each.name, _(each.label)) for each in rates],
+        "rates": [(option.name, _(option.label)) for option in rates],
         "models": report.endpoints if several else (),
         "model": model,
         "lines": changed_answers.change_lines(report, rate),
@@ -218,13 +222,13 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
             (
                 labels[name],
                 variant,
-                [(datasets[one], format_share(v, percent=True)) for one, v in of.by_dataset.items()],
-                [(one, format_share(v, percent=True)) for one, v in of.by_model.items()],
+                [(datasets[dataset], format_share(value, percent=True)) for dataset, value in means.by_dataset.items()],
+                [(endpoint, format_share(value, percent=True)) for endpoint, value in means.by_model.items()],
             )
-            for name, variant, of in report.averages
+            for name, variant, means in report.averages
             if name == rate.name
         ],
-        **RUNS.page_notes(found),
+        **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/changes.html", context)
 
@@ -232,33 +236,34 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @requires(Can.READ_RESULTS)
 def changed(request: HttpRequest, pk: int) -> HttpResponse:
-    """The samples behind a mark of a flow, and the answers to one of them part by part."""
-    found = RUNS.get(pk)
-    report = reports_queries.report(found)
-    asked = {name: request.GET.get(name, "") for name in ("first", "second", "rate", "model", "move")}
-    numbers = changed_answers.samples_that(found, report, asked)
-    wanted = request.GET.get("selected", "")
-    at = numbers.index(int(wanted)) if wanted.isdecimal() and len(wanted) < 19 and int(wanted) in numbers else 0
-    start = at - at % SHOWN
-    samples = ReleasedSample.objects.in_bulk(numbers[start : start + SHOWN])
-    labels = {one.name: _(one.label) for one in report.protocol.datasets}
+    """The samples behind a stream of a chart, and the answers to the selected one by parts."""
+    run = RUNS.get(pk)
+    report = reports_queries.report(run)
+    query = {name: request.GET.get(name, "") for name in ("first", "second", "rate", "model", "move")}
+    pks = changed_answers.samples_with_move(run, report, query)
+    pk_given = request.GET.get("selected", "")
+    index = pks.index(int(pk_given)) if pk_given.isdecimal() and len(pk_given) < 19 and int(pk_given) in pks else 0
+    start = index - index % SAMPLES_LISTED
+    listed = pks[start : start + SAMPLES_LISTED]
+    samples = ReleasedSample.objects.in_bulk(listed)
+    labels = {dataset.name: _(dataset.label) for dataset in report.protocol.datasets}
 
-    def href(number: int) -> str:
-        return f"?{urlencode({**asked, 'selected': number})}"
+    def href(sample_pk: int) -> str:
+        return f"?{urlencode({**query, 'selected': sample_pk})}"
 
     context = {
-        "run": found,
-        "title": changed_answers.MOVES.get(asked["move"], ""),
-        "model": asked["model"],
-        "datasets": [labels[asked[name]] for name in ("second", "first") if asked[name] in labels],
-        "items": [(samples[number], href(number)) for number in numbers[start : start + SHOWN]],
-        "count": len(numbers),
-        "place": at + 1,
-        "before": href(numbers[at - 1]) if at else "",
-        "after": href(numbers[at + 1]) if at + 1 < len(numbers) else "",
-        "selected": samples[numbers[at]] if numbers else None,
-        "images": _images_of(found, report.protocol, samples[numbers[at]]) if numbers else None,
-        "beside": changed_answers.parts_beside(found, samples[numbers[at]], asked) if numbers else None,
-        **RUNS.page_notes(found),
+        "run": run,
+        "title": changed_answers.MOVES.get(query["move"], ""),
+        "model": query["model"],
+        "datasets": [labels[query[name]] for name in ("second", "first") if query[name] in labels],
+        "items": [(samples[sample_pk], href(sample_pk)) for sample_pk in listed],
+        "count": len(pks),
+        "place": index + 1,
+        "before": href(pks[index - 1]) if index else "",
+        "after": href(pks[index + 1]) if index + 1 < len(pks) else "",
+        "selected": samples[pks[index]] if pks else None,
+        "images": _images_of(run, report.protocol, samples[pks[index]]) if pks else None,
+        "parts": changed_answers.parts_table(run, samples[pks[index]], query) if pks else None,
+        **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/changed.html", context)

@@ -26,7 +26,7 @@ from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSeriali
 from generation.models import Endpoint, Release
 from generation.releases import archive
 from generation.releases import queries as releases_queries
-from review.common.api import ByName, checked_body, checked_query
+from review.common.api import NamedRowField, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
@@ -57,9 +57,9 @@ class RefusedRowSerializer(serializers.ModelSerializer[ResultsRefusal]):
 
 
 class ResultsImportSerializer(serializers.ModelSerializer[ResultsImport]):
-    """An import of results, with its progress and what it came to. `run` is null until it has ended, and if nothing could be
-    imported. `without_verdict`: rubrics of the imported answers on which the files say nothing. At most 1,000 refusals are
-    listed."""
+    """An import of results with its progress and outcome. `run` is null until it has ended, and if nothing could be
+    imported. `without_verdict`: rubrics of the imported answers for which the files have no verdict. At most 1,000 refusals
+    are listed."""
 
     release = serializers.CharField(source="release.__str__")
     reason = serializers.CharField()
@@ -81,8 +81,8 @@ class ImportResults(APIView):
 
     @extend_schema(request={"multipart/form-data": ImportResultsSerializer}, responses={202: ResultsImportSerializer})
     def post(self, request: Request) -> Answer:
-        """Import verdicts made elsewhere as a run. A worker reads the file; bad rows are listed then, good ones kept."""
-        body = checked_body(ImportResultsSerializer, request)
+        """Import verdicts made elsewhere as a run. A worker reads the file, keeps good rows and lists bad ones."""
+        body = validated_body(ImportResultsSerializer, request)
         row = uploads.start_import(
             body["file"],
             release=releases_queries.release(body["release"]),
@@ -101,21 +101,21 @@ class ResultsImports(APIView):
 
     @extend_schema(responses=ResultsImportSerializer)
     def get(self, request: Request, pk: int) -> Answer:
-        """How far an import is, what it came to, and the rows that were refused."""
-        found = get_object_or_404(ResultsImport.objects.select_related("release"), pk=pk)
-        return Answer(ResultsImportSerializer(found).data)
+        """The progress and result of an import, with the rows that were refused."""
+        row = get_object_or_404(ResultsImport.objects.select_related("release"), pk=pk)
+        return Answer(ResultsImportSerializer(row).data)
 
 
 class ModelSerializer(serializers.Serializer[Any]):
     """A model to add to a finished run."""
 
-    endpoint = ByName(queryset=Endpoint.objects.all())
+    endpoint = NamedRowField(queryset=Endpoint.objects.all())
 
 
 class AddModelSerializer(ConfirmSerializer, ModelSerializer):
-    """The same with what it may cost beyond what the run has cost so far, or `confirmed`."""
+    """A model to add, with a budget on top of the run's cost so far, or `confirmed`."""
 
-    fresh = None  # type: ignore[assignment]  # as the run was launched
+    fresh = None  # type: ignore[assignment]  # as at the launch of the run
 
 
 class AddModel(APIView):
@@ -127,12 +127,12 @@ class AddModel(APIView):
     def post(self, request: Request, pk: int) -> Answer:
         """Ask one more model with the run's release, settings and judge. No other model is asked again.
 
-        409 while the run works, if it was imported, or if the model is in it.
+        409 while the run is in progress, if it was imported, or if it already has the model.
         """
-        run, body = RUNS.get(pk), checked_body(AddModelSerializer, request)
+        run, body = RUNS.get(pk), validated_body(AddModelSerializer, request)
         adding.add_model(run.pk, body["endpoint"], money=body["budget_money"], calls=body["budget_calls"])
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(whole_run(RUNS.watched(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class EstimateModel(APIView):
@@ -142,7 +142,7 @@ class EstimateModel(APIView):
 
     @extend_schema(request=ModelSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request, pk: int) -> Answer:
-        run, body = RUNS.get(pk), checked_body(ModelSerializer, request)
+        run, body = RUNS.get(pk), validated_body(ModelSerializer, request)
         estimate = runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
         return Answer(LaunchEstimateSerializer(estimate).data)
 
@@ -154,9 +154,9 @@ class Bundle(APIView):
 
     @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
     def get(self, request: Request, pk: int) -> HttpResponseBase:
-        """A run as a zip that `verify_run.py` in it checks offline: answers, verdicts, settings, numbers, checksums.
+        """A run as a zip file with answers, verdicts, settings, numbers and checksums; `verify_run.py` in it checks it offline.
 
-        What held-out samples ask, and texts about them, are left out. 409 while the run works.
+        The questions of held-out samples and all texts about them are left out. 409 while the run is in progress.
         """
         return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
 
@@ -168,7 +168,7 @@ class FlipSerializer(DataclassSerializer):
 
 
 class MovedSerializer(serializers.Serializer[Any]):
-    """A model on one data set. Rates are those on the samples that both runs judged; `difference` is second minus first."""
+    """A model on one data set. Rates are over the samples that both runs judged; `difference` is second minus first."""
 
     model = serializers.CharField()
     second_model = serializers.CharField()
@@ -188,7 +188,7 @@ class MovedSerializer(serializers.Serializer[Any]):
 
 
 class ComparedRunsSerializer(serializers.Serializer[Any]):
-    """Two runs. Of two releases, samples are matched by key; `changed_samples` are another version in the second."""
+    """Two runs. For two releases, samples are matched by key; `changed_samples` have another version in the second."""
 
     first = serializers.IntegerField()
     second = serializers.IntegerField()
@@ -208,15 +208,15 @@ class CompareRuns(APIView):
 
     @extend_schema(responses=ComparedRunsSerializer)
     def get(self, request: Request, pk: int, other: int) -> Answer:
-        """What moved between two runs, model by model, with paired intervals, and which samples flipped."""
-        found = comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
-        return Answer(ComparedRunsSerializer(comparing.as_dict(found)).data)
+        """The changes between two runs by model, with paired intervals, and the samples that flipped."""
+        comparison = comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
+        return Answer(ComparedRunsSerializer(comparing.as_dict(comparison)).data)
 
 
 class PowerQuery(serializers.Serializer[Any]):
     """How many models are compared, and what to expect of them."""
 
-    models = serializers.IntegerField(min_value=1, max_value=power.MOST_MODELS)
+    models = serializers.IntegerField(min_value=1, max_value=power.MAX_MODELS)
     rate = serializers.FloatField(min_value=0, max_value=1, default=power.RATE)
     correlation = serializers.FloatField(
         min_value=0, max_value=1, default=power.CORRELATION, help_text="Of the criteria of one source record."
@@ -225,7 +225,7 @@ class PowerQuery(serializers.Serializer[Any]):
 
 
 class ReleasePower(APIView):
-    """What a release can show."""
+    """The statistical power of a release."""
 
     can = Can.READ_RESULTS
 
@@ -233,6 +233,6 @@ class ReleasePower(APIView):
     def get(self, request: Request, name: str, version: int) -> Answer:
         """Expected interval half-widths and detectable differences by data set and facet, before any model is asked."""
         release = get_object_or_404(Release.objects.all(), name=name, version=version)
-        asked = checked_query(PowerQuery, request)
-        cells = power.release_power(release, asked.pop("models"), **asked)
-        return Answer(PowerSerializer([asdict(each) for each in cells], many=True).data)
+        query = validated_query(PowerQuery, request)
+        cells = power.release_power(release, query.pop("models"), **query)
+        return Answer(PowerSerializer([asdict(cell) for cell in cells], many=True).data)

@@ -1,4 +1,8 @@
-"""A run as a folder that somebody without MHB can check and repeat: what was asked, said and decided, and its numbers."""
+"""Bundles: a run as files that anyone can check and repeat without MHB.
+
+A bundle has the questions, answers, verdicts and numbers of the run, and the programs that check
+it.
+"""
 
 import json
 import shutil
@@ -26,51 +30,58 @@ from evaluation.statistics import distributions
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
-from generation.releases.exporters.base import canonical, replacing
+from generation.releases.exporters.base import canonical, replace_files
 from generation.releases.exporters.manifest import Checksums
 
 FORMAT = 2
-READABLE = (1, FORMAT)
+READABLE_FORMATS = (1, FORMAT)
 PROGRAMS = {path.name: path for path in sorted(Path(programs.__path__[0]).glob("verify_*.py"))} | {
     "verify_distributions.py": Path(distributions.__file__)
 }
-OF_SCORES = "verify_scores.py"  # only where there are some
+SCORES_PROGRAM = "verify_scores.py"  # included only if the protocol has scores
 HELD_OUT = ReleasedSample.Split.HELD_OUT
-ARM, SAID = "version__sample__arm", "sample__version__rubrics__polarity"
-ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # of responses
-ANSWER = ("endpoint__name", "sample__key", "variant", "repeat", "sample__split")
-DECIDED = ("status", "verdict", "error", "explanation")
-OPEN = "open"  # of a response that has not ended
+ARM, POLARITY_COLUMN = "version__sample__arm", "sample__version__rubrics__polarity"
+ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # the order of responses
+RESPONSE_COLUMNS = ("endpoint__name", "sample__key", "variant", "repeat", "sample__split")
+VERDICT_COLUMNS = ("status", "verdict", "error", "explanation")
+OPEN = "open"  # the outcome of a response that has not ended
 
 
 def export_run(run: Run, folder: Path, *, with_held_out: bool = False) -> list[Path]:
-    """Write the bundle of a run into `folder` (made if absent). Raises RunNotFinished while it works."""
+    """Write the bundle of a run into `folder`, which is created if missing.
+
+    Raises RunNotFinished while the run is in progress.
+    """
     check_exportable(run)
     folder.mkdir(parents=True, exist_ok=True)
     return list(files_of(run, folder, with_held_out=with_held_out))
 
 
 def stream(run: Run) -> Iterator[bytes]:
-    """The bundle as a zip, block by block, without the texts of held-out samples. Raises RunNotFinished."""
-    check_exportable(run)  # at once, and not when half of it is sent
+    """The bundle as blocks of a zip file, without the texts of held-out samples.
+
+    Raises RunNotFinished.
+    """
+    check_exportable(run)  # here, before a part of the zip is sent
     return archive.zipped(f"run-{run.pk}", lambda folder: files_of(run, folder))
 
 
 def check_exportable(run: Run) -> None:
-    """Raises RunNotFinished while a run works: its numbers would not be those of its rows."""
+    """Raise RunNotFinished while a run is in progress, when numbers and rows would not match."""
     if run.status == Run.Status.RUNNING:
         raise errors.RunNotFinished
 
 
 def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator[Path]:
-    """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out.
+    """Write the files of a bundle into the existing `folder`, and yield each path once complete.
 
-    The same run gives the same bytes. Without `with_held_out`, what held-out samples ask, and the texts about them, are left
-    out; their verdicts are there, so that every number can be counted again.
+    The caller may remove a file as soon as it was yielded. The same run gives the same bytes.
+    Unless `with_held_out`, the questions of held-out samples and all texts about them are left out.
+    Their verdicts are included, so that every number can be recomputed.
     """
     sums = Checksums(folder)
     report = reports_queries.report(run)
-    yield sums.add(_json(folder / "run.json", _about(run, report, with_held_out)))
+    yield sums.add(_json(folder / "run.json", _run_document(run, report, with_held_out)))
     yield sums.add(_lines(folder / "samples.jsonl", _samples(run, report)))
     yield sums.add(_lines(folder / "prompts.jsonl", _prompts(run, report.protocol, with_held_out)))
     yield sums.add(_lines(folder / "responses.jsonl", _responses(run, with_held_out)))
@@ -78,15 +89,15 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     if run.panel:
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
     if validation := validation_of(run):
-        yield sums.add(_lines(folder / "validation.jsonl", judging.drawn(validation, ORDER)))
-        yield sums.add(_lines(folder / "physicians.jsonl", judging.physicians(validation, ORDER)))
-    yield sums.add(_lines(folder / "calls.jsonl", judging.calls(run)))
+        yield sums.add(_lines(folder / "validation.jsonl", judging.validation_rows(validation, ORDER)))
+        yield sums.add(_lines(folder / "physicians.jsonl", judging.physician_rows(validation, ORDER)))
+    yield sums.add(_lines(folder / "calls.jsonl", judging.call_rows(run)))
     if report.protocol.scores:
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
     yield sums.add(_json(folder / "numbers.json", _numbers(report)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
     for name, path in PROGRAMS.items():
-        if name != OF_SCORES or report.protocol.scores:
+        if name != SCORES_PROGRAM or report.protocol.scores:
             shutil.copyfile(path, folder / name)
             yield sums.add(folder / name)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
@@ -99,18 +110,18 @@ def _json(path: Path, value: Any) -> Path:
 
 
 def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+    with replace_files(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(canonical(row) + "\n" for row in rows)
     return path
 
 
-# ---------------------------------------------------------------------------------------------------------------- about
+# ------------------------------------------------------------------------------------------------------------- run.json
 
 
-def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
+def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
     release, protocol = run.release, report.protocol
     settings = ("judging", "transport", "sampling", "seed", "judge_temperature", "fresh")
-    told = {"answers": run.answers_each, "judgments": run.judgments_each, "datasets": run.variants}
+    repeats = {"answers": run.answers_each, "judgments": run.judgments_each, "datasets": run.variants}
     return {
         "format": FORMAT,
         "run": run.pk,
@@ -125,37 +136,37 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
             "rubrics": release.rubrics_count,
             "held_out": release.held_out_count,
         },
-        "settings": {**{name: getattr(run, name) for name in settings}, **told},
+        "settings": {**{name: getattr(run, name) for name in settings}, **repeats},
         "simulated": report.simulated,
         "simulated_reviewers": bool(release.simulated_samples),
-        **judging.about(run, protocol),
+        **judging.run_fields(run, protocol),
         "judge": run.judge and run.judge.name,
         "further_judges": queries.further_judges(run),
         "panel": run.panel,
         "endpoints": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
         "models": [
             {
-                "endpoint": each.endpoint,
-                "model": each.model,
-                "roles": list(each.roles),
-                "settings": dict(each.settings),
-                "reported": list(each.reported),
-                "prompts": list(each.prompts),
+                "endpoint": model.endpoint,
+                "model": model.model,
+                "roles": list(model.roles),
+                "settings": dict(model.settings),
+                "reported": list(model.reported),
+                "prompts": list(model.prompts),
             }
-            for each in queries.models_asked(run)
+            for model in queries.models_asked(run)
         ],
         "protocol": {
             "label": protocol.label,
             "pooled": protocol.pooled,
             "datasets": [
-                {"name": one.name, "label": one.label, "task": one.task, "variant": one.variant}
-                for one in queries.data_sets_of(run)
+                {"name": dataset.name, "label": dataset.label, "task": dataset.task, "variant": dataset.variant}
+                for dataset in queries.data_sets_of(run)
             ],
             "facets": [view.name for view in report.views],
             "rates": [_rate(rate, protocol) for rate in report.rates],
-            "compared_by": {facet: found[0].rate for facet, found in sorted(report.numbers.cells.items()) if found},
+            "compared_by": {facet: cells[0].rate for facet, cells in sorted(report.numbers.cells.items()) if cells},
             "scores": [asdict(rule) for rule in protocol.scores],
-            "contrasts": [list(each) for each in protocol.contrasts],
+            "contrasts": [list(contrast) for contrast in protocol.contrasts],
             "rivals": sorted(protocol.rivals),
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
@@ -164,10 +175,10 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
 
 
 def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
-    """Everything by which it is counted."""
-    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "rubric", "weighted", "points")
+    """Everything that defines how a rate is counted."""
+    fields = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "rubric", "weighted", "points")
     return {
-        **{name: getattr(rate, name) for name in plain},
+        **{name: getattr(rate, name) for name in fields},
         "hits": dict(rate.hits),
         "counted": dict(rate.counted),
         "scope": sorted(rate.scope),
@@ -180,64 +191,66 @@ def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
 
 
 def _clusters(run: Run) -> dict[int, str]:
-    """Sample -> the key of the first sample of the release that comes from the same source record."""
-    of = source_clusters(run.release)
-    named: dict[int, str] = {}
+    """Primary key of each sample -> key of the first sample from the same source record."""
+    cluster_of = source_clusters(run.release)
+    names: dict[int, str] = {}
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
-    return {pk: named.setdefault(of[pk], key) for pk, key in rows}
+    return {pk: names.setdefault(cluster_of[pk], key) for pk, key in rows}
 
 
 def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
-    """Each sample with its rubrics and the values under which they are counted: no text of the release."""
+    """Each sample with its rubrics and their facet values, without any text of the release."""
     names = [*(view.name for view in report.views), *(rate.points for rate in report.rates if rate.points)]
     clusters = _clusters(run)
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for chunk in chunked(rows.values_list("pk", "key", "task", "split", ARM).iterator(chunk_size=CHUNK)):
         rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)
         facets: dict[int, dict[str, list[str]]] = defaultdict(dict)
-        pks = [pk for pk, *_about in chunk]
-        found = Facet.objects.filter(rubric__sample__in=pks, name__in=names).order_by("name", "value")
-        for rubric, name, value in found.values_list("rubric_id", "name", "value"):
+        pks = [pk for pk, *_rest in chunk]
+        facet_rows = Facet.objects.filter(rubric__sample__in=pks, name__in=names).order_by("name", "value")
+        for rubric, name, value in facet_rows.values_list("rubric_id", "name", "value"):
             facets[rubric].setdefault(name, []).append(value)
-        has_polarity = {"sample__version__rubrics__key": F("key"), f"{SAID}__in": ["must", "must not"]}
-        said = ReleasedRubric.objects.filter(sample__in=pks, **has_polarity)
-        for rubric, value in said.values_list("pk", SAID):
+        has_polarity = {"sample__version__rubrics__key": F("key"), f"{POLARITY_COLUMN}__in": ["must", "must not"]}
+        with_polarity = ReleasedRubric.objects.filter(sample__in=pks, **has_polarity)
+        for rubric, value in with_polarity.values_list("pk", POLARITY_COLUMN):
             facets[rubric].setdefault(POLARITY, []).append(value)
-        of_samples = ReleasedRubric.objects.filter(sample__in=pks).order_by("pk")
-        for pk, sample, key in of_samples.values_list("pk", "sample_id", "key"):
+        rubric_rows = ReleasedRubric.objects.filter(sample__in=pks).order_by("pk")
+        for pk, sample, key in rubric_rows.values_list("pk", "sample_id", "key"):
             rubrics[sample].append({"key": key, "facets": facets.get(pk, {})})
         for pk, key, task, split, arm in chunk:
-            about = {"sample": key, "task": task, "split": split, "arm": arm, "cluster": clusters[pk]}
-            yield {**about, "rubrics": rubrics.get(pk, [])}
+            fields = {"sample": key, "task": task, "split": split, "arm": arm, "cluster": clusters[pk]}
+            yield {**fields, "rubrics": rubrics.get(pk, [])}
 
 
 def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    """What models were asked about each sample, and how a judge is asked about the first of each task; nothing for an imported
-    run."""
+    """The questions about each sample, and the judge's prompts for the first sample of each task.
+
+    Empty for an imported run.
+    """
     if run.origin == Run.Origin.IMPORTED:
         return
-    datasets, explained = queries.data_sets_of(run), set[str]()
+    datasets, tasks_with_judge_prompts = queries.data_sets_of(run), set[str]()
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for sample in (rows if with_held_out else rows.exclude(split=HELD_OUT)).iterator(chunk_size=CHUNK):
         for ask in queries.questions(protocol, sample, run.seed, datasets):
-            asked = queries.to_send(ask, run.sampling)
+            request = queries.model_request(ask, run.sampling)
             yield {
                 "role": "target",
                 "sample": sample.key,
                 "variant": ask.variant,
                 **({"after": ask.after} if ask.after else {}),
-                "prompt": asked.prompt,
-                "messages": [{"role": one.role, "content": one.text} for one in asked.messages],
-                "temperature": asked.temperature,
-                "top_p": asked.top_p,
-                "max_tokens": asked.max_tokens,
+                "prompt": request.prompt,
+                "messages": [{"role": message.role, "content": message.text} for message in request.messages],
+                "temperature": request.temperature,
+                "top_p": request.top_p,
+                "max_tokens": request.max_tokens,
             }
-        if protocol.judge is not None and sample.task not in explained:
-            explained.add(sample.task)
-            yield from _judges_prompt(run, protocol, sample)
+        if protocol.judge is not None and sample.task not in tasks_with_judge_prompts:
+            tasks_with_judge_prompts.add(sample.task)
+            yield from _judge_prompts(run, protocol, sample)
 
 
-def _judges_prompt(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iterator[dict[str, Any]]:
+def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iterator[dict[str, Any]]:
     value = queries.sample_value(sample)
     rubrics = queries.rubric_values(sample)
     if not rubrics or protocol.judge is None:
@@ -245,16 +258,19 @@ def _judges_prompt(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
     if run.judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
         requests = [protocol.whole.judge(value, rubrics, "", "(the response)")]
     else:
-        others = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
-        requests = [protocol.judge(value, rubric, "", "(the response)") for rubric in others[:1]]
-        own = [(rubric, protocol.by_rubric[rubric.key]) for rubric in rubrics if rubric.key in protocol.by_rubric]
-        requests += [how.judge(value, rubric, min(how.variants, default=""), "(the response)") for rubric, how in own]
+        usual = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
+        requests = [protocol.judge(value, rubric, "", "(the response)") for rubric in usual[:1]]
+        special = [(rubric, protocol.by_rubric[rubric.key]) for rubric in rubrics if rubric.key in protocol.by_rubric]
+        requests += [
+            rubric_judging.judge(value, rubric, min(rubric_judging.variants, default=""), "(the response)")
+            for rubric, rubric_judging in special
+        ]
     for request in requests:
         yield {
             "role": "judge",
             "sample": sample.key,
             "prompt": request.prompt,
-            "messages": [{"role": one.role, "content": one.text} for one in request.messages],
+            "messages": [{"role": message.role, "content": message.text} for message in request.messages],
             "temperature": run.judge_temperature if request.temperature is None else request.temperature,
         }
 
@@ -267,7 +283,7 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     )
     for model, sample, split, variant, repeat, status, outcome, about, *rest in _streamed(rows, *columns):
         text, reasoning, error, detail, reported = rest
-        shown = with_held_out or split != HELD_OUT
+        with_text = with_held_out or split != HELD_OUT
         yield {
             "model": model,
             "sample": sample,
@@ -279,15 +295,15 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
             "detail": detail,
             "about": about,
             "reported_model": reported or "",
-            **({"text": text, "reasoning": reasoning} if shown else {"withheld": True}),
+            **({"text": text, "reasoning": reasoning} if with_text else {"withheld": True}),
         }
 
 
 def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Judgment.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
-    columns = (*(f"response__{name}" for name in ANSWER), "rubric__key", *DECIDED)
+    columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS), "rubric__key", *VERDICT_COLUMNS)
     for model, sample, variant, repeat, split, rubric, status, verdict, error, explanation in _streamed(rows, *columns):
-        shown = with_held_out or split != HELD_OUT
+        with_text = with_held_out or split != HELD_OUT
         yield {
             "model": model,
             "sample": sample,
@@ -297,28 +313,35 @@ def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
             "status": status,
             "verdict": verdict,
             "error": error,
-            **({"explanation": explanation} if shown else {"withheld": True}),
+            **({"explanation": explanation} if with_text else {"withheld": True}),
         }
 
 
 def _scores(run: Run) -> Iterator[dict[str, Any]]:
-    """What code gave responses beside their verdicts."""
+    """The scores that code assigned to responses."""
     rows = ResponseScore.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
-    columns = (*(f"response__{name}" for name in ANSWER[:4]), "rubric__key", "names", "numbers")
+    columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS[:4]), "rubric__key", "names", "numbers")
     for model, sample, variant, repeat, rubric, names, numbers in _streamed(rows, *columns):
         scores = dict(zip(names.split(), map(float, numbers.split()), strict=True))
-        about = {"model": model, "sample": sample, "variant": variant, "repeat": repeat, "rubric": rubric}
-        yield {**about, "scores": scores}
+        fields = {"model": model, "sample": sample, "variant": variant, "repeat": repeat, "rubric": rubric}
+        yield {**fields, "scores": scores}
 
 
 def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    """Every vote of a panel; `vote`: which of the judge's own, from 0."""
+    """Every vote of a panel. `vote` numbers the votes of a judge on a rubric, from 0."""
     order = (*(f"judgment__response__{name}" for name in ORDER), "judgment__rubric__pk", "judge__name", "repeat")
     rows = Vote.objects.filter(run=run).order_by(*order)
-    columns = (*(f"judgment__response__{name}" for name in ANSWER), "judgment__rubric__key", "judge__name", "repeat")
-    for model, sample, variant, repeat, split, rubric, judge, vote, *decided in _streamed(rows, *columns, *DECIDED):
-        status, verdict, error, explanation = decided
-        shown = with_held_out or split != HELD_OUT
+    columns = (
+        *(f"judgment__response__{name}" for name in RESPONSE_COLUMNS),
+        "judgment__rubric__key",
+        "judge__name",
+        "repeat",
+    )
+    for model, sample, variant, repeat, split, rubric, judge, vote, *rest in _streamed(
+        rows, *columns, *VERDICT_COLUMNS
+    ):
+        status, verdict, error, explanation = rest
+        with_text = with_held_out or split != HELD_OUT
         yield {
             "model": model,
             "sample": sample,
@@ -330,7 +353,7 @@ def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
             "status": status,
             "verdict": verdict,
             "error": error,
-            **({"explanation": explanation} if shown else {"withheld": True}),
+            **({"explanation": explanation} if with_text else {"withheld": True}),
         }
 
 
@@ -342,14 +365,14 @@ def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _numbers(report: Report) -> dict[str, Any]:
-    """Every count and rate of the report, in the form that `verify_run.py` counts again."""
-    found = report.numbers
-    placed = [("", row) for row in report.overall]
-    placed += [(name, row) for name, rows in sorted(report.facets.items()) for row in rows]
-    scored = [("", row) for row in found.scores]
-    scored += [(name, row) for name, rows in sorted(found.score_facets.items()) for row in rows]
-    compared = [("", each) for each in found.comparisons]
-    compared += [(name, each) for name, some in sorted(found.cells.items()) for each in some]
+    """Every count and rate of the report, in the form that `verify_run.py` recomputes."""
+    numbers = report.numbers
+    rate_rows = [("", row) for row in report.overall]
+    rate_rows += [(name, row) for name, rows in sorted(report.facets.items()) for row in rows]
+    score_rows = [("", row) for row in numbers.scores]
+    score_rows += [(name, row) for name, rows in sorted(numbers.score_facets.items()) for row in rows]
+    comparisons = [("", comparison) for comparison in numbers.comparisons]
+    comparisons += [(name, comparison) for name, cells in sorted(numbers.cells.items()) for comparison in cells]
     return {
         "rows": [
             {
@@ -358,9 +381,9 @@ def _numbers(report: Report) -> dict[str, Any]:
                 "facet": facet,
                 "value": row.value,
                 "verdicts": {verdict: n for verdict, n in sorted(row.verdicts.items()) if n},
-                "rates": {name: _measured(each) for name, each in row.rates.items()},
+                "rates": {name: _measured(rate) for name, rate in row.rates.items()},
             }
-            for facet, row in placed
+            for facet, row in rate_rows
         ],
         "scores": [
             {
@@ -368,19 +391,19 @@ def _numbers(report: Report) -> dict[str, Any]:
                 "dataset": row.dataset,
                 "facet": facet,
                 "value": row.value,
-                "scores": {name: score_lines.measured(each) for name, each in row.scores.items()},
+                "scores": {name: score_lines.measured(score) for name, score in row.scores.items()},
             }
-            for facet, row in scored
+            for facet, row in score_rows
         ],
-        "outcomes": [asdict(each) for each in found.endings],
-        "comparisons": [{"facet": facet, **asdict(each)} for facet, each in compared],
-        "changes": [asdict(each) for each in found.changes],
+        "outcomes": [asdict(row) for row in numbers.endings],
+        "comparisons": [{"facet": facet, **asdict(comparison)} for facet, comparison in comparisons],
+        "changes": [asdict(change) for change in numbers.changes],
         "without": dict(sorted(report.without.items())),
     }
 
 
 def _measured(rate: MeasuredRate) -> dict[str, Any]:
-    """A rate; `method`: by which `low` and `high` were made."""
+    """A rate; `method` is that of the interval from `low` to `high`."""
     names = ("numerator", "denominator", "excluded", "value", "clusters", "n", "method", "low", "high")
     return {
         **{name: getattr(rate, name) for name in names},

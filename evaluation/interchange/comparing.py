@@ -1,4 +1,4 @@
-"""Two runs side by side: what moved for each model, which samples flipped, and the paired interval."""
+"""Comparisons of two runs: changes by model with paired intervals, and the samples that flipped."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,22 @@ from evaluation import errors, registry
 from evaluation.metrics import Totals
 from evaluation.models import Run
 from evaluation.protocol import DataSet, Protocol, Rate
-from evaluation.reports.numbers.comparing import Comparison, paired
-from evaluation.reports.numbers.counting import COMBINED, is_present, of_units
+from evaluation.reports.numbers.comparing import Comparison, compare_pair
+from evaluation.reports.numbers.counting import COMBINED, is_present, unit_totals
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, verdict_table
 from evaluation.runs import queries
 from evaluation.runs.plan import Plan, plan_of
 from generation.models import ReleasedSample
 
-MOST_FLIPS = 200  # listed for each pair of models and data set
+MAX_FLIPS = 200  # listed per pair of models and data set
 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A sample that only one of two answers failed: what the rate counts as failed, of what it counts, in each run."""
+    """A sample that failed in only one of two runs.
+
+    `first`, `second`: in each run, the weights of the failed criteria and of all counted ones.
+    """
 
     sample: str
     first: tuple[int, int]
@@ -31,9 +34,13 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """A model (or two) on one data set: rates on the samples that both runs judged. `flips`: the first of them; `worse` of them
-    failed in the second run alone, `better` in the first alone."""
+class ModelChange:
+    """The change of a model (or between two models) on one data set, by one rate.
+
+    `shared`: the number of samples that both runs judged, on which the rates are compared.
+    `worse`, `better`: how many of them failed in the second run only, and in the first run only.
+    `flips`: these samples, up to a limit.
+    """
 
     first: str
     second: str
@@ -49,9 +56,11 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """`same_release`: else samples are matched by their keys, `changed` of which are another version in the second release.
+    """The comparison of two runs.
 
-    `only_first`, `only_second`: models of one run that nothing is compared with.
+    `changed`: samples with another version in the second release. Samples of different releases
+    are matched by key.
+    `only_first`, `only_second`: models of one run that are compared with no other.
     """
 
     first: Run
@@ -61,17 +70,18 @@ class RunComparison:
     changed: int
     only_first: Sequence[str]
     only_second: Sequence[str]
-    rows: Sequence[Moved]
+    rows: Sequence[ModelChange]
 
     @property
     def rates(self) -> Sequence[Rate]:
-        """The rates of their benchmark."""
+        """The rates of the benchmark of both runs."""
         return registry.protocol(self.first.release.benchmark).rates
 
 
 def compare_runs(first: Run, second: Run) -> RunComparison:
-    """Each model that both runs tested, by name; where each tested one alone, these two. Second minus first.
+    """Compare two runs by each model that both tested; differences are second minus first.
 
+    If they have no model in common and each tested just one, these two are compared.
     Raises OtherBenchmarks.
     """
     if first.release.benchmark != second.release.benchmark:
@@ -81,15 +91,15 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     pairs = [(name, name) for name in names[0] if name in names[1]]
     if not pairs and len(names[0]) == len(names[1]) == 1:
         pairs = [(names[0][0], names[1][0])]
-    shared, changed = _shared(first, second)
-    asked = [one for one in queries.data_sets_of(first) if one in queries.data_sets_of(second)]
-    sides = _Side(first, protocol, asked), _Side(second, protocol, asked)
+    shared, changed = _shared_samples(first, second)
+    datasets = [dataset for dataset in queries.data_sets_of(first) if dataset in queries.data_sets_of(second)]
+    sides = _Side(first, protocol, datasets), _Side(second, protocol, datasets)
     minimum = max(side.plan.minimum for side in sides)
-    rows: list[Moved] = []
+    rows: list[ModelChange] = []
     for rate in protocol.rates:
         if all(is_present(side.table, rate) for side in sides):
-            rows += _moved(rate, asked, protocol, shared, sides, pairs, minimum)
-    order = [name for name, _label, _places in _places(asked, protocol)]
+            rows += _model_changes(rate, datasets, protocol, shared, sides, pairs, minimum)
+    order = [name for name, _label, _indexes in _groups(datasets, protocol)]
     rows.sort(key=lambda row: (pairs.index((row.first, row.second)), order.index(row.dataset)))
     matched = [{pair[side] for pair in pairs} for side in (0, 1)]
     return RunComparison(
@@ -104,120 +114,123 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     )
 
 
-def _shared(first: Run, second: Run) -> tuple[dict[str, str], int]:
-    """The samples of both releases with their task, by key; and how many are not the same version."""
+def _shared_samples(first: Run, second: Run) -> tuple[dict[str, str], int]:
+    """The samples in both releases, as key -> task, and how many of them differ in version."""
     columns = ("key", "task", "version_id")
-    found = [
+    samples = [
         {key: (task, version) for key, task, version in rows.values_list(*columns)}
         for rows in (
             ReleasedSample.objects.filter(release=run.release_id).order_by("position") for run in (first, second)
         )
     ]
-    both = {key: task for key, (task, _version) in found[0].items() if key in found[1]}
-    return both, sum(found[0][key] != found[1][key] for key in both)
+    shared = {key: task for key, (task, _version) in samples[0].items() if key in samples[1]}
+    return shared, sum(samples[0][key] != samples[1][key] for key in shared)
 
 
 class _Side:
-    """One of the two runs: its verdicts, by the rules of its own plan, on the data sets that both asked."""
+    """One of the two runs: its verdicts on the shared data sets, counted by its own plan."""
 
-    def __init__(self, run: Run, protocol: Protocol, asked: Sequence[DataSet]) -> None:
+    def __init__(self, run: Run, protocol: Protocol, datasets: Sequence[DataSet]) -> None:
         endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
         self.plan: Plan = plan_of(run, protocol, endpoints)
-        self.table: VerdictTable = verdict_table(run, asked, self.plan.outcomes)
+        self.table: VerdictTable = verdict_table(run, datasets, self.plan.outcomes)
         self._release = run.release_id
 
     @cached_property
     def unit_of(self) -> dict[tuple[str, int], int]:
-        """(key of a sample, data set) -> unit."""
+        """(key of a sample, index of a data set) -> unit."""
         keys = dict(ReleasedSample.objects.filter(release=self._release).order_by().values_list("pk", "key"))
-        named = zip(self.table.unit_sample.tolist(), self.table.unit_dataset.tolist(), strict=True)
-        return {(keys[sample], dataset): unit for unit, (sample, dataset) in enumerate(named)}
+        units = zip(self.table.unit_sample.tolist(), self.table.unit_dataset.tolist(), strict=True)
+        return {(keys[sample], dataset): unit for unit, (sample, dataset) in enumerate(units)}
 
-    def totals(self, of_units: Totals, model: str, units: Ints) -> Totals:
-        """What one model came to on these units."""
+    def totals(self, unit_totals: Totals, model: str, units: Ints) -> Totals:
+        """The totals of one model on these units."""
         endpoint = self.table.endpoints.index(model)
-        return of_units.map(lambda values: values[endpoint][units])
+        return unit_totals.map(lambda values: values[endpoint][units])
 
 
-def _places(asked: Sequence[DataSet], protocol: Protocol) -> list[tuple[str, str, list[int]]]:
-    """Each data set, and all of them pooled: name, label, places in the list."""
-    found = [(one.name, one.label, [at]) for at, one in enumerate(asked)]
-    if protocol.pooled and len(asked) > 1:
-        found.append((COMBINED, gettext_noop("Combined"), list(range(len(asked)))))
-    return found
+def _groups(datasets: Sequence[DataSet], protocol: Protocol) -> list[tuple[str, str, list[int]]]:
+    """(name, label, indexes) of each data set, and of all of them pooled."""
+    groups = [(dataset.name, dataset.label, [index]) for index, dataset in enumerate(datasets)]
+    if protocol.pooled and len(datasets) > 1:
+        groups.append((COMBINED, gettext_noop("Combined"), list(range(len(datasets)))))
+    return groups
 
 
-def _moved(
+def _model_changes(
     rate: Rate,
-    asked: Sequence[DataSet],
+    datasets: Sequence[DataSet],
     protocol: Protocol,
     shared: Mapping[str, str],
     sides: tuple[_Side, _Side],
     pairs: Sequence[tuple[str, str]],
     minimum: int,
-) -> list[Moved]:
+) -> list[ModelChange]:
     first, second = sides
     table = first.table
-    counted = [of_units(side.table, rate) for side in sides]
-    of_arm = [side.table.unit_is_control == (rate.arm == "control") for side in sides]
+    totals = [unit_totals(side.table, rate) for side in sides]
+    in_arm = [side.table.unit_is_control == (rate.arm == "control") for side in sides]
     rows = []
-    for name, label, within in _places(asked, protocol):
-        both = [
+    for name, label, indexes in _groups(datasets, protocol):
+        shared_units = [
             (key, unit, second.unit_of[key, dataset])
             for (key, dataset), unit in first.unit_of.items()
-            if dataset in within and key in shared and (key, dataset) in second.unit_of
-            if of_arm[0][unit] and of_arm[1][second.unit_of[key, dataset]]
+            if dataset in indexes and key in shared and (key, dataset) in second.unit_of
+            if in_arm[0][unit] and in_arm[1][second.unit_of[key, dataset]]
         ]
-        units = [np.array([each[side] for each in both], dtype=np.int64) for side in (1, 2)]
+        units = [np.array([unit[column] for unit in shared_units], dtype=np.int64) for column in (1, 2)]
         for pair in pairs:
-            was, now = (sides[at].totals(counted[at], pair[at], units[at]) for at in (0, 1))
-            named = {"dataset": name, "first": pair[1], "second": pair[0]}
-            difference = paired(rate, now, was, table.unit_cluster[units[0]], named, minimum)
-            together = (was.counted > 0) & (now.counted > 0)
-            changed = np.flatnonzero(together & ((was.hits > 0) != (now.hits > 0))).tolist()
-            worse = sum(int(now.hits[at] > 0) for at in changed)
+            before, after = (sides[side].totals(totals[side], pair[side], units[side]) for side in (0, 1))
+            names = {"dataset": name, "first": pair[1], "second": pair[0]}
+            difference = compare_pair(rate, after, before, table.unit_cluster[units[0]], names, minimum)
+            in_both = (before.counted > 0) & (after.counted > 0)
+            flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0))).tolist()
+            worse = sum(int(after.hits[index] > 0) for index in flipped)
             flips = [
-                Flip(both[at][0], *((int(each.hits[at]), int(each.counted[at])) for each in (was, now)))
-                for at in changed[:MOST_FLIPS]
+                Flip(
+                    shared_units[index][0],
+                    *((int(side.hits[index]), int(side.counted[index])) for side in (before, after)),
+                )
+                for index in flipped[:MAX_FLIPS]
             ]
-            told = (*pair, name, label, rate.name, int(together.sum()), difference)
-            rows.append(Moved(*told, worse, len(changed) - worse, flips))
+            fields = (*pair, name, label, rate.name, int(in_both.sum()), difference)
+            rows.append(ModelChange(*fields, worse, len(flipped) - worse, flips))
     return rows
 
 
-def as_dict(found: RunComparison) -> dict[str, object]:
-    """The comparison as JSON-able values. `first` and `second` of a rate are the runs'; `difference` is second minus first."""
+def as_dict(comparison: RunComparison) -> dict[str, object]:
+    """The comparison as JSON values. `difference` is the rate in the second run minus the first."""
     return {
-        "first": found.first.pk,
-        "second": found.second.pk,
-        "releases": [str(found.first.release), str(found.second.release)],
-        "same_release": found.same_release,
-        "shared_samples": found.shared_samples,
-        "changed_samples": found.changed,
-        "only_first": list(found.only_first),
-        "only_second": list(found.only_second),
-        "rows": [_row(each) for each in found.rows],
+        "first": comparison.first.pk,
+        "second": comparison.second.pk,
+        "releases": [str(comparison.first.release), str(comparison.second.release)],
+        "same_release": comparison.same_release,
+        "shared_samples": comparison.shared_samples,
+        "changed_samples": comparison.changed,
+        "only_first": list(comparison.only_first),
+        "only_second": list(comparison.only_second),
+        "rows": [_row(change) for change in comparison.rows],
     }
 
 
-def _row(each: Moved) -> dict[str, object]:
-    told = each.difference
+def _row(change: ModelChange) -> dict[str, object]:
+    difference = change.difference
     return {
-        "model": each.first,
-        "second_model": each.second,
-        "dataset": each.dataset,
-        "rate": each.rate,
-        "shared": each.shared,
-        "first": told.rates[1],  # the difference is taken as second run minus first
-        "second": told.rates[0],
-        "difference": told.difference,
-        "low": told.low,
-        "high": told.high,
-        "p": told.p,
-        "clusters": told.clusters,
-        "worse": each.worse,
-        "better": each.better,
+        "model": change.first,
+        "second_model": change.second,
+        "dataset": change.dataset,
+        "rate": change.rate,
+        "shared": change.shared,
+        "first": difference.rates[1],  # `compare_pair` was given the second run first
+        "second": difference.rates[0],
+        "difference": difference.difference,
+        "low": difference.low,
+        "high": difference.high,
+        "p": difference.p,
+        "clusters": difference.clusters,
+        "worse": change.worse,
+        "better": change.better,
         "flips": [
-            {"sample": flip.sample, "first": list(flip.first), "second": list(flip.second)} for flip in each.flips
+            {"sample": flip.sample, "first": list(flip.first), "second": list(flip.second)} for flip in change.flips
         ],
     }

@@ -1,4 +1,4 @@
-"""Forms of imports, added models and comparisons."""
+"""Forms for imports, added models and comparisons."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from evaluation.runs.forms import ReleaseField
 from generation.jobs.forms import BudgetForm
 from generation.models import Endpoint, Release
 
-MOST_RUNS = 200  # offered to compare with, the newest
+MAX_CHOICES = 200  # the newest runs are offered for comparison
 
 
 class ImportResultsForm(forms.Form):
-    """A file of verdicts made elsewhere, and the release and study that they are of."""
+    """A file of verdicts made elsewhere, with their release and study."""
 
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
     study = forms.CharField(
@@ -41,25 +41,25 @@ class AddModelForm(BudgetForm):
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        callable_ones = Endpoint.objects.exclude(url="").exclude(pk__in=run.tested.values("endpoint"))
-        self.fields["endpoint"].queryset = callable_ones.order_by("name")  # type: ignore[attr-defined]
+        available = Endpoint.objects.exclude(url="").exclude(pk__in=run.tested.values("endpoint"))
+        self.fields["endpoint"].queryset = available.order_by("name")  # type: ignore[attr-defined]
         for name in BudgetForm.base_fields:
             del self.fields[name]
 
 
 class CompareForm(forms.Form):
-    """Which run to compare with."""
+    """The run to compare with."""
 
     run = forms.ChoiceField(label=_("Compare with"))
 
     def __init__(self, *args: Any, of: Run, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         others = Run.objects.filter(release__benchmark=of.release.benchmark).exclude(pk=of.pk)
-        newest = others.select_related("release").order_by("-pk")[:MOST_RUNS]
-        self.others = [(str(one.pk), _named(one)) for one in newest]
-        self.fields["run"].choices = self.others  # type: ignore[attr-defined]
+        newest = others.select_related("release").order_by("-pk")[:MAX_CHOICES]
+        self.choices = [(str(run.pk), _title(run)) for run in newest]
+        self.fields["run"].choices = self.choices  # type: ignore[attr-defined]
 
 
-def _named(run: Run) -> str:
+def _title(run: Run) -> str:
     title = gettext("Run %(n)s") % {"n": run.pk}
     return " · ".join(part for part in (title, str(run.release), run.study) if part)

@@ -1,4 +1,4 @@
-"""Makes a run of verdicts that were made elsewhere, matched by the keys of samples and rubrics."""
+"""Imports verdicts made elsewhere as a run, matched by the keys of samples and rubrics."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -19,26 +19,29 @@ from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
-from review.common.bulk_rows import defaults, insert_rows, new_keys
-from review.common.sql import rows_of
+from review.common.bulk_rows import default_values, insert_rows, reserve_keys
+from review.common.sql import fetch_rows
 from review.models import User
 
 Status = Work.Status
 CHUNK = 5000  # rows stored together
-REFUSALS_KEPT = 1000
-LONGEST_STUDY = 100  # characters
-WITHOUT_VERDICT = {"unparsed": BrokenReply.__name__, "refused": NOT_JUDGED, "cut_off": NOT_JUDGED}  # outcome -> error
-ELSEWHERE = "FailedElsewhere"  # the error of responses that had failed where they were asked for
+MAX_REFUSALS = 1000  # stored; all are counted
+MAX_STUDY_NAME = 100  # characters
+# The errors of judgments without a verdict, by the outcome of their response.
+ERROR_BY_OUTCOME = {"unparsed": BrokenReply.__name__, "refused": NOT_JUDGED, "cut_off": NOT_JUDGED}
+FAILED_ELSEWHERE = "FailedElsewhere"  # the error of responses that failed where they were made
 
 Question = tuple[int, int, int]  # endpoint, sample, repeat
 Verdict = several_judges.Verdict
-ONE = 0  # the judge of every verdict, where there is one or none is known
+SOLE_JUDGE = 0  # the judge of every verdict in a study with one judge, or with none named
 
 
 @dataclass(slots=True)
-class Imported:
-    """What an import came to. `run`: None where nothing of a new study could be imported. `without_verdict`: rubrics of
-    imported answers on which the files say nothing.
+class ImportResult:
+    """The result of an import, or its progress.
+
+    `run`: None if nothing of a new study could be imported.
+    `without_verdict`: rubrics of imported answers for which the files have no verdict.
     """
 
     run: Run | None
@@ -51,28 +54,36 @@ class Imported:
 
     def refuse(self, where: str, reason: str) -> None:
         self.refused += 1
-        if len(self.refusals) < REFUSALS_KEPT:
+        if len(self.refusals) < MAX_REFUSALS:
             self.refusals.append(RefusedRow(where, reason))
 
 
 @dataclass(slots=True)
 class _Answer:
-    """A response with the verdicts on it, by rubric and judge. `pk`: None until it is stored; `told`: what the file says."""
+    """A response with its verdicts by rubric and judge.
+
+    `pk`: None until it is stored. `new_verdicts`: from the current chunk, to be stored.
+    `text_added`: whether a later row brought the text of a stored response.
+    """
 
     outcome: str
     text: str
     pk: int | None = None
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
-    told: list[tuple[int, int, Verdict, str]] = field(default_factory=list)  # rubric, judge, verdict, explanation
-    grew: bool = False  # its text came with a later row
+    # rubric, judge, verdict, explanation
+    new_verdicts: list[tuple[int, int, Verdict, str]] = field(default_factory=list)
+    text_added: bool = False
 
 
 def check_study(release: Release, study: str, sha256: str) -> str:
-    """The name of a study that can be on `release`. Raises OtherRelease, NoCriteria, WrongResults."""
+    """The cleaned name of a study, if results of it can be imported for `release`.
+
+    Raises OtherRelease, NoCriteria, WrongResults.
+    """
     if sha256 and sha256.lower() != release.sha256:
         raise errors.OtherRelease(f"{sha256[:12]}…, not {release.sha256[:12]}…")
     study = study.strip()
-    if not 0 < len(study) <= LONGEST_STUDY:
+    if not 0 < len(study) <= MAX_STUDY_NAME:
         raise errors.WrongResults("the study needs a name of at most 100 characters")
     verdict_words(registry.protocol(release.benchmark))
     return study
@@ -85,29 +96,33 @@ def import_results(
     study: str,
     sha256: str = "",
     actor: User | None = None,
-    on_chunk: Callable[[Imported], object] = lambda _came: None,
-) -> Imported:
-    """Add verdicts to the run that `study` is on `release`, made with the first of them. What is there already is known.
+    on_chunk: Callable[[ImportResult], object] = lambda _progress: None,
+) -> ImportResult:
+    """Add verdicts to the run of `study` on `release`, which is created with the first of them.
 
-    Rows that cannot be matched, or that contradict others, are refused one by one. `sha256`: of the release, as the results
-    state it. `on_chunk` is told what it has come to, in the transaction of each chunk of rows; what it raises undoes the chunk.
-    Raises what `check_study` raises, and WrongResults while `entries` are read: what came before is kept.
+    Verdicts that exist already are counted as known. Rows that cannot be matched, or that
+    contradict others, are refused one by one.
+    `sha256`: checksum of the release, as stated in the results.
+    `on_chunk` gets the progress in the transaction of each chunk of rows; an exception from it
+    undoes the chunk.
+    Raises the errors of `check_study`, and WrongResults while `entries` are read; earlier chunks
+    are then kept.
     """
     study = check_study(release, study, sha256)
     protocol = registry.protocol(release.benchmark)
     met, not_met = verdict_words(protocol)
     with ThreadPoolExecutor(1) as reader:
         chunks = Chunks(iter(entries), CHUNK, reader)
-        work = None
+        importer = None
         for chunk in chunks:
-            if work is None:
-                words: dict[bool, Verdict] = {True: (met, ""), False: (not_met, "")}
-                work = _Import(_run_of(release, study, actor), protocol, words, chunks.read_on)
-            work.store(chunk, on_chunk)
-    if work is None:
+            if importer is None:
+                verdicts: dict[bool, Verdict] = {True: (met, ""), False: (not_met, "")}
+                importer = _Importer(_run_of(release, study, actor), protocol, verdicts, chunks.parse_next)
+            importer.store(chunk, on_chunk)
+    if importer is None:
         raise errors.WrongResults("it has no rows")
-    work.done()
-    return work.came
+    importer.finish()
+    return importer.result
 
 
 def _run_of(release: Release, study: str, actor: User | None) -> Run:
@@ -121,95 +136,102 @@ def _run_of(release: Release, study: str, actor: User | None) -> Run:
 
 
 def verdict_words(protocol: Protocol) -> tuple[str, str]:
-    """The verdicts of a met and of an unmet criterion: of those that the first rate counts, the one that speaks for a model
-    and the one that speaks against it. Raises NoCriteria where a judge does not decide so."""
+    """The verdicts on a criterion that is met, and on one that is not.
+
+    They are the two verdicts that the first rate counts, for and against a model. Raises NoCriteria
+    if there is no judge, or if it does not decide between two such verdicts.
+    """
     counted = set(protocol.rates[0].counted)
-    against = counted & protocol.failing_verdicts
-    if protocol.judge is None or len(against) != 1 or len(counted) != 2:
+    failing = counted & protocol.failing_verdicts
+    if protocol.judge is None or len(failing) != 1 or len(counted) != 2:
         raise errors.NoCriteria
-    return (counted - against).pop(), against.pop()
+    return (counted - failing).pop(), failing.pop()
 
 
-class _Import:
-    """Stores chunks of rows, each in one transaction, with a few queries a chunk. `read_on` has the next one parsed."""
+class _Importer:
+    """Stores chunks of rows, each in one transaction and with a few queries.
+
+    `parse_next` starts to parse the next chunk.
+    """
 
     def __init__(
-        self, run: Run, protocol: Protocol, words: Mapping[bool, Verdict], read_on: Callable[[], object]
+        self, run: Run, protocol: Protocol, verdicts: Mapping[bool, Verdict], parse_next: Callable[[], object]
     ) -> None:
-        self.came = Imported(run)
-        self._run, self._words, self._read_on = run, words, read_on
-        self._variants = {one.task: one.variant for one in protocol.datasets}
-        self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> number, rubrics
-        self._variant_of: dict[int, str] = {}  # sample -> in which variant it is asked
-        self._models: dict[str, int | str] = {}  # name -> endpoint, or why it is refused
-        self._judges: dict[str, int | str] = {}  # name -> endpoint, or why it is refused
+        self.result = ImportResult(run)
+        self._run, self._verdicts, self._parse_next = run, verdicts, parse_next
+        self._variants = {dataset.task: dataset.variant for dataset in protocol.datasets}
+        self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key
+        self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
+        self._models: dict[str, int | str] = {}  # name -> endpoint, or the reason to refuse it
+        self._judges: dict[str, int | str] = {}  # name -> endpoint, or the reason to refuse it
         self._tested = set(run.tested.values_list("endpoint", flat=True))
-        self._response_tail = defaults(Response, _RESPONSE)
-        self._judgment_tail = defaults(Judgment, _JUDGMENT)
+        self._response_tail = default_values(Response, _RESPONSE)
+        self._judgment_tail = default_values(Judgment, _JUDGMENT)
 
     @transaction.atomic
-    def store(self, chunk: list[Entry], on_chunk: Callable[[Imported], object]) -> None:
-        self._run = Run.objects.select_for_update(of=("self",)).get(pk=self._run.pk)  # one import at a time
-        self.came.rows += len(chunk)
-        self._look_up({entry.sample for entry in chunk if isinstance(entry, VerdictRow)})
+    def store(self, chunk: list[Entry], on_chunk: Callable[[ImportResult], object]) -> None:
+        # The lock admits one import into a run at a time.
+        self._run = Run.objects.select_for_update(of=("self",)).get(pk=self._run.pk)
+        self.result.rows += len(chunk)
+        self._load_samples({entry.sample for entry in chunk if isinstance(entry, VerdictRow)})
         matched = list(self._matched(chunk))
-        answers = self._stored({question for question, *_about in matched})
+        answers = self._load_answers({question for question, *_rest in matched})
         for question, rubric, judge, row in matched:
-            # Rows that came before the second judge are the first one's.
-            self._add(
-                answers, question, (rubric, (judge or self._run.judge_id or ONE) if self._run.panel else ONE), row
-            )
-        late = connection.vendor == "postgresql"  # which works by itself at the commit: it checks references then
-        if not late:
-            self._read_on()
+            # Rows before the first of the second judge belong to the first judge.
+            voter = (judge or self._run.judge_id or SOLE_JUDGE) if self._run.panel else SOLE_JUDGE
+            self._add(answers, question, (rubric, voter), row)
+        # PostgreSQL checks references at the commit, without Python: parse beside that.
+        parse_late = connection.vendor == "postgresql"
+        if not parse_late:
+            self._parse_next()
         self._insert(answers)
-        self._tell_of_growth(answers)
-        on_chunk(self.came)
-        if late:
-            self._read_on()
+        self._update_run(answers)
+        on_chunk(self.result)
+        if parse_late:
+            self._parse_next()
 
-    def done(self) -> None:
-        """Write the totals of the run; one without a row is none."""
+    def finish(self) -> None:
+        """Write the totals of the run, or delete it if it has no judgment."""
         run = self._run
         if not run.judgments.exists():
             run.tested.all().delete()
             run.delete()
-            self.came.run = None
+            self.result.run = None
             return
         run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
         run.save(update_fields=["responses_total", "rubrics_total"])
-        asked = count_rubrics(run) if self.came.added else run.rubrics_total
+        expected = count_rubrics(run) if self.result.added else run.rubrics_total
         tallies.tally(run.pk)
-        self.came.without_verdict = max(0, asked - run.rubrics_total)
-        self.came.run = run
+        self.result.without_verdict = max(0, expected - run.rubrics_total)
+        self.result.run = run
 
-    def _tell_of_growth(self, answers: Mapping[Question, _Answer]) -> None:
-        """What is kept of the run is old with every chunk, also where the rest never comes."""
-        if added := sum(len(answer.told) for answer in answers.values()):
+    def _update_run(self, answers: Mapping[Question, _Answer]) -> None:
+        """Update the run after a chunk, so that cached numbers expire even if the import stops."""
+        if added := sum(len(answer.new_verdicts) for answer in answers.values()):
             self._run.rubrics_total += 0 if self._run.panel else added
             self._run.finished_at = timezone.now()
             self._run.save(update_fields=["rubrics_total", "finished_at"])
 
     # ----------------------------------------------------------------------------------------------------- matching
 
-    def _look_up(self, keys: set[str]) -> None:
-        wanted = keys - self._samples.keys()
-        found = ReleasedSample.objects.filter(release=self._run.release_id, key__in=wanted)
-        by_number: dict[int, dict[str, int]] = {}
-        for pk, key, task in found.values_list("pk", "key", "task"):
-            self._samples[key] = pk, by_number.setdefault(pk, {})
+    def _load_samples(self, keys: set[str]) -> None:
+        missing = keys - self._samples.keys()
+        samples = ReleasedSample.objects.filter(release=self._run.release_id, key__in=missing)
+        rubrics_of: dict[int, dict[str, int]] = {}
+        for pk, key, task in samples.values_list("pk", "key", "task"):
+            self._samples[key] = pk, rubrics_of.setdefault(pk, {})
             self._variant_of[pk] = self._variants.get(task, "")
-        rubrics = ReleasedRubric.objects.filter(sample__in=by_number).values_list("sample_id", "key", "pk")
+        rubrics = ReleasedRubric.objects.filter(sample__in=rubrics_of).values_list("sample_id", "key", "pk")
         for sample, key, pk in rubrics:
-            by_number[sample][key] = pk
+            rubrics_of[sample][key] = pk
 
     def _matched(self, chunk: list[Entry]) -> Iterator[tuple[Question, int, int, VerdictRow]]:
-        refuse, digest = self.came.refuse, self._run.release.sha256
+        refuse, sha256 = self.result.refuse, self._run.release.sha256
         for entry in chunk:
             if isinstance(entry, RefusedRow):
                 refuse(entry.where, entry.reason)
                 continue
-            if entry.release and entry.release.lower() != digest:
+            if entry.release and entry.release.lower() != sha256:
                 refuse(entry.where, "release: another checksum than this release has")
                 continue
             sample = self._samples.get(entry.sample)
@@ -231,89 +253,91 @@ class _Import:
             yield (endpoint, sample[0], entry.repeat), rubric, judge, entry
 
     def _model(self, name: str) -> int | str:
-        """The endpoint that stands for a model under test, or why there is none."""
+        """The endpoint for a model under test, or the reason to refuse it."""
         if name not in self._models:
-            found = endpoint_called(name)
-            if isinstance(found, Endpoint):
-                self._models[name] = found.pk
-                if found.pk not in self._tested:
-                    self._tested.add(found.pk)
-                    RunEndpoint.objects.create(run=self._run, endpoint=found)
-                    self._run.endpoint_settings[str(found.pk)] = {"model": found.model}
+            endpoint = get_or_create_endpoint(name)
+            if isinstance(endpoint, Endpoint):
+                self._models[name] = endpoint.pk
+                if endpoint.pk not in self._tested:
+                    self._tested.add(endpoint.pk)
+                    RunEndpoint.objects.create(run=self._run, endpoint=endpoint)
+                    self._run.endpoint_settings[str(endpoint.pk)] = {"model": endpoint.model}
                     self._run.save(update_fields=["endpoint_settings"])
             else:
-                self._models[name] = found
+                self._models[name] = endpoint
         return self._models[name]
 
     def _judge(self, name: str) -> int | str:
-        """The endpoint that stands for a judge, or why there is none. The second judge makes verdicts votes."""
+        """The endpoint for a judge, or the reason to refuse it.
+
+        The second judge turns verdicts into votes.
+        """
         if not name:
-            return "judge: missing, in a study with several judges" if self._run.panel else ONE
+            return "judge: missing, in a study with several judges" if self._run.panel else SOLE_JUDGE
         if name not in self._judges:
-            found = several_judges.judge_called(self._run, name) or endpoint_called(name)
-            if isinstance(found, str):
-                self._judges[name] = found.replace("model", "judge", 1)
+            judge = several_judges.judge_named(self._run, name) or get_or_create_endpoint(name)
+            if isinstance(judge, str):
+                self._judges[name] = judge.replace("model", "judge", 1)
                 return self._judges[name]
-            self._judges[name] = found.pk
+            self._judges[name] = judge.pk
             if self._run.judge is None:
-                self._run.judge = found
+                self._run.judge = judge
                 self._run.save(update_fields=["judge"])
-            elif several_judges.judge_called(self._run, found.name) is None:
-                several_judges.add_judge(self._run, found, first=self._run.judge)
+            elif several_judges.judge_named(self._run, judge.name) is None:
+                several_judges.add_judge(self._run, judge, first=self._run.judge)
         return self._judges[name]
 
     # ------------------------------------------------------------------------------------------------------ storing
 
-    def _stored(self, wanted: set[Question]) -> dict[Question, _Answer]:
+    def _load_answers(self, questions: set[Question]) -> dict[Question, _Answer]:
         answers: dict[Question, _Answer] = {}
-        by_number: dict[int, _Answer] = {}
-        for pk, endpoint, sample, repeat, outcome, text in _responses(self._run, {each[:2] for each in wanted}):
-            if (endpoint, sample, repeat) in wanted:
-                by_number[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
+        by_pk: dict[int, _Answer] = {}
+        pairs = {(endpoint, sample) for endpoint, sample, _repeat in questions}
+        for pk, endpoint, sample, repeat, outcome, text in _load_responses(self._run, pairs):
+            if (endpoint, sample, repeat) in questions:
+                by_pk[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
         if self._run.panel:
-            for response, rubric, judge, verdict, error in several_judges.votes_on(self._run, by_number):
-                by_number[response].verdicts[rubric, judge] = (verdict, error)
+            for response, rubric, judge, verdict, error in several_judges.votes_on(self._run, by_pk):
+                by_pk[response].verdicts[rubric, judge] = (verdict, error)
             return answers
-        judged = Judgment.objects.filter(response__in=by_number).values_list(
-            "response_id", "rubric_id", "verdict", "error"
-        )
+        judged = Judgment.objects.filter(response__in=by_pk).values_list("response_id", "rubric_id", "verdict", "error")
         for response, rubric, verdict, error in judged:
-            by_number[response].verdicts[rubric, ONE] = (verdict, error)
+            by_pk[response].verdicts[rubric, SOLE_JUDGE] = (verdict, error)
         return answers
 
     def _add(
-        self, answers: dict[Question, _Answer], question: Question, about: tuple[int, int], row: VerdictRow
+        self, answers: dict[Question, _Answer], question: Question, rubric_and_judge: tuple[int, int], row: VerdictRow
     ) -> None:
-        """Add the verdict on a rubric by a judge."""
+        """Add the verdict of a row to its answer, or refuse the row."""
         outcome = "answered" if row.outcome in ("judged", "unparsed") else row.outcome
         answer = answers.get(question)
         if answer is None:
             answer = answers[question] = _Answer(outcome, row.response)
         elif answer.outcome != outcome:
-            self.came.refuse(
+            self.result.refuse(
                 row.where, f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})"
             )
             return
         elif row.response and answer.text != row.response:
             if answer.text:
-                self.came.refuse(row.where, "response: another text than in another row on this answer")
+                self.result.refuse(row.where, "response: another text than in another row on this answer")
                 return
-            answer.text, answer.grew = row.response, True
-        without = ("", WITHOUT_VERDICT.get(row.outcome, NO_RESPONSE))
-        verdict = without if row.met is None else self._words[row.met]
-        known = answer.verdicts.get(about)
+            answer.text, answer.text_added = row.response, True
+        no_verdict = ("", ERROR_BY_OUTCOME.get(row.outcome, NO_RESPONSE))
+        verdict = no_verdict if row.met is None else self._verdicts[row.met]
+        known = answer.verdicts.get(rubric_and_judge)
         if known is None:
-            answer.verdicts[about] = verdict
-            answer.told.append((*about, verdict, row.explanation))
-            self.came.added += 1
+            answer.verdicts[rubric_and_judge] = verdict
+            answer.new_verdicts.append((*rubric_and_judge, verdict, row.explanation))
+            self.result.added += 1
         elif known == verdict:
-            self.came.known += 1
+            self.result.known += 1
         else:
-            self.came.refuse(row.where, f"met: contradicts an earlier verdict ({known[0] or known[1]})")
+            self.result.refuse(row.where, f"met: contradicts an earlier verdict ({known[0] or known[1]})")
 
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:
         new = [(question, answer) for question, answer in answers.items() if answer.pk is None]
-        for (_question, answer), pk in zip(new, new_keys(Response, len(new)), strict=True):
+        for (_question, answer), pk in zip(new, reserve_keys(Response, len(new)), strict=True):
             answer.pk = pk
         insert_rows(
             Response,
@@ -330,20 +354,26 @@ class _Import:
                         answer.outcome,
                         answer.text,
                     ),
-                    *((Status.FAILED.value, ELSEWHERE) if answer.outcome == "failed" else (Status.DONE.value, "")),
+                    *(
+                        (Status.FAILED.value, FAILED_ELSEWHERE)
+                        if answer.outcome == "failed"
+                        else (Status.DONE.value, "")
+                    ),
                     *self._response_tail.values(),
                 )
                 for (endpoint, sample, repeat), answer in new
             ),
         )
         added = {answer.pk for _question, answer in new}
-        grown = [
-            Response(pk=each.pk, text=each.text) for each in answers.values() if each.grew and each.pk not in added
+        with_text = [
+            Response(pk=answer.pk, text=answer.text)
+            for answer in answers.values()
+            if answer.text_added and answer.pk not in added
         ]
-        Response.objects.bulk_update(grown, ["text"], batch_size=500)
+        Response.objects.bulk_update(with_text, ["text"], batch_size=500)
         if self._run.panel:
-            told = [(answer.pk or 0, *each) for answer in answers.values() for each in answer.told]
-            several_judges.store_votes(self._run, told)
+            votes = [(answer.pk or 0, *verdict) for answer in answers.values() for verdict in answer.new_verdicts]
+            several_judges.store_votes(self._run, votes)
             return
         insert_rows(
             Judgment,
@@ -355,7 +385,7 @@ class _Import:
                     *self._judgment_tail.values(),
                 )
                 for answer in answers.values()
-                for rubric, _judge, (verdict, error), explanation in answer.told
+                for rubric, _judge, (verdict, error), explanation in answer.new_verdicts
             ),
         )
 
@@ -367,8 +397,9 @@ _RESPONSE = (
 _JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
 
 
-# Each pair is looked up by itself: of a table that grows, PostgreSQL does not know how much is of one run, and reads all of it.
-_LOOKED_UP = """
+# Looks up each pair by itself. While the table grows, PostgreSQL cannot estimate how much of it
+# belongs to one run, and would otherwise read all of it.
+_SELECT_RESPONSES_SQL = """
 SELECT r.id, r.endpoint_id, r.sample_id, r.repeat, r.outcome, r.text
 FROM unnest(%s::bigint[], %s::bigint[]) AS asked(endpoint, sample) CROSS JOIN LATERAL (
   SELECT * FROM evaluation_response
@@ -377,24 +408,30 @@ FROM unnest(%s::bigint[], %s::bigint[]) AS asked(endpoint, sample) CROSS JOIN LA
 """
 
 
-def _responses(run: Run, asked: Collection[tuple[int, int]]) -> Iterable[tuple[int, int, int, int, str, str]]:
-    """(number, endpoint, sample, repeat, outcome, text) of the responses of these endpoints to these samples, or of more."""
-    endpoints, samples = [endpoint for endpoint, _ in asked], [sample for _, sample in asked]
-    if connection.vendor == "postgresql":
-        return rows_of(_LOOKED_UP, endpoints, samples, run.pk)
-    found = Response.objects.filter(run=run, endpoint__in=set(endpoints), sample__in=set(samples))
-    return found.values_list("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text")
+def _load_responses(run: Run, pairs: Collection[tuple[int, int]]) -> Iterable[tuple[int, int, int, int, str, str]]:
+    """Load the responses to (endpoint, sample) pairs, and possibly others of the run.
 
-
-def endpoint_called(name: str) -> Endpoint | str:
-    """The endpoint of this name; else one without an address, made for a model of this name. Or why it cannot be.
-
-    An endpoint without an address is never asked: it stands for a model that is known from imported results alone.
+    Yields (primary key, endpoint, sample, repeat, outcome, text).
     """
-    if found := Endpoint.objects.filter(name=name).first():
-        return found
+    endpoints, samples = [endpoint for endpoint, _ in pairs], [sample for _, sample in pairs]
+    if connection.vendor == "postgresql":
+        return fetch_rows(_SELECT_RESPONSES_SQL, endpoints, samples, run.pk)
+    rows = Response.objects.filter(run=run, endpoint__in=set(endpoints), sample__in=set(samples))
+    return rows.values_list("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text")
+
+
+def get_or_create_endpoint(name: str) -> Endpoint | str:
+    """The endpoint with this name, or a new one without a URL for the model with this name.
+
+    An endpoint without a URL is never called; it represents a model known only from imported
+    results. Returns the reason as text if no endpoint can have the name.
+    """
+    if existing := Endpoint.objects.filter(name=name).first():
+        return existing
     slug = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:100]
     if not slug:
         return f"model {name}: needs a letter or digit"
-    found, _made = Endpoint.objects.get_or_create(name=slug, defaults={"model": name, "url": "", "concurrency": 1})
-    return found if found.model == name else f"model {name}: {slug} is the name of an endpoint with another model"
+    endpoint, _created = Endpoint.objects.get_or_create(
+        name=slug, defaults={"model": name, "url": "", "concurrency": 1}
+    )
+    return endpoint if endpoint.model == name else f"model {name}: {slug} is the name of an endpoint with another model"

@@ -1,45 +1,53 @@
-"""Repeats a run from its bundle: the same release, settings, seed and endpoints, asked anew."""
+"""Repeats a run from its bundle, with the same release, settings, seed and endpoints."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from django.db.models import Q
 
 from evaluation import errors
-from evaluation.interchange.bundle import READABLE
+from evaluation.interchange.bundle import READABLE_FORMATS
 from evaluation.models import Run
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation.endpoints import queries as endpoints_queries
-from generation.models import FROZEN, Endpoint, Release
+from generation.models import LAUNCH_SETTINGS, Endpoint, Release
 
-NO_PLAN: Mapping[str, Any] = {"preset": "", "metric": "", "comparisons": [], "outcomes": {}, "minimum": MINIMUM}
+# For runs without a frozen plan.
+DEFAULT_PLAN: Mapping[str, Any] = {"preset": "", "metric": "", "comparisons": [], "outcomes": {}, "minimum": MINIMUM}
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """What a bundle's run would be here. `differences`: settings of endpoints that are not what they were."""
+    """The repetition of a run from a bundle.
+
+    `differences`: settings of endpoints here that differ from those in the bundle.
+    """
 
     settings: RunSettings
     differences: tuple[str, ...]
 
 
 def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None = None) -> Repeat:
-    """The settings of the run in a bundle. Raises WrongBundle, ImportedRun, ReleaseMissing, UnknownEndpoint."""
+    """The settings of the run in a bundle.
+
+    Raises WrongBundle, ImportedRun, ReleaseMissing, UnknownEndpoint.
+    """
     try:
         about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        if about["format"] not in READABLE:
+        if about["format"] not in READABLE_FORMATS:
             raise errors.WrongBundle(f"format {about['format']}")
         if about["origin"] == Run.Origin.IMPORTED:
             raise errors.ImportedRun
         names, settings, release = about["endpoints"], about["settings"], _release(about["release"])
-        plan = about["plan"] if about["plan"]["frozen"] else NO_PLAN
+        plan = about["plan"] if about["plan"]["frozen"] else DEFAULT_PLAN
         judge = endpoints_queries.endpoint(about["judge"]) if about["judge"] else None
-        asked = RunSettings(
+        repeated = RunSettings(
             release=release,
             endpoints=[endpoints_queries.endpoint(name) for name in names],
             judge=judge,
@@ -53,7 +61,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             variants=settings["datasets"],
             transport=settings["transport"],
             sampling=settings["sampling"],
-            preset=plan.get("preset", ""),  # bundles from before there were presets have none
+            preset=plan.get("preset", ""),  # bundles older than presets have none
             metric=plan["metric"],
             comparisons=[":".join(pair) for pair in plan["comparisons"]],
             outcomes=[f"{outcome}={rule}" for outcome, rule in plan["outcomes"].items()],
@@ -62,26 +70,27 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             budget_calls=calls,
             fresh=True,
         )
-        models = {each["endpoint"]: each for each in about["models"]}
-        return Repeat(asked, tuple(each for one in asked.asked for each in _differences(one, models[one.name])))
+        models = {model["endpoint"]: model for model in about["models"]}
+        differences = [_differences(endpoint, models[endpoint.name]) for endpoint in repeated.asked]
+        return Repeat(repeated, tuple(chain.from_iterable(differences)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.WrongBundle(f"{folder}: {type(error).__name__} {error}") from error
 
 
 def _release(about: Mapping[str, Any]) -> Release:
     same = Q(sha256=about["sha256"], held_out_sha256=about["held_out_sha256"], benchmark=about["benchmark"])
-    found = Release.objects.filter(same).order_by("-pk").first()
-    if found is None:
+    release = Release.objects.filter(same).order_by("-pk").first()
+    if release is None:
         raise errors.ReleaseMissing(f"{about['name']} v{about['version']}, {about['sha256']}")
-    return found
+    return release
 
 
 def _differences(endpoint: Endpoint, then: Mapping[str, Any]) -> list[str]:
-    found = (
-        [] if endpoint.model == then["model"] else [f"{endpoint.name}: model {endpoint.model}, then {then['model']}"]
-    )
-    for name in FROZEN:
+    differences = []
+    if endpoint.model != then["model"]:
+        differences.append(f"{endpoint.name}: model {endpoint.model}, then {then['model']}")
+    for name in LAUNCH_SETTINGS:
         now, before = getattr(endpoint, name), then["settings"].get(name)
         if (now if now not in (None, "", {}) else None) != before:
-            found.append(f"{endpoint.name}: {name} {now}, then {before}")
-    return found
+            differences.append(f"{endpoint.name}: {name} {now}, then {before}")
+    return differences

@@ -1,4 +1,4 @@
-"""Imports of results as work: a worker reads the file, and one that was killed is begun anew."""
+"""Imports of results as work: a worker reads the file, and an interrupted import starts over."""
 
 import time
 from pathlib import Path
@@ -16,20 +16,23 @@ from generation.models import Release
 from generation.models.work import Work
 from review.models import User
 
-FOLDER = "results"  # of the files that came in, in the folder of uploads
-ORPHANED = 60 * 60  # seconds after which a file that no import waits for is left over
+FOLDER = "results"  # for the uploaded files, below MEDIA_ROOT
+ORPHAN_AGE = 60 * 60  # seconds after which a file without an open import is removed
 IMPORT_TRIES = 3
 OPEN = (Work.Status.QUEUED, Work.Status.RUNNING)
 
 
 class _LeaseLost(Exception):
-    """Somebody else reads the file now."""
+    """Another worker has taken over the import."""
 
 
 def start_import(
     path: Path, *, release: Release, study: str, sha256: str = "", file_name: str = "", actor: User | None = None
 ) -> ResultsImport:
-    """Register a file of ours; a worker (or `run_import`) reads it. Raises OtherRelease, NoCriteria, WrongResults."""
+    """Queue the import of a file on this machine, which a worker (or `run_import`) then reads.
+
+    Raises OtherRelease, NoCriteria, WrongResults.
+    """
     return ResultsImport.objects.create(
         release=release,
         study=importing.check_study(release, study, sha256),
@@ -42,30 +45,30 @@ def start_import(
 
 
 def run_import(pk: int) -> ResultsImport:
-    """Read the file of an import, if nobody else does, and return it as it stands afterwards."""
+    """Read the file of an import, unless another worker does, and return the updated row."""
     for row in take(ResultsImport.objects.filter(pk=pk).order_by("pk"), 1):
         _read(row)
     return ResultsImport.objects.get(pk=pk)
 
 
 def _read(row: ResultsImport) -> None:
-    ours = ResultsImport.objects.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
+    leased = ResultsImport.objects.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
 
-    def tell(came: importing.Imported) -> None:
-        told = {name: getattr(came, name) for name in ("rows", "added", "known", "refused")}
-        if not ours.update(lease_until=timezone.now() + lease(), **told):
+    def store_progress(progress: importing.ImportResult) -> None:
+        counts = {name: getattr(progress, name) for name in ("rows", "added", "known", "refused")}
+        if not leased.update(lease_until=timezone.now() + lease(), **counts):
             raise _LeaseLost
 
     path, ended = Path(row.path), False
     try:
         check_tries(row, IMPORT_TRIES)
-        came = importing.import_results(
+        result = importing.import_results(
             rows.read(path),
             release=row.release,
             study=row.study,
             sha256=row.sha256,
             actor=row.created_by,
-            on_chunk=tell,
+            on_chunk=store_progress,
         )
     except _LeaseLost:
         return
@@ -75,10 +78,11 @@ def _read(row: ResultsImport) -> None:
         ended = _fail(row, type(error).__name__, str(error) or "The worker ran out of memory.")
     else:
         with transaction.atomic():
-            told = {"run": came.run, "without_verdict": came.without_verdict, "finished_at": timezone.now()}
-            if ended := finish(row, Work.Status.DONE, **told):
+            values = {"run": result.run, "without_verdict": result.without_verdict, "finished_at": timezone.now()}
+            if ended := finish(row, Work.Status.DONE, **values):
                 ResultsRefusal.objects.bulk_create(
-                    ResultsRefusal(of=row, where=each.where[:400], reason=each.reason) for each in came.refusals
+                    ResultsRefusal(of=row, where=refusal.where[:400], reason=refusal.reason)
+                    for refusal in result.refusals
                 )
     if ended:
         path.unlink(missing_ok=True)
@@ -89,17 +93,20 @@ def _fail(row: ResultsImport, error: str, detail: str) -> bool:
 
 
 def sweep() -> list[int]:
-    """Give back imports whose reader is gone, remove files that none waits for, and say which wait for a reader."""
+    """Requeue imports whose worker is gone, and remove files that belong to no open import.
+
+    Returns the primary keys of all queued imports.
+    """
     give_back_expired(ResultsImport)
     _remove_orphans()
     return list(ResultsImport.objects.filter(status=Work.Status.QUEUED).values_list("pk", flat=True))
 
 
 def _remove_orphans() -> None:
-    folder, before = Path(settings.MEDIA_ROOT) / FOLDER, time.time() - ORPHANED
+    folder, before = Path(settings.MEDIA_ROOT) / FOLDER, time.time() - ORPHAN_AGE
     old = [path for path in folder.glob("*") if path.stat().st_mtime < before] if folder.is_dir() else []
     if old:
-        wanted = set(ResultsImport.objects.filter(status__in=OPEN).values_list("path", flat=True))
+        open_paths = set(ResultsImport.objects.filter(status__in=OPEN).values_list("path", flat=True))
         for path in old:
-            if str(path.resolve()) not in wanted:
+            if str(path.resolve()) not in open_paths:
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Studies judged by several: each verdict of the files is a vote, and the majority of a criterion's votes decides it."""
+"""Imported studies with several judges, whose verdicts become votes decided by majority."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,36 +9,36 @@ from evaluation.runs.rows.votes import CountedVote, PanelVerdict, decide_judgmen
 from generation.common.chunks import CHUNK
 from generation.models import Endpoint
 from generation.models.work import Work
-from review.common.bulk_rows import defaults, insert_rows, new_keys
+from review.common.bulk_rows import default_values, insert_rows, reserve_keys
 
 Status = Work.Status
 Verdict = tuple[str, str]  # the verdict and '', or '' and the error
-Told = tuple[int, int, int, Verdict, str]  # response, rubric, judge, verdict, explanation
+VoteRow = tuple[int, int, int, Verdict, str]  # response, rubric, judge, verdict, explanation
 
 
-def judge_called(run: Run, name: str) -> Endpoint | None:
-    """The judge of the study that goes by this name, or judges with the model of this name."""
+def judge_named(run: Run, name: str) -> Endpoint | None:
+    """The judge of the study whose endpoint or model has this name."""
     return next((judge for judge in queries.judges_of(run) if name in (judge.name, judge.model)), None)
 
 
 def add_judge(run: Run, judge: Endpoint, *, first: Endpoint) -> None:
-    """One judge more. With the second, the verdicts that are there become the votes of the first."""
+    """Add a judge. With the second judge, existing verdicts become the votes of the first."""
     RunJudge.objects.create(run=run, endpoint=judge)
     if run.panel:
         return
     run.panel = Run.Panel.MAJORITY
     run.save(update_fields=["panel"])
-    known, last = Judgment.objects.filter(run=run).order_by("pk"), 0
-    while some := list(known.filter(pk__gt=last)[:CHUNK]):
-        last = some[-1].pk
+    judgments, last = Judgment.objects.filter(run=run).order_by("pk"), 0
+    while chunk := list(judgments.filter(pk__gt=last)[:CHUNK]):
+        last = chunk[-1].pk
         Vote.objects.bulk_create(
             Vote(
                 run=run,
-                judgment=each,
+                judgment=judgment,
                 judge=first,
-                **{name: getattr(each, name) for name in ("status", "verdict", "error", "explanation")},
+                **{name: getattr(judgment, name) for name in ("status", "verdict", "error", "explanation")},
             )
-            for each in some
+            for judgment in chunk
         )
 
 
@@ -48,28 +48,28 @@ def votes_on(run: Run, responses: Iterable[int]) -> Iterable[tuple[int, int, int
     return votes.values_list("judgment__response", "judgment__rubric", "judge", "verdict", "error")
 
 
-def store_votes(run: Run, told: Sequence[Told]) -> None:
-    """Add votes, and decide the criteria that they are on: anew those that were there."""
+def store_votes(run: Run, votes: Sequence[VoteRow]) -> None:
+    """Store votes, and decide or re-decide the criteria they are on."""
     of_judgment: dict[tuple[int, int], list[CountedVote]] = defaultdict(list)
-    for response, rubric, judge, (verdict, error), explanation in told:
+    for response, rubric, judge, (verdict, error), explanation in votes:
         of_judgment[response, rubric].append(CountedVote(judge, 0, verdict, error, explanation))
-    there = Judgment.objects.filter(run=run, response__in={response for response, _rubric in of_judgment})
-    rows = there.values_list("pk", "response_id", "rubric_id")
+    existing = Judgment.objects.filter(run=run, response__in={response for response, _rubric in of_judgment})
+    rows = existing.values_list("pk", "response_id", "rubric_id")
     pks = {(response, rubric): pk for pk, response, rubric in rows if (response, rubric) in of_judgment}
-    again, of = list(pks.values()), panel_of(run)
+    existing_pks, panel = list(pks.values()), panel_of(run)
     new = [key for key in of_judgment if key not in pks]
-    pks.update(zip(new, new_keys(Judgment, len(new)), strict=True))
+    pks.update(zip(new, reserve_keys(Judgment, len(new)), strict=True))
     insert_rows(
         Judgment,
         (*_JUDGMENT, *_JUDGMENT_TAIL),
         (
             (
-                *(pks[key], run.pk, *key, *found),
-                *(Status.DONE.value if found.verdict else Status.FAILED.value,),
+                *(pks[key], run.pk, *key, *decision),
+                *(Status.DONE.value if decision.verdict else Status.FAILED.value,),
                 *_JUDGMENT_TAIL.values(),
             )
             for key in new
-            for found in [panel_verdict(of, of_judgment[key])]
+            for decision in [panel_verdict(panel, of_judgment[key])]
         ),
     )
     insert_rows(
@@ -81,15 +81,15 @@ def store_votes(run: Run, told: Sequence[Told]) -> None:
                 *(Status.DONE.value if vote.verdict else Status.FAILED.value,),
                 *_VOTE_TAIL.values(),
             )
-            for key, votes in of_judgment.items()
-            for vote in votes
+            for key, counted_votes in of_judgment.items()
+            for vote in counted_votes
         ),
     )
     undecided = {"status": Status.QUEUED, "verdict": "", "explanation": "", "error": "", "detail": ""}
-    Judgment.objects.filter(pk__in=again).update(**undecided)
-    decide_judgments(of, again)
+    Judgment.objects.filter(pk__in=existing_pks).update(**undecided)
+    decide_judgments(panel, existing_pks)
 
 
 _JUDGMENT = ("id", "run_id", "response_id", "rubric_id", *PanelVerdict._fields, "status")
 _VOTE = ("run_id", "judgment_id", "judge_id", "repeat", "verdict", "error", "explanation", "status")
-_JUDGMENT_TAIL, _VOTE_TAIL = defaults(Judgment, _JUDGMENT), defaults(Vote, _VOTE)
+_JUDGMENT_TAIL, _VOTE_TAIL = default_values(Judgment, _JUDGMENT), default_values(Vote, _VOTE)

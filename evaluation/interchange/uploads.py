@@ -1,4 +1,4 @@
-"""Files of results that come in over HTTP: kept under a name of ours until they have been read."""
+"""Uploaded files of results, stored under a generated name until they have been read."""
 
 import uuid
 from pathlib import Path
@@ -15,10 +15,13 @@ from review.models import User
 def start_import(
     upload: "UploadedFile[bytes]", *, release: Release, study: str, sha256: str = "", actor: User | None = None
 ) -> ResultsImport:
-    """Keep `upload` and queue its import. Raises what `services.start_import` raises, and then nothing is kept."""
+    """Store `upload` and queue its import.
+
+    Raises the errors of `services.start_import`; the file is then removed.
+    """
     folder = Path(settings.MEDIA_ROOT) / services.FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / uuid.uuid4().hex  # never the sender's name: it is untrusted
+    path = folder / uuid.uuid4().hex  # not the name of the upload, which is untrusted
     try:
         with path.open("xb") as file:
             for block in upload.chunks():
@@ -26,6 +29,6 @@ def start_import(
         return services.start_import(
             path, release=release, study=study, sha256=sha256, file_name=upload.name or "", actor=actor
         )
-    except BaseException:  # also where the disk is full
+    except BaseException:  # including a full disk
         path.unlink(missing_ok=True)
         raise

@@ -1,4 +1,4 @@
-"""Pages of imports, bundles, comparisons and added models."""
+"""Pages for imports, bundles, comparisons and added models."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.kind import RUNS
 from generation import tasks
 from generation.jobs.forms import BudgetForm
-from generation.jobs.live_status import living_workers
+from generation.jobs.live_status import live_workers
 from generation.models import Release
 from generation.models.work import Work
 from generation.releases import archive
@@ -35,7 +35,7 @@ IMPORTS_SHOWN = 10
 
 @requires(Can.MEASURE)
 def import_results(request: HttpRequest) -> HttpResponse:
-    """Have a file of verdicts made elsewhere imported; the latest imports."""
+    """Import a file of verdicts made elsewhere, and list the latest imports."""
     posted = request.method == "POST"
     initial = {"release": request.GET.get("release") or Release.objects.first()}
     form = forms.ImportResultsForm(request.POST if posted else None, request.FILES if posted else None, initial=initial)
@@ -62,14 +62,14 @@ def import_results(request: HttpRequest) -> HttpResponse:
 @require_safe
 @requires(Can.MEASURE)
 def results_import(request: HttpRequest, pk: int) -> HttpResponse:
-    """An import of results: how far it is, what it came to, and the rows that were refused."""
+    """An import of results with its progress, result, and refused rows."""
     return render(request, "evaluation/interchange/results_import.html", _import_context(pk))
 
 
 @require_safe
 @requires(Can.MEASURE)
 def results_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
-    """The same as it stands; once it has ended, the page is loaded afresh."""
+    """The progress of an import, polled by its page; reloads the page once the import has ended."""
     context = _import_context(pk)
     if not context["importing"]:
         return HttpResponseClientRefresh()
@@ -79,12 +79,12 @@ def results_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
 def _import_context(pk: int) -> dict[str, Any]:
     row = get_object_or_404(ResultsImport.objects.select_related("release", "run"), pk=pk)
     importing = row.status in (Work.Status.QUEUED, Work.Status.RUNNING)
-    return {"row": row, "importing": importing, "idle": importing and not living_workers().exists()}
+    return {"row": row, "importing": importing, "idle": importing and not live_workers().exists()}
 
 
 @requires(Can.MEASURE)
 def add_model(request: HttpRequest, pk: int) -> HttpResponse:
-    """Add a model to a finished run: first which, then what it may cost."""
+    """Add a model to a finished run: choose it, then confirm the estimate."""
     run = RUNS.get(pk)
     form = forms.AddModelForm(request.POST if request.method == "POST" else None, run=run)
     if "back" not in request.POST and form.is_valid():
@@ -98,7 +98,7 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
                 messages.success(request, _("Model %(name)s added.") % {"name": endpoint.name})
                 return redirect("evaluation:run", pk)
             estimate = runs_estimate.estimate_run(settings)
-            shown = budget if "confirmed" in request.POST else BudgetForm.proposed(estimate, {})
+            shown = budget if "confirmed" in request.POST else BudgetForm.for_estimate(estimate, {})
             context = {"run": run, "estimate": estimate, "form": shown, "carried": [("endpoint", endpoint.name)]}
             return render(request, "evaluation/interchange/add_model_estimate.html", context)
         except EvaluationError as error:
@@ -117,42 +117,43 @@ def run_bundle(request: HttpRequest, pk: int) -> HttpResponseBase:  # noqa: ARG0
 @require_safe
 @requires(Can.READ_RESULTS)
 def compare(request: HttpRequest, pk: int) -> HttpResponse:
-    """A run beside another one of its benchmark (`?run=`)."""
+    """Compare a run with another one of its benchmark (`?run=`)."""
     run = RUNS.get(pk)
     form = forms.CompareForm(request.GET if "run" in request.GET else None, of=run)
-    context: dict[str, Any] = {"run": run, "form": form, "offered": bool(form.others)}
+    context: dict[str, Any] = {"run": run, "form": form, "offered": bool(form.choices)}
     if form.is_valid():
-        found = comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run)
-        context |= {"found": found, "rows": [_shown(found, each) for each in found.rows if each.shared]}
+        comparison = comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run)
+        rows = [_comparison_row(comparison, change) for change in comparison.rows if change.shared]
+        context |= {"comparison": comparison, "rows": rows}
         context |= RUNS.page_notes(run)
-        context["simulated"] = context["simulated"] or RUNS.page_notes(found.first)["simulated"]
+        context["simulated"] = context["simulated"] or RUNS.page_notes(comparison.first)["simulated"]
     return render(request, "evaluation/interchange/compare.html", context)
 
 
-def _shown(found: comparing.RunComparison, row: comparing.Moved) -> dict[str, Any]:
+def _comparison_row(comparison: comparing.RunComparison, change: comparing.ModelChange) -> dict[str, Any]:
     """A row of the table: figures as text, and links to the answers behind them."""
-    rates: dict[str, Rate] = {rate.name: rate for rate in found.rates}
-    percent = rates[row.rate].percent
-    told = row.difference
+    rates: dict[str, Rate] = {rate.name: rate for rate in comparison.rates}
+    percent = rates[change.rate].percent
+    difference = change.difference
 
     def signed(value: float | None) -> str:
         text = format_share(None if value is None else abs(value), percent=percent)
         return text if value is None or not text else ("−" if value < 0 else "+") + text
 
     def link(run: int, model: str) -> str:
-        return f"{reverse('evaluation:judgments', args=[run])}?endpoint={model}&dataset={row.dataset}"
+        return f"{reverse('evaluation:judgments', args=[run])}?endpoint={model}&dataset={change.dataset}"
 
     return {
-        "row": row,
-        "name": row.first if row.first == row.second else f"{row.first} → {row.second}",
-        "dataset": _(row.label),
-        "rate": _(rates[row.rate].label),
-        "first": format_share(told.rates[1], percent=percent),
-        "second": format_share(told.rates[0], percent=percent),
-        "first_href": link(found.first.pk, row.first),
-        "second_href": link(found.second.pk, row.second),
-        "difference": signed(told.difference),
-        "interval": "" if told.low is None else f"{signed(told.low)} – {signed(told.high)}",
-        "p": "" if told.p is None else "< 0.001" if told.p < 0.001 else f"{told.p:.3f}",
-        "more": row.worse + row.better - len(row.flips),
+        "change": change,
+        "name": change.first if change.first == change.second else f"{change.first} → {change.second}",
+        "dataset": _(change.label),
+        "rate": _(rates[change.rate].label),
+        "first": format_share(difference.rates[1], percent=percent),
+        "second": format_share(difference.rates[0], percent=percent),
+        "first_href": link(comparison.first.pk, change.first),
+        "second_href": link(comparison.second.pk, change.second),
+        "difference": signed(difference.difference),
+        "interval": "" if difference.low is None else f"{signed(difference.low)} – {signed(difference.high)}",
+        "p": "" if difference.p is None else "< 0.001" if difference.p < 0.001 else f"{difference.p:.3f}",
+        "more": change.worse + change.better - len(change.flips),
     }

@@ -179,7 +179,7 @@ class JudgesSerializer(serializers.Serializer[Any]):
 @extend_schema_field(
     {
         "oneOf": [
-            {"type": "integer", "minimum": 1, "maximum": services.MOST_ITEMS},
+            {"type": "integer", "minimum": 1, "maximum": services.MAX_ITEMS},
             {"type": "string", "pattern": f"^{draw.AMOUNT}$", "example": "10%"},
         ]
     }

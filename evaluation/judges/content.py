@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext_noop as _
 
-from generation.llm.types import DIGEST, STORED, Message
+from generation.llm.types import DIGEST_PREFIX, STORED_IMAGE, Message
 from review.rules.blocks import Block, Dialogue, Image, Images, Picture, Text, Turn
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Choice, Form, Question
@@ -83,7 +83,7 @@ def _question(pk: int, text: str, index: int) -> Question:
 def stored_images(messages: Sequence[Message], about: str) -> Images | None:
     """A block of the stored images in the messages; `about` is their text alternative."""
     urls = dict.fromkeys(image.url for message in messages for image in message.images)
-    pictures = tuple(Picture(url.removeprefix(DIGEST), about) for url in urls if STORED.fullmatch(url))
+    pictures = tuple(Picture(url.removeprefix(DIGEST_PREFIX), about) for url in urls if STORED_IMAGE.fullmatch(url))
     return Images(_("Images"), pictures) if pictures else None
 
 

@@ -85,7 +85,7 @@ def _open_cases(
     judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.judge_verdicts)
     for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
         criteria[pk].append((rubric, text))
-    asks = chains.questions_asked(protocol, list(responses.values()), run.seed)
+    asks = chains.chained_questions(protocol, list(responses.values()), run.seed)
     texts = chains.judged_texts(protocol, list(responses.values()))
     simulated = runs_queries.is_simulated(run)
     items = []

@@ -9,7 +9,7 @@ from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
 from evaluation.runs.queries import endpoints_of
-from evaluation.runs.rows.result_cache import keep, key_of
+from evaluation.runs.rows.result_cache import cached, key_of
 from evaluation.runs.selection import selecting_models
 from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.validation import JudgeQuality
@@ -25,8 +25,8 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     """
     names = sorted(endpoints_of(run).values_list("name", flat=True)) if run.panel or run.answers_each > 1 else []
     return {
-        "judges": keep(key_of(run, "judges", names) if run.panel else "", lambda: judges(run)),
-        "repeats": keep(key_of(run, "repeats", names) if names else "", lambda: repeats(run)),
+        "judges": cached(key_of(run, "judges", names) if run.panel else "", lambda: judges(run)),
+        "repeats": cached(key_of(run, "repeats", names) if names else "", lambda: repeats(run)),
         "self_preference": preference(run, judged),
         "selection": list(selecting_models(run)),
         "validation": validation(run),

@@ -1,4 +1,4 @@
-"""The API of what physicians noticed and models fell for."""
+"""The API of traps that physicians noticed and models fell for."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from review.rules.permissions import Can
 
 
 class NoticedSerializer(serializers.Serializer[Any]):
-    """So many of the physicians who were asked noticed something before the trap was revealed."""
+    """How many of the physicians who were asked noticed something before the trap was revealed."""
 
     noticed = serializers.IntegerField()
     asked = serializers.IntegerField()
@@ -31,7 +31,7 @@ class FailuresSerializer(serializers.Serializer[Any]):
 
 
 class NoticedTrapSerializer(serializers.Serializer[Any]):
-    """A trap. `physicians` is null where there are too few answers to show."""
+    """A trap. `physicians` is null if there are too few answers to show."""
 
     code = serializers.CharField()
     answers = serializers.IntegerField()
@@ -70,7 +70,7 @@ class NoticedSampleSerializer(serializers.Serializer[Any]):
 
 
 class NoticedReportSerializer(serializers.Serializer[Any]):
-    """What physicians noticed, beside what models fell for."""
+    """What physicians noticed, and what models fell for."""
 
     rate = serializers.CharField()
     asked = serializers.IntegerField(help_text="Samples with any answer of a physician.")
@@ -89,7 +89,7 @@ class NoticedViewSet(GenericViewSet[Run]):
     @extend_schema(responses=NoticedReportSerializer)
     @action(detail=True)
     def noticed(self, request: Request, pk: int) -> Response:
-        """What physicians noticed before a trap was revealed, beside how often models fell for it."""
+        """What physicians noticed before a trap was revealed, and how often models fell for it."""
         report = queries.noticed_report(RUNS.get(pk))
         groups = [
             {
@@ -111,7 +111,7 @@ class NoticedViewSet(GenericViewSet[Run]):
             }
             for group in report.groups
         ]
-        told = {
+        values = {
             "rate": report.rate.name,
             "asked": report.asked,
             "answers": report.answers,
@@ -119,4 +119,4 @@ class NoticedViewSet(GenericViewSet[Run]):
             "groups": groups,
             "samples": report.samples,
         }
-        return Response(NoticedReportSerializer(told).data)
+        return Response(NoticedReportSerializer(values).data)

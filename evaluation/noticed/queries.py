@@ -1,8 +1,9 @@
-"""Who falls for what people fall for: what physicians noticed before a trap was revealed, beside the models' failures.
+"""Do models fall for the traps that people fall for?
 
-Asked of benchmarks whose review form has the question `noticed` before the reveal. Only blind answers of the two reviewers
-count. Nothing here tells one physician from another, and nothing is said of fewer answers than `MINIMUM` (of a trap) or
-`LEAST` (of a sample).
+Compares what physicians noticed before a trap was revealed with the models' failures, for
+benchmarks whose review form has the question `noticed` before the reveal. Only the blind answers of
+the two reviewers count. Physicians are never told apart, and nothing is shown for fewer answers
+than `MINIMUM` (per trap) or `MIN_SAMPLE_ANSWERS` (per sample).
 """
 
 from collections import Counter, defaultdict
@@ -23,13 +24,13 @@ from review.quality.reliability import blind_answers
 from review.rules.state_machine import Role
 
 QUESTION, YES, NO = "noticed", "yes", "no"
-LEAST = 2  # answers of physicians to one sample: one alone is not shown
+MIN_SAMPLE_ANSWERS = 2  # physicians' answers to one sample; a single one is never shown
 SUBTYPE = "subtype"
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
-    """So many of the physicians who were asked noticed something."""
+class PhysicianCount:
+    """How many physicians were asked, and how many of them noticed something."""
 
     noticed: int
     asked: int
@@ -41,7 +42,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The models' rate, all pooled: its numerator and its denominator."""
+    """The numerator and denominator of a rate over one or all models."""
 
     hits: int
     counted: int
@@ -52,29 +53,29 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
-class OfSample:
-    """One sample that at least `LEAST` physicians were asked about."""
+class NoticedSample:
+    """A sample that at least `MIN_SAMPLE_ANSWERS` physicians were asked about."""
 
     key: str
-    physicians: Noticed
+    physicians: PhysicianCount
     models: Failures
 
 
 @dataclass(frozen=True, slots=True)
-class OfTrap:
-    """One trap; `physicians`: None below `MINIMUM` answers. `answers`: how many there are."""
+class NoticedTrap:
+    """A trap. `physicians` is None if there are fewer than `MINIMUM` `answers`."""
 
     code: str
     label: str
     answers: int
     samples: int
-    physicians: Noticed | None
+    physicians: PhysicianCount | None
     models: Failures
 
 
 @dataclass(frozen=True, slots=True)
-class OfGroup:
-    """The samples that none, some or all of the physicians noticed something in, with each model's rate on them."""
+class NoticedGroup:
+    """The samples that none, some or all physicians noticed something in, with models' rates."""
 
     name: str  # none, some, all
     samples: int
@@ -84,66 +85,75 @@ class OfGroup:
 
 @dataclass(frozen=True, slots=True)
 class NoticedReport:
-    """`samples` in release order. `asked`: samples with any answer; `answers`: of physicians, in all."""
+    """The comparison of physicians and models.
+
+    `asked`: samples with any answer of a physician; `answers`: physicians' answers in total;
+    `samples`: in release order.
+    """
 
     rate: Rate
     endpoints: tuple[str, ...]
     asked: int
     answers: int
-    traps: tuple[OfTrap, ...]
-    groups: tuple[OfGroup, ...]
-    samples: tuple[OfSample, ...]
+    traps: tuple[NoticedTrap, ...]
+    groups: tuple[NoticedGroup, ...]
+    samples: tuple[NoticedSample, ...]
 
 
 def noticed_report(run: Run) -> NoticedReport:
-    """What physicians noticed in the samples of a run's release, beside what its models made of them: five queries."""
+    """Compare what physicians noticed in the samples of a run's release with its models' failures.
+
+    Takes five database queries.
+    """
     rate = registry.protocol(run.release.benchmark).rates[0]
     physicians = _physicians(run)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
     models = _models(run, rate, physicians)
-    together = {one: _pool(found.values()) for one, found in models.items()}
-    known = {one: said for one, said in physicians.items() if said.asked >= LEAST and one in together}
+    pooled = {sample: _pool(by_endpoint.values()) for sample, by_endpoint in models.items()}
+    shown = {
+        sample: count for sample, count in physicians.items() if count.asked >= MIN_SAMPLE_ANSWERS and sample in pooled
+    }
     keys = dict(ReleasedSample.objects.filter(release=run.release_id).order_by("position").values_list("pk", "key"))
     return NoticedReport(
         rate=rate,
         endpoints=endpoints,
         asked=len(physicians),
-        answers=sum(said.asked for said in physicians.values()),
+        answers=sum(count.asked for count in physicians.values()),
         traps=_traps(run, rate, physicians),
-        groups=_groups(known, models, endpoints),
-        samples=tuple(OfSample(keys[one], known[one], together[one]) for one in keys if one in known),
+        groups=_groups(shown, models, endpoints),
+        samples=tuple(NoticedSample(keys[sample], shown[sample], pooled[sample]) for sample in keys if sample in shown),
     )
 
 
-def _physicians(run: Run) -> dict[int, Noticed]:
-    """Released sample -> what the reviewers of its case noticed."""
-    case_of = dict(ReleasedSample.objects.filter(release=run.release_id).values_list("version__case", "pk"))
+def _physicians(run: Run) -> dict[int, PhysicianCount]:
+    """Released sample -> how many reviewers of its case noticed something."""
+    sample_of = dict(ReleasedSample.objects.filter(release=run.release_id).values_list("version__case", "pk"))
     value = KeyTextTransform("value", KeyTransform(QUESTION, KeyTransform("questions", "answers")))
     cases = ReleasedSample.objects.filter(release=run.release_id).values("version__case")
     rows = blind_answers().filter(case__in=cases, role__in=[Role.PRIMARY, Role.SECONDARY])
-    said: dict[int, Counter[str]] = defaultdict(Counter)
-    for case, answer in rows.order_by().annotate(said=value).values_list("case", "said"):
+    answers: dict[int, Counter[str]] = defaultdict(Counter)
+    for case, answer in rows.order_by().annotate(answer=value).values_list("case", "answer"):
         if answer in (YES, NO):
-            said[case_of[case]][answer] += 1
-    return {sample: Noticed(found[YES], found.total()) for sample, found in said.items()}
+            answers[sample_of[case]][answer] += 1
+    return {sample: PhysicianCount(count[YES], count.total()) for sample, count in answers.items()}
 
 
-def _counted(run: Run, physicians: Mapping[int, Noticed]) -> QuerySet[Judgment]:
+def _judgments(run: Run, physicians: Mapping[int, PhysicianCount]) -> QuerySet[Judgment]:
     return Judgment.objects.filter(run=run, rubric__sample__in=list(physicians)).order_by()
 
 
-def _models(run: Run, rate: Rate, physicians: Mapping[int, Noticed]) -> dict[int, dict[str, Failures]]:
-    """Released sample -> endpoint -> its failures."""
-    rows = _counted(run, physicians).values_list("rubric__sample", "response__endpoint__name")
-    found: dict[int, dict[str, Failures]] = defaultdict(dict)
+def _models(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> dict[int, dict[str, Failures]]:
+    """Released sample -> endpoint -> failures."""
+    rows = _judgments(run, physicians).values_list("rubric__sample", "response__endpoint__name")
+    failures: dict[int, dict[str, Failures]] = defaultdict(dict)
     for sample, endpoint, hits, counted in rows.annotate(hits=_total(rate.hits), counted=_total(rate.counted)):
-        found[sample][endpoint] = Failures(hits, counted)
-    return found
+        failures[sample][endpoint] = Failures(hits, counted)
+    return failures
 
 
-def _traps(run: Run, rate: Rate, physicians: Mapping[int, Noticed]) -> tuple[OfTrap, ...]:
+def _traps(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> tuple[NoticedTrap, ...]:
     labels = {term.code: term.label for term in samples_queries.terms(run.release.benchmark)}
-    rows = _counted(run, physicians).filter(rubric__facets__name=SUBTYPE)
+    rows = _judgments(run, physicians).filter(rubric__facets__name=SUBTYPE)
     by_sample = rows.values_list("rubric__facets__value", "rubric__sample")
     samples: dict[str, set[int]] = defaultdict(set)
     failures: dict[str, list[Failures]] = defaultdict(list)
@@ -152,41 +162,40 @@ def _traps(run: Run, rate: Rate, physicians: Mapping[int, Noticed]) -> tuple[OfT
         failures[code].append(Failures(hits, counted))
     traps = []
     for code in sorted(samples):
-        said = [physicians[one] for one in samples[code]]
-        together = Noticed(sum(one.noticed for one in said), sum(one.asked for one in said))
-        shown = together if together.asked >= MINIMUM else None
-        traps.append(OfTrap(code, labels.get(code, code), together.asked, len(said), shown, _pool(failures[code])))
+        counts = [physicians[sample] for sample in samples[code]]
+        total = PhysicianCount(sum(count.noticed for count in counts), sum(count.asked for count in counts))
+        shown = total if total.asked >= MINIMUM else None
+        traps.append(NoticedTrap(code, labels.get(code, code), total.asked, len(counts), shown, _pool(failures[code])))
     return tuple(traps)
 
 
 def _groups(
-    known: Mapping[int, Noticed], models: Mapping[int, Mapping[str, Failures]], endpoints: Sequence[str]
-) -> tuple[OfGroup, ...]:
+    physicians: Mapping[int, PhysicianCount], models: Mapping[int, Mapping[str, Failures]], endpoints: Sequence[str]
+) -> tuple[NoticedGroup, ...]:
     groups: dict[str, list[int]] = {"none": [], "some": [], "all": []}
-    for sample, said in known.items():
-        groups["none" if not said.noticed else "all" if said.noticed == said.asked else "some"].append(sample)
+    for sample, count in physicians.items():
+        groups["none" if not count.noticed else "all" if count.noticed == count.asked else "some"].append(sample)
     return tuple(
-        OfGroup(
+        NoticedGroup(
             name,
             len(samples),
-            sum(known[one].asked for one in samples),
-            tuple(_rate([models[one].get(endpoint) for one in samples]) for endpoint in endpoints),
+            sum(physicians[sample].asked for sample in samples),
+            tuple(_rate([models[sample].get(endpoint) for sample in samples]) for endpoint in endpoints),
         )
         for name, samples in groups.items()
     )
 
 
-def _rate(found: Sequence[Failures | None]) -> RateInterval:
-    """A model's rate on some samples; the sample is the cluster."""
-    there = [each for each in found if each is not None and each.counted]
-    return rate_interval(
-        np.array([each.hits for each in there], float), np.array([each.counted for each in there], float)
-    )
+def _rate(by_sample: Sequence[Failures | None]) -> RateInterval:
+    """A model's rate on some samples, with samples as clusters."""
+    counted = [failures for failures in by_sample if failures is not None and failures.counted]
+    hits = np.array([failures.hits for failures in counted], float)
+    return rate_interval(hits, np.array([failures.counted for failures in counted], float))
 
 
-def _pool(found: Iterable[Failures]) -> Failures:
-    each = list(found)
-    return Failures(sum(one.hits for one in each), sum(one.counted for one in each))
+def _pool(parts: Iterable[Failures]) -> Failures:
+    failures = list(parts)
+    return Failures(sum(part.hits for part in failures), sum(part.counted for part in failures))
 
 
 def _total(weights: Mapping[str, int]) -> Sum:

@@ -1,4 +1,4 @@
-"""The page on what physicians noticed and models fell for."""
+"""The page on traps that physicians noticed and models fell for."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from evaluation.noticed import queries
-from evaluation.noticed.queries import LEAST, NoticedReport
+from evaluation.noticed.queries import MIN_SAMPLE_ANSWERS, NoticedReport
 from evaluation.runs.kind import RUNS
 from evaluation.statistics.intervals import MINIMUM, RateInterval
 from review.charts.text_measure import format_share
@@ -14,35 +14,37 @@ from review.common.decorators import requires
 from review.rules.blocks import Point, Points
 from review.rules.permissions import Can
 
-SHOWN = 50  # samples in the table: those that models fail most often
+SAMPLES_SHOWN = 50  # those that models fail most often
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def noticed(request: HttpRequest, pk: int) -> HttpResponse:
-    """What physicians noticed before a trap was revealed, beside how often models fell for it."""
-    found = RUNS.get(pk)
-    report = queries.noticed_report(found)
-    hardest = sorted(report.samples, key=lambda each: (-(each.models.share or 0), each.physicians.share, each.key))
+    """Compare what physicians noticed before a trap was revealed with models' failures."""
+    run = RUNS.get(pk)
+    report = queries.noticed_report(run)
+    hardest = sorted(
+        report.samples, key=lambda sample: (-(sample.models.share or 0), sample.physicians.share, sample.key)
+    )
     names = {"none": _("No physician"), "some": _("Some physicians"), "all": _("All physicians")}
     context = {
-        "run": found,
+        "run": run,
         "report": report,
         "rate": _(report.rate.label),
         "chart": _chart(report),
-        "traps": [(each, _share(each.physicians), _share(each.models)) for each in report.traps],
-        "bands": [(names[each.name], each, [_rate(one) for one in each.rates]) for each in report.groups],
-        "samples": [(each, _share(each.models)) for each in hardest[:SHOWN]],
-        "left_out": max(0, len(hardest) - SHOWN),
+        "traps": [(trap, _share(trap.physicians), _share(trap.models)) for trap in report.traps],
+        "bands": [(names[group.name], group, [_rate(rate) for rate in group.rates]) for group in report.groups],
+        "samples": [(sample, _share(sample.models)) for sample in hardest[:SAMPLES_SHOWN]],
+        "left_out": max(0, len(hardest) - SAMPLES_SHOWN),
         "minimum": MINIMUM,
-        "least": LEAST,
-        **RUNS.page_notes(found),
+        "least": MIN_SAMPLE_ANSWERS,
+        **RUNS.page_notes(run),
     }
     return render(request, "evaluation/noticed/noticed.html", context)
 
 
-def _share(of: queries.Noticed | queries.Failures | None) -> str:
-    return format_share(of.share) if of is not None else ""
+def _share(count: queries.PhysicianCount | queries.Failures | None) -> str:
+    return format_share(count.share) if count is not None else ""
 
 
 def _rate(rate: RateInterval) -> tuple[str, str, int]:
@@ -51,16 +53,16 @@ def _rate(rate: RateInterval) -> tuple[str, str, int]:
 
 
 def _chart(report: NoticedReport) -> Points | None:
-    """A mark for each trap that enough physicians were asked about."""
+    """A chart with a point for each trap that enough physicians were asked about."""
     points = tuple(
         Point(
-            round(100 * each.physicians.share, 1),
-            round(100 * each.models.share, 1),
-            f"{each.code} {_(each.label)}",
-            float(each.answers),
+            round(100 * trap.physicians.share, 1),
+            round(100 * trap.models.share, 1),
+            f"{trap.code} {_(trap.label)}",
+            float(trap.answers),
         )
-        for each in report.traps
-        if each.physicians is not None and each.models.share is not None
+        for trap in report.traps
+        if trap.physicians is not None and trap.models.share is not None
     )
     title = _("Traps: physicians who noticed, and models that fell for them")
     rate = _("%(rate)s of the models, %%") % {"rate": _(report.rate.label)}

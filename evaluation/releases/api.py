@@ -43,7 +43,7 @@ class EntrySerializer(DataclassSerializer):
 
 
 class PublicationSerializer(serializers.ModelSerializer[Publication]):
-    """Since when anybody may read the results, and where."""
+    """The publication of results: its address and dates."""
 
     address = serializers.SerializerMethodField()
     published_by = serializers.CharField(source="published_by.username", allow_null=True, default=None)
@@ -58,7 +58,7 @@ class PublicationSerializer(serializers.ModelSerializer[Publication]):
 
 
 class ResultsSerializer(serializers.Serializer[Any]):
-    """The leaderboard of a release: the models of its complete runs, each once, the best first."""
+    """The leaderboard of a release: each model of its complete runs once, the best first."""
 
     release = serializers.CharField()
     version = serializers.IntegerField()
@@ -73,7 +73,7 @@ class ResultsSerializer(serializers.Serializer[Any]):
 
 
 class ResultsQuery(serializers.Serializer[Any]):
-    """Who is ranked."""
+    """The models to rank."""
 
     all_ranked = serializers.BooleanField(
         default=False, help_text="Rank models by whose failures samples were chosen, too."
@@ -81,7 +81,7 @@ class ResultsQuery(serializers.Serializer[Any]):
 
 
 class ResultsViewSet(GenericViewSet[Release]):
-    """What models came to on a release."""
+    """The results of models on a release."""
 
     can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
     queryset = releases_queries.releases()
@@ -91,21 +91,21 @@ class ResultsViewSet(GenericViewSet[Release]):
     @action(detail=True)
     def results(self, request: Request, name: str, version: int) -> Response:
         """The leaderboard of a release."""
-        found = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        board = leaderboard(found, **validated_query(ResultsQuery, request))
+        release = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        board = leaderboard(release, **validated_query(ResultsQuery, request))
         return Response(
             ResultsSerializer(
                 {
-                    "release": found.name,
-                    "version": found.version,
-                    "release_sha256": found.sha256,
+                    "release": release.name,
+                    "version": release.version,
+                    "release_sha256": release.sha256,
                     "rate": board.rate.name,
                     "rule": str(board.rate.rule),
                     "lower_is_better": board.lower_is_better,
-                    "simulated": found.simulated or board.simulated,
+                    "simulated": release.simulated or board.simulated,
                     "left_out": board.left_out,
                     "entries": list(board.entries),
-                    "publication": queries.publication(found),
+                    "publication": queries.publication(release),
                 }
             ).data
         )
@@ -114,13 +114,14 @@ class ResultsViewSet(GenericViewSet[Release]):
     @action(detail=True, methods=["post"])
     def publish(self, request: Request, name: str, version: int) -> Response:
         """Let anybody read the results of this release, without signing in."""
-        found = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        made = services.publish(found, actor=signed_in_account(request))
-        return Response(PublicationSerializer(made).data)
+        release = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        publication = services.publish(release, actor=signed_in_account(request))
+        return Response(PublicationSerializer(publication).data)
 
     @extend_schema(request=None, responses=PublicationSerializer)
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, name: str, version: int) -> Response:
-        """Take the public page away again. 409 if there is none."""
-        found = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        return Response(PublicationSerializer(services.withdraw(found, actor=signed_in_account(request))).data)
+        """Withdraw the public page. 409 if there is none."""
+        release = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        publication = services.withdraw(release, actor=signed_in_account(request))
+        return Response(PublicationSerializer(publication).data)

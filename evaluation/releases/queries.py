@@ -1,4 +1,4 @@
-"""What is read of publications."""
+"""Queries of publications."""
 
 from django.db.models import QuerySet
 
@@ -7,11 +7,11 @@ from generation.models import Release
 
 
 def publication(release: Release) -> Publication | None:
-    """The publication of a release that is in force."""
+    """The current publication of a release; None if it is not public."""
     return Publication.objects.filter(release=release, withdrawn_at=None).first()
 
 
-def published(name: str) -> QuerySet[Release]:
+def published_releases(name: str) -> QuerySet[Release]:
     """The published versions of a release, the latest first."""
-    in_force = Publication.objects.filter(withdrawn_at=None)
-    return Release.objects.filter(name=name, publications__in=in_force).order_by("-version")
+    current = Publication.objects.filter(withdrawn_at=None)
+    return Release.objects.filter(name=name, publications__in=current).order_by("-version")

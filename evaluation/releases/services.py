@@ -13,24 +13,24 @@ from review.rules.permissions import Can, Operator, require
 
 @transaction.atomic
 def publish(release: Release, *, actor: User | Operator) -> Publication:
-    """Let anybody read the results of a release. Published already: nothing changes."""
+    """Let anybody read the results of a release. Has no effect if they are published already."""
     require(actor, Can.PRODUCE)
-    Release.objects.select_for_update(no_key=True).get(pk=release.pk)  # two at once publish it once
-    found = queries.publication(release)
-    if found is None:
-        by = actor if isinstance(actor, User) else None
-        found = Publication.objects.create(release=release, published_by=by, published_at=timezone.now())
-    return found
+    Release.objects.select_for_update(no_key=True).get(pk=release.pk)  # serializes concurrent calls
+    publication = queries.publication(release)
+    if publication is None:
+        user = actor if isinstance(actor, User) else None
+        publication = Publication.objects.create(release=release, published_by=user, published_at=timezone.now())
+    return publication
 
 
 @transaction.atomic
 def withdraw(release: Release, *, actor: User | Operator) -> Publication:
-    """Take the public page away again, at once. Raises NotPublished."""
+    """Withdraw the public page, effective at once. Raises NotPublished."""
     require(actor, Can.PRODUCE)
-    found = Publication.objects.select_for_update().filter(release=release, withdrawn_at=None).first()
-    if found is None:
+    publication = Publication.objects.select_for_update().filter(release=release, withdrawn_at=None).first()
+    if publication is None:
         raise errors.NotPublished
-    found.withdrawn_by = actor if isinstance(actor, User) else None
-    found.withdrawn_at = timezone.now()
-    found.save(update_fields=["withdrawn_by", "withdrawn_at"])
-    return found
+    publication.withdrawn_by = actor if isinstance(actor, User) else None
+    publication.withdrawn_at = timezone.now()
+    publication.save(update_fields=["withdrawn_by", "withdrawn_at"])
+    return publication

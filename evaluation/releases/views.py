@@ -1,4 +1,4 @@
-"""Results of releases: for readers of results, and for everybody once they are published."""
+"""Pages with the results of releases, open to everybody once published."""
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,7 +22,7 @@ def _release(name: str, version: int) -> Release:
 
 
 def _all_ranked(request: HttpRequest) -> bool:
-    """Whether the address asks to rank the models by whose failures samples were chosen, too."""
+    """Whether the URL asks to rank also the models whose failures decided the choice of samples."""
     return request.GET.get("all_ranked", "") in ("1", "true", "on")
 
 
@@ -30,20 +30,20 @@ def _all_ranked(request: HttpRequest) -> bool:
 @requires(Can.READ_RESULTS)
 def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The leaderboard of a release, and whether it is published."""
-    found = _release(name, version)
-    board = leaderboard(found, all_ranked=_all_ranked(request))
+    release = _release(name, version)
+    board = leaderboard(release, all_ranked=_all_ranked(request))
     context = {
-        "release": found,
+        "release": release,
         "all_ranked": _all_ranked(request),
-        "publication": queries.publication(found),
-        "simulated": found.simulated or board.simulated,
-        "simulated_reviewers": bool(found.simulated_samples),
-        **_board(board),
+        "publication": queries.publication(release),
+        "simulated": release.simulated or board.simulated,
+        "simulated_reviewers": bool(release.simulated_samples),
+        **_board_context(board),
     }
     return render(request, "evaluation/releases/results.html", context)
 
 
-def _board(board: Leaderboard) -> dict[str, object]:
+def _board_context(board: Leaderboard) -> dict[str, object]:
     percent = board.rate.percent
     return {
         "board": board,
@@ -73,52 +73,52 @@ def _board(board: Leaderboard) -> dict[str, object]:
 
 @requires(Can.PRODUCE)
 def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
-    """Publish the results of a release: first what anybody could then read."""
-    found = _release(name, version)
+    """Publish the results of a release, after showing what anybody could then read."""
+    release = _release(name, version)
     if request.method == "POST":
-        services.publish(found, actor=signed_in_account(request))
+        services.publish(release, actor=signed_in_account(request))
         messages.success(request, _("The results are published. Anyone with the link can read them."))
         return redirect("evaluation:results", name, version)
-    return render(request, "evaluation/releases/publish.html", {"release": found})
+    return render(request, "evaluation/releases/publish.html", {"release": release})
 
 
 @requires(Can.PRODUCE)
 def withdraw(request: HttpRequest, name: str, version: int) -> HttpResponse:
-    """Take the public page away again."""
-    found = _release(name, version)
+    """Withdraw the public page."""
+    release = _release(name, version)
     if request.method == "POST":
         try:
-            services.withdraw(found, actor=signed_in_account(request))
+            services.withdraw(release, actor=signed_in_account(request))
         except NotPublished as error:
             messages.error(request, str(error))
         else:
             messages.success(request, _("The results are no longer public."))
         return redirect("evaluation:results", name, version)
-    context = {"release": found, "publication": queries.publication(found)}
+    context = {"release": release, "publication": queries.publication(release)}
     return render(request, "evaluation/releases/withdraw.html", context)
 
 
 @require_safe
 def public(request: HttpRequest, name: str, version: int | None = None) -> HttpResponse:
-    """The published results of a release, for everybody: numbers and terms, no sample and no name.
+    """The published results of a release: numbers and terms, but no samples or people's names.
 
-    Without a version, of the latest that is published.
+    Without a version, shows the latest published one.
     """
-    versions = list(queries.published(name))
-    found = next((one for one in versions if version in (None, one.version)), None)
-    if found is None:
+    versions = list(queries.published_releases(name))
+    release = next((candidate for candidate in versions if version in (None, candidate.version)), None)
+    if release is None:
         raise Http404
-    board = leaderboard(found, all_ranked=_all_ranked(request))
+    board = leaderboard(release, all_ranked=_all_ranked(request))
     context = {
-        "release": found,
+        "release": release,
         "all_ranked": _all_ranked(request),
-        "versions": [one for one in versions if one != found],
-        "planted": releases_queries.term_counts(found.benchmark, found.counts),
-        "errata": list(errata.errata_of(found)),
-        "simulated": found.simulated or board.simulated,
-        "simulated_reviewers": bool(found.simulated_samples),
-        **_board(board),
+        "versions": [other for other in versions if other != release],
+        "planted": releases_queries.term_counts(release.benchmark, release.counts),
+        "errata": list(errata.errata_of(release)),
+        "simulated": release.simulated or board.simulated,
+        "simulated_reviewers": bool(release.simulated_samples),
+        **_board_context(board),
     }
-    answer = render(request, "evaluation/releases/public.html", context)
-    answer["X-Robots-Tag"] = "all"
-    return answer
+    response = render(request, "evaluation/releases/public.html", context)
+    response["X-Robots-Tag"] = "all"
+    return response

@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation import registry
 from evaluation.answers import queries as answers_queries
-from evaluation.answers.search import MOST_FOUND, MOST_LETTERS
+from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES
 from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
@@ -177,9 +177,9 @@ class JudgmentQuery(serializers.Serializer[Any]):
     )
     text = serializers.CharField(
         required=False,
-        max_length=MOST_LETTERS,
+        max_length=MAX_LETTERS,
         help_text="Words that the response or the explanation holds, all of them; of each at most the first"
-        f" {MOST_FOUND:,} are searched.",
+        f" {MAX_MATCHES:,} are searched.",
     )
 
 
@@ -203,7 +203,7 @@ class ReportViewSet(GenericViewSet[Run]):
 
     def _report(self, request: Request, pk: int) -> queries.Report:
         run = RUNS.get(pk)
-        options = queries.options_from(
+        options = queries.parse_options(
             registry.protocol(run.release.benchmark), **validated_query(ReportQuery, request)
         )
         return queries.report(run, options)
@@ -223,4 +223,4 @@ class ReportViewSet(GenericViewSet[Run]):
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
         found = answers_queries.judgments(RUNS.get(pk), **validated_query(JudgmentQuery, request))
-        return paginated_response(self, found.defer(*answers_queries.HEAVY))
+        return paginated_response(self, found.defer(*answers_queries.LARGE_COLUMNS))

@@ -1,4 +1,4 @@
-"""Filters for the figures of judges."""
+"""Template filters for figures on judges."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ register = template.Library()
 
 @register.filter
 def share(value: float | None) -> str:
-    """A share as a percentage; a dash where there is none."""
+    """A share as a percentage, or a dash."""
     return format_share(value, percent=True) or "–"
 
 
 @register.filter
 def figure(value: float | None) -> str:
-    """A figure with three decimals; a dash where there is none."""
+    """A figure with three decimals, or a dash."""
     return format_share(value, percent=False) or "–"
 
 
@@ -30,27 +30,27 @@ def points(value: float) -> str:
 
 
 @register.filter
-def value(found: Mapping[str, Any], unit: str) -> str:
-    """A figure without its interval; a dash where there is none."""
-    return format_share(found["value"], percent=unit == "%") or "–"
+def value(figure: Mapping[str, Any], unit: str) -> str:
+    """The value of a figure, or a dash."""
+    return format_share(figure["value"], percent=unit == "%") or "–"
 
 
 @register.filter
-def interval(found: Mapping[str, Any], unit: str) -> str:
-    """The interval of a figure; empty where there is none."""
-    if found["value"] is None or found["low"] is None:
+def interval(figure: Mapping[str, Any], unit: str) -> str:
+    """The interval of a figure; empty if there is none."""
+    if figure["value"] is None or figure["low"] is None:
         return ""
-    return "–".join(format_share(found[end], percent=unit == "%") for end in ("low", "high"))
+    return "–".join(format_share(figure[end], percent=unit == "%") for end in ("low", "high"))
 
 
 @register.filter
 def total_variance(model: Mapping[str, Any]) -> float:
-    """The variance of one judgment of one answer to one sample."""
+    """The total variance of a judgment: between samples, answers and judgments."""
     return sum(model[part] or 0.0 for part in ("sample", "answer", "judge"))
 
 
 @register.filter
 def parts(model: Mapping[str, Any]) -> list[float | None]:
-    """The parts of the variance as shares of the whole: sample, answer, judge."""
-    whole = total_variance(model)
-    return [None if model[part] is None or not whole else model[part] / whole for part in ("sample", "answer", "judge")]
+    """The components of the variance as shares of the total: sample, answer, judge."""
+    total = total_variance(model)
+    return [None if model[part] is None or not total else model[part] / total for part in ("sample", "answer", "judge")]

@@ -1,1 +1,1 @@
-"""What a bundle brings beside answers and verdicts, so that what a report says of judges can be worked out again."""
+"""Evidence in a bundle from which a report's figures on judges can be recomputed."""

@@ -1,4 +1,4 @@
-"""The rows behind what a report says of judges and costs: what physicians answered, families of models, calls."""
+"""The rows behind a report's figures on judges and costs: physicians' answers, families, calls."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +20,8 @@ from review.rules.case_spec import answers_from_json
 from review.rules.state_machine import Phase
 
 
-def about(run: Run, protocol: Protocol) -> dict[str, Any]:
-    """What run.json says of who judged, and of what verdicts mean."""
+def run_fields(run: Run, protocol: Protocol) -> dict[str, Any]:
+    """The fields of run.json on the meaning of verdicts and on who judged."""
     validation = validation_of(run)
     tested = [row.endpoint for row in run.tested.select_related("endpoint").order_by("pk")]
     return {
@@ -31,9 +31,10 @@ def about(run: Run, protocol: Protocol) -> dict[str, Any]:
             "against": sorted(protocol.failing_verdicts),
             "first_rate": sorted(protocol.rates[0].scope_verdicts),
         },
-        "families": {each.name: each.model_family for each in [*tested, *judges_of(run)]},
+        "families": {endpoint.name: endpoint.model_family for endpoint in [*tested, *judges_of(run)]},
         "makers": [
-            {"role": role, "endpoint": each.name, "family": each.model_family} for role, each in makers(run.release)
+            {"role": role, "endpoint": endpoint.name, "family": endpoint.model_family}
+            for role, endpoint in makers(run.release)
         ],
         "selection": list(selecting_models(run)),
         "validation": validation
@@ -45,34 +46,34 @@ def about(run: Run, protocol: Protocol) -> dict[str, Any]:
     }
 
 
-def drawn(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """The responses that physicians were to judge. `order`: of responses."""
+def validation_rows(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The responses drawn for physicians. `order`: field names that sort responses."""
     items = validation.items.order_by(*(f"response__{name}" for name in order))
     columns = ("endpoint__name", "sample__key", "variant", "repeat")
     rows = items.values_list(*(f"response__{name}" for name in columns), "weight", "case__state")
     for model, sample, variant, repeat, weight, state in rows:
-        about_it = {"model": model, "sample": sample, "variant": variant, "repeat": repeat}
-        yield {**about_it, "weight": weight, "closed": state == Case.State.APPROVED}
+        response = {"model": model, "sample": sample, "variant": variant, "repeat": repeat}
+        yield {**response, "weight": weight, "closed": state == Case.State.APPROVED}
 
 
-def physicians(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """What each physician answered, one row a criterion, under a pseudonym that is another in every run."""
+def physician_rows(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Physicians' answers, one row per criterion, under pseudonyms that differ between runs."""
     secret = ChainHead.objects.values_list("key", flat=True).get(pk=trail.EVENTS)
     items = validation.items.filter(case__state=Case.State.APPROVED).select_related(
         "response__sample", "response__endpoint"
     )
-    of_case = {item.case_id: item for item in items.order_by(*(f"response__{name}" for name in order))}
-    rows = counted_reviews().filter(case__in=of_case, phase=Phase.COMMIT).select_related("physician").order_by("pk")
-    reviews: dict[int, list[Any]] = {case: [] for case in of_case}
+    item_of = {item.case_id: item for item in items.order_by(*(f"response__{name}" for name in order))}
+    rows = counted_reviews().filter(case__in=item_of, phase=Phase.COMMIT).select_related("physician").order_by("pk")
+    reviews: dict[int, list[Any]] = {case: [] for case in item_of}
     for review in rows:
         reviews[review.case_id].append(review)
-    samples = {item.response.sample_id for item in of_case.values()}
+    samples = {item.response.sample_id for item in item_of.values()}
     keys = dict(ReleasedRubric.objects.filter(sample__in=samples).values_list("pk", "key"))
-    for case, item in of_case.items():
+    for case, item in item_of.items():
         response = item.response
-        for review in sorted(reviews[case], key=lambda each: (each.role, each.pk)):
-            given = answers_from_json(review.answers).questions
-            for pk, answer in sorted((rubric_pk(key), answer.value) for key, answer in given.items()):
+        for review in sorted(reviews[case], key=lambda review: (review.role, review.pk)):
+            answers = answers_from_json(review.answers).questions
+            for pk, answer in sorted((rubric_pk(key), answer.value) for key, answer in answers.items()):
                 yield {
                     "model": response.endpoint.name,
                     "sample": response.sample.key,
@@ -86,8 +87,8 @@ def physicians(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[
                 }
 
 
-def calls(run: Run) -> Iterator[dict[str, Any]]:
-    """What the ledger says of the calls, by prompt and endpoint."""
-    for each in stage_costs(run):
-        plain = ("prompt", "endpoint", "model", "calls", "hits", "failed", "tokens_in", "tokens_out")
-        yield {**{name: getattr(each, name) for name in plain}, "cost": str(each.cost)}
+def call_rows(run: Run) -> Iterator[dict[str, Any]]:
+    """Totals of the ledger by prompt and endpoint."""
+    fields = ("prompt", "endpoint", "model", "calls", "hits", "failed", "tokens_in", "tokens_out")
+    for stage in stage_costs(run):
+        yield {**{name: getattr(stage, name) for name in fields}, "cost": str(stage.cost)}

@@ -1,1 +1,1 @@
-"""Programs that go out with a bundle. They are data here: people with the bundle run them without MHB."""
+"""Programs that are shipped in bundles, as data. People with a bundle run them without MHB."""

@@ -1,6 +1,7 @@
-"""The statistics of a run's numbers with the standard library alone; part of verify_run.py, which says what it checks.
+"""The statistics of a run's numbers, with the standard library alone; part of verify_run.py.
 
-The same estimators as docs/statistics.md describes, written once more: what is wrong in one is not wrong in the other.
+The estimators of docs/statistics.md, implemented independently: an error in one implementation is
+not repeated in the other.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from typing import Any
 
 if __package__:
     from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
-else:  # in a bundle, where the file lies beside this one
+else:  # in a bundle, with the other files in the same folder
     sys.path.insert(0, str(Path(__file__).parent))
     from verify_distributions import binomial_cdf, t_p_value, t_quantile  # type: ignore[import-not-found,no-redef]
 
 Z = 1.959963984540054  # the normal distribution's 97.5th percentile
 MINIMUM_DF = 4.0  # degrees of freedom below which no interval is given
-ADDED = 1 / 4  # of a typical cluster, failed and passed
-ADDED_PAIR = 1 / 12  # of a typical cluster, failed by the first model alone and by the second alone
+# Shares of typical clusters that are added: one failed and one passed,
+ADDED = 1 / 4
+# and for comparisons one failed by the first model only and one by the second only.
+ADDED_PAIR = 1 / 12
 
-Row = tuple[tuple[str, str], dict[str, list[str]], str]  # a judgment: sample and variant, facets of the rubric, verdict
-Sums = list[int]  # hits, counted, how many, excluded, unsure, weight of what is excluded
+# A judgment: sample and variant, facets of the rubric, verdict.
+Row = tuple[tuple[str, str], dict[str, list[str]], str]
+Sums = list[int]  # hits, counted, number, excluded, unsure, weight of the exclusions
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
@@ -36,18 +40,19 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 
 
 def freedom_of(shares: Sequence[float]) -> float:
-    """Satterthwaite's degrees of freedom of a mean over clusters with these shares."""
+    """Satterthwaite's degrees of freedom for a mean over clusters with these shares."""
     if max(shares, default=1.0) >= 1:
         return 0.0
-    one = [s * s / (1 - s) for s in shares]
-    return 1 / (sum(s * s for s in shares) + sum(one) ** 2 - sum(each * each for each in one))
+    terms = [s * s / (1 - s) for s in shares]
+    return 1 / (sum(s * s for s in shares) + sum(terms) ** 2 - sum(t * t for t in terms))
 
 
 def interval(hits: Sequence[float], counted: Sequence[float], n: int, minimum: int, weighted: bool) -> dict[str, Any]:
-    """The interval of sum(hits) / sum(counted) over clusters in each of which something was counted.
+    """The interval of sum(hits) / sum(counted) over non-empty clusters.
 
-    Wilson's over the effective number p (1 - p) / V, at most n; V by CR2, with two clusters of the typical size added, one
-    failed and one passed, each counted `ADDED` times.
+    Wilson's interval with the effective number p (1 - p) / V, at most n. V is estimated by CR2
+    after adding two clusters of typical size, one failed and one passed, each counted `ADDED`
+    times.
     """
     total = sum(counted)
     if not total:
@@ -70,75 +75,77 @@ def interval(hits: Sequence[float], counted: Sequence[float], n: int, minimum: i
 
 
 def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Sums]:
-    """What a rate counts of each sample in each variant."""
+    """The sums of a rate for each sample in each variant."""
     units: dict[tuple[str, str], Sums] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
-    within = rate["scope"] or list(rate["counted"])
+    in_scope = rate["scope"] or list(rate["counted"])
     if rate.get("points"):
         return scores_by_unit(rate, rows)
     for unit, facets, verdict in rows:
         if any(rate.get(name) and rate[name] not in facets.get(name, []) for name in ("polarity", "rubric")):
             continue
-        weights = [rate["weights"][each] for each in facets.get(rate["weighted"], []) if each in rate["weights"]]
+        weights = [rate["weights"][value] for value in facets.get(rate["weighted"], []) if value in rate["weights"]]
         has_weight = bool(weights) or not rate["weighted"]
         weight = max(weights, default=1) if has_weight else 0
         counted = rate["counted"].get(verdict, 0) * weight
-        found = units[unit]
-        found[0] += rate["hits"].get(verdict, 0) * weight
-        found[1] += counted
-        found[2] += counted > 0
-        found[3] += not has_weight or verdict not in within
-        found[5] += weight * (verdict not in within)
+        sums = units[unit]
+        sums[0] += rate["hits"].get(verdict, 0) * weight
+        sums[1] += counted
+        sums[2] += counted > 0
+        sums[3] += not has_weight or verdict not in in_scope
+        sums[5] += weight * (verdict not in in_scope)
     if rate["unit"] == "sample":
-        for found in units.values():
-            hit, some, missing = found[0] > 0, found[1] > 0, found[3] > 0
-            found[:] = map(int, (hit, some, some, missing and not some, some and missing and not hit, 0))
+        for sums in units.values():
+            hit, nonempty, missing = sums[0] > 0, sums[1] > 0, sums[3] > 0
+            sums[:] = map(int, (hit, nonempty, nonempty, missing and not nonempty, nonempty and missing and not hit, 0))
     return units
 
 
 def scores_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Any]:
-    """The score of each sample in each variant in the place of hits, where every criterion with points has a verdict.
+    """The sums of a rate by points for each sample in each variant, with its score as hits.
 
-    At the end the points that it is made of.
+    A sample is counted if every criterion with points has a verdict. Two more entries at the end
+    are the points reached and possible.
     """
     units: dict[tuple[str, str], Any] = defaultdict(lambda: [0.0, 0.0, 0])
     for unit, facets, verdict in rows:
         for points in map(float, facets.get(rate["points"], [])):
-            found = units[unit]
-            found[0] += points if verdict in rate["hits"] else 0
-            found[1] += max(points, 0)
-            found[2] += verdict not in rate["counted"]
-    scored = {unit: (most > 0 and not without) for unit, (_got, most, without) in units.items()}
+            sums = units[unit]
+            sums[0] += points if verdict in rate["hits"] else 0
+            sums[1] += max(points, 0)
+            sums[2] += verdict not in rate["counted"]
     return {
-        unit: [got / most, 1, 1, without, 0, 0, got, most] if scored[unit] else [0.0, 0, 0, without, 0, 0, 0.0, 0.0]
-        for unit, (got, most, without) in units.items()
+        unit: [reached / possible, 1, 1, without, 0, 0, reached, possible]
+        if possible > 0 and not without
+        else [0.0, 0, 0, without, 0, 0, 0.0, 0.0]
+        for unit, (reached, possible, without) in units.items()
     }
 
 
 def share(rate: dict[str, Any], sums: Sequence[Sequence[float]]) -> float | None:
-    """The rate over these sums; a mean score is cut off at 0 and 1."""
-    counted = sum(each[1] for each in sums)
-    value = sum(each[0] for each in sums) / counted if counted else None
+    """The rate over these sums; a mean score is clipped to 0 and 1."""
+    counted = sum(unit[1] for unit in sums)
+    value = sum(unit[0] for unit in sums) / counted if counted else None
     return min(1.0, max(0.0, value)) if rate.get("points") and value is not None else value
 
 
 def bounds(
     rate: dict[str, Any], sums: Sequence[Sequence[int]], minimum: int, with_intervals: bool
 ) -> dict[str, Any] | None:
-    """The rate if all that it excludes had counted for the model, and against it.
+    """The rate if all exclusions had counted for the model, and if all had counted against it.
 
-    Of weights, and of what is no proportion: if all that is excluded had had the one verdict that makes the most or the least
-    of it.
+    For weighted rates, and rates that are not proportions: if all exclusions had had the single
+    verdict that makes the rate highest or lowest.
     """
     if rate.get("points"):
         return None
     if rate["weighted"] or rate["interval"] == "bootstrap":
-        hits, counted, missing = (sum(each[part] for each in sums) for part in (0, 1, 5))
-        within = rate["scope"] or list(rate["counted"])
-        options = [(rate["hits"].get(verdict, 0), rate["counted"].get(verdict, 0)) for verdict in within]
+        hits, counted, missing = (sum(unit[part] for unit in sums) for part in (0, 1, 5))
+        in_scope = rate["scope"] or list(rate["counted"])
+        options = [(rate["hits"].get(verdict, 0), rate["counted"].get(verdict, 0)) for verdict in in_scope]
         ends = [(hits + missing * y) / (counted + missing * m) for y, m in options]
         best, worst = (min(ends), max(ends)) if rate["better"] == "low" else (max(ends), min(ends))
         return {"best": best, "worst": worst, "low": None, "high": None}
-    parts = [(each[0], each[1] - each[4], each[3] + each[4]) for each in sums if each[1] + each[3]]
+    parts = [(unit[0], unit[1] - unit[4], unit[3] + unit[4]) for unit in sums if unit[1] + unit[3]]
     whole = [m + x for _y, m, x in parts]
     fewest, most = [y for y, _m, _x in parts], [y + x for y, _m, x in parts]
     low = high = None
@@ -150,7 +157,7 @@ def bounds(
 
 
 def is_close(one: Any, other: Any) -> bool:
-    """Whether two values are the same but for rounding."""
+    """Whether two values are equal up to rounding."""
     if isinstance(one, float) and isinstance(other, (int, float)):
         return abs(one - other) < 1e-9
     if isinstance(one, dict) and isinstance(other, dict):
@@ -160,11 +167,11 @@ def is_close(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-Totals = Sequence[Sequence[float]]  # of each cluster that both models share: (hits, counted)
+Totals = Sequence[Sequence[float]]  # (hits, counted) of each cluster that both models share
 
 
 def difference(first: Totals, second: Totals, minimum: int) -> dict[str, Any]:
-    """Interval, p and effect sizes of the first rate less the second over the clusters that both share."""
+    """Interval, p and effect sizes of the first rate minus the second over shared clusters."""
     empty = dict.fromkeys(("low", "high", "p", "odds_ratio", "cohens_h"))
     if not first:
         return empty
@@ -173,7 +180,7 @@ def difference(first: Totals, second: Totals, minimum: int) -> dict[str, Any]:
         total = sum(m for _y, m in side)
         value = sum(y for y, _m in side) / total
         sides.append((value, [m / total for _y, m in side], [(y - value * m) / total for y, m in side]))
-    (r1, shares1, apart1), (r2, shares2, apart2) = sides
+    (r1, shares1, residuals1), (r2, shares2, residuals2) = sides
     h = 2 * math.asin(math.sqrt(min(1.0, r1))) - 2 * math.asin(math.sqrt(min(1.0, r2)))
     shares = [(one + other) / 2 for one, other in zip(shares1, shares2)]  # noqa: B905
     freedom = freedom_of(shares)
@@ -184,7 +191,7 @@ def difference(first: Totals, second: Totals, minimum: int) -> dict[str, Any]:
     centre = (r1 - r2) / grown
     added = ADDED_PAIR * (typical / grown) ** 2 * ((1 - centre) ** 2 + (1 + centre) ** 2)
     variance = added / (1 - typical / grown)
-    for e1, e2, s in zip(apart1, apart2, shares):  # noqa: B905
+    for e1, e2, s in zip(residuals1, residuals2, shares):  # noqa: B905
         residual = (e1 - e2 + (r1 - r2 - centre) * s) / grown
         variance += residual * residual / (1 - s / grown)
     error, t = math.sqrt(variance), t_quantile(0.975, freedom)
@@ -206,7 +213,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def adjust(p: Sequence[float], method: str) -> list[float]:
-    """p adjusted by 'holm', or by Benjamini-Hochberg."""
+    """p adjusted by Holm if `method` is 'holm', else by Benjamini-Hochberg."""
     order = sorted(range(len(p)), key=lambda index: p[index])
     adjusted, bound = [0.0] * len(p), 0.0 if method == "holm" else 1.0
     ranked = list(enumerate(order))

@@ -1,7 +1,7 @@
-"""How far judges agree, the variance of repeats and self-preference, counted again; part of verify_run.py, which says what it
-checks. Needs Python 3.9 and nothing else.
+"""Recomputes the agreement of judges, the variance of repeats, and self-preference.
 
-The same estimators as docs/statistics.md describes, written once more: what is wrong in one is not wrong in the other.
+Part of verify_run.py; needs only Python 3.9. The estimators of docs/statistics.md, implemented
+independently: an error in one implementation is not repeated in the other.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ NO_MAJORITY = "NoMajority"
 
 
 def raw(table: Table) -> float | None:
-    """The share of pairs that are the same."""
+    """The share of equal pairs."""
     total = sum(map(sum, table))
-    return sum(table[at][at] for at in range(len(table))) / total if total else None
+    return sum(table[index][index] for index in range(len(table))) / total if total else None
 
 
 def _corrected(table: Table, by_chance: float) -> float | None:
-    """(po - pe) / (1 - pe); None where chance alone would agree."""
+    """(po - pe) / (1 - pe); None if chance alone gives perfect agreement."""
     observed = raw(table)
     return None if observed is None or 1 - by_chance <= 1e-12 else (observed - by_chance) / (1 - by_chance)
 
 
 def _margins(table: Table) -> tuple[list[float], list[float], float]:
-    columns = [sum(row[at] for row in table) for at in range(len(table))]
+    columns = [sum(row[index] for row in table) for index in range(len(table))]
     return [sum(row) for row in table], columns, sum(columns)
 
 
 def kappa(table: Table) -> float | None:
-    """Cohen's (1960) kappa of a table of both raters' answers."""
+    """Cohen's (1960) kappa of the contingency table of two raters."""
     rows, columns, total = _margins(table)
     if not total:
         return None
@@ -49,7 +49,7 @@ def ac1(table: Table) -> float | None:
     if not total or len(table) < 2:
         return None
     shares = [(one + other) / (2 * total) for one, other in zip(rows, columns)]  # noqa: B905
-    return _corrected(table, sum(each * (1 - each) for each in shares) / (len(table) - 1))
+    return _corrected(table, sum(share * (1 - share) for share in shares) / (len(table) - 1))
 
 
 def _agreement(judges: Sequence[str], pairs: Iterable[tuple[str, str]], known: Iterable[str]) -> dict[str, Any]:
@@ -60,34 +60,34 @@ def _agreement(judges: Sequence[str], pairs: Iterable[tuple[str, str]], known: I
     return {"judges": list(judges), "n": n, "raw": raw(table), "kappa": kappa(table), "ac1": ac1(table)}
 
 
-def judges(found: Any) -> dict[str, Any] | None:
-    """The panel of the run, and how far its judges agree with one another and each with itself. None: one decided once.
+def judges(counts: Any) -> dict[str, Any] | None:
+    """The panel of the run and the agreement of its judges; None if one judge decided once.
 
-    `found`: the rows of a bundle (`verify_run.Counted`).
+    `counts`: the rows of a bundle (`verify_run.BundleCounts`).
     """
-    run = found.run
+    run = counts.run
     if not run["panel"]:
         return None
     names, known = [run["judge"], *run["further_judges"]], run["verdicts"]["known"]
-    between: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for of in found.votes.values():
-        first = {judge: votes[0] for judge, votes in of.items() if votes.get(0)}
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for by_judge in counts.votes.values():
+        first = {judge: votes[0] for judge, votes in by_judge.items() if votes.get(0)}
         for one, other in combinations(names, 2):
             if one in first and other in first:
-                between[one, other].append((first[one], first[other]))
+                pairs[one, other].append((first[one], first[other]))
         if run["settings"]["judgments"] > 1:
-            for judge, votes in of.items():
+            for judge, votes in by_judge.items():
                 if votes.get(0) and votes.get(1):
-                    between[judge, judge].append((votes[0], votes[1]))
-    states = found.judgments.values()
+                    pairs[judge, judge].append((votes[0], votes[1]))
+    judgments = counts.judgments.values()
     return {
         "panel": run["panel"],
         "judges": names,
         "judgments": run["settings"]["judgments"],
-        "pairs": [_agreement(pair, between[pair], known) for pair in combinations(names, 2) if pair in between],
-        "repeats": [_agreement((name,) * 2, between[name, name], known) for name in names if (name, name) in between],
-        "decided": sum(each["status"] == "done" for each in states),
-        "undecided": sum(each["error"] == NO_MAJORITY for each in states),
+        "pairs": [_agreement(pair, pairs[pair], known) for pair in combinations(names, 2) if pair in pairs],
+        "repeats": [_agreement((name,) * 2, pairs[name, name], known) for name in names if (name, name) in pairs],
+        "decided": sum(judgment["status"] == "done" for judgment in judgments),
+        "undecided": sum(judgment["error"] == NO_MAJORITY for judgment in judgments),
     }
 
 
@@ -95,7 +95,10 @@ def judges(found: Any) -> dict[str, Any] | None:
 
 
 def components(rows: Sequence[tuple[Any, Any, float]]) -> dict[str, Any]:
-    """The variance of values, one (sample, answer, value) a judgment, split by nested analysis of variance."""
+    """The variance components by nested analysis of variance.
+
+    `rows`: (sample, answer, value) of each judgment.
+    """
     of_sample: dict[Any, list[float]] = defaultdict(list)
     of_answer: dict[Any, list[float]] = defaultdict(list)
     answers_of: dict[Any, set[Any]] = defaultdict(set)
@@ -105,60 +108,65 @@ def components(rows: Sequence[tuple[Any, Any, float]]) -> dict[str, Any]:
         answers_of[sample].add((sample, answer))
     total, a, b = len(rows), len(of_sample), len(of_answer)
     squares = [
-        sum(value for *_of, value in rows) ** 2 / total,
+        sum(value for *_rest, value in rows) ** 2 / total,
         sum(sum(values) ** 2 / len(values) for values in of_sample.values()),
         sum(sum(values) ** 2 / len(values) for values in of_answer.values()),
     ]
-    found: dict[str, Any] = {"samples": a, "sample": None, "answer": None, "judge": None, "clipped": []}
+    result: dict[str, Any] = {"samples": a, "sample": None, "answer": None, "judge": None, "clipped": []}
 
-    def positive(name: str, value: float) -> float:
+    def store_clipped(name: str, value: float) -> float:
         if value < -1e-12:
-            found["clipped"].append(name)
-        found[name] = max(0.0, value)
+            result["clipped"].append(name)
+        result[name] = max(0.0, value)
         return max(0.0, value)
 
-    within = (sum(value * value for *_of, value in rows) - squares[2]) / (total - b) if total > b else 0.0
+    within = (sum(value * value for *_rest, value in rows) - squares[2]) / (total - b) if total > b else 0.0
     if total > b:
-        positive("judge", within)
-    inside = sum(len(of_answer[each]) ** 2 / len(of_sample[sample]) for sample, of in answers_of.items() for each in of)
+        store_clipped("judge", within)
+    inside = sum(
+        len(of_answer[answer]) ** 2 / len(of_sample[sample])
+        for sample, answers in answers_of.items()
+        for answer in answers
+    )
     between = 0.0
     if b > a:
         k1 = (total - inside) / (b - a)
-        between = positive("answer", ((squares[2] - squares[1]) / (b - a) - within) / k1)
+        between = store_clipped("answer", ((squares[2] - squares[1]) / (b - a) - within) / k1)
     if a > 1:
         k2 = (inside - sum(len(values) ** 2 for values in of_answer.values()) / total) / (a - 1)
         k3 = (total - sum(len(values) ** 2 for values in of_sample.values()) / total) / (a - 1)
-        positive("sample", ((squares[1] - squares[0]) / (a - 1) - within - k2 * between) / k3)
-    return found
+        store_clipped("sample", ((squares[1] - squares[0]) / (a - 1) - within - k2 * between) / k3)
+    return result
 
 
-def repeats(found: Any) -> dict[str, Any]:
-    """How often models and judges were asked, and the variance that samples, answers and judges add."""
-    run = found.run
-    told = {"answers": run["settings"]["answers"], "judgments": run["settings"]["judgments"]}
-    if told["answers"] == 1 and not run["panel"]:
-        return {**told, "models": []}
-    counts: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    for who, (model, sample, variant, repeat, _rubric), verdict in _verdicts(found):
+def repeats(counts: Any) -> dict[str, Any]:
+    """Answers per question, judgments per criterion, and the components of the variance."""
+    run = counts.run
+    result = {"answers": run["settings"]["answers"], "judgments": run["settings"]["judgments"]}
+    if result["answers"] == 1 and not run["panel"]:
+        return {**result, "models": []}
+    failures: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for voter, (model, sample, variant, repeat, _rubric), verdict in _verdicts(counts):
         if verdict in run["verdicts"]["first_rate"]:
-            count = counts[(*who, model, sample, variant, repeat)]
+            count = failures[(*voter, model, sample, variant, repeat)]
             count[0] += verdict in run["verdicts"]["against"]
             count[1] += 1
     by_model: dict[str, list[tuple[Any, Any, float]]] = defaultdict(list)
-    for (*_who, model, sample, variant, repeat), (failed, n) in counts.items():
+    for (*_voter, model, sample, variant, repeat), (failed, n) in failures.items():
         by_model[model].append(((sample, variant), repeat, failed / n))
     models = [{"endpoint": model, **components(by_model[model])} for model in run["endpoints"] if by_model.get(model)]
-    return {**told, "models": models}
+    return {**result, "models": models}
 
 
-def _verdicts(found: Any) -> Iterable[tuple[tuple[Any, ...], Any, str]]:
-    """(judge and vote, judgment, verdict): votes where there is a panel, else judgments."""
-    if not found.run["panel"]:
-        return [((), key, each["verdict"]) for key, each in found.judgments.items() if each["verdict"]]
+def _verdicts(counts: Any) -> Iterable[tuple[tuple[Any, ...], Any, str]]:
+    """(judge and vote, key of the judgment, verdict) of all votes, or judgments without a panel."""
+    if not counts.run["panel"]:
+        judgments = counts.judgments.items()
+        return [((), key, judgment["verdict"]) for key, judgment in judgments if judgment["verdict"]]
     return [
         ((judge, vote), key, verdict)
-        for key, of in found.votes.items()
-        for judge, votes in of.items()
+        for key, by_judge in counts.votes.items()
+        for judge, votes in by_judge.items()
         for vote, verdict in votes.items()
         if verdict
     ]
@@ -167,24 +175,24 @@ def _verdicts(found: Any) -> Iterable[tuple[tuple[Any, ...], Any, str]]:
 # ---------------------------------------------------------------------------------------------------- self-preference
 
 
-def preference(found: Any) -> dict[str, Any]:
-    """Who is of a tested model's family, the rates by family, and by how much each judge favours its own."""
-    run, families = found.run, found.run["families"]
+def preference(counts: Any) -> dict[str, Any]:
+    """Endpoints of a tested model's family, rates by family, and preferences of judges."""
+    run, families = counts.run, counts.run["families"]
     judges_of = [run["judge"], *run["further_judges"]] if run["judge"] else []
-    parts = [("judge", name, families[name]) for name in judges_of]
-    parts += [(each["role"], each["endpoint"], each["family"]) for each in run["makers"]]
+    contributors = [("judge", name, families[name]) for name in judges_of]
+    contributors += [(maker["role"], maker["endpoint"], maker["family"]) for maker in run["makers"]]
     kin = []
-    for role, name, family in dict.fromkeys(parts):
-        if own := [model for model in run["endpoints"] if families[model] == family]:
-            kin.append({"role": role, "endpoint": name, "family": family, "tested": own})
+    for role, name, family in dict.fromkeys(contributors):
+        if tested := [model for model in run["endpoints"] if families[model] == family]:
+            kin.append({"role": role, "endpoint": name, "family": family, "tested": tested})
     rates: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for model, verdicts in found.given.items() if kin else ():
+    for model, verdicts in counts.verdicts.items() if kin else ():
         for verdict, n in verdicts.items():
             if verdict in run["verdicts"]["first_rate"]:
                 rates[families[model]][0] += n * (verdict in run["verdicts"]["against"])
                 rates[families[model]][1] += n
-    wanted = {each["endpoint"] for each in kin if each["role"] == "judge"}
-    favoured = [_preference(found, judge, judges_of) for judge in judges_of if judge in wanted]
+    kin_judges = {relative["endpoint"] for relative in kin if relative["role"] == "judge"}
+    preferences = [_preference(counts, judge, judges_of) for judge in judges_of if judge in kin_judges]
     return {
         "kin": kin,
         "rates": [
@@ -192,31 +200,34 @@ def preference(found: Any) -> dict[str, Any]:
             for family, (failed, n) in sorted(rates.items())
             if n
         ],
-        "preferences": [each for each in favoured if each is not None],
+        "preferences": [row for row in preferences if row is not None],
     }
 
 
-def _preference(found: Any, judge: str, names: Sequence[str]) -> dict[str, Any] | None:
-    run, families = found.run, found.run["families"]
-    others = [each for each in names if families[each] != families[judge]]
+def _preference(counts: Any, judge: str, names: Sequence[str]) -> dict[str, Any] | None:
+    run, families = counts.run, counts.run["families"]
+    others = [other for other in names if families[other] != families[judge]]
     if not run["panel"] or not others:
         return None
-    gaps: dict[bool, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for key, of in found.votes.items():
-        mine, theirs = (_counted(run, of, some) for some in ([judge], others))
-        if not mine or not theirs:
+    # Is the model of the judge's family? -> failed and judged by the judge, then by the others
+    sums: dict[bool, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for key, by_judge in counts.votes.items():
+        by_this, by_others = (_counted_verdicts(run, by_judge, judges_) for judges_ in ([judge], others))
+        if not by_this or not by_others:
             continue
-        gap = gaps[families[key[0]] == families[judge]]
-        for at, said in ((0, mine), (2, theirs)):
-            gap[at] += sum(verdict in run["verdicts"]["against"] for verdict in said)
-            gap[at + 1] += len(said)
-    if not all(gaps[same][1] and gaps[same][3] for same in (True, False)):
+        total = sums[families[key[0]] == families[judge]]
+        for index, verdicts in ((0, by_this), (2, by_others)):
+            total[index] += sum(verdict in run["verdicts"]["against"] for verdict in verdicts)
+            total[index + 1] += len(verdicts)
+    if not all(sums[same][1] and sums[same][3] for same in (True, False)):
         return None
-    own, other = (gaps[same][0] / gaps[same][1] - gaps[same][2] / gaps[same][3] for same in (True, False))
-    told = {"judge": judge, "family": families[judge], "own": own, "others": other, "difference": own - other}
-    return {**told, "own_n": gaps[True][1], "others_n": gaps[False][1]}
+    own, other = (sums[same][0] / sums[same][1] - sums[same][2] / sums[same][3] for same in (True, False))
+    row = {"judge": judge, "family": families[judge], "own": own, "others": other, "difference": own - other}
+    return {**row, "own_n": sums[True][1], "others_n": sums[False][1]}
 
 
-def _counted(run: Mapping[str, Any], of: Mapping[str, Mapping[int, str]], judges_: Iterable[str]) -> list[str]:
-    within = run["verdicts"]["first_rate"]
-    return [verdict for judge in judges_ for verdict in of.get(judge, {}).values() if verdict in within]
+def _counted_verdicts(
+    run: Mapping[str, Any], by_judge: Mapping[str, Mapping[int, str]], judges_: Iterable[str]
+) -> list[str]:
+    counted = run["verdicts"]["first_rate"]
+    return [verdict for judge in judges_ for verdict in by_judge.get(judge, {}).values() if verdict in counted]

@@ -1,15 +1,18 @@
 """Check a run: python verify_run.py [FOLDER]
 
-FOLDER (by default the one this file lies in) is an unpacked bundle of a run of MHB. Needs Python 3.9 and nothing else, and no
-network. Says what is wrong, one line each, and exits with 1 if anything is; with 2 if there is nothing to check.
+FOLDER is an unpacked bundle of a run of MHB; default: the folder of this file. Needs only Python
+3.9, and no network. Prints each fault on a line. Exits with 1 if there are faults, and with 2 if
+there is nothing to check.
 
-It takes the checksum of every file anew, looks for files that no checksum names, decides every judgment of a panel again from
-its votes, and counts every number of numbers.json again from judgments.jsonl and responses.jsonl by the rules of run.json:
-rates with what they leave out, their 95 % intervals (those by bootstrap with the same random numbers) and bounds, outcomes,
-and comparisons and changes between variants with intervals and p. Then it does the same for report.json: ranks, agreement of
-judges (votes.jsonl), the judge against physicians and the rates corrected by them (validation.jsonl, physicians.jsonl), the
-variance of repeats, self-preference, and the cost (calls.jsonl). A number that follows from nothing is a fault. It names what
-is missing, and what it did not compute again. The rules are those of MHB's docs/statistics.md.
+It verifies the checksum of every file and looks for files without one. It decides every judgment of
+a panel again from its votes. It recomputes every number of numbers.json from judgments.jsonl and
+responses.jsonl by the rules of run.json: rates and their exclusions, 95 % intervals (those by
+bootstrap with the same random numbers) and bounds, outcomes, and comparisons and changes between
+variants with intervals and p. Then it does the same for report.json: ranks, agreement of judges
+(votes.jsonl), the judge against physicians and the corrected rates (validation.jsonl,
+physicians.jsonl), the variance of repeats, self-preference, and the cost (calls.jsonl). A number
+that does not follow from the rows is a fault. It lists what is missing, and what it did not
+recompute. The rules are those of MHB's docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ if __package__:
         verify_report,
         verify_verdicts,
     )
-else:  # in a bundle, where the file lies beside this one
-    sys.dont_write_bytecode = True  # nothing is added to what is checked
+else:  # in a bundle, with the other files in the same folder
+    sys.dont_write_bytecode = True  # do not add files to the bundle
     sys.path.insert(0, str(Path(__file__).parent))
     import verify_bootstrap  # type: ignore[import-not-found,no-redef]
     import verify_changes  # type: ignore[import-not-found,no-redef]
@@ -49,9 +52,10 @@ decide, is_disputed, counted_verdict = (
     verify_verdicts.counted_verdict,
 )
 UNJUDGED, JUDGED, EXCLUDED, COMBINED, OPEN = "unjudged", "judged", "excluded", "combined", "open"
-FAULTS_TOLD, CELL_PAIRS = 200, 45  # with more pairs of models, breakdowns are not compared
-REPORT_SINCE = 2  # the format of bundles that bring what report.json follows from
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+MAX_FAULTS_PRINTED = 200
+MAX_CELL_PAIRS = 45  # with more pairs of models, breakdowns are not compared
+REPORT_FORMAT = 2  # the first format with the rows behind report.json
+READ_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 Cell = tuple[str, str, str, str, str]  # model, data set, facet, value, arm
 Row = verify_intervals.Row
@@ -64,8 +68,11 @@ def lines(path: Path) -> Iterator[Any]:
         yield from map(json.loads, file)
 
 
-class Counted:
-    """The numbers of a bundle, counted from its rows. `faults`: rows that cannot be. `checked`: judgments decided again."""
+class BundleCounts:
+    """The numbers of a bundle, counted from its rows.
+
+    `faults`: rows that contradict the bundle. `checked`: number of judgments decided again.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -73,16 +80,18 @@ class Counted:
         self.checked = 0
         self.cells: dict[Cell, list[Row]] = defaultdict(list)
         self.units: set[tuple[str, str]] = set()  # sample and data set
-        self.failed: Counter[str] = Counter()  # responses of a model that failed
-        self.given: dict[str, Counter[str]] = defaultdict(Counter)  # verdicts on a model, whatever counts
-        self.votes: dict[Any, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))  # by judge and vote
-        self.clusters: dict[tuple[str, str], set[str]] = defaultdict(set)  # of a data set and arm, whichever model
-        self.without: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()  # model -> failed responses
+        self.verdicts: dict[str, Counter[str]] = defaultdict(Counter)  # by model, as given
+        # judgment -> judge -> number of the vote -> verdict
+        self.votes: dict[Any, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))
+        self.clusters: dict[tuple[str, str], set[str]] = defaultdict(set)  # by data set and arm
+        self.without: Counter[str] = Counter()  # facet -> judgments without a value
         self.responses: Counter[tuple[str, str, str]] = Counter()
-        self.kinds: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])  # criteria, with a verdict
+        # model, data set, kind -> criteria, counted criteria
+        self.kinds: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
         self.rules = self.run["plan"]["outcomes"]
         protocol = self.run["protocol"]
-        self._datasets = {(one["task"], one["variant"]): one["name"] for one in protocol["datasets"]}
+        self._datasets = {(dataset["task"], dataset["variant"]): dataset["name"] for dataset in protocol["datasets"]}
         self._pooled = protocol["pooled"] and len(self._datasets) > 1
         self.samples: dict[str, dict[str, Any]] = {}
         self._rubrics: dict[tuple[str, str], dict[str, list[str]]] = {}
@@ -92,22 +101,22 @@ class Counted:
             self.samples[sample["sample"]] = sample
         self.outcomes: dict[tuple[str, str, str, int], str] = {}
         for row in lines(folder / "responses.jsonl"):
-            self._response(row)
+            self._add_response(row)
         self.judgments: dict[tuple[str, str, str, int, str], dict[str, str]] = {}
         for row in lines(folder / "judgments.jsonl"):
-            self._judgment(row)
+            self._add_judgment(row)
         if self.run["panel"]:
-            self._votes(folder)
+            self._check_votes(folder)
 
     def dataset_of(self, sample: str, variant: str) -> str | None:
         """The data set that a question belongs to."""
         return self._datasets.get((self.samples[sample]["task"], variant))
 
     def cluster_of(self, sample: str) -> str:
-        """What a sample belongs to: itself, or the first of those that come from the same source record."""
+        """The cluster of a sample: itself, or the first sample from the same source record."""
         return str(self.samples[sample]["cluster"])
 
-    def _response(self, row: dict[str, Any]) -> None:
+    def _add_response(self, row: dict[str, Any]) -> None:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
         if row["sample"] not in self.samples:
             self.faults.append(f"responses.jsonl: {row['sample']}: not a sample of the release")
@@ -120,7 +129,7 @@ class Counted:
         if dataset is not None and row["outcome"] != OPEN:
             self.responses[row["model"], dataset, row["outcome"]] += 1
 
-    def _judgment(self, row: dict[str, Any]) -> None:
+    def _add_judgment(self, row: dict[str, Any]) -> None:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
         name = f"judgments.jsonl: {' '.join(map(str, answer))} {row['rubric']}"
         facets = self._rubrics.get((row["sample"], row["rubric"]))
@@ -134,219 +143,233 @@ class Counted:
         if dataset is None or (outcome := self.outcomes[answer]) == OPEN:
             return
         self.units.add((row["sample"], dataset))
-        self.given[row["model"]][row["verdict"]] += 1
+        self.verdicts[row["model"]][row["verdict"]] += 1
         verdict = counted_verdict(row, outcome, self.rules) or UNJUDGED
-        why = JUDGED if row["verdict"] else verify_verdicts.failure_of(row) if row["status"] == "failed" else "pending"
-        kind = self.kinds[row["model"], dataset, why if outcome == "answered" else outcome]
+        state = (
+            JUDGED if row["verdict"] else verify_verdicts.failure_of(row) if row["status"] == "failed" else "pending"
+        )
+        kind = self.kinds[row["model"], dataset, state if outcome == "answered" else outcome]
         kind[0] += 1
         kind[1] += verdict != UNJUDGED
-        found: Row = ((row["sample"], row["variant"]), facets, verdict)
+        counted: Row = ((row["sample"], row["variant"]), facets, verdict)
         arm, cluster = (self.samples[row["sample"]][name] for name in ("arm", "cluster"))
         shown = [] if arm == "control" else self.run["protocol"]["facets"]
         for place in (dataset, COMBINED) if self._pooled else (dataset,):
-            self.cells[row["model"], place, "", "", arm].append(found)
+            self.cells[row["model"], place, "", "", arm].append(counted)
             self.clusters[place, arm].add(cluster)
-            for facet, value in ((each, value) for each in shown for value in facets.get(each, [])):
-                self.cells[row["model"], place, facet, value, arm].append(found)
+            for facet, value in ((name, value) for name in shown for value in facets.get(name, [])):
+                self.cells[row["model"], place, facet, value, arm].append(counted)
         self.without.update(name for name in shown if not facets.get(name))
 
-    def _votes(self, folder: Path) -> None:
-        """Decide every judgment of a panel again."""
-        judges, rule, each = [self.run["judge"], *self.run["further_judges"]], self.run["panel"], self.run["settings"]
-        votes = self.votes
+    def _check_votes(self, folder: Path) -> None:
+        """Read the votes of a panel, and decide every judgment again."""
+        judges, rule = [self.run["judge"], *self.run["further_judges"]], self.run["panel"]
+        votes, repeats = self.votes, self.run["settings"]["judgments"]
         for row in lines(folder / "votes.jsonl"):
-            judged = (row["model"], row["sample"], row["variant"], row["repeat"], row["rubric"])
-            name = f"votes.jsonl: {' '.join(map(str, judged))} by {row['judge']}"
-            if judged not in self.judgments or row["judge"] not in judges:
+            key = (row["model"], row["sample"], row["variant"], row["repeat"], row["rubric"])
+            name = f"votes.jsonl: {' '.join(map(str, key))} by {row['judge']}"
+            if key not in self.judgments or row["judge"] not in judges:
                 self.faults.append(f"{name}: no such judgment or judge")
-            elif row["vote"] in votes[judged][row["judge"]]:
+            elif row["vote"] in votes[key][row["judge"]]:
                 self.faults.append(f"{name}: twice")
-            votes[judged][row["judge"]][row["vote"]] = row["verdict"]
-        for judged, told in self.judgments.items():
-            name, of, verdict = f"votes.jsonl: {' '.join(map(str, judged))}", votes.get(judged, {}), told["verdict"]
-            if told["status"] not in ("done", "failed") or (not of and told["error"] in verify_verdicts.NOBODY_ASKED):
-                continue  # not decided yet, or nobody was asked
-            said = [list(of[judge].values()) for judge in judges if judge in of]
-            asked = 2 if rule == "escalation" and len(said) > 1 and not is_disputed(said) else len(judges)
-            if self.run["origin"] == "imported":  # elsewhere, not every judge need have judged everything
-                asked = len(said) or 1
-            if len(said) != asked or any(len(own) != each["judgments"] for own in said):
+            votes[key][row["judge"]][row["vote"]] = row["verdict"]
+        for key, judgment in self.judgments.items():
+            name, by_judge, verdict = f"votes.jsonl: {' '.join(map(str, key))}", votes.get(key, {}), judgment["verdict"]
+            not_asked = not by_judge and judgment["error"] in verify_verdicts.NOT_ASKED
+            if judgment["status"] not in ("done", "failed") or not_asked:
+                continue
+            cast = [list(by_judge[judge].values()) for judge in judges if judge in by_judge]
+            expected = 2 if rule == "escalation" and len(cast) > 1 and not is_disputed(cast) else len(judges)
+            if self.run["origin"] == "imported":  # elsewhere, a judge may have judged only a part
+                expected = len(cast) or 1
+            if len(cast) != expected or any(len(verdicts) != repeats for verdicts in cast):
                 self.faults.append(f"{name}: votes are missing, or more than were asked for")
                 continue
             self.checked += 1
-            if (again := decide(rule, said)) != verdict:
-                self.faults.append(f"{name}: the panel decides {again or 'nothing'}, not {verdict or 'nothing'}")
+            if (decision := decide(rule, cast)) != verdict:
+                self.faults.append(f"{name}: the panel decides {decision or 'nothing'}, not {verdict or 'nothing'}")
 
     def rate(self, rate: dict[str, Any], cell: Cell) -> dict[str, Any]:
-        """A rate of a cell, as numbers.json has it."""
+        """A rate of a cell, in the form of numbers.json."""
         minimum, clusters = self.run["plan"]["minimum"], defaultdict[str, list[Sums]](list)
-        for (sample, _variant), each in verify_intervals.sums_by_unit(rate, self.cells.get(cell, [])).items():
-            clusters[self.samples[sample]["cluster"]].append(each)
-        sums = [list(map(sum, zip(*of))) for of in clusters.values()]  # noqa: B905
-        hits, counted, number, excluded = (sum(each[part] for each in sums) for part in range(4))
-        some = [each for each in sums if each[1]]
-        found: dict[str, Any] = {"excluded": excluded, "n": number, "clusters": len(some), "value": share(rate, sums)}
-        if rate.get("points"):  # the score of all is not what all reached over what was possible
-            hits, counted = (round(sum(each[part] for each in sums)) for part in (6, 7))
-        found |= {"numerator": hits, "denominator": counted}
-        found["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
-        if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
-            drawn = [each[:2] for each in sums if not cell[2] or each[1] + each[3]]
-            if not cell[2]:  # all clusters are drawn from; in a breakdown, those that have something of it
-                drawn += [[0, 0]] * (len(self.clusters[cell[1], cell[4]]) - len(sums))
-            return {**found, **verify_bootstrap.interval(drawn, cut=bool(rate.get("points")))}
-        ends = [[each[part] for each in some] for part in (0, 1)]
-        return {**found, **interval(ends[0], ends[1], number, minimum, bool(rate["weighted"]))}
+        for (sample, _variant), unit in verify_intervals.sums_by_unit(rate, self.cells.get(cell, [])).items():
+            clusters[self.samples[sample]["cluster"]].append(unit)
+        sums = [list(map(sum, zip(*units))) for units in clusters.values()]  # noqa: B905
+        hits, counted, number, excluded = (sum(cluster[part] for cluster in sums) for part in range(4))
+        nonempty = [cluster for cluster in sums if cluster[1]]
+        value = share(rate, sums)
+        result: dict[str, Any] = {"excluded": excluded, "n": number, "clusters": len(nonempty), "value": value}
+        if rate.get("points"):  # points reached and possible; their quotient is not the mean score
+            hits, counted = (round(sum(cluster[part] for cluster in sums)) for part in (6, 7))
+        result |= {"numerator": hits, "denominator": counted}
+        result["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
+        if rate["interval"] == "bootstrap" and len(nonempty) >= max(1, minimum):
+            population = [cluster[:2] for cluster in sums if not cell[2] or cluster[1] + cluster[3]]
+            if not cell[2]:  # draw from all clusters; in a breakdown, only from those in the cell
+                population += [[0, 0]] * (len(self.clusters[cell[1], cell[4]]) - len(sums))
+            return {**result, **verify_bootstrap.interval(population, cut=bool(rate.get("points")))}
+        columns = [[cluster[part] for cluster in nonempty] for part in (0, 1)]
+        return {**result, **interval(columns[0], columns[1], number, minimum, bool(rate["weighted"]))}
 
-    def shared(self, rate: dict[str, Any], told: dict[str, Any]) -> dict[tuple[str, str], tuple[Sums, Sums]]:
-        """What is counted of the samples that have verdicts for both models of a comparison."""
-        place = (told["dataset"], told["facet"], told["value"], rate["arm"])
+    def shared(self, rate: dict[str, Any], comparison: dict[str, Any]) -> dict[tuple[str, str], tuple[Sums, Sums]]:
+        """The sums of both models on the samples that have verdicts for both of them."""
+        place = (comparison["dataset"], comparison["facet"], comparison["value"], rate["arm"])
         units = [
-            verify_intervals.sums_by_unit(rate, self.cells.get((told[who], *place), [])) for who in ("first", "second")
+            verify_intervals.sums_by_unit(rate, self.cells.get((comparison[side], *place), []))
+            for side in ("first", "second")
         ]
         both = (key for key, sums in units[0].items() if sums[1] and units[1].get(key, [0, 0])[1])
         return {key: (units[0][key], units[1][key]) for key in both}
 
     def by_cluster(self, shared: dict[tuple[str, str], tuple[Sums, Sums]]) -> list[list[list[int]]]:
-        """The totals (hits, counted) of both sides of each cluster."""
+        """The totals (hits, counted) of both models in each cluster."""
         places: dict[str, list[list[int]]] = {}
         for (sample, _variant), sides in shared.items():
             sums = places.setdefault(self.samples[sample]["cluster"], [[0, 0], [0, 0]])
-            for of, side in zip(sums, sides):  # noqa: B905 -- Python 3.9 has no strict
-                of[0], of[1] = of[0] + side[0], of[1] + side[1]
+            for total, side in zip(sums, sides):  # noqa: B905 -- Python 3.9 has no strict
+                total[0], total[1] = total[0] + side[0], total[1] + side[1]
         return list(places.values())
 
-    def comparison(self, rate: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-        """A comparison of two models, as numbers.json has it."""
-        shared = self.shared(rate, told)
+    def comparison(self, rate: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
+        """A comparison of two models, in the form of numbers.json."""
+        shared = self.shared(rate, stated)
         sides = [[pair[side] for pair in shared.values()] for side in (0, 1)]
         rates = [share(rate, side) for side in sides]
         clusters, minimum = self.by_cluster(shared), self.run["plan"]["minimum"]
-        alone = len(clusters) == len(shared) > 0 and rate["interval"] != "bootstrap" and not rate["weighted"]
+        unclustered = len(clusters) == len(shared) > 0 and rate["interval"] != "bootstrap" and not rate["weighted"]
         flips = [(one[0] > 0) - (other[0] > 0) for one, other in zip(*sides)]  # noqa: B905
         return {
             "rates": rates,
             "difference": rates[0] - rates[1] if rates[0] is not None and rates[1] is not None else None,
             "clusters": len(clusters),
-            "n": sum(each[2] for side in sides for each in side),
-            "only_first": flips.count(1) if alone else None,
-            "only_second": flips.count(-1) if alone else None,
-            "p_samples": verify_intervals.mcnemar(flips.count(1), flips.count(-1)) if alone else None,
+            "n": sum(unit[2] for side in sides for unit in side),
+            "only_first": flips.count(1) if unclustered else None,
+            "only_second": flips.count(-1) if unclustered else None,
+            "p_samples": verify_intervals.mcnemar(flips.count(1), flips.count(-1)) if unclustered else None,
             **(
-                verify_intervals.difference([of[0] for of in clusters], [of[1] for of in clusters], minimum)
+                verify_intervals.difference([pair[0] for pair in clusters], [pair[1] for pair in clusters], minimum)
                 if rate["interval"] != "bootstrap"
                 else verify_bootstrap.difference([[*one, *other] for one, other in clusters], minimum)
             ),
         }
 
-    def compared(self, rates: dict[str, Any]) -> set[tuple[str, ...]]:
-        """Which comparisons there must be: facet, data set, value, rate and two models."""
+    def expected_comparisons(self, rates: dict[str, Any]) -> set[tuple[str, ...]]:
+        """The comparisons that there must be, as (facet, data set, value, rate, model, model)."""
         models, protocol = set(self.run["endpoints"]), self.run["protocol"]
         pairs = [tuple(pair) for pair in self.run["plan"]["comparisons"] if set(pair) <= models]
         places = [*self._datasets.values(), *([COMBINED] if self._pooled else [])]
-        found = {("", place, "", name, *pair) for place, name, pair in product(places, rates, pairs)}
-        if len(pairs) > CELL_PAIRS:
-            return found
+        comparisons = {("", place, "", name, *pair) for place, name, pair in product(places, rates, pairs)}
+        if len(pairs) > MAX_CELL_PAIRS:
+            return comparisons
         for facet, name in protocol.get("compared_by", {}).items():
             arm = str(rates[name]["arm"])
             values = {cell[3] for cell in self.cells if cell[2] == facet}
             for place, value, pair in product(places[-1:] if self._pooled else places, values, pairs):
-                told = {"dataset": place, "facet": facet, "value": value, "first": pair[0], "second": pair[1]}
-                if arm == "trap" and self.shared(rates[name], told):
-                    found.add((facet, place, value, name, *pair))
-        return found
+                cell = {"dataset": place, "facet": facet, "value": value, "first": pair[0], "second": pair[1]}
+                if arm == "trap" and self.shared(rates[name], cell):
+                    comparisons.add((facet, place, value, name, *pair))
+        return comparisons
 
     def endings(self) -> dict[tuple[str, ...], dict[str, Any]]:
-        """How responses ended and what was made of it, as numbers.json has it, by model, data set and kind."""
-        found: dict[tuple[str, ...], dict[str, Any]] = {}
-        for who, where, end in {*self.kinds, *self.responses}:
+        """The outcomes of responses and how they are counted, in the form of numbers.json.
+
+        By model, data set and kind.
+        """
+        endings: dict[tuple[str, ...], dict[str, Any]] = {}
+        for model, dataset, end in {*self.kinds, *self.responses}:
             kind, outcome = (JUDGED if end == "answered" else end), ("answered" if end == JUDGED else end)
-            criteria, counted = self.kinds.get((who, where, kind), [0, 0])
+            criteria, counted = self.kinds.get((model, dataset, kind), [0, 0])
             of_responses = outcome in self.rules and outcome not in verify_verdicts.FAILURES
-            of = self.responses[who, where, outcome] if of_responses else None
-            told = {"responses": of, "criteria": criteria, "counted": counted}
-            found[who, where, kind] = {**told, "rule": self.rules.get(outcome, EXCLUDED)}
-        return found
+            responses = self.responses[model, dataset, outcome] if of_responses else None
+            counts = {"responses": responses, "criteria": criteria, "counted": counted}
+            endings[model, dataset, kind] = {**counts, "rule": self.rules.get(outcome, EXCLUDED)}
+        return endings
 
 
-def _place_of(comparison: Sequence[str]) -> str:
+def _comparison_name(comparison: Sequence[str]) -> str:
     facet, dataset, value, rate, first, second = comparison
     return f"comparison of {first} and {second}, {', '.join(filter(None, (dataset, facet, value, rate)))}"
 
 
 class Checks:
-    """The numbers of a bundle beside those counted again. `skipped`: what was not computed again, by what it is."""
+    """Compares the numbers of a bundle with those counted from its rows.
+
+    `skipped`: description -> how many numbers were not recomputed.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.found, self.told = Counted(folder), json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
-        self.faults, self.checked = list(self.found.faults), self.found.checked
+        self.counts = BundleCounts(folder)
+        self.numbers = json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
+        self.faults, self.checked = list(self.counts.faults), self.counts.checked
         self.skipped: dict[str, int] = {}
-        self._rates = {rate["name"]: rate for rate in self.found.run["protocol"]["rates"]}
-        self._rows()
-        self._comparisons()
-        self._changes()
-        counted, told = self.found.endings(), dict[tuple[str, ...], Any]()
-        told.update(((each["endpoint"], each["dataset"], each["kind"]), each) for each in self.told["outcomes"])
-        for key in sorted(told.keys() | counted.keys()):
-            self._compare(f"outcomes of {', '.join(key)}", counted.get(key, {"criteria": 0}), told.get(key, {}))
-        without = {facet: self.found.without[facet] for facet in self.told["without"]}
-        self._compare("without a value", without, self.told["without"])
-        self._report(folder)
+        self._rates = {rate["name"]: rate for rate in self.counts.run["protocol"]["rates"]}
+        self._check_rows()
+        self._check_comparisons()
+        self._check_changes()
+        counted, stated = self.counts.endings(), dict[tuple[str, ...], Any]()
+        stated.update(((row["endpoint"], row["dataset"], row["kind"]), row) for row in self.numbers["outcomes"])
+        for key in sorted(stated.keys() | counted.keys()):
+            self._compare(f"outcomes of {', '.join(key)}", counted.get(key, {"criteria": 0}), stated.get(key, {}))
+        without = {facet: self.counts.without[facet] for facet in self.numbers["without"]}
+        self._compare("without a value", without, self.numbers["without"])
+        self._check_report(folder)
 
-    def _report(self, folder: Path) -> None:
-        if self.found.run["format"] < REPORT_SINCE:
+    def _check_report(self, folder: Path) -> None:
+        if self.counts.run["format"] < REPORT_FORMAT:
             self.skipped["report.json of an earlier version, which is not read"] = 1
             return
         try:
-            report = verify_report.check(self.found, self.told, folder)
-        except UNREADABLE as error:
+            report = verify_report.check(self.counts, self.numbers, folder)
+        except READ_ERRORS as error:
             self.faults.append(f"report.json: cannot be compared ({type(error).__name__}: {error})")
             return
         self.faults, self.checked = self.faults + report["faults"], self.checked + report["checked"]
 
-    def _compare(self, place: str, counted: dict[str, Any], told: dict[str, Any]) -> None:
-        for what, value in counted.items():
+    def _compare(self, place: str, counted: dict[str, Any], stated: dict[str, Any]) -> None:
+        for name, value in counted.items():
             self.checked += 1
-            if not verify_intervals.is_close(value, told.get(what)):
-                self.faults.append(f"numbers.json: {place}: {what} is {value}, not {told.get(what)}")
-        told.update(counted)  # what was counted is what report.json must say
+            if not verify_intervals.is_close(value, stated.get(name)):
+                self.faults.append(f"numbers.json: {place}: {name} is {value}, not {stated.get(name)}")
+        stated.update(counted)  # report.json is checked against the counted values
 
-    def _comparisons(self) -> None:
-        """Each again, p adjusted over those that were adjusted together; and whether one is missing."""
+    def _check_comparisons(self) -> None:
+        """Recompute comparisons, adjust p within their groups, and look for missing ones."""
         names, stated = ("facet", "dataset", "value", "rate", "first", "second"), set[tuple[str, ...]]()
-        together: dict[tuple[str, ...], list[tuple[str, dict[str, Any], float]]] = defaultdict(list)
-        for each in self.told["comparisons"]:
-            about = tuple(each[name] for name in names)
-            place = _place_of(about)
-            if about in stated:
+        groups: dict[tuple[str, ...], list[tuple[str, dict[str, Any], float]]] = defaultdict(list)
+        for comparison in self.numbers["comparisons"]:
+            key = tuple(comparison[name] for name in names)
+            place = _comparison_name(key)
+            if key in stated:
                 self.faults.append(f"numbers.json: {place}: twice")
-            stated.add(about)
-            found = self.found.comparison(self._rates[each["rate"]], each)
-            self._compare(place, found, each)
-            if (p := found["p"]) is not None:
-                group: tuple[str, ...] = (each["facet"],) if each["facet"] else ("", each["dataset"], each["rate"])
-                together[group].append((place, each, p))
-        for group, some in together.items():
-            adjusted = verify_intervals.adjust([p for _place, _each, p in some], "holm" if group[0] == "" else "bh")
-            for (place, each, _p), value in zip(some, adjusted):  # noqa: B905
-                self._compare(place, {"p_adjusted": value}, each)
-        for missing in sorted(self.found.compared(self._rates) - stated):
-            self.faults.append(f"numbers.json: {_place_of(missing)}: missing")
+            stated.add(key)
+            counted = self.counts.comparison(self._rates[comparison["rate"]], comparison)
+            self._compare(place, counted, comparison)
+            if (p := counted["p"]) is not None:
+                facet = comparison["facet"]
+                group: tuple[str, ...] = (facet,) if facet else ("", comparison["dataset"], comparison["rate"])
+                groups[group].append((place, comparison, p))
+        for group, members in groups.items():
+            method = "holm" if group[0] == "" else "bh"
+            adjusted = verify_intervals.adjust([p for _place, _comparison, p in members], method)
+            for (place, comparison, _p), value in zip(members, adjusted):  # noqa: B905
+                self._compare(place, {"p_adjusted": value}, comparison)
+        for missing in sorted(self.counts.expected_comparisons(self._rates) - stated):
+            self.faults.append(f"numbers.json: {_comparison_name(missing)}: missing")
 
-    def _changes(self) -> None:
-        told = {tuple(each[name] for name in verify_changes.NAMES): each for each in self.told.get("changes", [])}
-        counted = verify_changes.changes(self.found)
-        for key in sorted(counted.keys() | told.keys()):
+    def _check_changes(self) -> None:
+        stated = {tuple(row[name] for name in verify_changes.NAMES): row for row in self.numbers.get("changes", [])}
+        counted = verify_changes.changes(self.counts)
+        for key in sorted(counted.keys() | stated.keys()):
             place = f"change {', '.join(filter(None, key))}"
-            self._compare(place, counted.get(key, {"clusters": 0}), told.get(key, {}))
+            self._compare(place, counted.get(key, {"clusters": 0}), stated.get(key, {}))
 
-    def _rows(self) -> None:
-        stated = set()
-        for row in self.told["rows"]:
-            about: tuple[str, str, str, str] = (row["model"], row["dataset"], row["facet"], row["value"])
-            place = ", ".join(filter(None, about))
-            stated.add(about)
-            verdicts = dict(Counter(verdict for _unit, _facets, verdict in self.found.cells.get((*about, "trap"), [])))
+    def _check_rows(self) -> None:
+        stated_cells = set()
+        for row in self.numbers["rows"]:
+            cell: tuple[str, str, str, str] = (row["model"], row["dataset"], row["facet"], row["value"])
+            place = ", ".join(filter(None, cell))
+            stated_cells.add(cell)
+            verdicts = dict(Counter(verdict for _unit, _facets, verdict in self.counts.cells.get((*cell, "trap"), [])))
             self.checked += 1
             if verdicts != {verdict: n for verdict, n in row["verdicts"].items() if n}:
                 self.faults.append(f"numbers.json: {place}: the verdicts are {verdicts}, not {row['verdicts']}")
@@ -355,42 +378,45 @@ class Checks:
             if row["rates"].keys() != expected:
                 self.faults.append(f"numbers.json: {place}: not the rates of run.json")
                 continue
-            for name, told in row["rates"].items():
-                counted = self.found.rate(self._rates[name], (*about, str(self._rates[name]["arm"])))
-                self._compare(f"{place}, {name}", counted, told)
-        for about in sorted({cell[:4] for cell in self.found.cells} - stated):
-            self.faults.append(f"numbers.json: {', '.join(filter(None, about))}: missing")
+            for name, stated in row["rates"].items():
+                counted = self.counts.rate(self._rates[name], (*cell, str(self._rates[name]["arm"])))
+                self._compare(f"{place}, {name}", counted, stated)
+        for missing in sorted({cell[:4] for cell in self.counts.cells} - stated_cells):
+            self.faults.append(f"numbers.json: {', '.join(filter(None, missing))}: missing")
 
 
 def check(folder: Path) -> dict[str, Any]:
-    """What is wrong, how many numbers were computed again, and which were not. Raises one of `UNREADABLE`."""
+    """The faults, how many numbers were recomputed, and which were not.
+
+    Raises one of `READ_ERRORS`.
+    """
     faults = verify_files.faults(folder)
     try:
-        done = Checks(folder)
-    except UNREADABLE as error:
+        checks = Checks(folder)
+    except READ_ERRORS as error:
         if not faults:
             raise
         faults.append(f"the numbers cannot be read ({type(error).__name__})")
         return {"faults": faults, "checked": 0, "not_recomputed": {}}
     if (folder / "scores.jsonl").is_file():
         scores = runpy.run_path(str(Path(__file__).with_name("verify_scores.py")))["check"](folder, counted_verdict)
-        done.faults, done.checked = done.faults + scores["faults"], done.checked + scores["checked"]
-        done.skipped.update({why: n for why, n in scores["not_recomputed"].items() if n})
-    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": done.skipped}
+        checks.faults, checks.checked = checks.faults + scores["faults"], checks.checked + scores["checked"]
+        checks.skipped.update({name: n for name, n in scores["not_recomputed"].items() if n})
+    return {"faults": faults + checks.faults, "checked": checks.checked, "not_recomputed": checks.skipped}
 
 
 def main(arguments: list[str]) -> int:
-    """Check the folder named in `arguments`; the exit code."""
+    """Check the folder named in `arguments`, and return the exit code."""
     folder = Path(arguments[0] if arguments else Path(__file__).parent)
     try:
-        found = check(folder)
-    except UNREADABLE as error:
+        result = check(folder)
+    except READ_ERRORS as error:
         sys.stderr.write(f"There is no run to check in {folder}: {type(error).__name__} {error}\n")
         return 2
-    faults, skipped = found["faults"], found["not_recomputed"]
-    told = [*faults[:FAULTS_TOLD], *(f"not computed again: {n} {why}" for why, n in skipped.items())]
-    told.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {found['checked']} numbers agree.")
-    sys.stdout.write("\n".join(told) + "\n")
+    faults, skipped = result["faults"], result["not_recomputed"]
+    output = [*faults[:MAX_FAULTS_PRINTED], *(f"not computed again: {n} {name}" for name, n in skipped.items())]
+    output.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {result['checked']} numbers agree.")
+    sys.stdout.write("\n".join(output) + "\n")
     return 1 if faults else 0
 
 

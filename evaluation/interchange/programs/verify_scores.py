@@ -1,8 +1,8 @@
-"""Count the scores of a run again: used by verify_run.py where a bundle has scores.jsonl.
+"""Recomputes the figures on scores; used by verify_run.py if a bundle has scores.jsonl.
 
-Needs Python 3.9 and nothing else. Means, counts, percentiles and 95 % intervals of numbers.json are made anew from
-scores.jsonl, judgments.jsonl and responses.jsonl by the rules of run.json. The scores themselves were computed from texts by
-libraries: that is not repeated here, and said so.
+Needs only Python 3.9. Recomputes means, counts, percentiles and 95 % intervals of numbers.json from
+scores.jsonl, judgments.jsonl and responses.jsonl by the rules of run.json. The scores themselves,
+which libraries computed from texts, are not recomputed; they are reported as such.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 SHARES = {"p5": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "p95": 0.95}
 MINIMUM_DF = 4.0
 COMBINED, OPEN = "combined", "open"
-CountedVerdict = Callable[[dict[str, Any], str, dict[str, str]], str]  # verify_verdicts.counted_verdict
+CountedVerdict = Callable[[dict[str, Any], str, dict[str, str]], str]  # as in verify_verdicts
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -26,7 +26,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 
 def beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function (continued fraction by Lentz)."""
+    """The regularised incomplete beta function, by Lentz's continued fraction."""
     if x in (0.0, 1.0):
         return x
     if x > (a + 1) / (a + b + 2):
@@ -55,41 +55,44 @@ def t_quantile(df: float) -> float:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """By linear interpolation between the two nearest."""
-    place = share * (len(ordered) - 1)
-    at = int(place)
-    above = ordered[min(at + 1, len(ordered) - 1)]
-    return ordered[at] + (above - ordered[at]) * (place - at)
+    """The percentile by linear interpolation between the two nearest values."""
+    position = share * (len(ordered) - 1)
+    index = int(position)
+    above = ordered[min(index + 1, len(ordered) - 1)]
+    return ordered[index] + (above - ordered[index]) * (position - index)
 
 
-def measure(found: Sequence[tuple[str, float]], judged: int, rule: dict[str, Any], minimum: int) -> dict[str, Any]:
-    """What numbers.json says of one score: `found` are (cluster, number)."""
-    n = len(found)
-    told: dict[str, Any] = {"n": n, "without": judged - n, "mean": None, "low": None, "high": None, "sd": None}
-    told.update({"clusters": 0, **dict.fromkeys(SHARES)})
+def measure(scores: Sequence[tuple[str, float]], judged: int, rule: dict[str, Any], minimum: int) -> dict[str, Any]:
+    """The figures of one score, in the form of numbers.json. `scores`: (cluster, number)."""
+    n = len(scores)
+    result: dict[str, Any] = {"n": n, "without": judged - n, "mean": None, "low": None, "high": None, "sd": None}
+    result.update({"clusters": 0, **dict.fromkeys(SHARES)})
     if not n:
-        return told
-    ordered = sorted(number for _cluster, number in found)
+        return result
+    ordered = sorted(number for _cluster, number in scores)
     mean = math.fsum(ordered) / n
     clusters: dict[str, list[float]] = defaultdict(list)
-    for cluster, number in found:
+    for cluster, number in scores:
         clusters[cluster].append(number)
-    told.update({"mean": mean, "clusters": len(clusters), **{k: percentile(ordered, v) for k, v in SHARES.items()}})
+    result.update({"mean": mean, "clusters": len(clusters), **{k: percentile(ordered, v) for k, v in SHARES.items()}})
     if n > 1:
-        told["sd"] = math.sqrt(math.fsum((each - mean) ** 2 for each in ordered) / (n - 1))
-    shares = [len(each) / n for each in clusters.values()]
-    one = [s * s / (1 - s) for s in shares if s < 1]
-    freedom = 1 / (sum(s * s for s in shares) + sum(one) ** 2 - sum(e * e for e in one)) if len(clusters) > 1 else 0
+        result["sd"] = math.sqrt(math.fsum((number - mean) ** 2 for number in ordered) / (n - 1))
+    shares = [len(numbers) / n for numbers in clusters.values()]
+    terms = [s * s / (1 - s) for s in shares if s < 1]
+    freedom = 1 / (sum(s * s for s in shares) + sum(terms) ** 2 - sum(t * t for t in terms)) if len(clusters) > 1 else 0
     if len(clusters) >= minimum and freedom >= MINIMUM_DF:
-        residuals = [math.fsum(each - mean for each in own) / n for own in clusters.values()]
+        residuals = [math.fsum(number - mean for number in numbers) / n for numbers in clusters.values()]
         variance = math.fsum(e * e / (1 - s) for e, s in zip(residuals, shares))  # noqa: B905 -- Python 3.9 has no strict
         half = t_quantile(freedom) * math.sqrt(variance)
-        told.update({"low": max(rule["low"], mean - half), "high": min(rule["high"], mean + half)})
-    return told
+        result.update({"low": max(rule["low"], mean - half), "high": min(rule["high"], mean + half)})
+    return result
 
 
 class Scores:
-    """The scores of a bundle by cell: model, data set, facet and value. `judged`: judgments with a verdict of a cell."""
+    """The scores of a bundle by cell: model, data set, facet and value.
+
+    `judged`: the number of judgments with a verdict in each cell.
+    """
 
     def __init__(self, folder: Path, counted_verdict: CountedVerdict) -> None:
         self.run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -98,23 +101,28 @@ class Scores:
         self.judged: dict[tuple[str, str, str, str], int] = defaultdict(int)
         self.faults: list[str] = []
         protocol, outcomes = self.run["protocol"], self.run["plan"]["outcomes"]
-        datasets = {(one["task"], one["variant"]): one["name"] for one in protocol["datasets"]}
+        datasets = {(dataset["task"], dataset["variant"]): dataset["name"] for dataset in protocol["datasets"]}
         samples = {sample["sample"]: sample for sample in _lines(folder / "samples.jsonl")}
-        facets = {(key, each["key"]): each["facets"] for key, one in samples.items() for each in one["rubrics"]}
-        ended = {self._answer(row): row["outcome"] for row in _lines(folder / "responses.jsonl")}
+        facets = {
+            (key, rubric["key"]): rubric["facets"] for key, sample in samples.items() for rubric in sample["rubrics"]
+        }
+        outcome_of = {self._answer(row): row["outcome"] for row in _lines(folder / "responses.jsonl")}
         numbers = {(*self._answer(row), row["rubric"]): row["scores"] for row in _lines(folder / "scores.jsonl")}
         for row in _lines(folder / "judgments.jsonl"):
             answer, rubric = self._answer(row), row["rubric"]
-            own = numbers.pop((*answer, rubric), {})
-            sample, verdict = samples[row["sample"]], counted_verdict(row, ended[answer], outcomes)
+            scores = numbers.pop((*answer, rubric), {})
+            sample, verdict = samples[row["sample"]], counted_verdict(row, outcome_of[answer], outcomes)
             dataset = datasets.get((sample["task"], row["variant"]))
-            if not verdict or dataset is None or ended[answer] == OPEN or sample["arm"] == "control":
+            if not verdict or dataset is None or outcome_of[answer] == OPEN or sample["arm"] == "control":
                 continue
-            of = facets[row["sample"], rubric]
+            facet_values = facets[row["sample"], rubric]
             for place in (dataset, COMBINED) if protocol["pooled"] and len(datasets) > 1 else (dataset,):
-                for cell in [("", ""), *((name, value) for name in protocol["facets"] for value in of.get(name, []))]:
+                for cell in [
+                    ("", ""),
+                    *((name, value) for name in protocol["facets"] for value in facet_values.get(name, [])),
+                ]:
                     self.judged[(row["model"], place, *cell)] += 1
-                    for name, number in own.items():
+                    for name, number in scores.items():
                         self.cells[(row["model"], place, *cell, name)].append((sample["cluster"], number))
         self.faults += [f"scores.jsonl: {' '.join(map(str, key))}: no such judgment" for key in numbers]
 
@@ -124,22 +132,22 @@ class Scores:
 
 
 def check(folder: Path, counted_verdict: CountedVerdict) -> dict[str, Any]:
-    """What is wrong with the scores of a bundle, and how many of its numbers were made again."""
-    found = Scores(folder, counted_verdict)
-    faults, checked, stated = list(found.faults), 0, set()
+    """The faults of the scores of a bundle, and how many numbers were recomputed."""
+    bundle = Scores(folder, counted_verdict)
+    faults, checked, stated = list(bundle.faults), 0, set()
     for row in json.loads((folder / "numbers.json").read_text(encoding="utf-8"))["scores"]:
         cell = (row["model"], row["dataset"], row["facet"], row["value"])
         stated.add(cell)
-        for name, rule in found.rules.items():
-            again = measure(found.cells[(*cell, name)], found.judged[cell], rule, found.run["plan"]["minimum"])
-            for what, value in again.items():
+        for name, rule in bundle.rules.items():
+            counted = measure(bundle.cells[(*cell, name)], bundle.judged[cell], rule, bundle.run["plan"]["minimum"])
+            for figure, value in counted.items():
                 checked += 1
-                told = row["scores"].get(name, {}).get(what, "missing")
-                same = abs(value - told) < 1e-7 if None not in (value, told) and told != "missing" else value == told
-                if not same:
+                given = row["scores"].get(name, {}).get(figure, "missing")
+                is_number = None not in (value, given) and given != "missing"
+                if not (abs(value - given) < 1e-7 if is_number else value == given):
                     place = ", ".join(filter(None, (*cell, name)))
-                    faults.append(f"numbers.json: {place}: {what} is {value}, not {told}")
-    unstated = sorted(found.judged.keys() - stated)
+                    faults.append(f"numbers.json: {place}: {figure} is {value}, not {given}")
+    unstated = sorted(bundle.judged.keys() - stated)
     faults += [f"numbers.json: scores of {', '.join(filter(None, cell))}: missing" for cell in unstated]
-    skipped = {"scores of texts, which libraries computed": sum(map(len, found.cells.values()))}
+    skipped = {"scores of texts, which libraries computed": sum(map(len, bundle.cells.values()))}
     return {"faults": faults, "checked": checked, "not_recomputed": skipped}

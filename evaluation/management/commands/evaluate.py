@@ -26,13 +26,13 @@ def _seed(text: str) -> int:
 
 
 def _repeats(text: str) -> int:
-    if not (text.isdecimal() and len(text) < 4 and 1 <= int(text) <= queries.MOST_REPEATS):
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {queries.MOST_REPEATS}")
+    if not (text.isdecimal() and len(text) < 4 and 1 <= int(text) <= queries.MAX_REPEATS):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {queries.MAX_REPEATS}")
     return int(text)
 
 
-# The options that are fields of the settings under their own names.
-_AS_GIVEN = (
+# The options whose names are those of fields of the settings.
+_SAME_NAME = (
     *("panel", "answers", "judgments", "judge_temperature", "judging", "transport", "sampling", "seed", "datasets"),
     *("preset", "metric", "minimum"),
 )
@@ -127,7 +127,10 @@ class Command(Step):
 
 
 def _settings(options: dict[str, Any]) -> RunSettings:
-    """What the options ask for; what they leave out is as in the run that they repeat, else as usual."""
+    """The settings of a run from the options.
+
+    Options that are not given are taken from the run named by --like, or else from the defaults.
+    """
     judges = options["judge"]
     given = {
         "release": options["release"],
@@ -136,18 +139,18 @@ def _settings(options: dict[str, Any]) -> RunSettings:
         "further_judges": judges[1:] if judges else None,
         "comparisons": options["compare"],
         "outcomes": options["outcome"],
-        **{name: options[name] for name in _AS_GIVEN},
+        **{name: options[name] for name in _SAME_NAME},
     }
-    told = wanted(RUNS, options["like"], given, needed=("release", "endpoints"))
-    judge = told.pop("judge", None)
+    values = wanted(RUNS, options["like"], given, needed=("release", "endpoints"))
+    judge = values.pop("judge", None)
     return RunSettings(
-        release=releases_queries.release(told.pop("release")),
-        endpoints=[endpoints_queries.endpoint(name) for name in told.pop("endpoints")],
+        release=releases_queries.release(values.pop("release")),
+        endpoints=[endpoints_queries.endpoint(name) for name in values.pop("endpoints")],
         judge=endpoints_queries.endpoint(judge) if judge else None,
-        further_judges=[endpoints_queries.endpoint(name) for name in told.pop("further_judges", ())],
-        variants=told.pop("datasets", ()),
+        further_judges=[endpoints_queries.endpoint(name) for name in values.pop("further_judges", ())],
+        variants=values.pop("datasets", ()),
         budget_money=options["budget"],
         budget_calls=options["budget_calls"],
         fresh=options["fresh"],
-        **told,
+        **values,
     )

@@ -24,20 +24,22 @@ class Command(Step):
         require(OPERATOR, Can.MEASURE)
         release = releases_queries.release(options["release"])
         try:
-            came = importing.import_results(
+            result = importing.import_results(
                 rows.read(options["file"]), release=release, study=options["name"], sha256=options["sha256"]
             )
         except OSError as error:
             raise WrongResults(str(error)) from error
         return {
-            "run": came.run and came.run.pk,
+            "run": result.run and result.run.pk,
             "release": str(release),
-            "models": list(came.run.tested.order_by("pk").values_list("endpoint__name", flat=True)) if came.run else [],
-            "rows": came.rows,
-            "added": came.added,
-            "known": came.known,
-            "refused": came.refused,
-            "without_verdict": came.without_verdict,
-            "refusals": [{"where": each.where, "reason": each.reason} for each in came.refusals],
-            "failed": int(came.run is None),
+            "models": list(result.run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+            if result.run
+            else [],
+            "rows": result.rows,
+            "added": result.added,
+            "known": result.known,
+            "refused": result.refused,
+            "without_verdict": result.without_verdict,
+            "refusals": [{"where": refusal.where, "reason": refusal.reason} for refusal in result.refusals],
+            "failed": int(result.run is None),
         }

@@ -21,8 +21,8 @@ def _share(text: str) -> float:
 
 
 def _models(text: str) -> int:
-    if not (text.isdecimal() and len(text) < 5 and 1 <= int(text) <= power.MOST_MODELS):
-        raise ArgumentTypeError(f"{text!r} is not a number of models from 1 to {power.MOST_MODELS}")
+    if not (text.isdecimal() and len(text) < 5 and 1 <= int(text) <= power.MAX_MODELS):
+        raise ArgumentTypeError(f"{text!r} is not a number of models from 1 to {power.MAX_MODELS}")
     return int(text)
 
 
@@ -45,11 +45,11 @@ class Command(Step):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.READ_RESULTS)
         release = releases_queries.release(options["release"])
-        asked = {name: options[name] for name in ("rate", "correlation", "difference")}
-        cells = power.release_power(release, options["models"], **asked)
+        expectations = {name: options[name] for name in ("rate", "correlation", "difference")}
+        cells = power.release_power(release, options["models"], **expectations)
         return {
             "release": str(release),
             "models": options["models"],
-            **asked,
+            **expectations,
             "cells": [asdict(cell) for cell in cells],
         }

@@ -28,7 +28,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"{release}: no longer public")
             else:
                 services.publish(release, actor=OPERATOR)
-                address = reverse("public-release-version", args=[release.name, release.version])
-                self.stdout.write(f"{release}: published at {address}")
+                url = reverse("public-release-version", args=[release.name, release.version])
+                self.stdout.write(f"{release}: published at {url}")
         except (EvaluationError, GenerationError) as error:
             raise CommandError(str(error)) from error

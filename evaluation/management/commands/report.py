@@ -35,9 +35,9 @@ class Command(BaseCommand):
         try:
             run = RUNS.get(options["run"])
             protocol = registry.protocol(run.release.benchmark)
-            chosen = {name: options[name] for name in ("common", "weights", "all_ranked")}
-            asked = reports_queries.options_from(protocol, **chosen)
-            report = reports_queries.report(run, asked)
+            given = {name: options[name] for name in ("common", "weights", "all_ranked")}
+            view_options = reports_queries.parse_options(protocol, **given)
+            report = reports_queries.report(run, view_options)
         except EvaluationError as error:
             raise CommandError(str(error)) from error
         write, _content_type = formats.FORMATS[options["format"]]

@@ -20,5 +20,10 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
-        found = services.start_validation(options["run"], n=options["n"], seed=options["seed"])
-        return {"run": found.run_id, "validation": found.pk, "drawn": found.items.count(), "seed": found.seed}
+        validation = services.start_validation(options["run"], n=options["n"], seed=options["seed"])
+        return {
+            "run": validation.run_id,
+            "validation": validation.pk,
+            "drawn": validation.items.count(),
+            "seed": validation.seed,
+        }

@@ -21,9 +21,9 @@ class Command(Step):
         parser.add_argument("folder", type=Path, metavar="DIR")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        sys.dont_write_bytecode = True  # nothing is added to what is checked
+        sys.dont_write_bytecode = True  # do not add files to the bundle
         try:
-            found = verify_run.check(options["folder"])
+            result = verify_run.check(options["folder"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CommandError(f"There is no run to check in {options['folder']}: {error}") from error
-        return {**found, "failed": len(found["faults"])}
+        return {**result, "failed": len(result["faults"])}

@@ -113,7 +113,7 @@ def test_signs_of_patterns_are_letters(run: Run) -> None:
 
 def test_short_words_are_looked_for_in_so_many_texts(run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an index that helps, a search must not read a million texts."""
-    monkeypatch.setattr("evaluation.answers.search.MOST_READ", 1)
+    monkeypatch.setattr("evaluation.answers.search.MAX_SCANNED", 1)
     Run.objects.filter(pk=run.pk).update(responses_total=run.responses.count())
     run.refresh_from_db()
     told = search.search(run, "of")
@@ -132,7 +132,7 @@ def test_a_search_has_a_limit_and_says_so(run: Run, admin: Client, monkeypatch: 
     address = reverse("evaluation:judgments", args=[run.pk])
     said = "Add a word to find the others"
     assert said not in text_of(admin.get(address, {"text": "metformin"}))
-    monkeypatch.setattr("evaluation.answers.search.MOST_FOUND", 2)
+    monkeypatch.setattr("evaluation.answers.search.MAX_MATCHES", 2)
     page = admin.get(address, {"text": "metformin"})
     assert said in text_of(page)
     assert len({row.response_id for row in page.context["page"].rows}) == 2
@@ -218,7 +218,7 @@ def test_all_models_on_one_sample(run: Run, admin: Client, release: Release) -> 
     text = text_of(page)
     assert CHINESE in text
     assert "Take Metformin" in text
-    beside = page.context["beside"]
+    beside = page.context["comparison"]
     assert [response.endpoint.name for response in beside.responses] == ["one", "two"]
     assert [len(criterion.judgments) for criterion in beside.criteria] == [2, 2, 2]
     for criterion in beside.criteria:

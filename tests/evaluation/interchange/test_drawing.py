@@ -6,7 +6,7 @@ import pytest
 from evaluation.interchange.programs import verify_bootstrap
 from evaluation.metrics import Totals
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.comparing import paired
+from evaluation.reports.numbers.comparing import compare_pair
 from evaluation.statistics import bootstrap
 
 
@@ -30,6 +30,6 @@ def test_the_program_draws_the_same_interval_and_p() -> None:
     columns = [np.array(each) for each in zip(*rows[:40], strict=True)]
     one, other = (Totals(columns[at], columns[at + 1], columns[at + 1], columns[at + 1] * 0) for at in (0, 2))
     rate = Rate("f1", "F1", "", {"tp": 2}, {"tp": 2}, frozenset({"tp"}), "bootstrap")
-    compared = paired(rate, one, other, None, {"dataset": "d", "first": "a", "second": "b"}, 10)
+    compared = compare_pair(rate, one, other, None, {"dataset": "d", "first": "a", "second": "b"}, 10)
     told = verify_bootstrap.difference(rows[:40], 10)
     assert (told["low"], told["high"], told["p"]) == pytest.approx((compared.low, compared.high, compared.p), abs=1e-12)

@@ -40,7 +40,7 @@ def waiting(release: Release, tmp_path: Path, settings: Any) -> ResultsImport:
 
 def test_a_killed_import_is_begun_anew(waiting: ResultsImport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "CHUNK", 1)
-    store, seen = importing._Import.store, list[int]()
+    store, seen = importing._Importer.store, list[int]()
 
     def killed(self: Any, chunk: Any, on_chunk: Any) -> None:
         store(self, chunk, on_chunk)
@@ -48,12 +48,12 @@ def test_a_killed_import_is_begun_anew(waiting: ResultsImport, monkeypatch: pyte
         if len(seen) == 2:
             raise SystemExit  # nothing of ours runs after kill -9 either
 
-    monkeypatch.setattr(importing._Import, "store", killed)
+    monkeypatch.setattr(importing._Importer, "store", killed)
     with pytest.raises(SystemExit):
         services.run_import(waiting.pk)
     assert seen == [1, 2]
     assert (ResultsImport.objects.get().status, Judgment.objects.count()) == (Status.RUNNING, 2)
-    monkeypatch.setattr(importing._Import, "store", store)
+    monkeypatch.setattr(importing._Importer, "store", store)
     assert services.run_import(waiting.pk).status == Status.RUNNING, "its lease has not run out"
     ResultsImport.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     assert sweep()["imports"] == 1
@@ -65,13 +65,13 @@ def test_a_killed_import_is_begun_anew(waiting: ResultsImport, monkeypatch: pyte
 
 def test_who_lost_the_lease_stores_nothing_more(waiting: ResultsImport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "CHUNK", 1)
-    store = importing._Import.store
+    store = importing._Importer.store
 
     def slow(self: Any, chunk: Any, on_chunk: Any) -> None:
         store(self, chunk, on_chunk)
         ResultsImport.objects.update(token=uuid.uuid4())  # somebody else reads it now
 
-    monkeypatch.setattr(importing._Import, "store", slow)
+    monkeypatch.setattr(importing._Importer, "store", slow)
     assert services.run_import(waiting.pk).status == Status.RUNNING
     assert Judgment.objects.count() == 1
     assert Path(waiting.path).exists()

@@ -40,7 +40,7 @@ def written(folder: Path, *lines: Any) -> Path:
     return path
 
 
-def imported(release: Release, folder: Path, *lines: Any, **options: Any) -> importing.Imported:
+def imported(release: Release, folder: Path, *lines: Any, **options: Any) -> importing.ImportResult:
     entries = rows.read(written(folder, *lines))
     return importing.import_results(entries, release=release, **{"study": "study", **options})
 

@@ -161,7 +161,7 @@ def test_all_of_it_is_worked_out_again(folder: Path) -> None:
 def test_every_number_of_the_report_is_compared(folder: Path) -> None:
     """All of them, one after the other: what was worked out is made once, as it takes seconds."""
     checks = verify_run.Checks(folder)
-    expected, faults = verify_report.put_together(checks.found, checks.told, folder)
+    expected, faults = verify_report.build_report(checks.counts, checks.numbers, folder)
     assert faults == []
     told = json.loads((folder / "report.json").read_text())
     numbers = list(leaves(told))

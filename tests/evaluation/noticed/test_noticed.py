@@ -101,13 +101,13 @@ def test_counted_by_sample_by_group_and_by_trap(run: Run) -> None:
     assert groups["none"].rates[0].low is None, "three samples are too few for an interval"
     [trap] = report.traps
     assert (trap.code, trap.samples, trap.answers) == ("A1", 5, 10)
-    assert trap.physicians == queries.Noticed(3, 10)
+    assert trap.physicians == queries.PhysicianCount(3, 10)
     assert (trap.models.hits, trap.models.counted) == (6, 20)
 
 
 def test_nothing_is_said_of_few(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MINIMUM", 11)
-    monkeypatch.setattr(queries, "LEAST", 3)
+    monkeypatch.setattr(queries, "MIN_SAMPLE_ANSWERS", 3)
     report = queries.noticed_report(run)
     assert report.traps[0].physicians is None
     assert report.samples == ()

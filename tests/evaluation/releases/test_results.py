@@ -236,7 +236,7 @@ def test_the_latest_published_version_is_shown(release: Release, adela: User) ->
     page = Client().get(reverse("public-release", args=["bare"]))
     assert page.context["release"] == later
     assert address("public-release-version", release) in text_of(page)
-    assert [each.version for each in queries.published("bare")] == [2, 1]
+    assert [each.version for each in queries.published_releases("bare")] == [2, 1]
 
 
 def test_only_admins_publish(release: Release, rui: User, ana: User) -> None:
