@@ -217,7 +217,7 @@ def test_an_import_that_a_worker_was_faster_at(manage: Manage, tmp_path: Path, m
 
     monkeypatch.setattr(sources_services, "start_import", and_taken)
     monkeypatch.setattr(
-        "generation.management.commands.import_source.time.sleep", lambda seconds: sources_services._read(taken[0])
+        "generation.management.commands.import_source.time.sleep", lambda seconds: sources_services._read_file(taken[0])
     )
     source = manage.json(
         "import_source", "--format", "healthbench", "--name", "own", conversations_file(tmp_path / "own.jsonl", 2)
