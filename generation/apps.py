@@ -10,14 +10,14 @@ class GenerationConfig(AppConfig):
         from generation.recipes import registry
         from generation.samples import errata
         from review.common import panels
-        from review.labels import name_benchmarks, name_tasks
+        from review.labels import register_benchmark_labels, register_task_labels
 
         kinds.register(BATCHES)
-        name_benchmarks(registry.label)
-        name_tasks(registry.task_label)
-        panels.register("attention", "generation/jobs/_trouble.html", overview.trouble)
-        panels.register("attention", "generation/jobs/_needing.html", overview.needing_jobs)
-        panels.register("attention", "generation/samples/_undecided.html", errata.undecided)
-        panels.register("in-progress", "generation/jobs/_going.html", overview.going_jobs)
+        register_benchmark_labels(registry.label)
+        register_task_labels(registry.task_label)
+        panels.register("attention", "generation/jobs/_trouble.html", overview.problems)
+        panels.register("attention", "generation/jobs/_needing.html", overview.jobs_needing_attention)
+        panels.register("attention", "generation/samples/_undecided.html", errata.undecided_reports)
+        panels.register("in-progress", "generation/jobs/_going.html", overview.jobs_in_progress)
         panels.register("cost", "generation/jobs/_week.html", overview.cost)
-        panels.register("own-review", "generation/samples/_own_review.html", errata.of_own_review)
+        panels.register("own-review", "generation/samples/_own_review.html", errata.own_review_context)

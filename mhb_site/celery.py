@@ -1,4 +1,4 @@
-"""The Celery application. A task is one call of a service; the database says what there is to do."""
+"""The Celery application. A task is one call of a service; pending work is in the database."""
 
 import gc
 import os
@@ -17,14 +17,14 @@ _stopping = threading.Event()
 
 
 @worker_ready.connect
-def _live(sender: Any, **_: Any) -> None:
-    """Say every few seconds that this worker lives, so that commands know whether anybody will do the work."""
+def _start_beats(sender: Any, **_: Any) -> None:
+    """Record every few seconds that this worker is alive: commands check whether one is running."""
     gc.collect()
-    gc.freeze()  # what is loaded by now stays for good, as in wsgi.py
-    threading.Thread(target=_beat, args=(str(sender.hostname),), daemon=True).start()
+    gc.freeze()  # everything loaded so far stays for good, as in wsgi.py
+    threading.Thread(target=_record_beats, args=(str(sender.hostname),), daemon=True).start()
 
 
-def _beat(name: str) -> None:
+def _record_beats(name: str) -> None:
     from django.db import InterfaceError, OperationalError, connection
 
     from generation.engine.worker_beats import BEAT, record_beat, remove_beat
@@ -33,20 +33,20 @@ def _beat(name: str) -> None:
         try:
             record_beat(name)
         except (InterfaceError, OperationalError):
-            connection.close()  # the database is away: a fresh connection next time
+            connection.close()  # the database is unavailable: use a new connection next time
         if _stopping.wait(BEAT.total_seconds()):
             remove_beat(name)
             return
 
 
 @worker_shutting_down.connect
-def _wind_up(**_: Any) -> None:
-    """Celery waits for tasks that are under way, and a lane is one: tell it to end with what it has in flight."""
-    from generation.engine.worker_lane import ENDING
+def _stop_lanes(**_: Any) -> None:
+    """Tell lanes to finish their calls in flight: Celery waits for tasks, and a lane is one."""
+    from generation.engine.worker_lane import SHUTTING_DOWN
 
-    ENDING.set()
+    SHUTTING_DOWN.set()
 
 
 @worker_shutdown.connect
-def _stop(**_: Any) -> None:
+def _stop_beats(**_: Any) -> None:
     _stopping.set()

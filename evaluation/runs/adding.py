@@ -1,4 +1,4 @@
-"""Adds a model to a finished run: it is asked and judged as the others were, and nobody else is asked again."""
+"""Adds a model to a finished run: only this model is asked, in the same way as the others."""
 
 from decimal import Decimal
 
@@ -14,7 +14,7 @@ from generation.models import Endpoint
 
 
 def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
-    """What asking this model alone would be, to be estimated. Raises what `add_model` does."""
+    """The settings of a run of this model alone, for an estimate. Raises what `add_model` does."""
     if run.origin == Run.Origin.IMPORTED:
         raise errors.ImportedRun
     if not endpoint.url:
@@ -25,7 +25,7 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
         raise errors.RunNotFinished
     judges = queries.judges_of(run)
     for judge in judges:
-        queries.as_launched(run, judge)
+        queries.endpoint_as_launched(run, judge)
     live = run.transport == Run.Transport.LIVE or not (endpoint.batches or (run.judge and run.judge.batches))
     return RunSettings(
         release=run.release,
@@ -47,19 +47,21 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
 
 @transaction.atomic
 def add_model(pk: int, endpoint: Endpoint, *, money: Decimal | None = None, calls: int | None = None) -> Run:
-    """Queue one response of this model per sample and variant; the run goes on until it is answered and judged.
+    """Reopen a finished run and queue the responses of this model to all its questions.
 
-    `money`, `calls`: what that may cost, beyond what the run has cost already; None: no limit. The endpoint's settings are kept
-    as they are now. Raises ImportedRun, NotCallable, ModelAlreadyTested, RunNotFinished.
+    `money`, `calls`: the budget for this model, beyond what the run has spent; None: no limit. The
+    endpoint's current settings are stored with the run. Raises ImportedRun, NotCallable,
+    ModelAlreadyTested, RunNotFinished.
     """
-    life_cycle.locked(pk)
+    life_cycle.lock_job(pk)
     run = Run.objects.select_related("release", "judge").get(pk=pk)
     check_model(run, endpoint)
-    run.endpoint_settings.setdefault(str(endpoint.pk), endpoint.launch_settings)  # the judge may be a model under test as well
+    # Existing settings stay: the judge may also be a model under test.
+    run.endpoint_settings.setdefault(str(endpoint.pk), endpoint.launch_settings)
     run.budget_money = None if money is None else run.cost + money
     run.budget_calls = None if calls is None else run.calls + calls
     run.save(update_fields=["endpoint_settings", "budget_money", "budget_calls"])
-    filling.begin(run, [endpoint])
+    filling.add_endpoints(run, [endpoint])
     services.settle(pk)
     run.refresh_from_db()
     return run

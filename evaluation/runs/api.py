@@ -15,7 +15,7 @@ from evaluation.models import MAX_SEED, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
 from evaluation.runs.kind import RUNS
-from evaluation.runs.plan import MOST
+from evaluation.runs.plan import MAX_MINIMUM
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation import tasks
@@ -202,7 +202,7 @@ class RunAskSerializer(LikeSerializer):
     further_judges = serializers.ListField(
         child=NamedRowField(queryset=Endpoint.objects.all()),
         default=list,
-        max_length=queries.MOST_JUDGES,
+        max_length=queries.MAX_JUDGES,
         help_text="Judges after the first: a panel.",
     )
     panel = serializers.ChoiceField(
@@ -211,10 +211,10 @@ class RunAskSerializer(LikeSerializer):
         help_text="How several votes become one verdict. escalation takes three judges, one of another model family.",
     )
     answers = serializers.IntegerField(
-        min_value=1, max_value=queries.MOST_REPEATS, default=1, help_text="Answers of each model to a question."
+        min_value=1, max_value=queries.MAX_REPEATS, default=1, help_text="Answers of each model to a question."
     )
     judgments = serializers.IntegerField(
-        min_value=1, max_value=queries.MOST_REPEATS, default=1, help_text="Judgments of each judge on a criterion."
+        min_value=1, max_value=queries.MAX_REPEATS, default=1, help_text="Judgments of each judge on a criterion."
     )
     datasets = serializers.ListField(
         child=serializers.CharField(max_length=100),
@@ -260,7 +260,7 @@ class RunAskSerializer(LikeSerializer):
         " `unparsed` and `judge_failed`: how failures of the judge are.",
     )
     minimum = serializers.IntegerField(
-        min_value=MINIMUM, max_value=MOST, default=MINIMUM, help_text="Samples below which no interval is given."
+        min_value=MINIMUM, max_value=MAX_MINIMUM, default=MINIMUM, help_text="Samples below which no interval is given."
     )
     fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
 
@@ -282,14 +282,14 @@ class RunEstimateSerializer(LaunchEstimateSerializer):
 
 
 def _settings(body: dict[str, Any]) -> RunSettings:
-    """What a body asks for. Raises UnknownRelease."""
+    """The settings in a request body. Raises UnknownRelease."""
     return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
 
 
 def whole_run(run: Run) -> dict[str, Any]:
     """The values of `WholeRunSerializer`."""
-    apart = ("release_version", "datasets", "further_judges", "answers", "judgments")
-    fields = [name for name in RunSerializer.Meta.fields if name not in apart]
+    renamed = ("release_version", "datasets", "further_judges", "answers", "judgments")
+    fields = [name for name in RunSerializer.Meta.fields if name not in renamed]
     return {
         **{name: getattr(run, name) for name in fields},
         "further_judges": queries.further_judges(run),
@@ -322,7 +322,7 @@ class Runs(ListAPIView[Run]):
         settings = _settings(validated_body(EvaluateSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(whole_run(RUNS.watched(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class EstimateRun(APIView):
@@ -341,4 +341,4 @@ class EstimateRun(APIView):
             facets=False,
             minimum=settings.minimum,
         )
-        return Answer({**LaunchEstimateSerializer(estimate).data, "power": [asdict(each) for each in power]})
+        return Answer({**LaunchEstimateSerializer(estimate).data, "power": [asdict(cell) for cell in power]})

@@ -22,7 +22,7 @@ from review.rules.permissions import Can
 
 
 class RunKind(JobKind[Run]):
-    """A run works on responses and on the judgments that come with them; its requests may wait in providers' batches."""
+    """Runs work on responses and their judgments; requests may wait in provider batches."""
 
     model = Run
     rows: Mapping[str, Any] = {"responses": Response, "judgments": Judgment, "votes": Vote}
@@ -34,21 +34,21 @@ class RunKind(JobKind[Run]):
     unknown = errors.UnknownRun
 
     def is_open(self, pk: int) -> bool:
-        """Also while rows are still to be made."""
-        return queues.unfilled(pk).exists() or super().is_open(pk)
+        """Whether rows are open or still missing."""
+        return queues.unfilled_endpoints(pk).exists() or super().is_open(pk)
 
     def unsettled(self) -> list[int]:
-        waiting = set(queues.unfilled_runs())
-        return [pk for pk in super().unsettled() if pk not in waiting]
+        unfilled = set(queues.ids_of_unfilled_runs())
+        return [pk for pk in super().unsettled() if pk not in unfilled]
 
     def jobs(self) -> QuerySet[Run]:
         return super().jobs().select_related("release", "judge")
 
     def work(self, pk: int) -> int:
         imported = Run.objects.filter(pk=pk, origin=Run.Origin.IMPORTED).exists()
-        ran = 0 if imported else work.work_on_run(pk)  # nobody is asked for what was made elsewhere
+        ran = 0 if imported else work.work_on_run(pk)  # imported results need no calls
         tallies.tally(pk)
-        cache_warming.count(pk)
+        cache_warming.warm(pk)
         return ran
 
     def endpoints(self, job: Run) -> QuerySet[Endpoint]:
@@ -58,19 +58,19 @@ class RunKind(JobKind[Run]):
         return queues.with_work(jobs)
 
     def due(self) -> list[int]:
-        """Includes runs with a provider batch to follow, and large ones that are over and not counted."""
+        """Includes runs with due provider batches, and large finished runs without a cached report."""
         due = super().due()
-        return due + [pk for pk in (*queues.runs_with_due_batches(), *cache_warming.uncounted()) if pk not in due]
+        return due + [pk for pk in (*queues.runs_with_due_batches(), *cache_warming.runs_to_warm()) if pk not in due]
 
     def clean_up(self) -> None:
         give_back_expired(ProviderBatch)
-        services.let_go_of_others()
-        tallies.tally_some()
+        services.release_blocked_rows()
+        tallies.tally_open_runs()
 
     def retry(self, pk: int) -> int:
         return services.retry_failed(pk)
 
-    def repeated(self, job: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+    def repeat_settings(self, job: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         return services.repeated(job, given)
 
     def endpoint_lists(self) -> Mapping[str, Subquery]:
@@ -82,21 +82,21 @@ class RunKind(JobKind[Run]):
 
     def progress(self, job: Run) -> RunProgress:
         responses, judgments, votes = self.parts(job)
-        to_make = max(0, job.responses_total - responses.total)
-        responses = replace(responses, queued=responses.queued + to_make)
+        missing = max(0, job.responses_total - responses.total)
+        responses = replace(responses, queued=responses.queued + missing)
         return RunProgress(responses, judgments, votes, job.rubrics_total)
 
     def list_address(self) -> str:
         return reverse("evaluation:runs")
 
     def bars(self, job: Run) -> Iterable[ProgressBar]:
-        found = self.progress(job)
+        progress = self.progress(job)
         bars = [
-            ProgressBar("responses", _("Responses"), found.responses.ended, found.responses.total),
-            ProgressBar("judgments", _("Judgments"), found.judgments.ended, found.rubrics_total),
+            ProgressBar("responses", _("Responses"), progress.responses.ended, progress.responses.total),
+            ProgressBar("judgments", _("Judgments"), progress.judgments.ended, progress.rubrics_total),
         ]
         if job.panel:
-            bars.append(ProgressBar("votes", _("Votes"), found.votes.ended, found.votes.total))
+            bars.append(ProgressBar("votes", _("Votes"), progress.votes.ended, progress.votes.total))
         return bars
 
     def tiles(self, progress: RunProgress) -> Iterable[Tile]:
@@ -111,7 +111,7 @@ class RunKind(JobKind[Run]):
         return _("Existing responses and judgments are kept. Unfinished items count as not judged.")
 
     def page_notes(self, job: Run) -> Mapping[str, Any]:
-        """Whether models, and whether reviewers of its release, are simulated."""
+        """Whether models of the run, and reviewers of its release, are simulated."""
         return {
             "simulated": queries.is_simulated(job),
             "simulated_reviewers": bool(job.release.simulated_samples),

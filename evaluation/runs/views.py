@@ -27,7 +27,7 @@ from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
-from evaluation.runs.rows.result_cache import keep_page
+from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.bootstrap import DRAWS
 from generation import tasks
@@ -41,13 +41,13 @@ from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 RUNNING = Run.Status.RUNNING
-BATCHES_SHOWN = 20  # of those that went to providers, the newest
+BATCHES_SHOWN = 20  # provider batches on a page, the newest ones
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def runs(request: HttpRequest) -> HttpResponse:
-    """All runs with how far each is."""
+    """All runs with their progress."""
     page = keyset_page(queries.runs(), request, size=25, newest_first=True)
     percents = reports_queries.percents(run for run in page.rows if run.status == RUNNING)
     rows = [(run, percents.get(run.pk), _simulated(run)) for run in page.rows]
@@ -56,15 +56,15 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 
 def _simulated(run: Run) -> bool:
-    """As `queries.is_simulated`, from what a list has loaded already."""
+    """Equals `queries.is_simulated`, but uses only what the list has loaded."""
     judges = [run.judge, *(row.endpoint for row in run.further_judges.all())]
     judged = any(judge is not None and judge.simulated for judge in judges)
-    return run.release.simulated or judged or any(one.simulated for one in run.endpoints.all())
+    return run.release.simulated or judged or any(endpoint.simulated for endpoint in run.endpoints.all())
 
 
 @requires(Can.MEASURE)
 def run_new(request: HttpRequest) -> HttpResponse:
-    """Launch a run: first what it is to be, then what it may cost."""
+    """Launch a run in two steps: settings, then estimate and budget."""
     last = None
     if request.method == "POST":
         form = forms.LaunchForm(request.POST)
@@ -79,18 +79,18 @@ def run_new(request: HttpRequest) -> HttpResponse:
         try:
             if "confirmed" not in request.POST:
                 estimate = runs_estimate.estimate_run(form.settings)
-                budget = BudgetForm.proposed(estimate, data)
+                budget = BudgetForm.for_estimate(estimate, data)
                 carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
                 context = {"estimate": estimate, "carried": carried, "form": budget, "release": data["release"]}
                 context |= power_context(form.settings)
                 return render(request, "evaluation/runs/run_estimate.html", context)
             key = request.POST.get(LAUNCH_KEY, "")
-            made = services.launch_run(form.settings, actor=signed_in_account(request), key=key)
+            launched = services.launch_run(form.settings, actor=signed_in_account(request), key=key)
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:
-            wake_after_commit(tasks.work_on_job, made.pk)
-            return redirect("evaluation:run", made.pk)
+            wake_after_commit(tasks.work_on_job, launched.pk)
+            return redirect("evaluation:run", launched.pk)
     context = {
         "form": form,
         "last": last,
@@ -102,7 +102,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
 
 
 def power_context(settings: RunSettings) -> dict[str, Any]:
-    """What the release will be able to show about so many models."""
+    """The context of the power table: the precision to expect from these settings."""
     models, datasets = len(settings.tested), queries.data_sets_asked(settings)
     cells = power.release_power(settings.release, models, datasets=datasets, facets=False, minimum=settings.minimum)
     expected = {"rate": power.RATE, "correlation": power.CORRELATION}
@@ -112,64 +112,71 @@ def power_context(settings: RunSettings) -> dict[str, Any]:
 @require_safe
 @requires(Can.READ_RESULTS)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
-    """The report of a run; while it works, of what is there."""
-    found = RUNS.watched(pk)
-    options, problem = read_options(request.GET, found)
-    report = reports_queries.report(found, options)
+    """The report of a run, with results so far while it is in progress."""
+    watched = RUNS.get_with_status(pk)
+    options, problem = read_options(request.GET, watched)
+    report = reports_queries.report(watched, options)
     sort, rate = request.GET.get("sort", ""), request.GET.get("rate", "")
-    drawn = rate_named(report, rate)
-    asked = {"common": "1" if options.common else "", "weights": request.GET.get("weights", "") if not problem else ""}
-    asked |= {"all_ranked": "1" if options.all_ranked else ""}
-    in_batches = found.transport == Run.Transport.BATCH
-    batches = list(queries.provider_batches_of(found).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
+    shown_rate = rate_named(report, rate)
+    option_values = {
+        "common": "1" if options.common else "",
+        "weights": request.GET.get("weights", "") if not problem else "",
+    }
+    option_values |= {"all_ranked": "1" if options.all_ranked else ""}
+    in_batches = watched.transport == Run.Transport.BATCH
+    batches = list(queries.provider_batches_of(watched).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
     context = {
-        **job_context(RUNS, found, request),
-        "run": found,
+        **job_context(RUNS, watched, request),
+        "run": watched,
         "provider_batches": batches[:BATCHES_SHOWN],
         "more_batches": len(batches) > BATCHES_SHOWN,
         "report": report,
-        "rule": _(drawn.rule),
-        "rate": _(drawn.label),
-        "rates": [(each, _(each.label), _(each.rule), report.is_planned(each)) for each in report.rates],
-        "facet_rates": [(each, _(each.label), _(each.rule), report.is_planned(each)) for each in report.facet_rates],
-        "planned": report.is_planned(drawn),
+        "rule": _(shown_rate.rule),
+        "rate": _(shown_rate.label),
+        "rates": [(metric, _(metric.label), _(metric.rule), report.is_planned(metric)) for metric in report.rates],
+        "facet_rates": [
+            (metric, _(metric.label), _(metric.rule), report.is_planned(metric)) for metric in report.facet_rates
+        ],
+        "planned": report.is_planned(shown_rate),
         "plan": _plan(report),
         "problem": problem,
         "options": options,
-        "weights": [(value, weight) for each in report.rates for value, weight in each.weights.items()],
-        "asked": asked,
-        "asked_more": urlencode({name: value for name, value in asked.items() if value}),
+        "weights": [(value, weight) for metric in report.rates for value, weight in metric.weights.items()],
+        "option_values": option_values,
+        "options_query": urlencode({name: value for name, value in option_values.items() if value}),
         "benchmark": _(report.protocol.label),
-        "asked_how": queries.example_questions(found),
-        "intervals": {each.interval for each in report.rates},
+        "example_requests": queries.example_questions(watched),
+        "intervals": {metric.interval for metric in report.rates},
         "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
-        "figures_at": reverse("evaluation:run", args=[found.pk]) + "figures/",
+        "figures_at": reverse("evaluation:run", args=[watched.pk]) + "figures/",
         "figures_query": f"?{urlencode({'rate': rate})}" if rate else "",
         "sort": sort,
         "simulated": report.simulated,
-        "models": with_role_names(queries.models_asked(found), lambda role: _(queries.ROLES[role])),
-        "judging": summary.as_dict(found, report.numbers.judged),
-        "further_judges": queries.further_judges(found),
+        "models": with_role_names(queries.models_asked(watched), lambda role: _(queries.ROLES[role])),
+        "judging": summary.as_dict(watched, report.numbers.judged),
+        "further_judges": queries.further_judges(watched),
         "failed": [
-            (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
+            (endpoint, count, _link(watched)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())
         ],
     }
-    if found.origin == Run.Origin.IMPORTED:
-        context["may_control"] = False  # there is nothing to ask
+    if watched.origin == Run.Origin.IMPORTED:
+        context["may_control"] = False  # an imported run makes no calls
 
     def render_report() -> str:
-        pictures = {"figures": figures(report, _link(found), sort=sort, rate=rate)}
+        pictures = {"figures": figures(report, _link(watched), sort=sort, rate=rate)}
         return render_to_string("evaluation/runs/_report.html", {**context, **pictures}, request)
 
-    kept = "" if request.GET else report.numbers.key  # readers ask for too many things to keep them all
-    context["drawn"] = mark_safe(keep_page(kept and f"page:{kept}", render_report))  # noqa: S308 - as it was rendered
+    # Pages with options are not cached, because there are too many combinations.
+    cache_key = "" if request.GET else report.numbers.key
+    report_html = cached_page(cache_key and f"page:{cache_key}", render_report)
+    context["report_html"] = mark_safe(report_html)  # noqa: S308 - rendered by our template
     return render(request, "evaluation/runs/run.html", context)
 
 
 def _plan(report: reports_queries.Report) -> dict[str, object]:
-    """The analysis plan in words."""
+    """The analysis plan in the words of the page."""
     labels = {rate.name: _(rate.label) for rate in report.protocol.rates}
     return {
         "frozen": report.plan.frozen,
@@ -185,17 +192,15 @@ def _plan(report: reports_queries.Report) -> dict[str, object]:
 
 
 def _link(run: Run) -> Link:
-    """Addresses of the answers behind a number of this run."""
-    page, quoted = (
-        reverse("evaluation:judgments", args=[run.pk]),
-        cache(quote_plus),
-    )  # a page says few words in many links
+    """A function that builds the address of the answers behind a number of this run."""
+    page = reverse("evaluation:judgments", args=[run.pk])
+    quoted = cache(quote_plus)  # the many links of a page repeat few words
 
     def link(
         endpoint: str, dataset: str, facet: str, value: str, verdict: str, arm: str = "", outcome: str = ""
     ) -> str:
-        asked = {"endpoint": endpoint, "dataset": dataset, "facet": facet, "value": value, "verdict": verdict}
-        asked |= {"arm": arm, "outcome": outcome}
-        return f"{page}?{'&'.join([f'{name}={quoted(given)}' for name, given in asked.items() if given])}"
+        query = {"endpoint": endpoint, "dataset": dataset, "facet": facet, "value": value, "verdict": verdict}
+        query |= {"arm": arm, "outcome": outcome}
+        return f"{page}?{'&'.join([f'{name}={quoted(text)}' for name, text in query.items() if text])}"
 
     return link

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 
 from generation import tasks
 from generation.batches import estimate, launch, queries, services
-from generation.batches.draw import MAX_SEED, read_draw
+from generation.batches.draw import MAX_SEED, parse_draw
 from generation.batches.kind import BATCHES
 from generation.jobs import queries as jobs_queries
 from generation.jobs.api import register_answer
@@ -34,7 +34,7 @@ from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 from generation.sources import queries as sources_queries
 from generation.sources.api import ImportSerializer
-from review.common.api import MAX_ID, ByName, NewestFirst, checked_body
+from review.common.api import MAX_ID, NamedRowField, NewestFirst, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import BlockSerializer
 from review.common.waking import wake_after_commit
@@ -141,10 +141,10 @@ class BatchAskSerializer(LikeSerializer):
     needed = ("benchmark", "source", "roles")
 
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark], required=False)
-    source = ByName(queryset=Source.objects.all(), required=False)  # type: ignore[assignment]
-    roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.exclude(url="")), required=False)
+    source = NamedRowField(queryset=Source.objects.all(), required=False)  # type: ignore[assignment]
+    roles = serializers.DictField(child=NamedRowField(queryset=Endpoint.objects.exclude(url="")), required=False)
     beside = serializers.ListField(
-        child=ByName(queryset=Endpoint.objects.exclude(url="")),
+        child=NamedRowField(queryset=Endpoint.objects.exclude(url="")),
         default=list,
         help_text="Further endpoints for the role that several may play; each record gets one draft per endpoint.",
     )
@@ -178,15 +178,15 @@ class LaunchSerializer(ConfirmSerializer, BatchAskSerializer):
 
 
 def batch_settings(body: dict[str, Any]) -> launch.BatchSettings:
-    """What a body asks for. Raises WrongPlan, WrongDraw."""
+    """The settings that a request body describes. Raises WrongPlan, WrongDraw."""
     rest = {name: value for name, value in body.items() if name not in ("seed", "where")}
-    plan = registry.plan_of(body["benchmark"], body.get("plan", ""))
-    draw = read_draw(body["draw"], body["seed"], body["where"])
+    plan = registry.resolve_plan(body["benchmark"], body.get("plan", ""))
+    draw = parse_draw(body["draw"], body["seed"], body["where"])
     return launch.BatchSettings(**{**rest, "plan": plan, "draw": draw})
 
 
 def estimate_response(settings: launch.BatchSettings) -> Response:
-    """What a launch would come to."""
+    """The estimate of a launch, as a response."""
     return Response(LaunchEstimateSerializer(estimate.estimate_batch(settings)).data)
 
 
@@ -222,10 +222,10 @@ class Batches(ListAPIView[Batch]):
     @extend_schema(parameters=[LAUNCH_KEY], request=LaunchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
         """Launch a recipe over records that have no draft of this benchmark yet. Workers do the rest."""
-        settings = batch_settings(checked_body(LaunchSerializer, request))
+        settings = batch_settings(validated_body(LaunchSerializer, request))
         batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, batch.pk)
-        return Response(WholeBatchSerializer(_whole_batch(BATCHES.watched(batch.pk))).data, status=202)
+        return Response(WholeBatchSerializer(_whole_batch(BATCHES.get_with_status(batch.pk))).data, status=202)
 
 
 class EstimateBatch(APIView):
@@ -235,7 +235,7 @@ class EstimateBatch(APIView):
 
     @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
-        return estimate_response(batch_settings(checked_body(BatchAskSerializer, request)))
+        return estimate_response(batch_settings(validated_body(BatchAskSerializer, request)))
 
 
 class AnalysisSerializer(serializers.Serializer[Any]):
@@ -252,8 +252,8 @@ class BatchAnalysis(GenericAPIView[Batch]):
 
     @extend_schema(responses=AnalysisSerializer)
     def get(self, request: Request, pk: int) -> Response:
-        found: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
-        return Response(AnalysisSerializer(found).data)
+        analysis: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
+        return Response(AnalysisSerializer(analysis).data)
 
 
 class StageCostSerializer(serializers.Serializer[Any]):

@@ -1,4 +1,4 @@
-"""The estimate of a batch."""
+"""Estimates batches and comparisons before launch."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from django.db.models import Count
 from generation import errors
 from generation.batches import queries
 from generation.batches.launch import BatchSettings, check_apart, choose_records
-from generation.jobs.estimate import Estimate, Usual, estimate_line, paces
+from generation.jobs.estimate import Estimate, UsualCalls, estimate_line, paces
 from generation.models import Batch, Call, Draft, Endpoint, SourceRecord
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
@@ -18,58 +18,60 @@ from generation.recipes.recipe import Term, TrapPlan
 from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 
-Where = tuple[str, str]  # a set of prompts, a kind of record
+PromptsAndKind = tuple[str, str]  # a prompt set, and a kind of record
 
 
 def estimate_batch(settings: BatchSettings) -> Estimate:
-    """What a launch with these settings would ask: a batch, or a comparison of two.
+    """Estimate the calls that a launch with these settings would make: a batch, or a comparison of
+    two.
 
-    First versions alone: every version that physicians send back costs as much again. All records of a kind are taken to be
-    asked what the first one of the kind is; what an optional role without an endpoint would be asked is left out. Raises what
-    a launch would: RolesUnbound, UnknownRole, NothingToDo, SamePrompts, UnknownPrompts, UnknownPreset, WrongSetting,
-    WrongPlan, WrongDraw, SharedModel.
+    Only first versions are counted: every version that physicians send back costs the same again.
+    All records of a kind are assumed to need the questions that the first one needs; the questions
+    of an optional role without an endpoint are left out. Raises what a launch would: RolesUnbound,
+    UnknownRole, NothingToDo, SamePrompts, UnknownPrompts, UnknownPreset, WrongSetting, WrongPlan,
+    WrongDraw, SharedModel.
     """
     benchmark, plan, checks = settings.benchmark, settings.plan, settings.checks
     recipe = registry.recipe(benchmark)
-    values = registry.settings_of(benchmark, settings.preset, settings.changes)
+    values = registry.resolve_settings(benchmark, settings.preset, settings.changes)
     prompts = settings.prompt_sets
     if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:
         raise errors.UnknownPrompts(", ".join(unknown))
-    chosen = choose_records(settings).records
-    wanted = tuple(registry.check_names(benchmark) if checks is None else checks)
-    counts = Counter(kind for _pk, kind in chosen)
+    records = choose_records(settings).records
+    checks_run = tuple(registry.check_names(benchmark) if checks is None else checks)
+    counts = Counter(kind for _pk, kind in records)
     bound = queries.bind_roles(benchmark, settings.roles, counts)
     check_apart(benchmark, values, bound)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
         _check_plan(plan, counts, terms)
-    first = {kind: pk for pk, kind in reversed(chosen)}
-    asked: Counter[tuple[str, str]] = Counter()
-    where: dict[str, set[Where]] = {}  # by prompt
-    rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
+    first_record = {kind: pk for pk, kind in reversed(records)}
+    question_counts: Counter[tuple[str, str]] = Counter()
+    places: dict[str, set[PromptsAndKind]] = {}  # by prompt
+    rows = SourceRecord.objects.defer("private").in_bulk(list(first_record.values()))
     joined = sources_queries.partner_contents(list(rows.values()))
     for kind, count in counts.items():
-        row = rows[first[kind]]
+        row = rows[first_record[kind]]
         record = sources_queries.record_value(row, joined[row.pk])
         for name in prompts:
             value = DraftValue(
                 record=record,
                 terms=terms,
                 prompts=name,
-                checks=wanted,
+                checks=checks_run,
                 settings=values,
             )
             for step in recipe.steps:
                 if step.applies(value):
-                    for question in step.asks(value):  # the same one may be put several times
-                        asked[question] += count
-                        where.setdefault(question[1], set()).add((name, kind))
-    asked = Counter({question: n for question, n in asked.items() if question[0] in bound})
-    history = _history(settings, values, bound, wanted)
+                    for question in step.asks(value):  # the same question may occur several times
+                        question_counts[question] += count
+                        places.setdefault(question[1], set()).add((name, kind))
+    question_counts = Counter({question: n for question, n in question_counts.items() if question[0] in bound})
+    history = _read_history(settings, values, bound, checks_run)
     players = settings.players_in(bound)
-    asks = [
+    requests_by_endpoint = [
         (role, endpoint, prompt, n * (1 if role == recipe.several else max(1, len(players))))
-        for (role, prompt), n in asked.items()
+        for (role, prompt), n in question_counts.items()
         for endpoint in (players if role == recipe.several and players else (bound[role],))
     ]
     lines = [
@@ -78,69 +80,74 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
             endpoint,
             prompt,
             requests,
-            repeats=_together(asked, prompt) / sum(counts[kind] for _name, kind in where[prompt]),
-            usual=history.of(prompt, where[prompt]),
+            repeats=_count_questions(question_counts, prompt) / sum(counts[kind] for _name, kind in places[prompt]),
+            usual=history.usual_calls(prompt, places[prompt]),
         )
-        for role, endpoint, prompt, requests in asks
+        for role, endpoint, prompt, requests in requests_by_endpoint
     ]
     drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
     shared = queries.shared_models(benchmark, bound)
-    working = [*bound.values(), *(each for each in players if each not in bound.values())]
+    working = [*bound.values(), *(player for player in players if player not in bound.values())]
     return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(working), one_model=shared)
 
 
-def _together(asked: Mapping[tuple[str, str], int], prompt: str) -> int:
-    """The questions under a prompt, of all roles."""
-    return sum(n for (_role, name), n in asked.items() if name == prompt)
+def _count_questions(question_counts: Mapping[tuple[str, str], int], prompt: str) -> int:
+    """The number of questions with a prompt, over all roles."""
+    return sum(n for (_role, name), n in question_counts.items() if name == prompt)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Drafts that were made under the same settings: how many with which prompts of which kind, and their calls by prompt."""
+    """Drafts made earlier under the same settings.
 
-    drafts: Mapping[Where, int]
+    `drafts`: how many for each prompt set and kind of record. `calls`: their calls by prompt.
+    """
+
+    drafts: Mapping[PromptsAndKind, int]
     calls: Mapping[str, int]
 
-    def of(self, prompt: str, where: Iterable[Where]) -> Usual | None:
-        """The calls of a prompt for one draft that may ask it; None where there were no such drafts."""
-        rows = sum(self.drafts.get(place, 0) for place in where)
-        return Usual(self.calls.get(prompt, 0) / rows, rows) if rows else None
+    def usual_calls(self, prompt: str, places: Iterable[PromptsAndKind]) -> UsualCalls | None:
+        """The calls of a prompt for one draft that may use it; None without such drafts."""
+        rows = sum(self.drafts.get(place, 0) for place in places)
+        return UsualCalls(self.calls.get(prompt, 0) / rows, rows) if rows else None
 
 
-LOOKED_AT = 50  # batches of the benchmark, the newest, that may have had the same settings
-ENOUGH = 200  # drafts
+MAX_BATCHES = 50  # how many of the benchmark's newest batches to look at
+ENOUGH_DRAFTS = 200
 
 
-def _history(
+def _read_history(
     settings: BatchSettings, values: Mapping[str, Any], bound: Mapping[str, Endpoint], checks: Sequence[str]
 ) -> History:
-    """What the last finished batches asked that had this preset with these values, these roles and checks, or more.
+    """Count the calls of the latest finished batches with the same preset, values, roles and
+    checks.
 
-    Loops of a recipe rarely run to their end: what it may ask is many times what it asks.
+    Batches with further roles or checks count too. A maximum says little: loops of a recipe rarely
+    run to their end, so what it may ask is many times what it asks.
     """
     preset = registry.preset(settings.benchmark, settings.preset)
-    there = Batch.objects.filter(
+    candidates = Batch.objects.filter(
         benchmark=settings.benchmark,
         status=Batch.Status.FINISHED,
         preset=preset.name if preset else "",
         prompts__in=settings.prompt_sets,
     )
-    drafts: Counter[Where] = Counter()
+    drafts: Counter[PromptsAndKind] = Counter()
     calls: Counter[str] = Counter()
-    for batch in there.prefetch_related("roles").order_by("-pk")[:LOOKED_AT]:
+    for batch in candidates.prefetch_related("roles").order_by("-pk")[:MAX_BATCHES]:
         roles = {role.role for role in batch.roles.all()}
         if batch.settings != values or not set(bound) <= roles or not set(checks) <= set(batch.checks):
             continue
         ended = Draft.objects.filter(batch=batch, parent=None).values_list("record__content__kind")
         drafts.update({(batch.prompts, kind): n for kind, n in ended.annotate(n=Count("pk")).order_by()})
         calls.update(dict(Call.objects.filter(job=batch.pk).values_list("prompt").annotate(n=Count("pk")).order_by()))
-        if drafts.total() >= ENOUGH:
+        if drafts.total() >= ENOUGH_DRAFTS:
             break
     return History(drafts, calls)
 
 
 def _check_plan(plan: TrapPlan, counts: Mapping[str, int], terms: Sequence[Term]) -> None:
-    """Raises WrongPlan where the plan asks for nothing of these tasks, or for what there is not."""
+    """Raise WrongPlan if the plan covers none of these tasks, or is invalid for one of them."""
     try:
         targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
     except trap_plan.PlanMistake as mistake:

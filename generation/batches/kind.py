@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from generation import errors
-from generation.batches import launch, making_together, queries, rounds, services
+from generation.batches import bulk_making, launch, queries, rounds, services
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import give_back_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
@@ -21,7 +21,7 @@ from generation.samples.services import apply_outcomes
 
 
 class BatchKind(JobKind[Batch]):
-    """A batch works on drafts. Cancelling it discards the drafts that wait for regeneration."""
+    """A batch works on drafts. Cancelling it discards the samples that wait for regeneration."""
 
     model = Batch
     rows: Mapping[str, Any] = {"drafts": Draft}
@@ -37,23 +37,28 @@ class BatchKind(JobKind[Batch]):
         return services.work_on_batch(pk)
 
     def with_work(self, jobs: QuerySet[Batch]) -> QuerySet[Batch]:
-        """Batches with a draft to take, a round, or one that could be opened: a draft at a barrier alone is no work yet."""
+        """Batches with a draft to take, with a round, or for which a round can be opened.
+
+        A draft that waits at a barrier is not work by itself.
+        """
         drafts = Draft.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
-        of_rounds = BarrierRound.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
+        open_rounds = BarrierRound.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
         waiting = jobs.filter(
             Exists(drafts.filter(at_barrier=True, round=None)), status=Batch.Status.RUNNING
         ).values_list("pk", flat=True)
         ready = [pk for pk in waiting if rounds.waiting_drafts(pk).exists()]
-        return jobs.filter(Exists(drafts.filter(at_barrier=False)) | Exists(of_rounds) | Q(pk__in=ready))
+        return jobs.filter(Exists(drafts.filter(at_barrier=False)) | Exists(open_rounds) | Q(pk__in=ready))
 
     def retry(self, pk: int) -> int:
-        """Queue the failed drafts again; those that failed at a barrier get a round of their own. One whose record a later
-        batch has used stays as it is, so that nothing is made of it twice."""
+        """Queue the failed drafts again; those that failed at a barrier get a new round.
+
+        Drafts whose record a later batch has used stay failed, so that no record is used twice.
+        """
         batch = Batch.objects.get(pk=pk)
-        Source.objects.select_for_update().get(pk=batch.source_id)  # no launch takes such records meanwhile
+        Source.objects.select_for_update().get(pk=batch.source_id)  # keeps launches from taking these records
         failed = Draft.objects.filter(batch=pk, status=Work.Status.FAILED)
-        taken = list(queries.taken_by_later(batch).values_list("pk", flat=True))
-        count = failed.exclude(pk__in=taken).update(status=Work.Status.QUEUED, error="", detail="", tries=0)
+        superseded = list(queries.superseded_failures(batch).values_list("pk", flat=True))
+        count = failed.exclude(pk__in=superseded).update(status=Work.Status.QUEUED, error="", detail="", tries=0)
         Draft.objects.filter(batch=pk, status=Work.Status.QUEUED, round__status=Work.Status.FAILED).update(round=None)
         return count
 
@@ -61,11 +66,11 @@ class BatchKind(JobKind[Batch]):
         return endpoints_queries.endpoints_of(job)
 
     def is_open(self, pk: int) -> bool:
-        return super().is_open(pk) or making_together.waits(self.model.objects.get(pk=pk))
+        return super().is_open(pk) or bulk_making.has_waiting_drafts(self.model.objects.get(pk=pk))
 
     def clean_up(self) -> None:
-        for batch in making_together.waiting_batches():
-            making_together.gather(batch)
+        for batch in bulk_making.batches_with_waiting_drafts():
+            bulk_making.make_waiting_samples(batch)
         give_back_expired(BarrierRound)
         apply_outcomes()
 
@@ -75,7 +80,7 @@ class BatchKind(JobKind[Batch]):
     def endpoint_lists(self) -> Mapping[str, Subquery]:
         return {"roles": endpoints_listed(BatchRole.objects.filter(batch=OuterRef("pk")))}
 
-    def repeated(self, job: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
+    def repeat_settings(self, job: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
         return launch.repeated(job, given)
 
     def list_address(self) -> str:

@@ -1,4 +1,4 @@
-"""Everything that is read of batches and drafts."""
+"""Reads batches and drafts."""
 
 import json
 from collections import Counter
@@ -10,8 +10,8 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.batches import reviewed
-from generation.common.model_names import same_model
+from generation.batches import review_results
+from generation.common.model_names import canonical_model_name
 from generation.jobs import queries as jobs_queries
 from generation.jobs.queries import ModelAsked
 from generation.models import (
@@ -37,34 +37,34 @@ from generation.sources.queries import partner_contents, record_value
 from review.rules.blocks import Block
 
 Status = Work.Status
-STREAMED = 200  # drafts in memory at once
+STREAMED = 200  # drafts in memory at a time
 
 
 def bind_roles(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
-    """An endpoint for every role that records of these kinds need, in the recipe's order.
+    """Bind an endpoint to every role that records of these kinds need, in the recipe's order.
 
-    A role without one of its own has that of its default, or of the default's default; an optional one may then be without.
-    An endpoint for a role that these kinds do not need is left aside, but may be another's default.
-    Raises RolesUnbound, UnknownRole.
+    A role without an endpoint of its own gets that of its default role, or of the default's
+    default. Optional roles may remain without one. An endpoint for a role that these kinds do not
+    need is ignored, but may serve as another role's default. Raises RolesUnbound, UnknownRole.
     """
     defaults = {role.name: role.default for role in registry.recipe(benchmark).roles}
-    found: dict[str, Endpoint] = {}
+    bound: dict[str, Endpoint] = {}
     missing = []
     for role in registry.roles_for(benchmark, kinds):
-        endpoint = _played_by(role.name, roles, defaults)
+        endpoint = _endpoint_of_role(role.name, roles, defaults)
         if endpoint is not None:
-            found[role.name] = endpoint
+            bound[role.name] = endpoint
         elif not role.optional:
             missing.append(role.name)
     if missing:
         raise errors.RolesUnbound(", ".join(missing))
     if unknown := [name for name in roles if name not in defaults]:
         raise errors.UnknownRole(f"{', '.join(unknown)}; known: {', '.join(defaults) or '-'}")
-    return found
+    return bound
 
 
-def _played_by(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, str]) -> Endpoint | None:
-    """The endpoint of a role, or of the first one along its defaults that has one."""
+def _endpoint_of_role(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, str]) -> Endpoint | None:
+    """The endpoint of a role, or of the first of its defaults that has one."""
     seen: set[str] = set()
     while role and role not in seen:
         if role in roles:
@@ -75,13 +75,16 @@ def _played_by(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, 
 
 
 def shared_models(benchmark: str, roles: Mapping[str, Endpoint]) -> list[tuple[str, str, str]]:
-    """(role, the role that it is to be apart from, their model) where one model plays both, be it in two versions."""
-    found = []
+    """(role, role to be kept apart from, model) for each model that plays both.
+
+    Two versions of a model count as the same model.
+    """
+    shared = []
     for role in registry.recipe(benchmark).roles:
         one, other = roles.get(role.name), roles.get(role.apart)
-        if one and other and same_model(one.model) == same_model(other.model):
-            found.append((role.name, role.apart, one.model))
-    return found
+        if one and other and canonical_model_name(one.model) == canonical_model_name(other.model):
+            shared.append((role.name, role.apart, one.model))
+    return shared
 
 
 def bound_roles(batch: Batch) -> dict[str, Endpoint]:
@@ -91,55 +94,61 @@ def bound_roles(batch: Batch) -> dict[str, Endpoint]:
 
 
 def endpoints_by_role(batch: Batch) -> dict[str, str]:
-    """The names of each role's endpoint; of a role that several play, all of them."""
-    found: dict[str, list[str]] = {}
+    """The name of each role's endpoint; all names with commas for a role that several play."""
+    names_by_role: dict[str, list[str]] = {}
     for role, name in batch.roles.order_by("pk").values_list("role", "endpoint__name"):
-        found.setdefault(role, []).append(name)
-    return {role: ", ".join(names) for role, names in found.items()}
+        names_by_role.setdefault(role, []).append(name)
+    return {role: ", ".join(names) for role, names in names_by_role.items()}
 
 
-def kinds_left(source: Source, benchmark: str) -> dict[str, int]:
-    """How many records of each kind that the benchmark takes it has not used: one query."""
-    left = records_without_draft(source, benchmark, registry.recipe(benchmark).kinds).order_by("content__kind")
-    return dict(left.values_list("content__kind").annotate(n=Count("pk")))
+def unused_record_counts(source: Source, benchmark: str) -> dict[str, int]:
+    """The number of records of each kind that the benchmark can still use: one query."""
+    unused = records_without_draft(source, benchmark, registry.recipe(benchmark).kinds).order_by("content__kind")
+    return dict(unused.values_list("content__kind").annotate(n=Count("pk")))
 
 
-def fitting_benchmark(source: Source | None) -> str:
-    """The benchmark that somebody who names none means: the first with records of the source left, else the one of its
-    newest batch, else the first there is. Those that take samples as they were published come last."""
+def suggested_benchmark(source: Source | None) -> str:
+    """The benchmark to suggest for a source.
+
+    That is the first one that can still use records of it, else the one of its newest batch, else
+    the first of all. Benchmarks that take samples as published come last.
+    """
     names = sorted(registry.names(), key=lambda name: not registry.recipe(name).roles)
-    fitting = next((name for name in names if source and kinds_left(source, name)), None)
+    fitting = next((name for name in names if source and unused_record_counts(source, name)), None)
     newest = Batch.objects.filter(source=source).order_by("-pk").values_list("benchmark", flat=True)
     return fitting or (newest.first() if source else None) or next(iter(names), "")
 
 
 def latest_benchmark() -> str:
-    """The benchmark of the newest batch, else the first there is."""
+    """The benchmark of the newest batch, else the first of all."""
     newest = Batch.objects.order_by("-pk").values_list("benchmark", flat=True).first()
     return newest or next(iter(registry.names()), "")
 
 
 def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
-    """Records of the kinds given that no batch of this benchmark has used, oldest first.
+    """Records of these kinds that no batch of this benchmark has used, oldest first.
 
-    What a batch that is over failed at is not used, nor what a cancelled one did not come to.
+    A record does not count as used if a batch that is over failed at it, or a cancelled batch never
+    reached it.
     """
-    used = _users(benchmark).filter(record=OuterRef("pk"))
+    used = _drafts_using_records(benchmark).filter(record=OuterRef("pk"))
     return SourceRecord.objects.filter(~Exists(used), source=source, content__kind__in=list(kinds)).order_by("pk")
 
 
-def _users(benchmark: str) -> QuerySet[Draft]:
+def _drafts_using_records(benchmark: str) -> QuerySet[Draft]:
     """Drafts of this benchmark that use their record."""
-    over = [Batch.Status.CANCELLED, Batch.Status.FINISHED]
-    never = Q(batch__status__in=over, status=Status.FAILED)
-    never |= Q(batch__status=Batch.Status.CANCELLED, status=Status.QUEUED)
-    return Draft.objects.filter(batch__benchmark=benchmark).exclude(never)
+    ended = [Batch.Status.CANCELLED, Batch.Status.FINISHED]
+    unused = Q(batch__status__in=ended, status=Status.FAILED)
+    unused |= Q(batch__status=Batch.Status.CANCELLED, status=Status.QUEUED)
+    return Draft.objects.filter(batch__benchmark=benchmark).exclude(unused)
 
 
-def taken_by_later(batch: Batch) -> QuerySet[Draft]:
-    """Drafts of a batch that failed and whose record a later batch has used since. One beside which it was launched to be
-    compared is no later one."""
-    later = _users(batch.benchmark).filter(record=OuterRef("record"), batch__gt=batch.pk)
+def superseded_failures(batch: Batch) -> QuerySet[Draft]:
+    """Failed drafts of a batch whose record a later batch has used since.
+
+    The other batch of the same comparison is not a later one.
+    """
+    later = _drafts_using_records(batch.benchmark).filter(record=OuterRef("record"), batch__gt=batch.pk)
     if batch.comparison_id is not None:
         later = later.exclude(batch__comparison=batch.comparison_id)
     return Draft.objects.filter(Exists(later), batch=batch.pk, status=Status.FAILED)
@@ -151,16 +160,21 @@ def draft_value(row: Draft) -> DraftValue:
 
 
 def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftValue]:
-    """Stored drafts of one batch as the recipe sees them, in their order; first versions with as many queries for many as for
-    one. `joined`: with the records that theirs refer to. A record's private part stays behind."""
+    """Stored drafts of one batch as the recipe sees them, in their order.
+
+    The number of queries does not grow with the number of first versions. `joined`: include the
+    records that theirs refer to. A record's private part is left out.
+    """
     if not rows:
         return []
-    refers = Exists(Reference.objects.filter(record=OuterRef("pk")))
-    found = SourceRecord.objects.defer("private").annotate(is_joined=refers).in_bulk({row.record_id for row in rows})
-    partners = partner_contents([record for record in found.values() if record.is_joined]) if joined else {}
-    records = {pk: record_value(record, partners.get(pk, {})) for pk, record in found.items()}
+    references = Exists(Reference.objects.filter(record=OuterRef("pk")))
+    rows_by_record = (
+        SourceRecord.objects.defer("private").annotate(is_joined=references).in_bulk({row.record_id for row in rows})
+    )
+    partners = partner_contents([record for record in rows_by_record.values() if record.is_joined]) if joined else {}
+    records = {pk: record_value(record, partners.get(pk, {})) for pk, record in rows_by_record.items()}
     batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=rows[0].batch_id)
-    in_force = terms(batch.benchmark)
+    taxonomy = terms(batch.benchmark)
     values = []
     for row in rows:
         previous = None
@@ -169,7 +183,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
         values.append(
             DraftValue(
                 record=records[row.record_id],
-                terms=in_force,
+                terms=taxonomy,
                 version=row.version,
                 reasons=tuple(previous.reasons) if previous else (),
                 previous=prefetch_rubrics(previous) if previous else None,
@@ -178,7 +192,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
                 prompts=batch.prompts,
                 checks=tuple(batch.checks),
                 settings=batch.settings,
-                others=SourceValues(found[row.record_id]),
+                other_values=SourceValues(rows_by_record[row.record_id]),
             )
         )
     return values
@@ -194,12 +208,12 @@ def batches() -> QuerySet[Batch]:
 
 
 def drafts(batch: Batch, *statuses: Work.Status) -> QuerySet[Draft]:
-    """The drafts of a batch in the given states."""
+    """The drafts of a batch with the given statuses."""
     return Draft.objects.filter(batch=batch, status__in=statuses).select_related("record").defer("record__private")
 
 
 def calls_of_draft(draft: Draft) -> list[Call]:
-    """The ledger of a draft, with that of the drafts it was made from."""
+    """The calls of a draft and of the drafts it was made from."""
     subjects = []
     row: Draft | None = draft
     while row is not None:
@@ -209,21 +223,23 @@ def calls_of_draft(draft: Draft) -> list[Call]:
 
 
 def findings(batch: Batch, *, check: str = "", state: str = "", text: str = "") -> QuerySet[Finding]:
-    """What checks found in the drafts of a batch, each with its draft's record and the sample that it is like."""
-    found = Finding.objects.filter(draft__batch=batch).select_related("draft__record", "draft__sample", "other")
-    found = found.defer("draft__data", "draft__record__content", "draft__record__private")
+    """The findings of checks in a batch's drafts, each with its draft's record and the similar
+    sample.
+    """
+    rows = Finding.objects.filter(draft__batch=batch).select_related("draft__record", "draft__sample", "other")
+    rows = rows.defer("draft__data", "draft__record__content", "draft__record__private")
     if check:
-        found = found.filter(check_name=check)
+        rows = rows.filter(check_name=check)
     if state:
-        found = found.filter(draft__gate=state)
+        rows = rows.filter(draft__gate=state)
     if text:
-        found = found.filter(draft__record__title__icontains=text)
-    return found
+        rows = rows.filter(draft__record__title__icontains=text)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """How many drafts of a batch a check had something to say about, by what became of them."""
+    """How many findings a check made in a batch, by what became of the drafts."""
 
     name: str
     label: str
@@ -233,7 +249,7 @@ class CheckCounts:
 
 
 def check_counts(batch: Batch) -> list[CheckCounts]:
-    """Each check that the batch makes, with its counts: one query."""
+    """The counts of each check that the batch runs: one query."""
     gates = Finding.objects.filter(draft__batch=batch).order_by().values_list("check_name", "draft__gate")
     counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
     return [
@@ -254,7 +270,9 @@ def stopped_versions(sample: Sample) -> QuerySet[Draft]:
 
 @dataclass(frozen=True, slots=True)
 class Presets:
-    """The presets of a recipe beside one another: for each setting its value in each, as text; "" where one has none."""
+    """A recipe's presets side by side: for each setting its value in each of them, as text ("" for
+    none).
+    """
 
     presets: tuple[Preset, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
@@ -262,19 +280,19 @@ class Presets:
 
 def presets(benchmark: str) -> Presets:
     """The recipe's presets with all their values."""
-    found = registry.recipe(benchmark).presets
-    names = dict.fromkeys(name for preset in found for name in preset.values)
-    rows = ((name, tuple(_as_text(preset.values.get(name, "")) for preset in found)) for name in names)
-    return Presets(found, tuple(rows))
+    recipe_presets = registry.recipe(benchmark).presets
+    names = dict.fromkeys(name for preset in recipe_presets for name in preset.values)
+    rows = ((name, tuple(_as_text(preset.values.get(name, "")) for preset in recipe_presets)) for name in names)
+    return Presets(recipe_presets, tuple(rows))
 
 
 def setting_texts(batch: Batch) -> list[tuple[str, str]]:
-    """The settings that a batch was launched with, as text."""
+    """The settings of a batch, as text."""
     return [(name, _as_text(value)) for name, value in batch.settings.items()]
 
 
 def preset_of(batch: Batch) -> Preset | None:
-    """The preset that a batch was launched with, as the recipe has it today; None where it has none of that name."""
+    """A batch's preset as the recipe has it today; None if it no longer has one of that name."""
     return next((p for p in registry.recipe(batch.benchmark).presets if p.name == batch.preset), None)
 
 
@@ -283,39 +301,43 @@ def _as_text(value: Any) -> str:
 
 
 def analysis(batch: Batch) -> tuple[Block, ...]:
-    """What the data of a batch's drafts show together; they are streamed. Raises NoAnalysis.
+    """The recipe's analysis of all drafts of a batch, which are streamed. Raises NoAnalysis.
 
-    Each sample counts once, by its latest draft: not what a later version has taken the place of, nor what was discarded,
-    withdrawn or held back by a check. A draft that became several is left out: they have its data; and so is one that went on
-    in another one, or was merged later. Where no later version
-    is ever made, what physicians have discarded counts as well: it was made.
+    Each sample counts once, by its latest draft: not by versions that were replaced, and not if it
+    was discarded, withdrawn or stopped by a check. Left out are drafts that were split (their
+    children have the data) and drafts that were merged into another one, at the barrier or later.
+    If the recipe never makes later versions, samples that physicians discarded count as well: they
+    were made.
     """
-    shows = registry.recipe(batch.benchmark).analysis
-    if shows is None:
+    analyse = registry.recipe(batch.benchmark).analysis
+    if analyse is None:
         raise errors.NoAnalysis(batch.benchmark)
-    begun = Draft.objects.filter(onward=None).exclude(data={}).exclude(error="Merged")
-    begun = begun.exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
-    split = Draft.objects.filter(parent=OuterRef("pk"))
-    later = begun.filter(sample=OuterRef("version_made__sample"), version__gt=OuterRef("version"))
-    over = Sample.objects.filter(
+    candidates = Draft.objects.filter(onward=None).exclude(data={}).exclude(error="Merged")
+    candidates = candidates.exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
+    children = Draft.objects.filter(parent=OuterRef("pk"))
+    later = candidates.filter(sample=OuterRef("version_made__sample"), version__gt=OuterRef("version"))
+    ended = Sample.objects.filter(
         Q(pk=OuterRef("version_made__sample")) | Q(pk=OuterRef("sample")),
         status__in=[Sample.Status.DISCARDED, Sample.Status.WITHDRAWN],
     )
-    rows = begun.filter(~Exists(split), ~Exists(later), batch=batch).order_by("pk")
+    rows = candidates.filter(~Exists(children), ~Exists(later), batch=batch).order_by("pk")
     if registry.recipe(batch.benchmark).max_versions > 1:
-        rows = rows.filter(~Exists(over))
+        rows = rows.filter(~Exists(ended))
     drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
-    return (*shows(drafts), *reviewed.blocks(batch))
+    return (*analyse(drafts), *review_results.blocks(batch))
 
 
-def made_sample(draft: Draft) -> NewSample:
-    """What the recipe made of a draft that has been through all its steps."""
+def sample_of_draft(draft: Draft) -> NewSample:
+    """The sample that the recipe makes of a draft which went through all steps."""
     return registry.recipe(draft.batch.benchmark).sample(draft_value(draft))
 
 
 @dataclass(frozen=True, slots=True)
 class TrapTarget:
-    """How many samples were to carry a trap (or some trap of a cluster), and how many do. `cluster` is its heading."""
+    """How many samples should carry a trap (or any trap of a cluster), and how many do.
+
+    `cluster` is its heading.
+    """
 
     code: str
     label: str
@@ -327,36 +349,39 @@ class TrapTarget:
 def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
     """Task -> each cluster with its subtypes, planned and reached; [] for a batch without a plan.
 
-    Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
+    Counts the current version of each sample (in review or approved). One query besides the
+    taxonomy's, streamed.
     """
     if not batch.plan:
         return []
-    in_force = terms(batch.benchmark)
-    parents = {term.code: term.parent for term in in_force}
+    taxonomy = terms(batch.benchmark)
+    parents = {term.code: term.parent for term in taxonomy}
     reached: dict[str, Counter[str]] = {}
-    for kind, traps in _living(batch).values_list("sample__record__content__kind", "traps").iterator():
+    for kind, traps in _current_versions(batch).values_list("sample__record__content__kind", "traps").iterator():
         counts = reached.setdefault(kind, Counter())
         counts.update(set(traps) | {parents.get(code, "") for code in traps})
-    found = []
+    by_task = []
     for task, targets in batch.plan["targets"].items():
-        aims = []
-        for cluster in (term for term in in_force if not term.parent):
+        trap_targets = []
+        for cluster in (term for term in taxonomy if not term.parent):
             heading = f"{cluster.code} {gettext(cluster.label)}"
             of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
-            there = reached.get(task, Counter())
-            aims.append(TrapTarget(cluster.code, gettext("whole cluster"), heading, of_cluster, there[cluster.code]))
-            aims += [
-                TrapTarget(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
-                for t in in_force
+            carried = reached.get(task, Counter())
+            trap_targets.append(
+                TrapTarget(cluster.code, gettext("whole cluster"), heading, of_cluster, carried[cluster.code])
+            )
+            trap_targets += [
+                TrapTarget(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), carried[t.code])
+                for t in taxonomy
                 if t.parent == cluster.code
             ]
-        found.append((task, aims))
-    return found
+        by_task.append((task, trap_targets))
+    return by_task
 
 
-def _living(batch: Batch) -> QuerySet[SampleVersion]:
-    alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
-    return SampleVersion.objects.filter(sample__batch=batch, status__in=alive)
+def _current_versions(batch: Batch) -> QuerySet[SampleVersion]:
+    current = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
+    return SampleVersion.objects.filter(sample__batch=batch, status__in=current)
 
 
 def models_asked(batch: Batch) -> list[ModelAsked]:

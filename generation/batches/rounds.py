@@ -1,4 +1,6 @@
-"""Barriers: a round is opened when no draft can still arrive, runs the step once over all that wait, and sends them on."""
+"""Runs barriers: a round opens when no draft can still arrive, runs the step once over all waiting
+drafts, and sends them on.
+"""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
@@ -22,11 +24,13 @@ from generation.recipes.recipe import Draft as DraftValue
 
 Status = Work.Status
 OPEN = (Status.QUEUED, Status.RUNNING)
-STREAMED = 100  # drafts in memory at once, as far as the engine is concerned
+STREAMED = 100  # drafts that the engine has in memory at a time; a recipe's step may keep more
 
 
-def step_after(recipe_steps: Sequence[Step | Barrier], step: int, outputs: Sequence[DraftValue]) -> int:
-    """The number of the next step that applies to any of the outputs; the number of steps where none does."""
+def next_step(recipe_steps: Sequence[Step | Barrier], step: int, outputs: Sequence[DraftValue]) -> int:
+    """The index of the next step that applies to any of the outputs; the number of steps if none
+    does.
+    """
     following = step + 1
     while following < len(recipe_steps) and not any(map(recipe_steps[following].applies, outputs)):
         following += 1
@@ -43,21 +47,23 @@ def has_barrier(batch: Batch) -> bool:
     return any(isinstance(step, Barrier) for step in registry.recipe(batch.benchmark).steps)
 
 
-def goes_round(recipe_steps: Sequence[Step | Barrier], step: int, output: DraftValue) -> bool:
-    """Whether the step is to be run once more over what it has made."""
+def repeats_step(recipe_steps: Sequence[Step | Barrier], step: int, output: DraftValue) -> bool:
+    """Whether to run the step once more over its own output."""
     if step >= len(recipe_steps):
         return False
-    done = recipe_steps[step]
-    return isinstance(done, Step) and done.applies(output) and done.again(output)
+    current = recipe_steps[step]
+    return isinstance(current, Step) and current.applies(output) and current.again(output)
 
 
-def takeable(batch_id: int) -> QuerySet[Draft]:
-    """The drafts of a batch that a lane may take: those at a barrier are its round's."""
+def lane_drafts(batch_id: int) -> QuerySet[Draft]:
+    """The drafts of a batch that a lane may take; those at a barrier belong to a round."""
     return Draft.objects.filter(batch=batch_id, at_barrier=False)
 
 
 def waiting_drafts(batch_id: int) -> QuerySet[Draft]:
-    """The drafts for which a round can be opened: they wait at a barrier, and no open draft is at a step before it."""
+    """The drafts for which a round can be opened: they wait at a barrier that no open draft has yet
+    to reach.
+    """
     drafts = Draft.objects.filter(batch=batch_id)
     first = drafts.filter(status__in=OPEN).order_by("step").values_list("step", flat=True).first()
     return drafts.filter(status=Status.QUEUED, at_barrier=True, round=None, step=-1 if first is None else first)
@@ -65,13 +71,14 @@ def waiting_drafts(batch_id: int) -> QuerySet[Draft]:
 
 @transaction.atomic
 def open_round(batch_id: int) -> BarrierRound | None:
-    """Open a round for the drafts that wait at the first barrier, where no draft can still arrive there; else None.
+    """Open a round for the drafts waiting at the first barrier; None if a draft can still arrive
+    there.
 
-    What failed cannot arrive: tried again later, it has a round of its own.
+    Failed drafts cannot arrive. If they are retried later, they get a round of their own.
     """
     if not waiting_drafts(batch_id).exists():
         return None
-    life_cycle.locked(batch_id)
+    life_cycle.lock_job(batch_id)
     waiting = waiting_drafts(batch_id)
     step = waiting.values_list("step", flat=True).first()
     if step is None:  # another lane was faster
@@ -84,17 +91,19 @@ def open_round(batch_id: int) -> BarrierRound | None:
 
 
 class StoredArrivals:
-    """`generation.recipes.recipe.Arrivals` of some drafts: read from the database some at a time, each time anew."""
+    """`generation.recipes.recipe.Arrivals` over stored drafts, read in chunks and anew for each
+    iteration.
+    """
 
     def __init__(self, drafts: QuerySet[Draft]) -> None:
         self._drafts = drafts
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, DraftValue]]:
         last = 0
-        while some := await sync_to_async(self._after)(last):
-            for number, value in some:
+        while chunk := await sync_to_async(self._after)(last):
+            for number, value in chunk:
                 yield number, value
-            last = some[-1][0]
+            last = chunk[-1][0]
 
     def _after(self, last: int) -> list[tuple[int, DraftValue]]:
         rows = list(self._drafts.filter(pk__gt=last).order_by("pk")[:STREAMED])
@@ -106,22 +115,24 @@ async def work_on_round(row: BarrierRound, batch: Batch, models: BoundModels) ->
     try:
         check_tries(row)
         barrier = registry.recipe(batch.benchmark).steps[row.step]
-        if not isinstance(barrier, Barrier):  # the recipe was changed meanwhile
+        if not isinstance(barrier, Barrier):  # the recipe was changed in the meantime
             raise Dropped(f"Step {row.step} of the recipe is no barrier any more.")
         groups = await barrier.run(StoredArrivals(row.drafts.all()), models, batch.settings)
-        near = await _near(row, batch, barrier, models)
+        near = await _find_near_drafts(row, batch, barrier, models)
     except Dropped as reason:
-        await sync_to_async(_end)(row, Status.DROPPED, "Dropped", str(reason))
-    except worker_lane.NOT_ITS_FAULT:
+        await sync_to_async(_end_round)(row, Status.DROPPED, "Dropped", str(reason))
+    except worker_lane.REQUEUE_ERRORS:
         raise
     except LLMError as error:
-        await sync_to_async(_end)(row, Status.FAILED, error.kind, str(error))
+        await sync_to_async(_end_round)(row, Status.FAILED, error.kind, str(error))
     else:
         await sync_to_async(_send_on)(row, batch, groups, near)
 
 
-async def _near(row: BarrierRound, batch: Batch, barrier: Barrier, models: BoundModels) -> Sequence[NearDraft]:
-    """What of a later round is like something that an earlier one sent on."""
+async def _find_near_drafts(
+    row: BarrierRound, batch: Batch, barrier: Barrier, models: BoundModels
+) -> Sequence[NearDraft]:
+    """Find the drafts of a later round that resemble a draft which an earlier round sent on."""
     if barrier.near is None or row.number == 1:
         return []
     rounds = {"round__step": row.step, "round__number__lt": row.number}
@@ -130,26 +141,31 @@ async def _near(row: BarrierRound, batch: Batch, barrier: Barrier, models: Bound
 
 
 @transaction.atomic
-def _end(row: BarrierRound, status: Work.Status, error: str, detail: str) -> None:
-    """A round that came to nothing: its drafts end as it does. Those that failed can be tried again, in another round."""
+def _end_round(row: BarrierRound, status: Work.Status, error: str, detail: str) -> None:
+    """End a failed or dropped round and its drafts. A retry puts them in a new round."""
     if finish(row, status, error=error, detail=detail, ended_at=timezone.now()):
         row.drafts.filter(status=Status.QUEUED).update(status=status, error=error, detail=detail)
 
 
 @transaction.atomic
 def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup], near: Sequence[NearDraft] = ()) -> None:
-    """Make the draft that goes on for each group, and write down what was merged; all of it, or after a kill nothing."""
+    """Create the draft that goes on for each group, and record the merges.
+
+    One transaction, so a kill leaves all of it or nothing.
+    """
     if not finish(row, Status.DONE, ended_at=timezone.now()):
         return
     for start in range(0, len(groups), STREAMED):
-        some = groups[start : start + STREAMED]
+        chunk = groups[start : start + STREAMED]
         rows = {
-            each.pk: each
-            for each in row.drafts.filter(status=Status.QUEUED, pk__in=[n for group in some for n in _numbers(group)])
+            draft.pk: draft
+            for draft in row.drafts.filter(
+                status=Status.QUEUED, pk__in=[n for group in chunk for n in _draft_numbers(group)]
+            )
         }
         values = dict(zip(rows, queries.draft_values(list(rows.values())), strict=True))
-        ahead = [_onward(batch, row.step, group, rows, values) for group in some]
-        Draft.objects.bulk_create(ahead)
+        onward_drafts = [_onward(batch, row.step, group, rows, values) for group in chunk]
+        Draft.objects.bulk_create(onward_drafts)
         now = timezone.now()
         MergeEvent.objects.bulk_create(
             MergeEvent(
@@ -160,26 +176,26 @@ def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup], near
                 reason=other.reason,
                 at=now,
             )
-            for group, onward in zip(some, ahead, strict=True)
+            for group, onward in zip(chunk, onward_drafts, strict=True)
             for other in group.others
         )
-        for group, onward in zip(some, ahead, strict=True):
-            numbers = list(_numbers(group))
+        for group, onward in zip(chunk, onward_drafts, strict=True):
+            numbers = list(_draft_numbers(group))
             arrived = Draft.objects.filter(pk__in=numbers, onward=None)
             if arrived.update(status=Status.DONE, onward=onward, at_barrier=False) != len(numbers):
                 raise ValueError("a barrier's step named a draft twice")
     leads = {group.lead for group in groups}
     NearMatch.objects.bulk_create(
-        NearMatch(draft_id=each.number, earlier_id=each.earlier, distance=each.distance, reason=each.reason)
-        for each in near
-        if each.number in leads
+        NearMatch(draft_id=match.number, earlier_id=match.earlier, distance=match.distance, reason=match.reason)
+        for match in near
+        if match.number in leads
     )
-    left = row.drafts.filter(status=Status.QUEUED)
+    ungrouped = row.drafts.filter(status=Status.QUEUED)
     name = registry.recipe(batch.benchmark).steps[row.step].name
-    left.update(status=Status.DROPPED, error="Dropped", detail=name, at_barrier=False)
+    ungrouped.update(status=Status.DROPPED, error="Dropped", detail=name, at_barrier=False)
 
 
-def _numbers(group: DraftGroup) -> Iterator[int]:
+def _draft_numbers(group: DraftGroup) -> Iterator[int]:
     yield group.lead
     for other in group.others:
         yield other.number
@@ -191,13 +207,13 @@ def _onward(batch: Batch, step: int, group: DraftGroup, rows: dict[int, Draft], 
 
 
 def onward_draft(batch: Batch, step: int, lead: Draft, value: DraftValue, others: Sequence[DraftValue]) -> Draft:
-    """The draft, not stored yet, that goes on for a lead and those merged into it."""
+    """The unsaved draft that goes on for a lead and the drafts merged into it."""
     steps = registry.recipe(batch.benchmark).steps
     barrier = steps[step]
     if not isinstance(barrier, Barrier):
         raise TypeError(f"step {step} is no barrier")
     data = dict(barrier.join(value, others))
-    following = step_after(steps, step, [replace(value, data=data)])
+    following = next_step(steps, step, [replace(value, data=data)])
     return Draft(
         batch=batch,
         record_id=lead.record_id,

@@ -1,4 +1,4 @@
-"""Changes batches and their drafts: the work of a lane, decisions on held drafts."""
+"""Changes batches and their drafts: the work of a lane, and decisions on stopped drafts."""
 
 import time
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from generation import errors
-from generation.batches import making_together, queries, rounds
+from generation.batches import bulk_making, queries, rounds
 from generation.drafts import pre_review_checks
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
@@ -45,12 +45,14 @@ Status = Work.Status
 
 
 def cancel_import(import_id: int) -> Import:
-    """Read no further; the records that were added stay. The worker that reads the file notices at its next records.
+    """Stop an import; the records that were added stay. Its worker notices at its next records.
 
-    May be said twice. Raises UnknownImport, ImportOver.
+    May be repeated. Raises UnknownImport, ImportOver.
     """
-    open_now = Import.objects.filter(pk=import_id, status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
-    cancelled = open_now.update(status=ImportStatus.CANCELLED, token=None, lease_until=None, finished_at=timezone.now())
+    open_imports = Import.objects.filter(pk=import_id, status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
+    cancelled = open_imports.update(
+        status=ImportStatus.CANCELLED, token=None, lease_until=None, finished_at=timezone.now()
+    )
     run = sources_queries.imports().filter(pk=import_id).first()
     if run is None:
         raise errors.UnknownImport
@@ -62,40 +64,48 @@ def cancel_import(import_id: int) -> Import:
 
 
 def work_on_batch(batch_id: int) -> int:
-    """Work on a batch's drafts in a lane until none is queued or its time is up; returns how many were worked on."""
+    """Work on a batch's drafts in a lane until none is queued or its time is up; return how many
+    were processed.
+    """
     batch = Batch.objects.get(pk=batch_id)
     roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
-    launched = batch.endpoint_settings
-    playing = {role.endpoint_id: role.endpoint.freeze(launched.get(str(role.endpoint_id), {})) for role in roles}
-    bound = {role.role: playing[role.endpoint_id] for role in roles}
+    launch_settings = batch.endpoint_settings
+    endpoints = {
+        role.endpoint_id: role.endpoint.with_launch_settings(launch_settings.get(str(role.endpoint_id), {}))
+        for role in roles
+    }
+    bound = {role.role: endpoints[role.endpoint_id] for role in roles}
     several = registry.recipe(batch.benchmark).several
-    drafts = rounds.takeable(batch.pk)
+    drafts = rounds.lane_drafts(batch.pk)
 
-    def cast(row: Draft) -> dict[str, Endpoint]:
-        return bound if row.endpoint_id is None else {**bound, several: playing[row.endpoint_id]}
+    def endpoints_for(row: Draft) -> dict[str, Endpoint]:
+        return bound if row.endpoint_id is None else {**bound, several: endpoints[row.endpoint_id]}
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
-        if not life_cycle.is_running(batch.pk) or any(lane.away(endpoint) for endpoint in playing.values()):
+        if not life_cycle.is_running(batch.pk) or any(lane.is_away(endpoint) for endpoint in endpoints.values()):
             return []
         taken: worker_lane.Rows = [
-            (row, partial(_work_on_draft, row, batch, lane, lane.models(cast(row), row)))
+            (row, partial(_work_on_draft, row, batch, lane, lane.bind_models(endpoints_for(row), row)))
             for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
         if len(taken) < count and rounds.has_barrier(batch):
             rounds.open_round(batch.pk)
             taken += [
-                (row, partial(rounds.work_on_round, row, batch, lane.models(bound, row)))
+                (row, partial(rounds.work_on_round, row, batch, lane.bind_models(bound, row)))
                 for row in take(BarrierRound.objects.filter(batch=batch), count - len(taken), lane.claim)
             ]
         return taken
 
-    began = time.monotonic()
-    done = making_together.take_over(batch)
-    if not done or time.monotonic() - began < settings.MHB_LANE_SECONDS:
-        # Else the next lane goes on taking over: this one would work on the published records one by one.
-        done += worker_lane.work_in_lane(batch, playing.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    started_at = time.monotonic()
+    done = bulk_making.make_published_samples(batch)
+    # Out of time, leave the remaining published records to the next lane, which makes them in bulk:
+    # the work below would make them one by one.
+    if not done or time.monotonic() - started_at < settings.MHB_LANE_SECONDS:
+        done += worker_lane.work_in_lane(
+            batch, endpoints.values(), take_rows, drafts.filter(status=Status.QUEUED).exists
+        )
     life_cycle.pause_if_spent(batch_id)
-    making_together.gather(batch)
+    bulk_making.make_waiting_samples(batch)
     settle(batch_id)
     return done
 
@@ -104,37 +114,39 @@ async def _work_on_draft(row: Draft, batch: Batch, lane: RunningLane, models: Bo
     recipe = registry.recipe(batch.benchmark)
     try:
         check_tries(row)
-        value: DraftValue = await lane.do_together(queries.draft_values, row)
-        step = recipe.steps[row.step] if row.step < len(recipe.steps) else None  # past a barrier that was the last
+        value: DraftValue = await lane.run_grouped(queries.draft_values, row)
+        step = recipe.steps[row.step] if row.step < len(recipe.steps) else None  # None: past a final barrier
         outputs = await step.run(value, models) if isinstance(step, Step) and step.applies(value) else [value]
     except Dropped as reason:
-        await sync_to_async(_drop)(row, str(reason), reason.data)
-    except worker_lane.NOT_ITS_FAULT:
+        await sync_to_async(_drop_draft)(row, str(reason), reason.data)
+    except worker_lane.REQUEUE_ERRORS:
         raise
     except LLMError as error:
         await sync_to_async(finish)(row, Status.FAILED, error=error.kind, detail=str(error))
     else:
-        await sync_to_async(_keep)(row, batch, list(outputs))
+        await sync_to_async(_store_outputs)(row, batch, list(outputs))
 
 
 @recording_events()  # opening a case is an event
-def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
-    """Store what a step made of a draft: the next step of the same row, children where it became several, or samples."""
+def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
+    """Store the outputs of a step: the same draft at its next step, children if there are several,
+    or samples.
+    """
     recipe = registry.recipe(batch.benchmark)
     steps = recipe.steps
     if not outputs:
-        _drop(row, steps[row.step].name)
+        _drop_draft(row, steps[row.step].name)
         return
-    if len(outputs) == 1 and rounds.goes_round(steps, row.step, outputs[0]):
+    if len(outputs) == 1 and rounds.repeats_step(steps, row.step, outputs[0]):
         finish(row, Status.QUEUED, data=outputs[0].data, tries=0)
         return
-    following = rounds.step_after(steps, row.step, outputs)
+    following = rounds.next_step(steps, row.step, outputs)
     at_barrier = rounds.is_barrier(steps, following)
     if following >= len(steps):
-        # Of a recipe that draws samples for review, they are made once all drafts of the batch have ended.
-        if finish(row, Status.DONE, data=outputs[0].data) and (recipe.drawn is None or row.sample_id is not None):
+        # A recipe that draws samples for review makes them once all drafts of the batch have ended.
+        if finish(row, Status.DONE, data=outputs[0].data) and (recipe.review_draw is None or row.sample_id is not None):
             for output in outputs:
-                _admit(row, batch, output)
+                _submit_for_review(row, batch, output)
     elif len(outputs) == 1:
         finish(row, Status.QUEUED, data=outputs[0].data, step=following, at_barrier=at_barrier, tries=0)
     elif finish(row, Status.DONE):
@@ -155,66 +167,80 @@ def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
         )
 
 
-def _admit(row: Draft, batch: Batch, value: DraftValue) -> None:
-    """Put what was made before physicians, unless a check stops it, or the batch was cancelled while a model answered."""
+def _submit_for_review(row: Draft, batch: Batch, value: DraftValue) -> None:
+    """Submit a finished draft for review.
+
+    Not if a check stops it, or if its sample is no longer being regenerated (the batch was
+    cancelled while a model answered).
+    """
     if row.sample_id is not None:
         sample = Sample.objects.select_for_update(no_key=True).get(pk=row.sample_id)
         if sample.status != Sample.Status.REGENERATING:
-            said = {"error": "Dropped", "detail": f"The sample is {sample.status} by now."}
-            Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **said)
+            reason = {"error": "Dropped", "detail": f"The sample is {sample.status} by now."}
+            Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **reason)
             return
-    made = registry.recipe(batch.benchmark).sample(value)
-    print_ = pre_review_checks.fingerprint_of(batch, made)
-    if pre_review_checks.run_checks(row, batch, value, print_):
-        pre_review_checks.stop(row)
+    new_sample = registry.recipe(batch.benchmark).sample(value)
+    fingerprint = pre_review_checks.fingerprint_of(batch, new_sample)
+    if pre_review_checks.run_checks(row, batch, value, fingerprint):
+        pre_review_checks.stop_draft(row)
     else:
-        _make(row, batch, value, made, print_)
+        _make_sample(row, batch, value, new_sample, fingerprint)
 
 
-def _make(
-    row: Draft, batch: Batch, value: DraftValue, made: NewSample, print_: text_similarity.Fingerprint | None
+def _make_sample(
+    row: Draft, batch: Batch, value: DraftValue, new_sample: NewSample, fingerprint: text_similarity.Fingerprint | None
 ) -> SampleVersion:
-    """The sample, and beside its first version the control where the recipe makes one."""
-    version = make_version(row, batch, made)
-    pre_review_checks.remember(version, print_)
+    """Make the sample, and beside its first version the control if the recipe makes one."""
+    version = make_version(row, batch, new_sample)
+    pre_review_checks.index_text(version, fingerprint)
     control = registry.recipe(batch.benchmark).control
-    if control is not None and row.sample_id is None and (beside := control(value)) is not None:
-        make_control(row, batch, beside)
+    if control is not None and row.sample_id is None and (control_sample := control(value)) is not None:
+        make_control(row, batch, control_sample)
     return version
 
 
 @transaction.atomic
-def _drop(row: Draft, reason: str, data: Mapping[str, Any] | None = None) -> None:
-    """Give a draft up. The sample whose next version it was to be cannot come back to physicians: it is discarded."""
-    kept = {} if data is None else {"data": dict(data)}
-    if finish(row, Status.DROPPED, error="Dropped", detail=reason, **kept):
+def _drop_draft(row: Draft, reason: str, data: Mapping[str, Any] | None = None) -> None:
+    """Give up a draft.
+
+    A sample that waited for it as its next version cannot return to physicians: it is discarded.
+    """
+    changes = {} if data is None else {"data": dict(data)}
+    if finish(row, Status.DROPPED, error="Dropped", detail=reason, **changes):
         Sample.objects.filter(drafts=row).update(status=Sample.Status.DISCARDED)
 
 
 def discard_waiting(batch_id: int) -> None:
-    """Discard what waited to be made again: its batch is cancelled. Records that it had not come to are free for another."""
+    """Discard the samples of a cancelled batch that wait for regeneration.
+
+    Records that the batch had not reached can be used by another batch.
+    """
     Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
 
 
 @recording_events()  # opening a case is an event
 def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
-    """Put before physicians what a check had stopped. Raises NotStopped, ReasonMissing, JobOver (a cancelled one's)."""
+    """Send a stopped draft to review.
+
+    Raises NotStopped, ReasonMissing, JobOver (the draft's batch was cancelled).
+    """
     row = pre_review_checks.stopped_draft(draft_id, reason)
     if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
         raise errors.JobOver
     value = queries.draft_value(row)
-    made = registry.recipe(row.batch.benchmark).sample(value)
-    pre_review_checks.decide(row, Draft.Gate.LET_THROUGH, actor, reason)
-    return _make(row, row.batch, value, made, pre_review_checks.fingerprint_of(row.batch, made))
+    new_sample = registry.recipe(row.batch.benchmark).sample(value)
+    pre_review_checks.record_decision(row, Draft.Gate.LET_THROUGH, actor, reason)
+    return _make_sample(row, row.batch, value, new_sample, pre_review_checks.fingerprint_of(row.batch, new_sample))
 
 
 @transaction.atomic
 def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
-    """Give up for good what a check had stopped; a sample that it was to be the next version of is discarded with it.
+    """Give up a stopped draft for good, and with it the sample of which it would be the next
+    version.
 
     Raises NotStopped, ReasonMissing.
     """
     row = pre_review_checks.stopped_draft(draft_id, reason)
-    pre_review_checks.decide(row, Draft.Gate.DISCARDED, actor, reason)
+    pre_review_checks.record_decision(row, Draft.Gate.DISCARDED, actor, reason)
     Sample.objects.filter(drafts=row, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
     return row

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.batches import estimate as batches_estimate
-from generation.batches import forms, launch, queries, reviewed, rounds, services
+from generation.batches import forms, launch, queries, review_results, rounds, services
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError, KeyReused
@@ -26,7 +26,7 @@ from generation.recipes import registry
 from generation.releases import queries as releases_queries
 from generation.samples import queries as samples_queries
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -38,7 +38,7 @@ SAMPLES_SHOWN = 50
 @require_POST
 @requires(Can.PRODUCE)
 def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    """Read no further in a file; it may be imported again, so the page does not ask first."""
+    """Cancel an import. No confirmation is needed, because the file can be imported again."""
     run = services.cancel_import(pk)
     messages.success(request, _("Import cancelled. Records that were already added are kept."))
     return redirect("generation:source", run.source.name)
@@ -47,90 +47,92 @@ def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def batches(request: HttpRequest) -> HttpResponse:
-    """All batches with how far each is."""
-    page = keyset(queries.batches(), request, size=25, newest_first=True)
+    """All batches with their progress."""
+    page = keyset_page(queries.batches(), request, size=25, newest_first=True)
     context = {"page": page, "has_sources": Source.objects.exists()}
     return render(request, "generation/batches/batches.html", context)
 
 
 @requires(Can.PRODUCE)
 def batch_new(request: HttpRequest) -> HttpResponse:
-    """Launch a batch: first what of, then which endpoint plays which role, then what it may cost."""
-    asked = request.POST if request.method == "POST" else request.GET
-    chosen = forms.ChoiceOfWork(_with_defaults(asked))
-    if not chosen.is_valid():
-        return render(request, "generation/batches/batch_new.html", {"choice": chosen})
-    benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
-    left = queries.kinds_left(source, benchmark)
-    sent = (request.POST, request.FILES) if request.method == "POST" else ()
+    """Launch a batch: choose benchmark and source, then endpoints and settings, then confirm the
+    estimate.
+    """
+    submitted = request.POST if request.method == "POST" else request.GET
+    choice = forms.BenchmarkAndSourceForm(_with_defaults(submitted))
+    if not choice.is_valid():
+        return render(request, "generation/batches/batch_new.html", {"choice": choice})
+    benchmark, source = choice.cleaned_data["benchmark"], choice.cleaned_data["source"]
+    unused = queries.unused_record_counts(source, benchmark)
+    form_data = (request.POST, request.FILES) if request.method == "POST" else ()
     last, initial = None, dict[str, Any]()
-    if not sent and "defaults" not in request.GET:
+    if not form_data and "defaults" not in request.GET:
         last, initial = launch.last_settings(signed_in_account(request), benchmark)
-    form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left, initial=initial)
+    form = forms.LaunchForm(*form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
     going_back = "back" in request.POST
     if not going_back and form.is_valid():
         settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
         try:
             if "confirmed" not in request.POST:
                 estimate = batches_estimate.estimate_batch(settings)
-                return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
+                return _estimate_page(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
             if settings.compare is None:
-                made = [launch.launch_batch(settings, actor=actor, key=key)]
-                there = reverse("generation:batch", args=[made[0].pk])
+                launched = [launch.launch_batch(settings, actor=actor, key=key)]
+                url = reverse("generation:batch", args=[launched[0].pk])
             else:
                 comparison = launch.launch_comparison(settings, actor=actor, key=key)
-                made = list(comparison.batches.order_by("arm"))
-                there = reverse("generation:comparison", args=[comparison.pk])
+                launched = list(comparison.batches.order_by("arm"))
+                url = reverse("generation:comparison", args=[comparison.pk])
         except KeyReused:
             raise
         except GenerationError as error:
             form.add_error(None, str(error))
         else:
-            for batch in made:
+            for batch in launched:
                 wake_after_commit(tasks.work_on_job, batch.pk)
-            return redirect(there)
+            return redirect(url)
     context = {
-        "choice": chosen,
+        "choice": choice,
         "form": form,
         "benchmark": benchmark,
         "source": source,
-        "left": sum(left.values()),
+        "left": sum(unused.values()),
         "presets": queries.presets(benchmark),
         "last": last,
-        "no_endpoint": not endpoints_queries.endpoints().exists() and form.wants_endpoint,
+        "no_endpoint": not endpoints_queries.endpoints().exists() and form.needs_endpoint,
     }
     status = 422 if form.errors and not going_back else 200
     return render(request, "generation/batches/batch_new.html", context, status=status)
 
 
-def _estimated(
-    request: HttpRequest, estimate: Estimate, form: forms.LaunchForm, chosen: list[tuple[str, str]]
+def _estimate_page(
+    request: HttpRequest, estimate: Estimate, form: forms.LaunchForm, choice: list[tuple[str, str]]
 ) -> HttpResponse:
-    """The page between form and launch: what it would come to, with a budget to be confirmed."""
+    """The page between form and launch: the estimate, with a budget to confirm."""
     context = {
         "estimate": estimate,
-        "benchmark": dict(chosen)["benchmark"],
-        "carried": [*chosen, *form.carried, (jobs_forms.LAUNCH_KEY, get_random_string(32))],
-        "form": jobs_forms.BudgetForm.proposed(estimate, form.cleaned_data),
+        "benchmark": dict(choice)["benchmark"],
+        "carried": [*choice, *form.carried, (jobs_forms.LAUNCH_KEY, get_random_string(32))],
+        "form": jobs_forms.BudgetForm.for_estimate(estimate, form.cleaned_data),
     }
     return render(request, "generation/batches/batch_estimate.html", context)
 
 
-def _with_defaults(asked: QueryDict) -> dict[str, str]:
-    """The choice in the address, completed by the newest source and a benchmark that it is for."""
+def _with_defaults(submitted: QueryDict) -> dict[str, str]:
+    """The choice from the query string, completed by the newest source and a benchmark for it."""
     sources = Source.objects.order_by("-pk")
-    source = sources.filter(name=asked["source"]).first() if asked.get("source") else sources.first()
+    source = sources.filter(name=submitted["source"]).first() if submitted.get("source") else sources.first()
     return {
-        "benchmark": asked.get("benchmark") or queries.fitting_benchmark(source),
-        "source": asked.get("source") or (source.name if source else ""),
+        "benchmark": submitted.get("benchmark") or queries.suggested_benchmark(source),
+        "source": submitted.get("source") or (source.name if source else ""),
     }
 
 
 @require_safe
 @requires(Can.PRODUCE)
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
-    """One batch: progress, what it came to by trap, what failed with the words of the models, what was dropped and made."""
-    found = BATCHES.watched(pk)
+    """One batch: progress, composition by trap, failed calls, dropped drafts, samples."""
+    found = BATCHES.get_with_status(pk)
     failed = list(queries.drafts(found, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
     calls = samples_queries.calls_by_subject(f"draft:{draft.pk}" for draft in failed)
     counts = releases_queries.composition(found)
@@ -146,14 +148,14 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "settings": queries.setting_texts(found),
         "has_merges": rounds.has_barrier(found),
         "has_analysis": registry.recipe(found.benchmark).analysis is not None,
-        "judgments": reviewed.judgments(found),
+        "judgments": review_results.judgments(found),
         "counts": counts,
         "planted": releases_queries.term_counts(found.benchmark, counts),
         "plans": queries.plan_progress(found),
         "checked": queries.check_counts(found),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
         "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
-        "made": keyset(samples_queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
+        "made": keyset_page(samples_queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
     }
     return render(request, "generation/batches/batch.html", context)
 
@@ -161,7 +163,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the data of all drafts of a batch show together; no such page where the recipe has nothing to say."""
+    """The recipe's analysis of all drafts of a batch; an error if the recipe has none."""
     found = BATCHES.get(pk)
     context = {
         "batch": found,
@@ -175,7 +177,7 @@ def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def batch_costs(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the calls of a batch came to, by stage: prompt and endpoint."""
+    """The costs of a batch by stage (prompt and endpoint)."""
     found = BATCHES.get(pk)
     context = {
         "batch": found,

@@ -1,12 +1,15 @@
-"""Long iterables, a chunk at a time."""
+"""Splitting long iterables into chunks."""
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-CHUNK = 500  # rows per transaction of an import: one commit a row would take minutes, one for all would hold the writer
+# Rows per transaction of an import: one commit per row would take minutes, a single one for all
+# rows would block other writers.
+CHUNK = 500
 
 
 def chunked(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    """Yield lists of up to `CHUNK` rows."""
     while chunk := list(islice(rows, CHUNK)):
         yield chunk

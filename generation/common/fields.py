@@ -1,4 +1,4 @@
-"""Fields of forms."""
+"""Form fields."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from review.rules import json_nesting
 
 
 class ShallowJSON(forms.JSONField):
-    """JSON that nests no deeper than JSON may here."""
+    """A JSON field that refuses JSON nested deeper than `json_nesting` allows."""
 
     def to_python(self, value: Any) -> Any:
         try:
@@ -21,9 +21,9 @@ class ShallowJSON(forms.JSONField):
         return super().to_python(value)
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """What was typed stays as it was typed. Written anew, half of a surrogate pair would break the page."""
+        """Keep the text as typed: re-encoded, half of a surrogate pair would break the page."""
         return data if data is None else InvalidJSONInput(data)
 
     def prepare_value(self, value: Any) -> Any:
-        """Empty where nothing is given; Django would show the word null."""
+        """Show None as an empty field; Django would show the word null."""
         return "" if value is None else super().prepare_value(value)

@@ -1,4 +1,4 @@
-"""Formats found by name: a module in a package is a format, and nothing else lists it."""
+"""Discovery of formats by name: each module of a package is a format, with no other registry."""
 
 import importlib
 import pkgutil
@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 class FormatError(Exception):
-    """What its docstring says, and the detail."""
+    """Base of format errors; the message is the docstring of the class followed by the detail."""
 
     permanent = True
 
@@ -20,9 +20,10 @@ class UnknownFormat(FormatError):
 
 
 def modules(package: str, *, helpers: Collection[str]) -> dict[str, str]:
-    """The formats of `package`: name -> dotted module. `helpers` are the modules in it that are not formats.
+    """Return the formats of `package`: name -> dotted module.
 
-    A module is called as its format, with '_' for '-'; a trailing '_' keeps it apart from a standard one (`csv_`).
+    `helpers`: modules of the package that are not formats. A module is named after its format, with
+    '_' for '-'; a trailing '_' avoids the name of a standard module (`csv_`).
     """
     path = importlib.import_module(package).__path__
     names = sorted(module.name for module in pkgutil.iter_modules(path) if module.name not in helpers)
@@ -30,7 +31,7 @@ def modules(package: str, *, helpers: Collection[str]) -> dict[str, str]:
 
 
 def load(package: str, name: str, *, helpers: Collection[str]) -> ModuleType:
-    """The module of the format `name`. Raises UnknownFormat, which names the known ones."""
+    """Import the module of the format `name`. Raises UnknownFormat, which lists the known ones."""
     known = modules(package, helpers=helpers)
     if name not in known:
         raise UnknownFormat(f"{name!r} is not one of: {', '.join(known)}.")

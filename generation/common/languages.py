@@ -1,9 +1,11 @@
-"""In which language a text is: by a library, from its beginning, with its confidence.
+"""Detection of a text's language, from its beginning, with the confidence of the detector (lingua).
 
-The detector knows the languages below and no others, in its low-accuracy mode, and reads the first characters alone: so it
-takes 60 MB and half a millisecond a record, where all its languages at full accuracy take 900 MB and ten times as long.
-A text that it is not sure of stays unknown, as does one in a script of none of them. Of 80 characters of an English question
-about medicine it is sure in one of thirty times that they are French or Romanian, so it reads 200, and of few it asks for more.
+The detector knows only the languages below, runs in its low-accuracy mode and reads only the first
+characters: this takes 60 MB and half a millisecond per record, where all its languages at full
+accuracy take 900 MB and ten times as long. A text of which it is not sure stays unknown, as does a
+text in a script that none of these languages uses. Given 80 characters of an English medical
+question, one time in thirty it is sure that they are French or Romanian. It therefore reads 200,
+and must be surer of a shorter text.
 """
 
 import re
@@ -14,12 +16,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lingua import LanguageDetector
 
-READ = 200  # characters of a text
-READ_ON = 600  # where those leave it unsure: rarely, and the time grows with them
+READ_CHARS = 200
+READ_MORE_CHARS = 600  # read if the first ones leave it unsure; rarely needed, and the time grows with them
 SURE = 0.9
-FEW = 80  # characters below which it has to be surer of a text without accents
-SURE_OF_FEW = 0.99
-FEWEST = 6  # letters below which nothing is said of a text in letters
+SHORT_TEXT = 80  # characters; below this, a text without accents needs the confidence below
+SURE_OF_SHORT = 0.99
+MIN_LETTERS = 6  # below this, the language of an ASCII text stays unknown
 CODES = (
     *("ar", "bn", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fr", "he", "hi", "hu", "id", "it", "ja", "ko", "mr"),
     *("nl", "pl", "pt", "ro", "ru", "sv", "sw", "ta", "te", "th", "tl", "tr", "uk", "ur", "vi", "yo", "zh"),
@@ -29,30 +31,33 @@ _ADDRESS = re.compile(r"https?://\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class Detected:
-    """A language (ISO 639-1), '' where it is unknown; and how sure the detector is of the likeliest, from 0 to 1."""
+class DetectedLanguage:
+    """A language (ISO 639-1, '' if unknown), and the confidence in the likeliest, from 0 to 1."""
 
     language: str
     confidence: float
 
 
-def detect(text: str) -> Detected:
-    """The language of a text."""
-    # Half of a surrogate pair is no text for the detector; a record that has one is refused later, with its reason.
-    whole = text[: 4 * READ_ON].encode("utf-8", "replace").decode()
-    beginning = " ".join(_ADDRESS.sub(" ", whole).split())[:READ_ON]
+def detect(text: str) -> DetectedLanguage:
+    """Detect the language of a text."""
+    # The detector fails on half a surrogate pair; a record that has one is refused later, with a
+    # reason.
+    whole = text[: 4 * READ_MORE_CHARS].encode("utf-8", "replace").decode()
+    beginning = " ".join(_ADDRESS.sub(" ", whole).split())[:READ_MORE_CHARS]
     letters = len(_LETTERS.findall(beginning))
-    if not letters or (letters < FEWEST and beginning.isascii()):
-        return Detected("", 0.0)
-    found = _likeliest(beginning[:READ])
-    return found if found.language or len(beginning) <= READ else _likeliest(beginning)
+    if not letters or (letters < MIN_LETTERS and beginning.isascii()):
+        return DetectedLanguage("", 0.0)
+    detected = _detect_likeliest(beginning[:READ_CHARS])
+    return detected if detected.language or len(beginning) <= READ_CHARS else _detect_likeliest(beginning)
 
 
-def _likeliest(text: str) -> Detected:
+def _detect_likeliest(text: str) -> DetectedLanguage:
     likeliest = _detector().compute_language_confidence_values(text)[0]
     confidence = round(likeliest.value, 4)
-    wanted = SURE if len(text) >= FEW or not text.isascii() else SURE_OF_FEW
-    return Detected(likeliest.language.iso_code_639_1.name.lower() if confidence >= wanted else "", confidence)
+    threshold = SURE if len(text) >= SHORT_TEXT or not text.isascii() else SURE_OF_SHORT
+    return DetectedLanguage(
+        likeliest.language.iso_code_639_1.name.lower() if confidence >= threshold else "", confidence
+    )
 
 
 @cache

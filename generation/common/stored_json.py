@@ -1,4 +1,4 @@
-"""Small JSON values that a table repeats in most of its rows."""
+"""Cached parsing of small JSON values that are repeated in most rows of a table."""
 
 import json
 from functools import lru_cache
@@ -8,5 +8,8 @@ _parsed = lru_cache(maxsize=4096)(json.loads)
 
 
 def parsed(text: str) -> list[Any]:
-    """The list in a JSON column that was read as text: most rows have one of a few, and each of those is parsed once."""
+    """Parse the list in a JSON column that was read as text.
+
+    Most rows have one of a few values, each of which is parsed only once.
+    """
     return list(_parsed(text))

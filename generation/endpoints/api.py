@@ -15,15 +15,15 @@ from rest_framework.viewsets import GenericViewSet
 from generation.endpoints import queries, services, testing
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
-from generation.models import ENDPOINT_FIELDS, VARIABLE, Endpoint
-from review.common.api import OldestFirst, checked_body, checked_query
+from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
+from review.common.api import OldestFirst, validated_body, validated_query
 from review.rules.permissions import Can
 
 
 class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
     """A model at an OpenAI-compatible address. `key_env` is the NAME of a server variable; the key itself is not shown."""
 
-    key_env = serializers.RegexField(VARIABLE, max_length=100, allow_blank=True, default="")
+    key_env = serializers.RegexField(ENV_NAME_PATTERN, max_length=100, allow_blank=True, default="")
     extra_body = serializers.DictField(
         required=False,
         help_text="Further fields of each chat request. They are shown to everyone who may read endpoints.",
@@ -98,7 +98,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
     def create(self, request: Request) -> Response:
         """Add an endpoint."""
-        endpoint = services.add_endpoint(**checked_body(EndpointSerializer, request))
+        endpoint = services.add_endpoint(**validated_body(EndpointSerializer, request))
         return Response(EndpointSerializer(endpoint).data, status=201)
 
     def retrieve(self, request: Request, name: str) -> Response:
@@ -136,6 +136,6 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     def usage(self, request: Request, name: str) -> Response:
         """An endpoint now, its totals, and its usage by day."""
         endpoint = self.get_object()
-        whole, days = queries.usage(endpoint, days=checked_query(UsageQuery, request)["days"])
+        whole, days = queries.usage(endpoint, days=validated_query(UsageQuery, request)["days"])
         found: Any = {"now": endpoint_now(endpoint), "total": whole, "days": days}
         return Response(UsageSerializer(found).data)

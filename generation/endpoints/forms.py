@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.common.fields import ShallowJSON
 from generation.llm.errors import KeyMissing, NotAllowed
-from generation.models import ENDPOINT_FIELDS, VARIABLE, Endpoint
+from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 
 
 class EndpointForm(forms.ModelForm[Endpoint]):
@@ -17,7 +17,7 @@ class EndpointForm(forms.ModelForm[Endpoint]):
     url = forms.CharField(label=_("Base URL"), max_length=500, help_text=_("Up to and including /v1."))
     key_env = forms.RegexField(
         label=_("API key variable"),
-        regex=VARIABLE,
+        regex=ENV_NAME_PATTERN,
         required=False,
         max_length=100,
         help_text=_(

@@ -57,7 +57,7 @@ def test_endpoint(endpoint: Endpoint) -> EndpointTest:
         tokens_in=sum(usage.tokens_in for usage in used),
         tokens_out=sum(usage.tokens_out for usage in used),
         tokens_reasoning=sum(usage.tokens_reasoning for usage in used),
-        structured="" if found.error else found.form if found.usable else "unusable",
+        structured="" if found.error else found.output_format if found.usable else "unusable",
         model=reply.model if reply else "",
         cost=str(sum((usage.cost(endpoint.settings) for usage in used), Decimal(0))),
         reply=reply.text[:REPLY_KEPT] if reply else "",
@@ -66,7 +66,7 @@ def test_endpoint(endpoint: Endpoint) -> EndpointTest:
         http_status=last.http_status if last else None,
     )
     with transaction.atomic():
-        ledger.count_apart([ledger.LedgerLine(attempt, endpoint, "test") for attempt in found.attempts])
+        ledger.count_without_job([ledger.LedgerLine(attempt, endpoint, "test") for attempt in found.attempts])
         Endpoint.objects.filter(pk=endpoint.pk).update(last_test=asdict(result))
     endpoint.last_test = asdict(result)
     return result

@@ -1,4 +1,4 @@
-"""The models that a recipe's step may ask, by role."""
+"""The models that a step of a recipe may call, by role."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class BoundModels:
-    """`generation.recipes.recipe.Models` for one row of work: roles bound to endpoints, every attempt in the ledger."""
+    """The models of one row of work: roles bound to endpoints, with every attempt in the ledger.
+
+    Implements `generation.recipes.recipe.Models`.
+    """
 
     lane: RunningLane
     endpoints: Mapping[str, Endpoint]
@@ -29,16 +32,16 @@ class BoundModels:
 
     async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
         endpoint = self.endpoints[role]
-        book = self.lane.ledger(endpoint, self.row, self.lines)
-        return await self.lane.gateway.ask(endpoint.settings, request, check=check, ledger=book)
+        ledger = self.lane.ledger_for(endpoint, self.row, self.lines)
+        return await self.lane.gateway.ask(endpoint.settings, request, check=check, ledger=ledger)
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[Shape], *, check: Callable[[Shape], None] | None = None
     ) -> Shape:
         endpoint = self.endpoints[role]
-        book = self.lane.ledger(endpoint, self.row, self.lines)
+        ledger = self.lane.ledger_for(endpoint, self.row, self.lines)
         _reply, value = await self.lane.gateway.ask_structured(
-            endpoint.settings, request, shape, check=check, ledger=book
+            endpoint.settings, request, shape, check=check, ledger=ledger
         )
         return value
 
@@ -50,5 +53,5 @@ class BoundModels:
 
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         endpoint = self.endpoints[role]
-        book = self.lane.ledger(endpoint, self.row, self.lines)
-        return await self.lane.gateway.embed(endpoint.settings, texts, ledger=book)
+        ledger = self.lane.ledger_for(endpoint, self.row, self.lines)
+        return await self.lane.gateway.embed(endpoint.settings, texts, ledger=ledger)

@@ -1,4 +1,4 @@
-"""Group commit: writes asked for at the same moment go in one transaction."""
+"""Group commit: writes requested at the same moment share one transaction."""
 
 import asyncio
 import logging
@@ -16,31 +16,33 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RETRY_DATABASE = 0.5  # seconds
-GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
+GATHER = 0.005  # seconds that a transaction waits for more writes: its cost hardly depends on its size
 
 
 def with_database_retries(work: Callable[..., T], *arguments: Any) -> T:
-    """Do something with the database; while that is away, again and again for half a lease. It must bear repetition.
+    """Run `work`, and repeat it for half a lease while the database is unavailable.
 
-    Longer would be in vain: the rows in hand belong to somebody else by then.
+    `work` must be safe to repeat. Trying for longer would be useless, as the rows would belong to
+    another worker by then.
     """
-    end = time.monotonic() + lease().total_seconds() / 2
+    deadline = time.monotonic() + lease().total_seconds() / 2
     while True:
         try:
             return work(*arguments)
         except (OperationalError, InterfaceError) as error:
-            if connection.in_atomic_block or time.monotonic() > end:
+            if connection.in_atomic_block or time.monotonic() > deadline:
                 raise
             log.warning("database unavailable, trying again: %s", error)
             connection.close_if_unusable_or_obsolete()
             time.sleep(RETRY_DATABASE)
 
 
-class Group:
-    """Group commit: while one transaction is under way the next one gathers, and for `GATHER` more.
+class GroupCommit:
+    """Collects writes while a transaction is under way, and for `GATHER` more, into the next one.
 
-    `await group(work, item)` returns what `work([item, ...])` returned for this item, once it is committed. Where one
-    fails, each is done alone, and only the one at fault is told so.
+    `await group(work, item)` returns what `work([item, ...])` returned for this item, after the
+    commit. If a transaction fails, each item runs in one of its own, and only the caller of the
+    failing item gets the error.
     """
 
     def __init__(self) -> None:
@@ -58,11 +60,11 @@ class Group:
         while self._waiting:
             await asyncio.sleep(GATHER)
             batch, self._waiting = self._waiting, []
-            outcomes = await sync_to_async(_committed)([(work, item) for work, item, _future in batch])
+            outcomes = await sync_to_async(_outcomes_of)([(work, item) for work, item, _future in batch])
             for (_work, _item, future), outcome in zip(batch, outcomes, strict=True):
                 if future.done():  # its caller was cancelled
                     continue
-                if isinstance(outcome, _Failed):
+                if isinstance(outcome, _Failure):
                     future.set_exception(outcome.error)
                 else:
                     future.set_result(outcome)
@@ -70,30 +72,32 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failure:
     error: Exception
 
 
-def _committed(wanted: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -> list[Any]:
-    """What came of each, in order; a _Failed where it did not come to pass."""
+def _outcomes_of(requests: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -> list[Any]:
+    """Run the requests; returns their results in order, a _Failure for each that failed."""
     try:
-        return with_database_retries(_in_one, wanted)
-    except Exception as error:  # whose fault it was is found out one by one
-        if len(wanted) == 1 or isinstance(error, (OperationalError, InterfaceError)):
-            return [_Failed(error) for _ in wanted]
-    return [outcome for one in wanted for outcome in _committed([one])]
+        return with_database_retries(_in_one_transaction, requests)
+    except Exception as error:  # run them one by one to find the faulty one
+        if len(requests) == 1 or isinstance(error, (OperationalError, InterfaceError)):
+            return [_Failure(error) for _ in requests]
+    return [outcome for request in requests for outcome in _outcomes_of([request])]
 
 
 @transaction.atomic
-def _in_one(wanted: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -> list[Any]:
-    outcomes: list[Any] = [None] * len(wanted)
-    # The ledger first: so all transactions lock jobs and days before whatever the services lock, and none waits in a circle.
-    for work in sorted(dict.fromkeys(work for work, _item in wanted), key=lambda work: work is run_each):
-        places = [place for place, (each, _item) in enumerate(wanted) if each == work]
-        for place, outcome in zip(places, work([wanted[place][1] for place in places]), strict=True):
+def _in_one_transaction(requests: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -> list[Any]:
+    outcomes: list[Any] = [None] * len(requests)
+    # The ledger first: all transactions then lock jobs and days before whatever the services lock,
+    # so that none deadlocks.
+    for work in sorted(dict.fromkeys(work for work, _item in requests), key=lambda work: work is run_each):
+        places = [place for place, (other, _item) in enumerate(requests) if other == work]
+        for place, outcome in zip(places, work([requests[place][1] for place in places]), strict=True):
             outcomes[place] = outcome
     return outcomes
 
 
 def run_each(works: list[Callable[[], Any]]) -> list[Any]:
+    """Run independent writes one after the other, as the `work` of a group commit."""
     return [work() for work in works]

@@ -1,4 +1,4 @@
-"""How lanes share an endpoint: what each holds and wants, agreed in the database."""
+"""How lanes share endpoints: each lane's share and demand, agreed in the database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,13 @@ from generation.models.jobs import Job
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """What a lane has to say of an endpoint."""
+    """A lane's report on an endpoint.
+
+    `wish`: slots wanted. `flying`: calls in flight. `opened`: the circuit breaker opened here since
+    the last report; otherwise `openings` is only what the lane was told. `proved`: the endpoint has
+    answered since the last report. `down`: the lane gave the endpoint up, which nobody knows yet.
+    `bears`: None if the lane has not found out what the endpoint supports.
+    """
 
     wish: int
     flying: int
@@ -22,15 +28,19 @@ class LaneReport:
     because: str
     detail: str
     openings: int
-    opened: bool  # it has failed here since it was last spoken of; else the openings are hearsay
-    proved: bool  # it has answered since it was last spoken of
-    down: bool  # and nobody knows yet
-    bears: float | None  # None: it may not ask it, or has not yet, and has found out nothing
+    opened: bool
+    proved: bool
+    down: bool
+    bears: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class LaneOrders:
-    """What a lane is told of an endpoint."""
+    """The answer to a report.
+
+    `hold`: how many slots of the endpoint the lane may use. `lanes`: how many lanes want the
+    endpoint.
+    """
 
     endpoint: Endpoint
     hold: int
@@ -43,41 +53,44 @@ class LaneOrders:
     bears: float
 
 
-def exchange(job: Job, lane: Lane, seen: Mapping[int, LaneReport], now: datetime) -> dict[int, LaneOrders] | None:
-    """One pulse in the database; None where the lane was taken for dead or its job stops."""
+def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datetime) -> dict[int, LaneOrders] | None:
+    """Exchange reports for orders, by endpoint; None if the lane has expired or its job stops."""
     with transaction.atomic():
         states = list(
             EndpointState.objects.select_for_update(of=("self",), no_key=True)
             .select_related("endpoint")
-            .filter(endpoint__in=seen)
+            .filter(endpoint__in=reports)
             .order_by("endpoint")
         )
         lanes = list(Lane.objects.filter(until__gt=now).order_by("pk"))
-        if lane.pk not in {each.pk for each in lanes}:
+        if lane.pk not in {other.pk for other in lanes}:
             return None
-        said = {state.endpoint_id: _agree(state, seen[state.endpoint_id], lane, lanes, now) for state in states}
+        orders = {
+            state.endpoint_id: _reconcile(state, reports[state.endpoint_id], lane, lanes, now) for state in states
+        }
         holds = {
-            str(pk): [seen[pk].wish, max(each.hold, seen[pk].flying), seen[pk].flying] for pk, each in said.items()
+            str(pk): [reports[pk].wish, max(order.hold, reports[pk].flying), reports[pk].flying]
+            for pk, order in orders.items()
         }
         Lane.objects.filter(pk=lane.pk).update(until=now + lease(), holds=holds)
-    return said if is_running(job.pk) else None
+    return orders if is_running(job.pk) else None
 
 
-def _agree(state: EndpointState, seen: LaneReport, lane: Lane, lanes: list[Lane], now: datetime) -> LaneOrders:
-    """Put what a lane has seen of an endpoint to what is known, and say what it may have of it."""
+def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list[Lane], now: datetime) -> LaneOrders:
+    """Merge a lane's report into the shared state of an endpoint; returns the lane's orders."""
     before = (state.blocked_until, state.because, state.detail, state.openings, state.down_since, round(state.bears, 1))
-    until = now + timedelta(seconds=seen.blocked_for)
-    # What was heard from here comes back a moment later by the clock; that is no news.
-    if seen.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
-        state.blocked_until, state.because, state.detail = until, seen.because, seen.detail
-    if seen.proved:
+    until = now + timedelta(seconds=report.blocked_for)
+    # A block that the lane got from here comes back slightly later by the clock; that is not news.
+    if report.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
+        state.blocked_until, state.because, state.detail = until, report.because, report.detail
+    if report.proved:
         state.openings = 0
-    elif seen.opened:
-        state.openings = max(state.openings, seen.openings)
-    state.bears = state.bears if seen.bears is None else seen.bears
-    if seen.down and state.down_since is None:
-        state.down_since, state.because, state.detail = now, seen.because, seen.detail
-    if seen.proved and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):
+    elif report.opened:
+        state.openings = max(state.openings, report.openings)
+    state.bears = state.bears if report.bears is None else report.bears
+    if report.down and state.down_since is None:
+        state.down_since, state.because, state.detail = now, report.because, report.detail
+    if report.proved and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):
         state.blocked_until, state.because, state.detail = None, "", ""
     if before != (
         state.blocked_until, state.because, state.detail, state.openings, state.down_since, round(state.bears, 1)
@@ -85,13 +98,13 @@ def _agree(state: EndpointState, seen: LaneReport, lane: Lane, lanes: list[Lane]
         state.save()
 
     name, endpoint = str(state.endpoint_id), state.endpoint
-    wishes = [seen.wish if each.pk == lane.pk else each.holds.get(name, (0, 0))[0] for each in lanes]
-    fair = fair_shares(endpoint.concurrency, wishes)[[each.pk for each in lanes].index(lane.pk)]
-    held = sum(each.holds.get(name, (0, 0))[1] for each in lanes if each.pk != lane.pk)
+    wishes = [report.wish if other.pk == lane.pk else other.holds.get(name, (0, 0))[0] for other in lanes]
+    fair_share = fair_shares(endpoint.concurrency, wishes)[[other.pk for other in lanes].index(lane.pk)]
+    held = sum(other.holds.get(name, (0, 0))[1] for other in lanes if other.pk != lane.pk)
     blocked = (state.blocked_until - now).total_seconds() if state.blocked_until else 0.0
     return LaneOrders(
         endpoint=endpoint,
-        hold=max(0, min(fair, endpoint.concurrency - held)),
+        hold=max(0, min(fair_share, endpoint.concurrency - held)),
         lanes=max(1, sum(wish > 0 for wish in wishes)),
         blocked_for=max(0.0, blocked),
         because=state.because,
@@ -103,9 +116,10 @@ def _agree(state: EndpointState, seen: LaneReport, lane: Lane, lanes: list[Lane]
 
 
 def fair_shares(total: int, wishes: list[int]) -> list[int]:
-    """`total` whole slots for lanes that wish for so many: max-min fair. Who wishes for little leaves the rest to the others.
+    """Distribute `total` whole slots over lanes with these wishes: max-min fair.
 
-    Where there is less than one each, the first get it.
+    Slots that a lane does not want go to the others. If there is less than one slot for each, the
+    first lanes get them.
     """
     shares = [0] * len(wishes)
     left = total
@@ -113,8 +127,8 @@ def fair_shares(total: int, wishes: list[int]) -> list[int]:
     while left > 0 and hungry:
         part, extra = divmod(left, len(hungry))
         for place, index in enumerate(hungry):
-            given = min(wishes[index] - shares[index], part or int(place < extra))
-            shares[index] += given
-            left -= given
+            grant = min(wishes[index] - shares[index], part or int(place < extra))
+            shares[index] += grant
+            left -= grant
         hungry = [index for index in hungry if shares[index] < wishes[index]]
     return shares

@@ -1,6 +1,6 @@
-"""The ledger in the database: what calls cost, what may still be spent, what has been paid for already.
+"""The ledger in the database: costs, budgets, and replies that were already paid for.
 
-Each function takes what several rows want at the same moment, so that one transaction does for all of them.
+Functions handle the requests of several rows at once, so that one transaction serves them all.
 """
 
 import copy
@@ -19,11 +19,11 @@ from django.db.models import Count, F, Min, QuerySet, Sum
 from django.utils import timezone
 
 from generation.images.files import open_image
-from generation.jobs.life_cycle import locked
+from generation.jobs.life_cycle import lock_job
 from generation.llm.errors import LLMError
 from generation.llm.ledger_interface import PaidReply
-from generation.llm.request_body import Format, form_of, image_parts, with_image_data
-from generation.llm.types import DIGEST, Attempt, Reply, Usage, image_of
+from generation.llm.request_body import Format, format_of, image_parts, with_image_data
+from generation.llm.types import DIGEST_PREFIX, Attempt, Reply, Usage, decode_data_url
 from generation.models import (
     Call,
     Endpoint,
@@ -37,14 +37,14 @@ from generation.models import (
 )
 from generation.models.jobs import Job
 
-MOST_TOKENS = 10**8  # in or out of one call; an endpoint that reports more reports nonsense
-A_MOMENT = timedelta(seconds=1)  # that a job rests at least
-KNOWN = 5  # of the replies paid for under one identity, so many are looked at: a broken one is none
+MAX_TOKENS = 10**8  # in or out per call; a higher count reported by an endpoint is nonsense
+MIN_REST = timedelta(seconds=1)  # of a job that waits for room in its budget
+MAX_PAID_REPLIES = 5  # per identity: more than one, as a reply may turn out to be broken
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """An attempt, and what it was made for. `repeated`: the row had been lost with a worker before."""
+    """An attempt and what it was made for. `repeated`: see `Call.repeated`."""
 
     attempt: Attempt
     endpoint: Endpoint
@@ -52,23 +52,24 @@ class LedgerLine:
     repeated: bool = False
 
 
-def bare(attempt: Attempt, error: LLMError) -> Attempt:
-    """An attempt without anything that was sent or said, but with what it cost: where the whole of it cannot be stored."""
+def without_content(attempt: Attempt, error: LLMError) -> Attempt:
+    """Strip the content of an attempt that cannot be stored whole; its cost stays."""
     reply = attempt.reply and Reply("", usage=attempt.reply.usage, simulated=attempt.reply.simulated)
     request = replace(attempt.request, prompt="")
     return replace(attempt, request=request, sent={}, reply=reply, error=error.kind, detail=error.detail)
 
 
 def write(job: Job, lines: Sequence[LedgerLine], *, lane: int | None = None, again: bool = False) -> list[Call]:
-    """Write attempts and hits into the ledger, and count them in the totals of the job and of the endpoints' days.
+    """Write attempts and hits, and add them to the totals of the job and of the endpoints' days.
 
-    The caller's transaction holds all of it. `again`: this was tried before, and the database went away before it confirmed.
-    Lines that are already there are neither written nor counted again. Without `again`, the unique id refuses them.
+    Runs in the caller's transaction. `again`: this was tried before and the connection was lost
+    before the commit was confirmed; lines that exist already are then neither written nor counted
+    again. Without `again`, the unique attempt id rejects them.
 
-    What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
-    so, whatever it was called when it was made.
+    The calls that `lane` had reserved for these attempts are no longer in flight. An endpoint that
+    answers as a simulator is marked as simulated, whatever its name.
     """
-    keep_images(line.attempt.sent for line in lines)
+    store_images(line.attempt.sent for line in lines)
     calls = [_call(job.pk, line) for line in lines]
     new = _insert(calls, again)
     if new:
@@ -77,10 +78,10 @@ def write(job: Job, lines: Sequence[LedgerLine], *, lane: int | None = None, aga
 
 
 def _insert(calls: Sequence[Call], again: bool) -> Collection[UUID | None]:
-    """Write what is not there yet, and give each call its number. Returns the attempts that were new.
+    """Insert the calls that do not exist yet and set all primary keys; returns the new attempts.
 
-    On PostgreSQL written out, all rows in one JSON parameter: to adapt thirty columns of each took the client longer than all
-    the rest of a call (python -m bench.engine).
+    On PostgreSQL the statement is written out, with all rows in one JSON parameter: adapting thirty
+    columns per row took the client longer than all the rest of a call (python -m bench.engine).
     """
     numbers: dict[UUID | None, int] = {}
     if again:
@@ -89,7 +90,7 @@ def _insert(calls: Sequence[Call], again: bool) -> Collection[UUID | None]:
     new = [call for call in calls if call.attempt_id not in numbers]
     if new and connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT, [json.dumps([_row(call) for call in new])])
+            cursor.execute(_INSERT_SQL, [json.dumps([_row(call) for call in new])])
             numbers.update(cursor.fetchall())
     elif new:
         numbers.update((call.attempt_id, call.pk) for call in Call.objects.bulk_create(new))
@@ -100,7 +101,7 @@ def _insert(calls: Sequence[Call], again: bool) -> Collection[UUID | None]:
 
 _FIELDS = [field for field in Call._meta.concrete_fields if not field.primary_key]
 _COLUMNS = ", ".join(str(field.column) for field in _FIELDS)
-_INSERT = (
+_INSERT_SQL = (
     f"INSERT INTO {Call._meta.db_table} ({_COLUMNS}) SELECT {_COLUMNS}"  # noqa: S608
     f" FROM json_populate_recordset(NULL::{Call._meta.db_table}, %s::json)"
     " RETURNING attempt_id, id"
@@ -108,7 +109,7 @@ _INSERT = (
 
 
 def _row(call: Call) -> dict[str, Any]:
-    """The columns of a call, as JSON has them."""
+    """The columns of a call as JSON values."""
     row = {str(field.column): getattr(call, field.attname) for field in _FIELDS}
     return {
         **row,
@@ -121,8 +122,8 @@ def _row(call: Call) -> dict[str, Any]:
 def _count(job: Job, written: Sequence[tuple[LedgerLine, Call]], lane: int | None) -> None:
     lines, calls = [line for line, _ in written], [call for _, call in written]
     attempts = [call for call in calls if call.hit_of_id is None]
-    # The job first, then what it shares with others, in an order: two that write at once wait for one another once.
-    Job.objects.filter(pk=job.pk).update(**_added(calls))
+    # The job first, then what it shares with others, in a fixed order: two writers cannot deadlock.
+    Job.objects.filter(pk=job.pk).update(**_increments(calls))
     _count_errors(job.pk, attempts)
     _count_days(calls)
     if lane is not None and attempts:
@@ -130,33 +131,33 @@ def _count(job: Job, written: Sequence[tuple[LedgerLine, Call]], lane: int | Non
     _note_simulated(lines, calls)
 
 
-SUMS = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
+TOKEN_COLUMNS = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
 
 
-def _added(calls: Sequence[Call]) -> dict[str, Any]:
-    """What these lines add to the totals of a job or of an endpoint's day; a hit costs nothing."""
+def _increments(calls: Sequence[Call]) -> dict[str, Any]:
+    """The increments to the totals of a job or of an endpoint's day; a hit costs nothing."""
     attempts = [call for call in calls if call.hit_of_id is None]
-    adds: dict[str, Any] = {
+    increments: dict[str, Any] = {
         "calls": len(attempts),
         "hits": len(calls) - len(attempts),
         "failed": sum(bool(call.error) for call in attempts),
-        **{name: sum(getattr(call, name) for call in attempts) for name in SUMS},
+        **{name: sum(getattr(call, name) for call in attempts) for name in TOKEN_COLUMNS},
         "cost": sum((Decimal(call.cost) for call in attempts), Decimal(0)),
     }
-    return {name: F(name) + value for name, value in adds.items() if value}
+    return {name: F(name) + value for name, value in increments.items() if value}
 
 
-def count_apart(lines: Sequence[LedgerLine]) -> None:
-    """Add attempts that no job made to the usage of their endpoints."""
+def count_without_job(lines: Sequence[LedgerLine]) -> None:
+    """Add attempts that belong to no job to the usage of their endpoints."""
     calls = [_call(0, line) for line in lines]
     _count_days(calls)
     _note_simulated(lines, calls)
 
 
 def _note_simulated(lines: Sequence[LedgerLine], calls: Sequence[Call]) -> None:
-    unknown = [line.endpoint for line, call in zip(lines, calls, strict=True) if call.simulated]
-    for endpoint in unknown:
-        if not endpoint.simulated:
+    for line, call in zip(lines, calls, strict=True):
+        endpoint = line.endpoint
+        if call.simulated and not endpoint.simulated:
             Endpoint.objects.filter(pk=endpoint.pk).update(simulated=True)
             endpoint.simulated = True
 
@@ -174,17 +175,17 @@ def _count_days(calls: Sequence[Call]) -> None:
     for call in calls:
         by_day.setdefault((call.endpoint_id, call.started_at.astimezone(UTC).date()), []).append(call)
     for (endpoint_id, day), lines in sorted(by_day.items(), key=lambda item: item[0]):
-        known, adds = EndpointDay.objects.filter(endpoint=endpoint_id, day=day), _added(lines)
-        if not known.update(**adds):
+        known, increments = EndpointDay.objects.filter(endpoint=endpoint_id, day=day), _increments(lines)
+        if not known.update(**increments):
             EndpointDay.objects.bulk_create([EndpointDay(endpoint_id=endpoint_id, day=day)], ignore_conflicts=True)
-            known.update(**adds)
+            known.update(**increments)
 
 
 def _call(job: int, line: LedgerLine) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
     usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
     detail = attempt.detail
-    if (most := max(usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_reasoning)) > MOST_TOKENS:
+    if (most := max(usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_reasoning)) > MAX_TOKENS:
         usage = Usage()
         detail = f"{detail} The endpoint reports {most} tokens: they are not counted.".lstrip()
     return Call(
@@ -217,76 +218,81 @@ def _call(job: int, line: LedgerLine) -> Call:
 
 
 def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
-    """Let `lane` start up to `count` calls; returns how many, or None where the job or the lane is over.
+    """Let `lane` start up to `count` calls.
 
-    Under a lock on the job, and counted as in flight until they are in the ledger: so calls written and calls in flight, of all
-    lanes together, never exceed `budget_calls`, and none is started once the cost, with what is set aside for the lines of
-    open provider batches, has reached `budget_money`.
+    Returns how many, or None if the job or the lane is over.
 
-    What is in flight elsewhere may yet leave room: a lane may have died with it, a line may never be put to the model. Where
-    that alone stands in the way the job rests until more is known, and is not paused (`life_cycle.pause`).
+    Runs under a lock on the job; granted calls count as in flight until they are in the ledger. So
+    written calls and calls in flight of all lanes together never exceed `budget_calls`, and none
+    starts once the cost, plus what is set aside for the lines of open provider batches, has reached
+    `budget_money`.
+
+    Calls in flight elsewhere may yet leave room: their lane may have died, or a line may never
+    reach the model. If only they stand in the way, the job rests until more is known and is not
+    paused (`life_cycle.pause`).
     """
-    fresh = locked(job.pk)
+    fresh = lock_job(job.pk)
     if fresh.status != Job.Status.RUNNING:
         return None
     granted = count
     if fresh.budget_money is not None or fresh.budget_calls is not None:
-        lines = outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"), again=Min("batch__next_at"))
-        alive = Lane.objects.filter(job=job.pk, until__gt=now).values_list("pk", "flying", "until")
-        others = [(flying, until) for pk, flying, until in alive if pk != lane and flying]
-        mine = next((flying for pk, flying, _until in alive if pk == lane), 0)
-        aside, elsewhere = lines["cost"] or 0, lines["n"] + sum(flying for flying, _until in others)
-        if fresh.budget_money is not None and fresh.cost + aside >= fresh.budget_money:
+        lines = outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"), next_at=Min("batch__next_at"))
+        live_lanes = Lane.objects.filter(job=job.pk, until__gt=now).values_list("pk", "flying", "until")
+        others = [(flying, until) for pk, flying, until in live_lanes if pk != lane and flying]
+        own_flying = next((flying for pk, flying, _until in live_lanes if pk == lane), 0)
+        set_aside, elsewhere = lines["cost"] or 0, lines["n"] + sum(flying for flying, _until in others)
+        if fresh.budget_money is not None and fresh.cost + set_aside >= fresh.budget_money:
             granted = 0
         if fresh.budget_calls is not None:
-            granted = max(0, min(granted, fresh.budget_calls - fresh.calls - mine - elsewhere))
-        spent = fresh.money_spent or (
-            fresh.budget_calls is not None and fresh.calls + mine + granted >= fresh.budget_calls
+            granted = max(0, min(granted, fresh.budget_calls - fresh.calls - own_flying - elsewhere))
+        spent = fresh.money_budget_spent or (
+            fresh.budget_calls is not None and fresh.calls + own_flying + granted >= fresh.budget_calls
         )
         if granted < count and not spent:
-            known = [until for _flying, until in others] + [lines["again"]] * bool(lines["n"])
-            Job.objects.filter(pk=job.pk).update(rests_until=max(min(known), now + A_MOMENT))
+            news_at = [until for _flying, until in others] + [lines["next_at"]] * bool(lines["n"])
+            Job.objects.filter(pk=job.pk).update(rests_until=max(min(news_at), now + MIN_REST))
     held = Lane.objects.filter(pk=lane, until__gt=now)
     return granted if held.update(flying=F("flying") + granted) else None
 
 
 def outstanding(job: Job) -> QuerySet[ProviderLine]:
-    """The lines in a job's open provider batches that are not in the ledger yet: calls in flight, as it were."""
+    """The lines of a job's open provider batches that are not in the ledger yet, so in flight."""
     return ProviderLine.objects.filter(batch__job=job.pk, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
 
 
-def keep_images(bodies: Iterable[Mapping[str, Any]]) -> None:
-    """Store the images in bodies that are about to be written, each once."""
-    urls = {each["url"] for sent in bodies for each in image_parts(sent) if not each["url"].startswith(DIGEST)}
-    kept = []
+def store_images(bodies: Iterable[Mapping[str, Any]]) -> None:
+    """Store the images in request bodies that are about to be written, each once."""
+    urls = {part["url"] for sent in bodies for part in image_parts(sent) if not part["url"].startswith(DIGEST_PREFIX)}
+    images = []
     for url in urls:
-        media_type, data = image_of(url)
-        kept.append(SentImage(digest=hashlib.sha256(data).hexdigest(), media_type=media_type, data=data))
-    if kept:
-        SentImage.objects.bulk_create(kept, ignore_conflicts=True)
+        media_type, data = decode_data_url(url)
+        images.append(SentImage(digest=hashlib.sha256(data).hexdigest(), media_type=media_type, data=data))
+    if images:
+        SentImage.objects.bulk_create(images, ignore_conflicts=True)
 
 
 def without_images(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """A body as it is stored: images by their digest."""
+    """A request body as it is stored: with the digests of its images."""
     if not image_parts(sent):
         return dict(sent)
     stored: dict[str, Any] = copy.deepcopy(dict(sent))
-    for each in image_parts(stored):
-        if not each["url"].startswith(DIGEST):
-            each["url"] = DIGEST + hashlib.sha256(image_of(each["url"])[1]).hexdigest()
+    for part in image_parts(stored):
+        if not part["url"].startswith(DIGEST_PREFIX):
+            part["url"] = DIGEST_PREFIX + hashlib.sha256(decode_data_url(part["url"])[1]).hexdigest()
     return stored
 
 
 def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored body as it is sent. Raises files.NoImage."""
+    """A stored request body as it is sent. Raises files.NoImage."""
     return with_image_data(sent, _image_bytes) if image_parts(sent) else dict(sent)
 
 
-def kept_image_bytes(sent: Mapping[str, Any]) -> int:
-    """The bytes of the kept images that a body names, which its own length does not tell."""
-    named = Counter(each["url"].removeprefix(DIGEST) for each in image_parts(sent) if each["url"].startswith(DIGEST))
-    sizes = StoredImage.objects.filter(sha256__in=named).values_list("sha256", "size") if named else ()
-    return sum(named[sha256] * size for sha256, size in sizes)
+def stored_image_bytes(sent: Mapping[str, Any]) -> int:
+    """The bytes of the stored images that a request body refers to by digest."""
+    urls = [part["url"] for part in image_parts(sent)]
+    counts = Counter(url.removeprefix(DIGEST_PREFIX) for url in urls if url.startswith(DIGEST_PREFIX))
+    sizes = StoredImage.objects.filter(sha256__in=counts).values_list("sha256", "size") if counts else ()
+    return sum(counts[sha256] * size for sha256, size in sizes)
 
 
 def _image_bytes(digest: str) -> tuple[str, bytes]:
@@ -294,31 +300,39 @@ def _image_bytes(digest: str) -> tuple[str, bytes]:
     return (image.media_type, bytes(image.data)) if image else open_image(digest)
 
 
-def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[PaidReply]]:
+def paid_replies(job: Job, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[PaidReply]]:
     """The replies paid for under each (identity, subject), newest first.
 
-    A job that asks anew still knows what it has paid for the very same row: a worker was lost between reply and result.
+    A job that ignores cached replies still finds those it paid for itself for the same row: they
+    are there if a worker was lost between reply and result.
     """
-    pairs = list(wanted)
+    pairs = list(keys)
     lines = Call.objects.filter(identity__in={identity for identity, _ in pairs}, hit_of__isnull=True, error="")
     if job.fresh:
         lines = lines.filter(job=job.pk, subject__in={subject for _, subject in pairs})
-    found: dict[tuple[str, str], list[PaidReply]] = {pair: [] for pair in pairs}
+    replies: dict[tuple[str, str], list[PaidReply]] = {pair: [] for pair in pairs}
     for line in lines.defer("sent").order_by("-pk"):
-        for (identity, subject), paid in found.items():
-            if identity == line.identity and len(paid) < KNOWN and (not job.fresh or subject == line.subject):
-                paid.append(PaidReply(line.pk, _reply(line)))
-    return found
+        for (identity, subject), paid in replies.items():
+            if (
+                identity == line.identity
+                and len(paid) < MAX_PAID_REPLIES
+                and (not job.fresh or subject == line.subject)
+            ):
+                paid.append(PaidReply(line.pk, _reply_of(line)))
+    return replies
 
 
-def form(endpoint: Endpoint, prompt: str) -> Format:
-    """The format in which an endpoint last answered this prompt, which asks for a schema; within a day: it may have learnt."""
+def last_format(endpoint: Endpoint, prompt: str) -> Format:
+    """The output format in which an endpoint last answered this prompt, which requires a schema.
+
+    Only the last day counts, as the endpoint may have learnt a stricter format since.
+    """
     lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
     recent = lines.filter(started_at__gt=timezone.now() - timedelta(days=1))
     last = recent.order_by("-started_at").values_list("sent", flat=True).first()
-    return Format.JSON_SCHEMA if last is None else form_of(last)
+    return Format.JSON_SCHEMA if last is None else format_of(last)
 
 
-def _reply(line: Call) -> Reply:
+def _reply_of(line: Call) -> Reply:
     usage = Usage(line.tokens_in, line.tokens_out, line.tokens_cached, line.tokens_reasoning)
     return Reply(line.text, line.reasoning, line.finish_reason, line.model, line.simulated, usage)

@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from generation.engine import ledger as books
+from generation.engine import ledger
 from generation.engine.group_commit import with_database_retries
 from generation.engine.task_queue import lease
 from generation.llm.batch_protocol import BatchClient, LineResult, ProviderState
@@ -25,17 +25,17 @@ from generation.models.work import Work
 
 log = logging.getLogger(__name__)
 
-CHUNK = 200  # lines that are written into the ledger in one transaction
-CHUNK_TEXT = 16 * 2**20  # characters of them
+CHUNK = 200  # lines written into the ledger in one transaction
+CHUNK_CHARS = 16 * 2**20  # characters of these lines
 Status = Work.Status
 
 
 class BatchGone(Exception):
-    """Somebody else holds this provider batch by now, or the rows that were to go into it."""
+    """Another worker has taken over this provider batch, or the rows meant for it."""
 
 
 def note_progress(batch: ProviderBatch, /, **fields: Any) -> None:
-    """Write down what is known of a provider batch that is still ours. Raises BatchGone."""
+    """Update a provider batch that is still ours and renew its lease. Raises BatchGone."""
     ours = ProviderBatch.objects.filter(pk=batch.pk, token=batch.token, status=Status.RUNNING)
     if not ours.update(lease_until=timezone.now() + lease(), **fields):
         raise BatchGone
@@ -44,38 +44,38 @@ def note_progress(batch: ProviderBatch, /, **fields: Any) -> None:
 
 
 async def collect(
-    door: BatchClient, endpoint: Endpoint, job: Job, batch: ProviderBatch, found: ProviderState, file: str
+    client: BatchClient, endpoint: Endpoint, job: Job, batch: ProviderBatch, remote: ProviderState, file: str
 ) -> int:
-    """Write the results in a file into the ledger; returns how many lines of it could not be read."""
+    """Write the results of a file into the ledger; returns how many of its lines are unreadable."""
     chunk: list[LineResult] = []
     unread = size = 0
 
-    async def keep(results: list[LineResult]) -> None:
+    async def store(results: list[LineResult]) -> None:
         try:
-            await sync_to_async(with_database_retries)(_keep, endpoint, job, batch, found, results)
+            await sync_to_async(with_database_retries)(_store_results, endpoint, job, batch, remote, results)
         except (BatchGone, OperationalError, InterfaceError):
             raise
-        except Exception as failure:  # one that cannot be written is no reason to lose the others
+        except Exception as failure:  # one unwritable result must not lose the others
             if len(results) == 1:
                 log.exception("provider batch %s: a result could not be written", batch.pk)
                 broken = BrokenReply(f"This result cannot be kept ({type(failure).__name__}).")
                 results = [replace(results[0], outcome=broken)]
-                await sync_to_async(with_database_retries)(_keep, endpoint, job, batch, found, results)
+                await sync_to_async(with_database_retries)(_store_results, endpoint, job, batch, remote, results)
             else:
-                for each in results:
-                    await keep([each])
+                for result in results:
+                    await store([result])
 
-    async with contextlib.aclosing(door.results(file, batch.lines_count)) as results:
+    async with contextlib.aclosing(client.results(file, batch.lines_count)) as results:
         async for result in results:
             if result is None:
                 unread += 1
                 continue
             chunk.append(result)
             size += _size(result)
-            if len(chunk) == CHUNK or size > CHUNK_TEXT:
-                await keep(chunk)
+            if len(chunk) == CHUNK or size > CHUNK_CHARS:
+                await store(chunk)
                 chunk, size = [], 0
-    await keep(chunk)
+    await store(chunk)
     return unread
 
 
@@ -85,31 +85,33 @@ def _size(result: LineResult) -> int:
 
 
 @transaction.atomic
-def _keep(
-    endpoint: Endpoint, job: Job, batch: ProviderBatch, found: ProviderState, results: Sequence[LineResult]
+def _store_results(
+    endpoint: Endpoint, job: Job, batch: ProviderBatch, remote: ProviderState, results: Sequence[LineResult]
 ) -> None:
-    """Write results into the ledger, each once: a line that has its own there already is left alone."""
+    """Write results into the ledger, each once: lines that are there already are skipped."""
     note_progress(batch)
-    began = batch.submitted_at or batch.created_at
+    started_at = batch.submitted_at or batch.created_at
     now = timezone.now()
-    took = max(0.0, (min(found.ended_at or now, now) - began).total_seconds())
+    seconds = max(0.0, (min(remote.ended_at or now, now) - started_at).total_seconds())
     by_name = {name: result for result in reversed(results) if (name := _uuid(result.custom_id))}
-    waiting = ProviderLine.objects.filter(batch=batch, custom_id__in=by_name, call__isnull=True).order_by("pk")
-    done: list[ProviderLine] = []
-    lines: list[books.LedgerLine] = []
-    for line in waiting:
+    open_lines = ProviderLine.objects.filter(batch=batch, custom_id__in=by_name, call__isnull=True).order_by("pk")
+    written: list[ProviderLine] = []
+    lines: list[ledger.LedgerLine] = []
+    for line in open_lines:
         result = by_name[line.custom_id]
         if result.outcome is None:
             continue
-        attempt = _attempt(line, endpoint, result, began, took)
-        done.append(line)
-        lines.append(books.LedgerLine(attempt, endpoint, line.subject))
-    for line, call in zip(done, books.write(job, lines), strict=True):
+        attempt = _attempt(line, endpoint, result, started_at, seconds)
+        written.append(line)
+        lines.append(ledger.LedgerLine(attempt, endpoint, line.subject))
+    for line, call in zip(written, ledger.write(job, lines), strict=True):
         line.call, line.sent = call, {}
-    ProviderLine.objects.bulk_update(done, ["call", "sent"])
+    ProviderLine.objects.bulk_update(written, ["call", "sent"])
 
 
-def _attempt(line: ProviderLine, endpoint: Endpoint, result: LineResult, began: datetime, took: float) -> Attempt:
+def _attempt(
+    line: ProviderLine, endpoint: Endpoint, result: LineResult, started_at: datetime, seconds: float
+) -> Attempt:
     outcome = result.outcome
     error = outcome if isinstance(outcome, LLMError) else None
     return Attempt(
@@ -117,8 +119,8 @@ def _attempt(line: ProviderLine, endpoint: Endpoint, result: LineResult, began: 
         Request((), prompt=line.prompt),
         line.sent,
         1,
-        began,
-        took,
+        started_at,
+        seconds,
         reply=outcome if isinstance(outcome, Reply) else error.reply if error else None,
         error=error.kind if error else "",
         detail=error.detail if error else "",
@@ -136,7 +138,7 @@ def _uuid(name: str) -> uuid.UUID | None:
 
 
 def line_counts(batch: ProviderBatch) -> dict[str, int]:
-    """What became of its lines so far."""
+    """How many lines of the batch were answered, refused or never asked, so far."""
     return batch.lines.aggregate(
         answered=Count("call", filter=Q(call__error="")),
         refused=Count("call", filter=~Q(call__error="")),

@@ -1,4 +1,4 @@
-"""Finds work on jobs that nobody is on."""
+"""The sweep: finds jobs whose work nobody does."""
 
 from typing import Any
 
@@ -8,7 +8,10 @@ from generation.jobs.services import settle
 
 
 def sweep(kind: JobKind[Any]) -> list[int]:
-    """Give back what died with its holder, settle jobs, and say which want a worker, each once for each lane it may have."""
+    """Requeue rows whose holder died and settle jobs.
+
+    Returns the jobs that need a worker, each once for every further lane it may have.
+    """
     for rows in kind.rows.values():
         give_back_expired(rows)
     kind.clean_up()

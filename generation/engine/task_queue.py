@@ -1,4 +1,7 @@
-"""Takes, finishes and gives back rows of work. The token given out when a row is taken fences its result."""
+"""The task queue: takes, finishes and gives back rows of work.
+
+The token given out when a row is taken fences its result.
+"""
 
 import asyncio
 import contextlib
@@ -19,22 +22,22 @@ from generation.llm.errors import GivenUp
 from generation.models.work import Work
 
 W = TypeVar("W", bound=Work)
-MAX_TRIES = 10  # not fewer: a row may also have been in flight beside whatever killed the process
-GATHER = 0.005  # seconds that a lane which lost a row waits for others to end: rows are taken together
-PULSE = 0.5  # seconds between two signs of life of a lane
-FEW = 16  # rows that are always worth taking together
+MAX_TRIES = 10  # not fewer: a row may just have been in flight beside the one that killed the process
+GATHER = 0.005  # seconds that a lane waits after a row ended, so that several ended rows are replaced together
+PULSE = 0.5  # seconds between two pulses of a lane
+MIN_ROWS = 16  # the least that a lane with enough free slots takes at once
 
 
 def lease() -> timedelta:
-    """How long a row may go without a sign of life from its worker."""
+    """How long a row belongs to its worker without a renewal."""
     return timedelta(seconds=settings.MHB_LEASE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The token under which rows are to be taken, made before they are.
+    """The token under which rows are taken, created before the take.
 
-    `again`: it was tried before, and may have come to pass without our hearing of it.
+    `again`: the take was tried before and may have been committed without our knowing.
     """
 
     token: uuid.UUID = field(default_factory=uuid.uuid4)
@@ -42,16 +45,17 @@ class Claim:
 
 
 def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]:
-    """Take up to `count` rows of `queued`, in its order, in one transaction. Two takers never get the same row.
+    """Take up to `count` rows of `queued`, in its order, in one transaction.
 
-    What was taken under the claim before is among them.
+    Two takers never get the same row. Rows taken under the same claim before are among the result.
     """
     claim = claim or Claim()
     # Running rows have an index, tokens have none.
     ours = queued.model._default_manager.filter(status=Work.Status.RUNNING, token=claim.token).order_by("pk")
     before = list(ours.all()) if claim.again else []
     with transaction.atomic():
-        # Not a subquery of the UPDATE: PostgreSQL may run that anew for each row and so take more than `count`.
+        # Not a subquery of the UPDATE: PostgreSQL may run it again for each row and so take more
+        # than `count`.
         free = queued.filter(status=Work.Status.QUEUED).select_for_update(skip_locked=True, of=("self",))
         pks = list(free.values_list("pk", flat=True)[: max(0, count - len(before))])
         if not pks:
@@ -63,9 +67,9 @@ def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]
 
 
 def join(row: Work, others: QuerySet[W]) -> list[W]:
-    """Take queued rows along with one that was taken: they share its token, so its lease.
+    """Take the queued rows among `others` under the token and lease of a row that was taken.
 
-    Returns those that were still free.
+    Returns the rows that were still free.
     """
     with transaction.atomic():
         pks = list(
@@ -81,17 +85,21 @@ def join(row: Work, others: QuerySet[W]) -> list[W]:
 
 
 def check_tries(row: Work, most: int = MAX_TRIES) -> None:
-    """Raises GivenUp for a row that has been taken more than `most` times without an end.
+    """Raise GivenUp if a row has been taken more than `most` times without an end.
 
-    Whatever stops the lane each time (a fault of ours, memory) would otherwise come back with every lease and pay anew. Where
-    it kills the process, what flew with it each time is given up with it: trying again by hand takes both up.
+    Otherwise whatever stops the lane each time (a bug of ours, memory) would recur with every lease
+    and be paid for again. If it kills the process, rows that were in flight with it each time are
+    given up too; retrying failed rows by hand queues them all.
     """
     if row.tries > most:
         raise GivenUp(f"It was begun {most} times.")
 
 
 def finish(row: Work, status: Work.Status, **fields: Any) -> bool:
-    """End or requeue a row that is still ours; False when the lease was lost, and then nothing may be written with it."""
+    """End or requeue a row that is still ours.
+
+    Returns False if the lease was lost; nothing may then be written for the row.
+    """
     updated = (
         type(row)
         ._default_manager.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
@@ -101,9 +109,10 @@ def finish(row: Work, status: Work.Status, **fields: Any) -> bool:
 
 
 def finish_all(ends: Sequence[tuple[W, Work.Status, Mapping[str, Any]]]) -> list[bool]:
-    """`finish` for several rows of one table at once, in the caller's transaction: whether each was still ours.
+    """Finish several rows of one table in the caller's transaction; returns which were still ours.
 
-    Written out, because the ORM builds a statement for every row, which takes it longer than the database needs to run it.
+    The SQL is written out, as the ORM would build a statement for every row, which takes longer
+    than the database needs to run it.
     """
     kind = type(ends[0][0])
     held = kind._default_manager.filter(pk__in=[row.pk for row, _, _ in ends], status=Work.Status.RUNNING)
@@ -126,34 +135,34 @@ def finish_all(ends: Sequence[tuple[W, Work.Status, Mapping[str, Any]]]) -> list
 
 
 def _prepared(kind: type[Work], fields: Mapping[str, Any]) -> list[Any]:
-    """The values as the database wants them."""
-    found = [(kind._meta.get_field(name), value) for name, value in fields.items()]
-    return [field.get_db_prep_save(value, connection) for field, value in found]  # type: ignore[union-attr]
+    """The values of the fields, prepared for the database."""
+    prepared = [(kind._meta.get_field(name), value) for name, value in fields.items()]
+    return [field.get_db_prep_save(value, connection) for field, value in prepared]  # type: ignore[union-attr]
 
 
 def put_back(row: Work, *, tried: bool = False) -> bool:
-    """Give back a row that is still ours, as if it had not been taken: what stood in the way was none of its fault.
+    """Requeue a row that is still ours, as if it had never been taken: the row is not to blame.
 
-    `tried`: a call of its own had failed by then, so this counts as a try.
+    `tried`: one of its own calls had failed, so that this counts as a try.
     """
     return finish(row, Work.Status.QUEUED, **({} if tried else {"tries": F("tries") - 1}))
 
 
 def renew(model: type[Work], tokens: Collection[uuid.UUID | None]) -> None:
-    """Keep alive the leases of the rows in flight under these tokens; a row that was lost has another."""
+    """Renew the leases of the rows held under these tokens; a lost row has another token."""
     model._default_manager.filter(token__in=tokens, status=Work.Status.RUNNING).update(
         lease_until=timezone.now() + lease()
     )
 
 
 def give_back_expired(model: type[Work]) -> int:
-    """Requeue rows whose holder is gone; returns how many."""
+    """Requeue rows whose lease has expired; returns how many."""
     expired = model._default_manager.filter(status=Work.Status.RUNNING, lease_until__lt=timezone.now())
     return expired.update(status=Work.Status.QUEUED, token=None, lease_until=None)
 
 
-class Take(Protocol):
-    """Takes up to `count` rows and says how to work on each."""
+class RowTaker(Protocol):
+    """Takes up to `count` rows and returns them with the work on each."""
 
     def __call__(self, count: int) -> list[tuple[Work, Callable[[], Awaitable[None]]]]: ...
 
@@ -163,82 +172,87 @@ async def _never() -> None:
 
 
 async def run_lane(
-    take_rows: Take,
+    take_rows: RowTaker,
     *,
     slots: Callable[[], int],
-    alive: Callable[[], Awaitable[None]],
-    news: Callable[[], Awaitable[None]] = _never,
+    pulse: Callable[[], Awaitable[None]],
+    wait_for_news: Callable[[], Awaitable[None]] = _never,
 ) -> int:
-    """Keep up to `slots()` rows in flight, refilling as each finishes, until nothing is left to take; returns how many ran.
+    """Keep up to `slots()` rows in flight until nothing is left to take; returns how many ran.
 
-    `alive` is called every `PULSE`, and as soon as `news` returns, to say that this lane lives; leases are renewed
-    three times in their length. An exception out of a row's work is a fault of ours: nothing more is taken, what is in
-    flight is brought to its end (its calls are being paid for), and the first such exception is raised; its row comes
-    back when the lease runs out. Cancelled from outside, the lane cancels its rows.
+    `pulse` is called every `PULSE` seconds, and as soon as `wait_for_news` returns. Leases are
+    renewed three times within their length. An exception from a row's work is a bug of ours:
+    nothing more is taken, rows in flight finish (their calls are being paid for), and the first
+    such exception is raised; the row is requeued when its lease expires. A cancelled lane cancels
+    its rows.
     """
-    flying: dict[asyncio.Task[None], Work] = {}
-    landed: list[asyncio.Task[None]] = []
-    stirred = asyncio.Event()
+    in_flight: dict[asyncio.Task[None], Work] = {}
+    ended: list[asyncio.Task[None]] = []
+    woken = asyncio.Event()
     done_count = 0
-    fault: BaseException | None = None
+    failure: BaseException | None = None
     loop = asyncio.get_running_loop()
 
-    def land(task: asyncio.Task[None]) -> None:
-        landed.append(task)
-        stirred.set()
+    def note_end(task: asyncio.Task[None]) -> None:
+        ended.append(task)
+        woken.set()
 
     next_pulse = next_renewal = loop.time()
-    listening = asyncio.ensure_future(news())
-    listening.add_done_callback(lambda _task: stirred.set())
+    news_task = asyncio.ensure_future(wait_for_news())
+    news_task.add_done_callback(lambda _task: woken.set())
     try:
         while True:
-            if loop.time() >= next_pulse or listening.done():
-                if listening.done():
-                    listening = asyncio.ensure_future(news())
-                    listening.add_done_callback(lambda _task: stirred.set())
-                await alive()
+            if loop.time() >= next_pulse or news_task.done():
+                if news_task.done():
+                    news_task = asyncio.ensure_future(wait_for_news())
+                    news_task.add_done_callback(lambda _task: woken.set())
+                await pulse()
                 next_pulse = loop.time() + min(PULSE, lease().total_seconds() / 3)
             if loop.time() >= next_renewal:
-                renewed = await sync_to_async(_renew)(list(flying.values()))
+                renewed = await sync_to_async(_renew)(list(in_flight.values()))
                 third = lease().total_seconds() / 3
                 next_renewal = loop.time() + (third if renewed else min(PULSE, third))
             room = slots()
-            # Not for a row or two: what a take costs, it costs whether it brings one or many.
-            if fault is None and (free := room - len(flying)) >= max(1, room // 8):
-                # Some at a time: all that were taken together would be written together, and nothing sent meanwhile.
-                wanted = min(free, max(FEW, room // 4))
+            # Not for a row or two: a take costs the same whether it returns one row or many.
+            if failure is None and (free := room - len(in_flight)) >= max(1, room // 8):
+                # Not all at once: rows taken together would also be written together, with no call
+                # in flight meanwhile.
+                wanted = min(free, max(MIN_ROWS, room // 4))
                 rows = await sync_to_async(take_rows)(wanted)
                 if len(rows) == wanted < free:
-                    stirred.set()
+                    woken.set()
                 for row, run in rows:
                     task = asyncio.ensure_future(run())
-                    flying[task] = row
-                    task.add_done_callback(land)
-            if not flying:
-                if fault is not None:
-                    raise fault
+                    in_flight[task] = row
+                    task.add_done_callback(note_end)
+            if not in_flight:
+                if failure is not None:
+                    raise failure
                 return done_count
-            # Not `asyncio.wait`, which would touch each of a thousand tasks whenever one of them ends.
+            # Not `asyncio.wait`, which would touch each of a thousand tasks whenever one ends.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, min(next_pulse, next_renewal) - loop.time())):
-                    await stirred.wait()
+                    await woken.wait()
             await asyncio.sleep(GATHER)
-            stirred.clear()
-            while landed:
-                task = landed.pop()
-                flying.pop(task)
-                fault = fault or task.exception()
+            woken.clear()
+            while ended:
+                task = ended.pop()
+                in_flight.pop(task)
+                failure = failure or task.exception()
                 done_count += 1
     finally:
-        for task in (listening, *flying):
+        for task in (news_task, *in_flight):
             task.cancel()
-        for task in (listening, *flying):
+        for task in (news_task, *in_flight):
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
 
 
 def _renew(rows: list[Work]) -> bool:
-    """False where the database is away: it is tried again, for as long as the pulse has patience with it."""
+    """Renew the leases of these rows; False if the database is unavailable.
+
+    The lane then tries again, until the pulse gives up.
+    """
     by_model: dict[type[Work], set[uuid.UUID | None]] = {}
     for row in rows:
         by_model.setdefault(type(row), set()).add(row.token)

@@ -1,4 +1,4 @@
-"""Workers' signs of life."""
+"""Heartbeats of worker processes."""
 
 from datetime import timedelta
 
@@ -10,10 +10,10 @@ BEAT = timedelta(seconds=5)
 
 
 def record_beat(name: str) -> None:
-    """A worker says that it lives; every `BEAT`."""
+    """Record the heartbeat of a worker; called every `BEAT`."""
     WorkerBeat.objects.update_or_create(name=name, defaults={"seen_at": timezone.now()})
 
 
 def remove_beat(name: str) -> None:
-    """A worker says good-bye."""
+    """Remove the heartbeat of a worker that shuts down."""
     WorkerBeat.objects.filter(name=name).delete()

@@ -1,4 +1,4 @@
-"""Worker lanes: a long task that keeps many rows of one job in flight in one event loop."""
+"""Worker lanes: long tasks that keep many rows of one job in flight in one event loop."""
 
 import asyncio
 import logging
@@ -17,15 +17,15 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
-from generation.engine import ledger as books
+from generation.engine import ledger
 from generation.engine.bound_models import BoundModels
-from generation.engine.group_commit import Group, run_each, with_database_retries
+from generation.engine.group_commit import GroupCommit, run_each, with_database_retries
 from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
-from generation.engine.task_queue import FEW, Claim, lease, put_back, run_lane
+from generation.engine.task_queue import MIN_ROWS, Claim, lease, put_back, run_lane
 from generation.errors import JobOver
 from generation.images.files import open_image
 from generation.jobs import life_cycle, queries
-from generation.llm.admission_control import BREAKS, ITS_FAULT, AdmissionControl
+from generation.llm.admission_control import ENDPOINT_ERRORS, MAX_OPENINGS, AdmissionControl
 from generation.llm.errors import (
     Away,
     BudgetSpent,
@@ -53,33 +53,34 @@ T = TypeVar("T")
 R = TypeVar("R")
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
-NOT_ITS_FAULT = (Postponed, KeyMissing, NotAllowed)  # a row that meets one of these goes back to the queue
-COUNTED = [kind.__name__ for kind in ITS_FAULT if kind is not NotReached]  # against the request
-HEAL = timedelta(hours=1)  # after which an endpoint that was given up is asked once more
-DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
+REQUEUE_ERRORS = (Postponed, KeyMissing, NotAllowed)  # a row whose work raises one of these goes back to the queue
+COUNTED_ERRORS = [
+    kind.__name__ for kind in ENDPOINT_ERRORS if kind is not NotReached
+]  # errors that count against a request
+RETRY_DOWN_AFTER = timedelta(hours=1)  # after which an endpoint that was given up is tried once more
+DRAIN_SECONDS = 60.0  # seconds that a lane whose time is up grants to rows that wait for admission
 
-ENDING = (
-    threading.Event()
-)  # this process is being stopped: its lanes bring to an end what is in flight, and begin nothing
+# Set when this process is being stopped: its lanes finish what is in flight and start nothing new.
+SHUTTING_DOWN = threading.Event()
 
 
 class RunningLane:
-    """A lane while it works: the gateway with its gates, the ledger, and the rows' way to the database."""
+    """A lane at work: its gateway, its ledger, and the grouped writes of its rows."""
 
     def __init__(self, job: Job, lane: Lane, endpoints: Iterable[Endpoint]) -> None:
         self.job = job
         self.endpoints = {endpoint.pk: endpoint for endpoint in endpoints}
-        self.hungry = True  # there was more to take than there were slots
-        self.over: Postponed | None = None
-        self.claim = Claim()  # for the rows that are taken now
+        self.has_more = True  # the last take filled all slots it was offered
+        self.stop_reason: Postponed | None = None
+        self.claim = Claim()  # for the current take
         self._lane = lane
-        self._group = Group()
-        self._known_down: set[int] = set()
+        self._group = GroupCommit()
+        self._down: set[int] = set()
         self._answered: dict[int, int] = {}
         self._opened: dict[int, int] = {}
-        self._begun: set[int] = set()
-        self._begun_to_write: set[uuid.UUID] = set()  # attempts
-        self._forms: dict[tuple[int, str], asyncio.Future[Format]] = {}
+        self._endpoints_met: set[int] = set()
+        self._attempts_in_write: set[uuid.UUID] = set()  # ids
+        self._formats: dict[tuple[int, str], asyncio.Future[Format]] = {}
         loop = asyncio.get_running_loop()
         self._ends_at = loop.time() + settings.MHB_LANE_SECONDS
         self._mark_at = loop.time()
@@ -94,89 +95,99 @@ class RunningLane:
 
     # ------------------------------------------------------------------------------------------------ for the services
 
-    async def do(self, work: Callable[[], T]) -> T:
-        """Write something; it is committed when this returns. Several at once share a transaction: it must bear repetition."""
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run a write and return after its commit.
+
+        Concurrent writes share a transaction. `work` must be safe to repeat.
+        """
         result: T = await self._group(run_each, work)
         return result
 
-    async def do_together(self, work: Callable[[list[T]], list[R]], item: T) -> R:
-        """The same for `work_in_lane` that does what several rows want at once: a list of items, and what came of each."""
+    async def run_grouped(self, work: Callable[[list[T]], list[R]], item: T) -> R:
+        """Run a write that handles several rows at once, and return after its commit.
+
+        `work` gets the items of all concurrent calls and returns one result for each. It must be
+        safe to repeat.
+        """
         result: R = await self._group(work, item)
         return result
 
-    def ledger(self, endpoint: Endpoint, row: Work, lines: list[int] | None = None) -> Ledger:
-        """The ledger for one row's calls of an endpoint; the numbers of its lines are added to `lines`."""
+    def ledger_for(self, endpoint: Endpoint, row: Work, lines: list[int] | None = None) -> Ledger:
+        """The ledger for a row's calls to an endpoint; appends the keys of its lines to `lines`."""
         subject = f"{row._meta.model_name}:{row.pk}"
         repeated = row.tries > 1
 
         async def write(attempt: Attempt) -> None:
-            line = books.LedgerLine(attempt, endpoint, subject, repeated)
+            line = ledger.LedgerLine(attempt, endpoint, subject, repeated)
             try:
                 call: Call = await self._group(self._write, line)
             except (OperationalError, InterfaceError, LLMError):
                 raise
-            except Exception as failure:  # something in it cannot be stored: it was made and paid for all the same
+            except Exception as failure:  # its content cannot be stored, but the call was made and paid for
                 log.exception("a ledger line could not be written")
                 error = UnexpectedError(f"Its line in the ledger could not be written ({type(failure).__name__}).")
-                await self._group(self._write, replace(line, attempt=books.bare(attempt, error)))
+                await self._group(self._write, replace(line, attempt=ledger.without_content(attempt, error)))
                 raise error from None
             if lines is not None:
                 lines.append(call.pk)
 
         async def find(identity: str) -> Sequence[PaidReply]:
-            found: list[PaidReply] = await self._group(self._find, (identity, subject))
-            return found
+            replies: list[PaidReply] = await self._group(self._find, (identity, subject))
+            return replies
 
         async def failures(identity: str) -> int:
-            # Only a row that was cut short, or lost: the others have none, and need not ask.
+            # Only a row that was cut short or lost can have any, so the others need not ask.
             return await sync_to_async(with_database_retries)(_failures, self.job, subject, identity) if repeated else 0
 
         async def form(prompt: str) -> Format:
-            if (endpoint.pk, prompt) not in self._forms:  # once a lane
-                looked = asyncio.ensure_future(sync_to_async(with_database_retries)(books.form, endpoint, prompt))
-                self._forms[endpoint.pk, prompt] = looked
-            return await asyncio.shield(self._forms[endpoint.pk, prompt])
+            if (endpoint.pk, prompt) not in self._formats:  # once per lane
+                lookup = asyncio.ensure_future(
+                    sync_to_async(with_database_retries)(ledger.last_format, endpoint, prompt)
+                )
+                self._formats[endpoint.pk, prompt] = lookup
+            return await asyncio.shield(self._formats[endpoint.pk, prompt])
 
         return Ledger(write, self._check, find, failures, form)
 
-    def models(self, endpoints: Mapping[str, Endpoint], row: Work) -> "BoundModels":
+    def bind_models(self, endpoints: Mapping[str, Endpoint], row: Work) -> "BoundModels":
         return BoundModels(self, endpoints, row)
 
-    def away(self, endpoint: Endpoint) -> bool:
-        """Whether it would be in vain to take rows that ask this endpoint."""
-        return self.gate(endpoint).away
+    def is_away(self, endpoint: Endpoint) -> bool:
+        """Whether rows that need this endpoint should not be taken now."""
+        return self.admission(endpoint).is_away
 
     @property
-    def takes(self) -> bool:
-        """Whether rows are taken at all."""
-        return self.over is None and not ENDING.is_set() and self._clock() < self._ends_at
+    def is_taking(self) -> bool:
+        """Whether the lane takes further rows."""
+        return self.stop_reason is None and not SHUTTING_DOWN.is_set() and self._clock() < self._ends_at
 
     def stop(self, error: Postponed) -> None:
-        """Take no further row; who waits for a turn goes back to the queue, what is in flight comes to its end."""
-        if self.over is None:
-            self.over = error
+        """Take no further rows; those that wait for admission are requeued, calls in flight finish."""
+        if self.stop_reason is None:
+            self.stop_reason = error
             for endpoint in self.endpoints.values():
-                self.gate(endpoint).close(error)
+                self.admission(endpoint).close(error)
 
-    def gate(self, endpoint: Endpoint) -> AdmissionControl:
-        return self.gateway.gate(endpoint.settings)
+    def admission(self, endpoint: Endpoint) -> AdmissionControl:
+        return self.gateway.admission(endpoint.settings)
 
     def slots(self) -> int:
-        """How many rows to hold at once: twice as many as the endpoints that can be asked may be asked at once.
+        """How many rows to hold at once: twice as many as the available endpoints accept calls.
 
-        While one row is written, another's question is on its way; how many calls are in flight is the gates' to say. Where
-        nobody is asked at all, as many as are worth taking together.
+        While one row is being written, the call of another one is in flight; admission control
+        limits the calls. A job without endpoints gets as many as are worth taking together.
         """
         if not self.endpoints:
-            return FEW
-        return 2 * sum(max(1, self.gate(each).ceiling) for each in self.endpoints.values() if not self.away(each)) or 1
+            return MIN_ROWS
+        available = [endpoint for endpoint in self.endpoints.values() if not self.is_away(endpoint)]
+        return 2 * sum(max(1, self.admission(endpoint).ceiling) for endpoint in available) or 1
 
-    async def row(self, row: Work, work: Callable[[], Awaitable[None]]) -> None:
-        """Work on a row. Where something stands in the way that is not its fault, it goes back to the queue."""
+    async def run_row(self, row: Work, work: Callable[[], Awaitable[None]]) -> None:
+        """Work on a row; requeue it if it is stopped by an error that is not its own."""
         try:
             await work()
-        except NOT_ITS_FAULT as error:
-            await self.do(partial(put_back, row, tried=isinstance(error, CutShort)))
+        except REQUEUE_ERRORS as error:
+            await self.run(partial(put_back, row, tried=isinstance(error, CutShort)))
             if isinstance(error, (BudgetSpent, KeyMissing, NotAllowed)):
                 await sync_to_async(_pause)(self.job, error)
             if not isinstance(error, (EndpointDown, Away)):
@@ -189,160 +200,178 @@ class RunningLane:
         if error is not None:
             raise error
 
-    def _reserve(self, wanted: list[None]) -> list[LLMError | None]:
-        granted = books.reserve(self.job, len(wanted), lane=self._lane.pk, now=timezone.now())
+    def _reserve(self, requests: list[None]) -> list[LLMError | None]:
+        granted = ledger.reserve(self.job, len(requests), lane=self._lane.pk, now=timezone.now())
         if granted is None:
-            return [LaneOver() for _ in wanted]
-        return [None if place < granted else BudgetSpent() for place in range(len(wanted))]
+            return [LaneOver() for _ in requests]
+        return [None if place < granted else BudgetSpent() for place in range(len(requests))]
 
-    def _write(self, lines: list[books.LedgerLine]) -> list[Call]:
+    def _write(self, lines: list[ledger.LedgerLine]) -> list[Call]:
         ids = {line.attempt.id for line in lines}
-        again = not ids.isdisjoint(self._begun_to_write)
-        if not again:  # so those of before are committed, or will not be tried again
-            self._begun_to_write = ids
-        return books.write(self.job, lines, lane=self._lane.pk, again=again)
+        again = not ids.isdisjoint(self._attempts_in_write)
+        if not again:  # the earlier ones are committed, or will not be retried
+            self._attempts_in_write = ids
+        return ledger.write(self.job, lines, lane=self._lane.pk, again=again)
 
-    def _find(self, wanted: list[tuple[str, str]]) -> list[list[PaidReply]]:
-        found = books.find(self.job, wanted)
-        return [found[pair] for pair in wanted]
+    def _find(self, keys: list[tuple[str, str]]) -> list[list[PaidReply]]:
+        replies = ledger.paid_replies(self.job, keys)
+        return [replies[key] for key in keys]
 
     # --------------------------------------------------------------------------------------------------------- pulse
 
     async def pulse(self) -> None:
-        """Say what this lane sees and wishes for, hear what it may have. Every moment, and at once when there is news."""
+        """Report the endpoints as this lane sees them and follow the orders that come back.
+
+        Called every `PULSE`, and at once when there is news.
+        """
         self._news.clear()
-        seen = {pk: self._see(endpoint) for pk, endpoint in self.endpoints.items()}
-        said = await sync_to_async(with_database_retries)(exchange, self.job, self._lane, seen, timezone.now())
-        if said is None:
+        reports = {pk: self._report(endpoint) for pk, endpoint in self.endpoints.items()}
+        orders = await sync_to_async(with_database_retries)(exchange, self.job, self._lane, reports, timezone.now())
+        if orders is None:
             self.stop(LaneOver())
             return
-        for pk, each in said.items():
-            self._hear(self.gate(self.endpoints[pk]), pk, each, seen[pk])
+        for pk, order in orders.items():
+            self._follow(self.admission(self.endpoints[pk]), pk, order, reports[pk])
         if self._clock() >= self._mark_at:
-            self._mark_at = self._clock() + life_cycle.MARK.total_seconds() / 4
+            self._mark_at = self._clock() + life_cycle.MARK_INTERVAL.total_seconds() / 4
             await sync_to_async(with_database_retries)(life_cycle.mark, self.job.pk, timezone.now())
-        if ENDING.is_set() or self._clock() > self._ends_at + DRAIN:
+        if SHUTTING_DOWN.is_set() or self._clock() > self._ends_at + DRAIN_SECONDS:
             self.stop(LaneOver())
 
-    async def news(self) -> None:
-        """Wait until a pulse should not."""
+    async def wait_for_news(self) -> None:
+        """Return as soon as there is something that the next pulse should not wait with."""
         await self._news.wait()
 
-    def _see(self, endpoint: Endpoint) -> LaneReport:
-        gate, pk = self.gate(endpoint), endpoint.pk
-        answered, self._answered[pk] = gate.answered - self._answered.get(pk, 0), gate.answered
-        opened, self._opened[pk] = gate.opened - self._opened.get(pk, 0), gate.opened
-        wanted = gate.flying + gate.waiting
+    def _report(self, endpoint: Endpoint) -> LaneReport:
+        admission, pk = self.admission(endpoint), endpoint.pk
+        answered, self._answered[pk] = admission.answered - self._answered.get(pk, 0), admission.answered
+        opened, self._opened[pk] = admission.opened - self._opened.get(pk, 0), admission.opened
+        wanted = admission.in_flight + admission.waiting
         return LaneReport(
-            wish=max(wanted, endpoint.concurrency) if self.hungry and self.takes and not gate.away else wanted,
-            flying=gate.flying,
-            blocked_for=gate.blocked_for,
-            because=gate.because,
-            detail=gate.detail,
-            openings=gate.openings,
+            wish=max(wanted, endpoint.concurrency)
+            if self.has_more and self.is_taking and not admission.is_away
+            else wanted,
+            flying=admission.in_flight,
+            blocked_for=admission.blocked_for,
+            because=admission.because,
+            detail=admission.detail,
+            openings=admission.openings,
             opened=opened > 0,
-            proved=answered > 0 and not gate.openings,
-            down=gate.down and pk not in self._known_down,
-            bears=gate.bears if gate.ceiling and pk in self._begun else None,
+            proved=answered > 0 and not admission.openings,
+            down=admission.down and pk not in self._down,
+            bears=admission.bears if admission.ceiling and pk in self._endpoints_met else None,
         )
 
-    def _hear(self, gate: AdmissionControl, pk: int, said: LaneOrders, seen: LaneReport) -> None:
-        if pk not in self._begun:  # what others found out need not be found out again
-            self._begun.add(pk)
-            gate.bears = said.bears
-        rates = [None if rate is None else rate / said.lanes for rate in (said.endpoint.rpm, said.endpoint.tpm)]
-        gate.share(said.hold, rpm=rates[0], tpm=rates[1])
-        unchanged = gate.openings == seen.openings  # nothing has happened meanwhile
-        if said.down:
-            gate.give_up(said.because, said.detail)
-            self._known_down.add(pk)
-        elif pk in self._known_down:  # somebody has resumed it, or it is to be probed
-            gate.open_again()
-            self._known_down.discard(pk)
-        if said.blocked_for:
-            gate.block(said.blocked_for, said.because)
+    def _follow(self, admission: AdmissionControl, pk: int, order: LaneOrders, report: LaneReport) -> None:
+        if pk not in self._endpoints_met:  # start from what other lanes found out
+            self._endpoints_met.add(pk)
+            admission.bears = order.bears
+        rates = [None if rate is None else rate / order.lanes for rate in (order.endpoint.rpm, order.endpoint.tpm)]
+        admission.set_share(order.hold, rpm=rates[0], tpm=rates[1])
+        unchanged = (
+            admission.openings == report.openings
+        )  # else something happened meanwhile, and the order is outdated
+        if order.down:
+            admission.mark_down(order.because, order.detail)
+            self._down.add(pk)
+        elif pk in self._down:  # a person resumed it, or it is due for a probe
+            admission.reset()
+            self._down.discard(pk)
+        if order.blocked_for:
+            admission.block(order.blocked_for, order.because)
         if unchanged:
-            gate.openings = said.openings
+            admission.openings = order.openings
 
 
 def work_in_lane(
     job: Job, endpoints: Iterable[Endpoint], take: Callable[[RunningLane, int], Rows], waits: Callable[[], bool]
 ) -> int:
-    """Work on a job in a lane until nothing is left to take, its time is up or the job stops; returns how many rows ran.
+    """Work on a job in a lane; returns how many rows ran.
 
-    `take(lane, count)` takes up to `count` rows under `lane.claim` and says how to work on each; `waits` whether any is
-    queued. There is nothing to do here while as many lanes as allowed are on the job: workers are woken more often than needed.
+    The lane ends when nothing is left to take, its time is up or the job stops. `take(lane, count)`
+    takes up to `count` rows under `lane.claim` and returns them with the work on each; `waits()`
+    tells whether any row is queued. Returns 0 at once if the job has as many lanes as allowed:
+    workers are woken more often than needed.
     """
     endpoints = list(endpoints)
-    lane = None if ENDING.is_set() else with_database_retries(_open, job, endpoints)
+    lane = None if SHUTTING_DOWN.is_set() else with_database_retries(_open_lane, job, endpoints)
     if lane is None:
         return 0
     try:
-        done, away = async_to_sync(_run)(job, lane, endpoints, take)
+        done, away = async_to_sync(_run_lane)(job, lane, endpoints, take)
     finally:
-        with_database_retries(_close, lane)
+        with_database_retries(_close_lane, lane)
     if away and waits():
-        _leave(job, away)
+        _rest_or_pause(job, away)
     return int(done)
 
 
-async def _run(
+async def _run_lane(
     job: Job, lane: Lane, endpoints: list[Endpoint], take: Callable[[RunningLane, int], Rows]
 ) -> tuple[int, dict[str, timedelta | None]]:
-    """How many rows ran; and the endpoints that kept it from more, with how long they are away (None: down)."""
-    at_work = RunningLane(job, lane, endpoints)
-    async with at_work.gateway:
+    """Run a lane to its end; returns how many rows ran, and the endpoints that are away.
+
+    They are returned with the time for which they are away (None: down), and only if the lane did
+    not end for another reason.
+    """
+    running = RunningLane(job, lane, endpoints)
+    async with running.gateway:
 
         def take_rows(count: int) -> Rows:
-            if not at_work.takes:
+            if not running.is_taking:
                 return []
-            at_work.claim = Claim()
-            rows = with_database_retries(_take, take, at_work, count)
-            at_work.hungry = len(rows) == count
-            return [(row, partial(at_work.row, row, run)) for row, run in rows]
+            running.claim = Claim()
+            rows = with_database_retries(_take_safely, take, running, count)
+            running.has_more = len(rows) == count
+            return [(row, partial(running.run_row, row, run)) for row, run in rows]
 
-        done = await run_lane(take_rows, slots=at_work.slots, alive=at_work.pulse, news=at_work.news)
-        await at_work.pulse()  # the last word: what it proved or met in its last moments, others want to know
-        gates = {endpoint.name: at_work.gate(endpoint) for endpoint in endpoints}
+        done = await run_lane(take_rows, slots=running.slots, pulse=running.pulse, wait_for_news=running.wait_for_news)
+        await running.pulse()  # tell the other lanes what this one found out in its last moments
+        admissions = {endpoint.name: running.admission(endpoint) for endpoint in endpoints}
         away = {
-            name: None if gate.down else timedelta(seconds=gate.blocked_for)
-            for name, gate in gates.items()
-            if gate.away
+            name: None if admission.down else timedelta(seconds=admission.blocked_for)
+            for name, admission in admissions.items()
+            if admission.is_away
         }
-        return done, away if at_work.takes else {}
+        return done, away if running.is_taking else {}
 
 
 def _failures(job: Job, subject: str, identity: str) -> int:
-    """How many attempts of a row at a request have failed."""
-    return Call.objects.filter(job=job.pk, subject=subject, identity=identity, error__in=COUNTED).count()
+    """How many attempts of a row at a request have failed with an error that counts."""
+    return Call.objects.filter(job=job.pk, subject=subject, identity=identity, error__in=COUNTED_ERRORS).count()
 
 
-def _take(take: Callable[[RunningLane, int], Rows], at_work: RunningLane, count: int) -> Rows:
-    """Take rows. Where the database goes away meanwhile, they may be ours without our knowing: the next try finds them."""
+def _take_safely(take: Callable[[RunningLane, int], Rows], running: RunningLane, count: int) -> Rows:
+    """Take rows.
+
+    If the connection is lost, they may be ours already: the next try looks for them.
+    """
     try:
-        return take(at_work, count)
+        return take(running, count)
     except (OperationalError, InterfaceError):
-        at_work.claim = replace(at_work.claim, again=True)
+        running.claim = replace(running.claim, again=True)
         raise
 
 
 @transaction.atomic
-def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
+def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     now = timezone.now()
-    fresh = life_cycle.locked(job.pk)
-    if fresh.status != Job.Status.RUNNING or fresh.rests:
+    fresh = life_cycle.lock_job(job.pk)
+    if fresh.status != Job.Status.RUNNING or fresh.is_resting:
         return None
     Lane.objects.filter(job=job.pk, until__lte=now).delete()
     if not queries.lanes_wanted(job):
         return None
     EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
-    probe_again(endpoints, down_before=now - HEAL if fresh.calls else now)  # a new job does not inherit an old verdict
+    probe_again(
+        endpoints, down_before=now - RETRY_DOWN_AFTER if fresh.calls else now
+    )  # a new job tries endpoints that are down
     life_cycle.mark(job.pk, now)
     worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
     return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)
 
 
-def _close(lane: Lane) -> None:
+def _close_lane(lane: Lane) -> None:
     Lane.objects.filter(pk=lane.pk).delete()
 
 
@@ -353,21 +382,27 @@ def _pause(job: Job, error: LLMError) -> None:
         return
 
 
-def _leave(job: Job, away: Mapping[str, timedelta | None]) -> None:
-    """All that is left waits for endpoints that are away: let the job rest, or pause it until somebody looks."""
+def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
+    """Let a job whose remaining rows all wait for unavailable endpoints rest, or pause it.
+
+    It is paused if all these endpoints are down, so that a person looks at them.
+    """
     waits = [wait for wait in away.values() if wait is not None]
     if waits:
         life_cycle.rest(job.pk, timezone.now() + min(waits))
     else:
         states = EndpointState.objects.filter(endpoint__name__in=away, down_since__isnull=False)
-        said = [
+        details = [
             f"{state.endpoint.name} ({state.because}: {state.detail})" for state in states.select_related("endpoint")
         ]
-        _pause(job, EndpointDown("; ".join(said or away)))
+        _pause(job, EndpointDown("; ".join(details or away)))
 
 
 def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:
-    """Ask once more an endpoint that was given up before then: if that fails too, it is down again."""
+    """Have endpoints that were given up before that time probed once.
+
+    A failed probe marks them down again.
+    """
     EndpointState.objects.filter(endpoint__in=list(endpoints), down_since__lte=down_before).update(
-        blocked_until=None, because="", detail="", openings=BREAKS, down_since=None
+        blocked_until=None, because="", detail="", openings=MAX_OPENINGS, down_since=None
     )

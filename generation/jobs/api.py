@@ -26,7 +26,7 @@ from generation.jobs.serializers import (
     requested_budget,
 )
 from generation.models import Call
-from review.common.api import NewestFirst, checked_query
+from review.common.api import NewestFirst, validated_query
 from review.common.waking import wake_after_commit
 
 Values = Callable[[Any], dict[str, Any]]
@@ -41,7 +41,7 @@ class JobFailures(ListAPIView[Call]):
     queryset = Call.objects.none()
 
     def get_queryset(self) -> QuerySet[Call]:
-        return queries.failed_calls(self.kind.get(self.kwargs["pk"]), **checked_query(FailureQuery, self.request))
+        return queries.failed_calls(self.kind.get(self.kwargs["pk"]), **validated_query(FailureQuery, self.request))
 
 
 class JobControls(GenericViewSet[Any]):
@@ -71,26 +71,26 @@ class JobControls(GenericViewSet[Any]):
     def resume(self, request: Request, pk: int) -> Response:
         """Resume it, and try its endpoints again. 409 if it is over or its budget is spent."""
         services.resume(self.kind.get(pk).pk)
-        return self._going_on(pk)
+        return self._continue(pk)
 
     @action(detail=True, methods=["post"])
     def budget(self, request: Request, pk: int) -> Response:
         """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
         life_cycle.set_budget(pk, **requested_budget(request, self.kind.get(pk)))
-        return self._going_on(pk)
+        return self._continue(pk)
 
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, pk: int) -> Response:
         """Queue the failed rows again. 409 if it is cancelled."""
         services.retry_failed(self.kind.get(pk).pk)
-        return self._going_on(pk)
+        return self._continue(pk)
 
-    def _going_on(self, pk: int) -> Response:
+    def _continue(self, pk: int) -> Response:
         wake_after_commit(tasks.work_on_job, pk)
         return self._answer(pk, 202)
 
     def _answer(self, pk: int, status: int = 200) -> Response:
-        return Response(self.answer(type(self).values(self.kind.watched(pk))).data, status=status)
+        return Response(self.answer(type(self).values(self.kind.get_with_status(pk))).data, status=status)
 
 
 _answers: dict[str, tuple[type[Serializer[Any]], Values]] = {}
@@ -103,34 +103,34 @@ def register_answer(kind: str, serializer: type[Serializer[Any]], values: Values
 
 def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
     answer, values = _answers.get(kind.name, (AnyJobSerializer, partial(any_job_values, kind)))
-    own: dict[str, Any] = {"kind": kind, "can": {"GET": kind.read, "POST": kind.control}}
-    more = {"answer": answer, "values": staticmethod(values), "queryset": kind.model._default_manager.all()}
+    common: dict[str, Any] = {"kind": kind, "can": {"GET": kind.read, "POST": kind.control}}
+    attributes = {"answer": answer, "values": staticmethod(values), "queryset": kind.model._default_manager.all()}
     title = kind.name.title()
-    controls: type[JobControls] = type(f"{title}Controls", (JobControls,), {**own, **more})
-    failures: type[JobFailures] = type(f"{title}Failures", (JobFailures,), {**own, "__doc__": JobFailures.__doc__})
-    taken, going_on = (
+    controls: type[JobControls] = type(f"{title}Controls", (JobControls,), {**common, **attributes})
+    failures: type[JobFailures] = type(f"{title}Failures", (JobFailures,), {**common, "__doc__": JobFailures.__doc__})
+    changed, continued = (
         extend_schema(request=None, responses=answer),
         extend_schema(request=None, responses={202: answer}),
     )
-    described = extend_schema_view(
+    documented = extend_schema_view(
         retrieve=extend_schema(responses=answer),
-        cancel=taken,
-        pause=taken,
-        resume=going_on,
+        cancel=changed,
+        pause=changed,
+        resume=continued,
         budget=extend_schema(request=BudgetSerializer, responses={202: answer}),
-        retry=going_on,
+        retry=continued,
     )
-    return described(controls), extend_schema_view(get=extend_schema(parameters=[FailureQuery]))(failures)
+    return documented(controls), extend_schema_view(get=extend_schema(parameters=[FailureQuery]))(failures)
 
 
 def routes() -> list[URLPattern]:
     """The routes of all kinds of jobs."""
-    found = []
+    patterns = []
     for kind in kinds.all_kinds():
         (controls, failures), place = _views(kind), f"{kind.plural}/<int:pk>/"
-        found.append(path(place, controls.as_view({"get": "retrieve"}), name=kind.name))
-        found.append(path(f"{place}failures/", failures.as_view(), name=f"{kind.name}-failures"))
-        for what in ("pause", "resume", "budget", "cancel", "retry"):
-            address = f"{place}{'retry-failed' if what == 'retry' else what}/"
-            found.append(path(address, controls.as_view({"post": what}), name=f"{kind.name}-{what}"))
-    return found
+        patterns.append(path(place, controls.as_view({"get": "retrieve"}), name=kind.name))
+        patterns.append(path(f"{place}failures/", failures.as_view(), name=f"{kind.name}-failures"))
+        for control in ("pause", "resume", "budget", "cancel", "retry"):
+            address = f"{place}{'retry-failed' if control == 'retry' else control}/"
+            patterns.append(path(address, controls.as_view({"post": control}), name=f"{kind.name}-{control}"))
+    return patterns

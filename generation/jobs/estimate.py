@@ -1,4 +1,4 @@
-"""What a launch would cost, and on what grounds, before any call is made."""
+"""The estimate of a launch before any call is made, and its basis."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,26 +11,28 @@ from generation.llm.request_body import identity
 from generation.llm.types import Request, Usage
 from generation.models import Call, Endpoint
 
-TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed of a question that was never asked
-SECONDS = 5.0  # of a call, likewise
-LATELY = 2_000  # calls of a prompt to a model that the means are of, the last ones: an estimate stays cheap
-LOOKED_UP = 50  # requests of a line that are looked for in the ledger
-MARGIN = Decimal("1.25")  # the budget that is proposed, over the estimate: a mean is exceeded half of the time
+TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed for a prompt without earlier calls
+SECONDS = 5.0  # assumed duration of a call, likewise
+MAX_MEASURED = 2_000  # latest calls of a prompt to a model that means are based on, to keep an estimate cheap
+MAX_LOOKED_UP = 50  # requests of a line that are looked up in the ledger
+MARGIN = Decimal("1.25")  # proposed budget over estimate: a mean is exceeded half of the time
 CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateLine:
-    """What one endpoint is asked under one prompt ("" for what has no name).
+    """The estimate for one endpoint and one prompt ("" if it has no name).
 
-    requests: questions at most; cached: the share of them that was found paid for already, None where that was not looked up.
-    calls, tokens_in, tokens_out, cost: as expected, retries and repairs included; most_calls, most_cost: in the worst case, in
-    which every question is put, nothing is cached, and each call is as long as one in ten was.
-    measured: the earlier calls that the means are of; alike: where there are none, those with this prompt to other models;
-    both 0: tokens assumed. usual: the earlier drafts or rows under the same
-    settings that the expected number of calls is of; 0: every question is expected to be put. latency: seconds of a call.
-    cost: in the currency of the endpoint's prices. batched: questions go into the provider's batches, at their price;
-    retries and repairs are asked live, at the full one.
+    requests: the maximum number of questions. cached: the share of replies found to be paid for
+    already, None if not looked up. calls, tokens_in, tokens_out, cost: expected values, including
+    retries and repairs; cost is in the currency of the endpoint's prices. most_calls, most_cost:
+    the worst case, in which every question is asked, nothing is cached, and each call is as long as
+    the longest tenth of earlier ones. measured: the number of earlier calls that the means are
+    based on; alike: if there are none, that of calls with this prompt to other models; if both are
+    0, the tokens are assumed. usual: the number of earlier drafts or rows with the same settings
+    that the expected number of calls is based on; 0: every question is expected to be asked.
+    latency: seconds of a call. batched: questions go into provider batches, at their price; retries
+    and repairs are sent live, at the full price.
     """
 
     role: str
@@ -53,7 +55,7 @@ class EstimateLine:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast an endpoint may be asked: calls at the same time, and calls a minute (None: no limit)."""
+    """The limits of an endpoint: concurrent calls, and calls per minute (None: no limit)."""
 
     concurrency: int
     rpm: int | None
@@ -61,10 +63,11 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The lines of a launch of `jobs` jobs (a comparison has two), each of which gets the budget that is proposed.
+    """The estimate of a launch of `jobs` jobs (two for a comparison).
 
-    `rows`: how many drafts or samples there are, `paces`: of each endpoint. `one_model`: (role, the role that it should be
-    apart from, the model that plays both).
+    Each job gets the proposed budget. `rows`: the number of drafts or samples. `paces`: the pace of
+    each endpoint. `one_model`: (role, the role that should have another model, the model that plays
+    both).
     """
 
     lines: tuple[EstimateLine, ...]
@@ -99,56 +102,56 @@ class Estimate:
 
     @property
     def seconds(self) -> float | None:
-        """How long it takes, as expected; None where a provider's batches decide that."""
+        """The expected duration; None if it depends on provider batches."""
         return self._seconds({line: line.calls for line in self.lines})
 
     @property
     def most_seconds(self) -> float | None:
-        """The same in the worst case."""
+        """The duration in the worst case; None if it depends on provider batches."""
         return self._seconds({line: line.most_calls for line in self.lines})
 
     def _seconds(self, calls: Mapping[EstimateLine, int]) -> float | None:
-        """The longer of what the busiest endpoint needs, and of what one row needs, whose questions follow one another."""
+        """The longer of the time of the busiest endpoint and that of one row with calls in turn."""
         if any(line.batched for line in calls):
             return None
-        work: dict[str, list[float]] = {}
+        load: dict[str, list[float]] = {}
         for line, count in calls.items():
-            busy = work.setdefault(line.endpoint, [0.0, 0.0])
-            busy[0] += count
-            busy[1] += count * line.latency
-        needs = [0.0]
-        for name, (number, seconds) in work.items():
+            totals = load.setdefault(line.endpoint, [0.0, 0.0])
+            totals[0] += count
+            totals[1] += count * line.latency
+        durations = [0.0]
+        for name, (number, seconds) in load.items():
             pace = self.paces.get(name, Pace(1, None))
-            needs.append(max(seconds / pace.concurrency, number * 60 / pace.rpm if pace.rpm else 0.0))
-        return max(*needs, sum(count * line.latency for line, count in calls.items()) / max(1, self.rows))
+            durations.append(max(seconds / pace.concurrency, number * 60 / pace.rpm if pace.rpm else 0.0))
+        return max(*durations, sum(count * line.latency for line, count in calls.items()) / max(1, self.rows))
 
     @property
     def tokens_assumed(self) -> tuple[int, int]:
-        """In and out, of a call of which nothing was measured."""
+        """Tokens in and out assumed for a call without earlier ones."""
         return TOKENS_IN, TOKENS_OUT
 
     @property
     def budget_calls(self) -> int:
-        """The calls proposed as the budget of each job; never 0, with which nothing could be asked."""
+        """The call budget proposed for each job; at least 1, as 0 would allow no call."""
         return max(1, ceil(self.calls * MARGIN / self.jobs))
 
     @property
     def budget_money(self) -> Decimal | None:
-        """The money proposed as the budget of each job, in whole cents; None where nothing has a price."""
+        """The cost budget proposed for each job, in whole cents; None if nothing has a price."""
         return (self.cost * MARGIN / self.jobs).quantize(CENT, ROUND_CEILING) if self.cost else None
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """What was measured under the same settings: `each`, calls of one prompt for a row; of how many `rows`."""
+class UsualCalls:
+    """The calls of one prompt per row, measured on `rows` earlier rows with the same settings."""
 
-    each: float
+    per_row: float
     rows: int
 
 
 def paces(endpoints: Iterable[Endpoint]) -> dict[str, Pace]:
     """The pace of each endpoint by its name."""
-    return {each.name: Pace(each.concurrency, each.rpm) for each in endpoints}
+    return {endpoint.name: Pace(endpoint.concurrency, endpoint.rpm) for endpoint in endpoints}
 
 
 def estimate_line(
@@ -161,29 +164,34 @@ def estimate_line(
     fresh: bool = False,
     batched: bool = False,
     repeats: float = 1.0,
-    usual: Usual | None = None,
+    usual: UsualCalls | None = None,
 ) -> EstimateLine:
-    """The estimate of `requests` questions; `known` are some of them word for word, to be looked for in the ledger.
+    """Estimate `requests` questions.
 
-    `repeats`: how often a row may put such a question, at every endpoint together. Without `usual`, each is expected to be put.
+    `known`: some of them verbatim, to be looked up in the ledger. `repeats`: how many such
+    questions a row may ask, at all endpoints together. Without `usual`, all of them are expected to
+    be asked.
     """
-    lately = _lately(endpoint.model, prompt)
-    measured = len(lately)
-    cached = None if fresh or not known else _share_paid(endpoint, known)
-    again = _calls_a_question(lately, repeats)
-    alike = [] if lately else _lately(None, prompt)
-    basis = lately or alike
-    given = [call.tokens_in for call in basis] or [TOKENS_IN]
-    said = [call.tokens_out for call in basis] or [TOKENS_OUT]
-    share = 1.0 if usual is None else usual.each / (repeats * again)  # of the questions that are put
+    recent = _recent_calls(endpoint.model, prompt)
+    measured = len(recent)
+    cached = None if fresh or not known else _cached_share(endpoint, known)
+    calls_per_question = _calls_per_question(recent, repeats)
+    alike = [] if recent else _recent_calls(None, prompt)
+    basis = recent or alike
+    tokens_in = [call.tokens_in for call in basis] or [TOKENS_IN]
+    tokens_out = [call.tokens_out for call in basis] or [TOKENS_OUT]
+    # The share of the questions that is asked.
+    share = 1.0 if usual is None else usual.per_row / (repeats * calls_per_question)
     asked = requests * (1 - (cached or 0)) * share
-    calls = ceil(round(asked * again, 6))
-    together = min(calls, ceil(round(asked, 6))) if batched else 0
-    used = Usage(ceil(calls * mean(given)), ceil(calls * mean(said)))
-    cheaper = Usage(ceil(together * mean(given)), ceil(together * mean(said)))
+    calls = ceil(round(asked * calls_per_question, 6))
+    batched_calls = min(calls, ceil(round(asked, 6))) if batched else 0
+    used = Usage(ceil(calls * mean(tokens_in)), ceil(calls * mean(tokens_out)))
+    cheaper = Usage(ceil(batched_calls * mean(tokens_in)), ceil(batched_calls * mean(tokens_out)))
     cost = used.cost(endpoint.settings) - cheaper.cost(endpoint.settings) + cheaper.cost(endpoint.batch_settings)
-    most_calls = max(calls, ceil(round(requests * again, 6)))
-    most = Usage(most_calls * _long(given), most_calls * _long(said)).cost(endpoint.settings)
+    most_calls = max(calls, ceil(round(requests * calls_per_question, 6)))
+    most_cost = Usage(most_calls * _ninth_decile(tokens_in), most_calls * _ninth_decile(tokens_out)).cost(
+        endpoint.settings
+    )
     return EstimateLine(
         role,
         endpoint.name,
@@ -195,7 +203,7 @@ def estimate_line(
         used.tokens_out,
         cost,
         most_calls,
-        max(cost, most),
+        max(cost, most_cost),
         measured,
         usual.rows if usual else 0,
         mean(call.seconds for call in basis) if basis else SECONDS,
@@ -204,31 +212,32 @@ def estimate_line(
     )
 
 
-def _calls_a_question(lately: Sequence["_Measured"], repeats: float) -> float:
-    """How many calls a question takes with its retries and repairs; at least one.
+def _calls_per_question(recent: Sequence["_MeasuredCall"], repeats: float) -> float:
+    """The calls that a question takes with its retries and repairs; at least one.
 
-    Calls of a row over the questions it may put; where fewer were put, that hides retries, which are counted by themselves.
+    It is the calls of a row over the questions it may ask. If fewer were asked, that hides retries,
+    which are then counted separately.
     """
-    if not lately:
+    if not recent:
         return 1.0
-    by_row = len(lately) / len({call.subject for call in lately}) / repeats
-    by_try = len(lately) / max(1, sum(call.attempt == 1 for call in lately))
+    by_row = len(recent) / len({call.subject for call in recent}) / repeats
+    by_try = len(recent) / max(1, sum(call.attempt == 1 for call in recent))
     return max(1.0, by_row, by_try if repeats > 1 else 1.0)
 
 
-def _long(tokens: Sequence[int]) -> int:
-    """What nine in ten calls do not exceed."""
+def _ninth_decile(tokens: Sequence[int]) -> int:
+    """The number of tokens that nine in ten calls do not exceed."""
     return sorted(tokens)[ceil(len(tokens) * 0.9) - 1]
 
 
 def mean_reply_tokens(endpoint: Endpoint, prompt: str) -> int | None:
-    """The mean of the tokens that came back when a prompt was last answered by this model; None where it never was."""
-    said = [call.tokens_out for call in _lately(endpoint.model, prompt) if call.tokens_out]
-    return ceil(mean(said)) if said else None
+    """The mean reply tokens of recent calls of a prompt to this model; None if there are none."""
+    tokens = [call.tokens_out for call in _recent_calls(endpoint.model, prompt) if call.tokens_out]
+    return ceil(mean(tokens)) if tokens else None
 
 
-class _Measured(NamedTuple):
-    """An earlier call: its row, its tokens, its time, and which try of its question it was."""
+class _MeasuredCall(NamedTuple):
+    """An earlier call; `attempt`: the number of the attempt at its question."""
 
     subject: str
     tokens_in: int
@@ -237,21 +246,22 @@ class _Measured(NamedTuple):
     attempt: int
 
 
-def _lately(model: str | None, prompt: str) -> list[_Measured]:
-    """The last calls of a prompt to a model, at each of its endpoints; None: to any.
+def _recent_calls(model: str | None, prompt: str) -> list[_MeasuredCall]:
+    """The latest calls of a prompt to a model (None: any), at each of its endpoints.
 
-    By time, not by number: PostgreSQL would read the ledger backwards for a prompt that was never asked, to its beginning.
+    Ordered by time, not by key: for a prompt without calls, PostgreSQL would otherwise read the
+    whole ledger backwards.
     """
-    lines: list[_Measured] = []
+    lines: list[_MeasuredCall] = []
     endpoints = Endpoint.objects.all() if model is None else Endpoint.objects.filter(model=model)
     for pk in endpoints.values_list("pk", flat=True):
         calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-started_at")
-        lines += map(_Measured._make, calls.values_list(*_Measured._fields)[:LATELY])
+        lines += map(_MeasuredCall._make, calls.values_list(*_MeasuredCall._fields)[:MAX_MEASURED])
     return lines
 
 
-def _share_paid(endpoint: Endpoint, known: Sequence[Request]) -> float:
-    names = [identity(endpoint.settings, request) for request in known[:LOOKED_UP]]
+def _cached_share(endpoint: Endpoint, known: Sequence[Request]) -> float:
+    names = [identity(endpoint.settings, request) for request in known[:MAX_LOOKED_UP]]
     paid = Call.objects.filter(identity__in=names, hit_of__isnull=True, error="")
-    there = set(paid.values_list("identity", flat=True))
-    return sum(name in there for name in names) / len(names)
+    found = set(paid.values_list("identity", flat=True))
+    return sum(name in found for name in names) / len(names)

@@ -1,4 +1,4 @@
-"""Forms of budgets and spending, for every kind of job."""
+"""Budget and launch forms for every kind of job."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -8,16 +8,16 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs.estimate import Estimate
-from generation.jobs.life_cycle import MOST_CALLS
+from generation.jobs.life_cycle import MAX_CALLS
 from generation.models.jobs import Job
-from review.labels import labelled
+from review.labels import with_label
 
 BUDGET = ("budget_money", "budget_calls")
-LAUNCH_KEY = "launch_key"  # a hidden field of the estimate's page, another each time: pressed twice it launches once
+LAUNCH_KEY = "launch_key"  # a hidden field, new on each estimate page, so that a double click launches once
 
 
 class BudgetForm(forms.Form):
-    """What the calls of a job may cost, and how many there may be."""
+    """The budget of a job: its cost and its number of calls."""
 
     budget_money = forms.DecimalField(
         label=_("Cost budget"),
@@ -34,33 +34,35 @@ class BudgetForm(forms.Form):
         label=_("Call budget"),
         required=False,
         min_value=0,
-        max_value=MOST_CALLS,
+        max_value=MAX_CALLS,
         help_text=_("Retries and repairs count. Leave empty for no limit."),
     )
 
     @property
-    def said(self) -> str:
-        """What is wrong with it, in one line."""
-        return " ".join(labelled(self[name].label, " ".join(map(str, wrong))) for name, wrong in self.errors.items())
+    def error_text(self) -> str:
+        """All errors of the form, in one line."""
+        return " ".join(
+            with_label(self[name].label, " ".join(map(str, errors))) for name, errors in self.errors.items()
+        )
 
     @classmethod
-    def of(cls, job: Job) -> Self:
-        """The budget of a job, to be changed."""
+    def for_job(cls, job: Job) -> Self:
+        """A form to change the budget of a job."""
         return cls(initial={"budget_money": job.budget_money, "budget_calls": job.budget_calls})
 
     @classmethod
-    def proposed(cls, estimate: Estimate, typed: Mapping[str, Any]) -> Self:
-        """The budget that goes with an estimate: what was typed, else what is proposed."""
-        given = {name: typed.get(name) for name in BUDGET}
-        if given == dict.fromkeys(BUDGET):
-            given = {"budget_money": estimate.budget_money, "budget_calls": estimate.budget_calls}
-        return cls(initial=given)
+    def for_estimate(cls, estimate: Estimate, typed: Mapping[str, Any]) -> Self:
+        """A form beside an estimate: with the budget typed earlier, else the proposed one."""
+        budget = {name: typed.get(name) for name in BUDGET}
+        if budget == dict.fromkeys(BUDGET):
+            budget = {"budget_money": estimate.budget_money, "budget_calls": estimate.budget_calls}
+        return cls(initial=budget)
 
 
 class SpendingForm(BudgetForm):
-    """A launch form. A launch is three steps: records, models, and limits, which are confirmed beside the estimate.
+    """A launch form, in three steps: records, models, and limits beside the estimate.
 
-    `records`: the fields of the first step, in their order; the second has the others.
+    `records`: the fields of the first step in order; the second step has all others.
     """
 
     records: ClassVar[tuple[str, ...]] = ()
@@ -86,14 +88,14 @@ class SpendingForm(BudgetForm):
 
     @property
     def step_limits(self) -> list[forms.BoundField]:
-        """The budget, where what was typed is wrong; else the page of the estimate asks for it."""
-        wrong = any(name in self.errors for name in BUDGET) if self.is_bound else False
-        return [self[name] for name in BUDGET] if wrong else []
+        """The budget if it has errors; otherwise the estimate page asks for it."""
+        has_errors = any(name in self.errors for name in BUDGET) if self.is_bound else False
+        return [self[name] for name in BUDGET] if has_errors else []
 
     @property
     def carried(self) -> list[tuple[str, str]]:
-        """What was sent besides the budget, for the page of the estimate to send again."""
+        """The submitted values without the budget, which the estimate page submits again."""
         if not isinstance(self.data, QueryDict):
             return []
-        wanted = [name for name in self.fields if name not in BudgetForm.base_fields]
-        return [(name, value) for name in wanted for value in self.data.getlist(name)]
+        names = [name for name in self.fields if name not in BudgetForm.base_fields]
+        return [(name, value) for name in names for value in self.data.getlist(name)]

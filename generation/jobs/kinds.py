@@ -1,4 +1,7 @@
-"""The kinds of jobs: one class each, registered when its app is ready. Pages, API and commands serve every kind."""
+"""The kinds of jobs: one class each, registered when its app is ready.
+
+Pages, API and commands serve every kind.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ Text = str | Promise
 
 @dataclass(frozen=True, slots=True)
 class ProgressBar:
-    """How many rows of one model have ended."""
+    """How many rows of one model have ended, of all."""
 
     name: str
     label: Text
@@ -37,7 +40,7 @@ class ProgressBar:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One number of a job's progress. `href`: the place on the page that lists its rows."""
+    """One number of a job's progress. `href`: the place on the page that lists the rows."""
 
     label: Text
     value: int
@@ -48,10 +51,12 @@ class Tile:
 class JobKind(Generic[J]):
     """What one kind of job adds to the common behaviour: its rows of work and how to work on them.
 
-    `model` and `rows` must be given, and `work`. `rows`: the models of its rows by name; each has a foreign key to the job
-    that is named as the kind is. `titles`: of one, with %(n)s for its number, and of many. `own_page`: its app has a view of
-    one; the others are shown on a page that fits every kind. `tallied`: its jobs have columns that say how many rows are done
-    (`live_status.with_live_status`).
+    A kind must define `model`, `rows` and `work`. `rows`: the models of its rows by name; each has
+    a foreign key to the job that is named like the kind. `titles`: singular, with %(n)s for the
+    number, and plural. `own_page`: whether its app has a view of a job; otherwise the common page
+    is used. `tallied`: whether its jobs have columns with the number of done rows
+    (`live_status.with_live_status`). `control`, `read`: the permissions needed. `unknown`: the
+    error for a job that does not exist.
     """
 
     model: type[J]
@@ -69,27 +74,27 @@ class JobKind(Generic[J]):
 
     @property
     def plural(self) -> str:
-        """Its name in URLs."""
+        """The kind's name in URLs."""
         return f"{self.name}s"
 
     # ------------------------------------------------------------------------------------------------------------ rows
 
     def jobs(self) -> QuerySet[J]:
-        """All jobs of the kind, with the rows that their pages show."""
+        """All jobs of the kind, with related rows that their pages show."""
         return cast("QuerySet[J]", self.model._default_manager.select_related("created_by"))
 
     def get(self, pk: int) -> J:
-        """One job. Raises the kind's `unknown`."""
+        """Return one job. Raises the kind's `unknown`."""
         return self._one(self.jobs(), pk)
 
     def _one(self, jobs: QuerySet[J], pk: int) -> J:
-        found = jobs.filter(id=pk).first()  # by `pk`, a number too large for the column would be an error
-        if found is None:
+        job = jobs.filter(id=pk).first()  # with `pk`, a number too large for the column would be an error
+        if job is None:
             raise self.unknown(str(pk))
-        return found
+        return job
 
     def rows_of(self, job: Any, **fields: Any) -> list[QuerySet[Any]]:
-        """The rows of a job (a number, or an OuterRef), one query for each model."""
+        """The rows of a job (a key or an OuterRef), one query for each model."""
         return [model._default_manager.filter(**{self.name: job}, **fields) for model in self.rows.values()]
 
     def is_open(self, pk: int) -> bool:
@@ -97,15 +102,18 @@ class JobKind(Generic[J]):
         return any(rows.exists() for rows in self.rows_of(pk, status__in=OPEN))
 
     def unsettled(self) -> list[int]:
-        """Jobs to settle: not over, but without an open row."""
+        """Keys of the jobs to settle: not over, but without an open row."""
         ended = [~Exists(rows) for rows in self.rows_of(OuterRef("pk"), status__in=OPEN)]
-        alive = self.model._default_manager.exclude(status__in=OVER)
-        return list(alive.filter(*ended).values_list("pk", flat=True))
+        not_over = self.model._default_manager.exclude(status__in=OVER)
+        return list(not_over.filter(*ended).values_list("pk", flat=True))
 
     # ------------------------------------------------------------------------------------------------------------ work
 
     def work(self, pk: int) -> int:
-        """Work on a job in a lane until nothing is queued or its time is up; returns how many rows ran."""
+        """Work on a job in a lane; returns how many rows ran.
+
+        The lane ends when nothing is queued or its time is up.
+        """
         raise NotImplementedError
 
     def endpoints(self, job: J) -> QuerySet[Endpoint]:
@@ -113,14 +121,14 @@ class JobKind(Generic[J]):
         return Endpoint.objects.none()
 
     def with_work(self, jobs: QuerySet[J]) -> QuerySet[J]:
-        """Those of `jobs` that a lane could work on."""
-        some = Q()
+        """The jobs among `jobs` that a lane could work on."""
+        has_queued = Q()
         for rows in self.rows_of(OuterRef("pk"), status=Status.QUEUED):
-            some |= Q(Exists(rows))
-        return jobs.filter(some)
+            has_queued |= Q(Exists(rows))
+        return jobs.filter(has_queued)
 
     def due(self) -> list[int]:
-        """Jobs that need a worker, each once for every further lane it may have."""
+        """Keys of the jobs that need a worker, each once for every further lane it may have."""
         running = self.model._default_manager.filter(status=Job.Status.RUNNING)
         return queries.due(self.with_work(cast("QuerySet[J]", running)))
 
@@ -138,51 +146,54 @@ class JobKind(Generic[J]):
     # ---------------------------------------------------------------------------------------------------------- status
 
     def endpoint_lists(self) -> Mapping[str, Subquery]:
-        """Lists of a job's endpoints (by OuterRef), by name; see `live_status.endpoints_listed`."""
+        """Subqueries for a job's endpoints (OuterRef) by name: see `live_status.endpoints_listed`."""
         return {}
 
-    def all_watched(self) -> QuerySet[J]:
-        """All jobs, each with all that `progress` and `live` need."""
-        return self._all_watched.all()
+    def jobs_with_status(self) -> QuerySet[J]:
+        """All jobs, annotated with all that `progress` and `live` need."""
+        return self._jobs_with_status.all()
 
     @cached_property
-    def _all_watched(self) -> QuerySet[J]:
-        """Kept, as putting it together takes a third of a poll. Never evaluated itself."""
+    def _jobs_with_status(self) -> QuerySet[J]:
+        """Cached, as building the query takes a third of a poll. Never evaluated itself."""
         lists = self.endpoint_lists()
         return live_status.with_live_status(self.jobs(), self.rows, self.name, lists, tallied=self.tallied)
 
-    def watched(self, pk: int) -> J:
-        """One job with all that `progress` and `live` need, in one statement. Raises the kind's `unknown`."""
-        return self._one(self.all_watched(), pk)
+    def get_with_status(self, pk: int) -> J:
+        """Return one job as `jobs_with_status` does, in one statement.
+
+        Raises the kind's `unknown`.
+        """
+        return self._one(self.jobs_with_status(), pk)
 
     def progress(self, job: J) -> Any:
-        """Progress over all rows of a job: current, or as read by `watched`."""
-        job = self._read(job)
+        """Progress over all rows of a job: as read by `get_with_status`, else current."""
+        job = self._with_status(job)
         parts = self.parts(job)
         names = ("queued", "running", "done", "dropped", "failed")
         counts = {name: sum(getattr(part, name) for part in parts) for name in names}
         return Progress(**counts, cost=job.cost, calls=job.calls)
 
     def parts(self, job: J) -> list[Progress]:
-        """The same for each model of rows."""
-        job = self._read(job)
+        """Progress over the rows of each model: as read by `get_with_status`, else current."""
+        job = self._with_status(job)
         return [live_status.progress(job, name) for name in self.rows]
 
-    def _read(self, job: J) -> J:
-        return job if hasattr(job, "lanes_listed") else self.watched(job.pk)
+    def _with_status(self, job: J) -> J:
+        return job if hasattr(job, "lanes_listed") else self.get_with_status(job.pk)
 
     def live(self, job: J) -> LiveStatus:
-        """Live status of a job: current, or as read by `watched`."""
-        job = self._read(job)
+        """Live status of a job: as read by `get_with_status`, else current."""
+        job = self._with_status(job)
         whole = self.progress(job)
         return live_status.live(job, ended=whole.ended, total=whole.total)
 
     # ---------------------------------------------------------------------------------------------------------- launch
 
-    def repeated(self, job: J, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What is given for a launch, and the settings of a job for what is not, as the API's launch takes them.
+    def repeat_settings(self, job: J, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Complete the given values of a launch by the settings of a job, as the API takes them.
 
-        How many records, the budget, and that cached replies are ignored are of one launch: none of them is repeated.
+        The record limit, the budget and `fresh` belong to a single launch and are not repeated.
         Raises NotRepeatable.
         """
         raise errors.NotRepeatable
@@ -193,13 +204,13 @@ class JobKind(Generic[J]):
         """The name of a job on pages."""
         return str(self.titles[0]) % {"n": job.pk}
 
-    def address(self, what: str, pk: int) -> str:
+    def address(self, page: str, pk: int) -> str:
         """The URL of a job's page (""), or of one of its controls ("pause", "failures" …)."""
-        place = f"{self.name}-{what}" if what else self.name
-        return reverse(f"{self.model._meta.app_label}:{place}", args=[pk])
+        route = f"{self.name}-{page}" if page else self.name
+        return reverse(f"{self.model._meta.app_label}:{route}", args=[pk])
 
     def list_address(self) -> str:
-        """The URL of the list of such jobs; "" if there is none."""
+        """The URL of the list of these jobs; "" if there is none."""
         return ""
 
     def bars(self, job: J) -> Iterable[ProgressBar]:
@@ -223,7 +234,7 @@ class JobKind(Generic[J]):
         return _("Results so far are kept. Unfinished items will not be completed.")
 
     def page_notes(self, job: J) -> Mapping[str, Any]:
-        """Context for the notes at the top of its pages; see `base.html`."""
+        """Context for the notes at the top of a job's pages; see `base.html`."""
         return {}
 
 

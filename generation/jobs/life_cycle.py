@@ -1,4 +1,7 @@
-"""The life of a job: pause, resume, budget, rest, settle, cancel. Each may be called twice."""
+"""The life cycle of a job: pause, resume, budget, rest, settle, cancel.
+
+Each may safely be called twice.
+"""
 
 import hashlib
 import json
@@ -18,11 +21,11 @@ from generation.llm.errors import BudgetSpent
 from generation.models.jobs import Job
 
 BUDGET_SPENT = "BudgetSpent"
-MOST_CALLS = 2**31 - 1  # that the column of a budget can hold
+MAX_CALLS = 2**31 - 1  # the maximum of the column `budget_calls`
 
 
 def advice(job: Job) -> str:
-    """What is to be done about a paused job, in a sentence; "" where it is not paused."""
+    """Advice on what to do about a paused job, in one sentence; "" if it is not paused."""
     if job.status != Job.Status.PAUSED:
         return ""
     if job.budget_spent:
@@ -47,17 +50,17 @@ J = TypeVar("J", bound=Job)
 OVER = (Job.Status.FINISHED, Job.Status.CANCELLED)
 
 
-def locked(pk: int) -> Job:
-    """A job under its lock, for the transaction that the caller is in."""
+def lock_job(pk: int) -> Job:
+    """Lock a job until the end of the caller's transaction and return it."""
     return Job.objects.select_for_update(of=("self",), no_key=True).get(pk=pk)
 
 
 def is_running(pk: int) -> bool:
-    """Whether a job runs at this moment."""
+    """Whether a job is running now, as the database has it."""
     return Job.objects.filter(pk=pk, status=Job.Status.RUNNING).exists()
 
 
-def _keep(job: J, **fields: Any) -> J:
+def _update(job: J, **fields: Any) -> J:
     for name, value in fields.items():
         setattr(job, name, value)
     job.save(update_fields=list(fields))
@@ -66,49 +69,51 @@ def _keep(job: J, **fields: Any) -> J:
 
 @transaction.atomic
 def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
-    """Start no further call of a job; what is in flight comes to its end and is kept. Raises JobOver.
+    """Pause a job: no further calls start, calls in flight finish and are kept. Raises JobOver.
 
-    `because`: the name of the error class where no person did it. Who pauses what is paused already changes nothing, nor is a
-    job paused for its budget that rests because what is in flight may yet leave room (`ledger.reserve`).
+    `because`: the name of the error class, unless a person pauses the job. Pausing a paused job
+    changes nothing. A job that rests because calls in flight may yet leave room in its budget is
+    not paused for its budget (`ledger.reserve`).
     """
-    job = locked(pk)
-    if job.status == Job.Status.PAUSED or (because == BUDGET_SPENT and job.rests and not job.budget_spent):
+    job = lock_job(pk)
+    if job.status == Job.Status.PAUSED or (because == BUDGET_SPENT and job.is_resting and not job.budget_spent):
         return job
     if job.status in OVER:
         raise errors.JobOver
-    return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
+    return _update(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
 
 
 def launch_once(
     kind: type[J],
     key: str,
-    make: Callable[[], J],
+    create: Callable[[], J],
     *,
     actor: models.Model | None,
-    asked: Any,
-    what: str = "",
+    content: Any,
+    variant: str = "",
 ) -> J:
-    """Make a job in one transaction; or return the one that this person launched under this key before.
+    """Create a job in one transaction, once per person and key.
 
-    `asked`: what is to be launched. `what` tells launches of several sorts apart that make one kind of job. An empty key is
-    none. Raises KeyReused where something else was launched under this key.
+    Returns the job that this person launched under this key before, if there is one. `content`:
+    what is launched. `variant` distinguishes launches that create the same kind of job. An empty
+    key counts as none. Raises KeyReused if something else was launched under this key.
     """
     if not key:
         with transaction.atomic():
-            return make()
-    name = _digest([kind._meta.model_name, what, actor and actor.pk, key])
-    digest = _digest(asked)
+            return create()
+    name = _digest([kind._meta.model_name, variant, actor and actor.pk, key])
+    digest = _digest(content)
     known = kind._default_manager.filter(launch_key=name)
-    found: Any
+    job: Any
     try:
         with transaction.atomic():
-            found = known.first() or _keep(make(), launch_key=name, launch_digest=digest)
-    except (IntegrityError, errors.NothingToDo):  # at the same moment: the other one took the records
-        if (found := known.first()) is None:
+            job = known.first() or _update(create(), launch_key=name, launch_digest=digest)
+    except (IntegrityError, errors.NothingToDo):  # a simultaneous launch was first and took the records
+        if (job := known.first()) is None:
             raise
-    if found.launch_digest not in ("", digest):
+    if job.launch_digest not in ("", digest):
         raise errors.KeyReused
-    return cast(J, found)
+    return cast(J, job)
 
 
 def _digest(value: Any) -> str:
@@ -116,92 +121,96 @@ def _digest(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not have: a row by its number, an amount however it is written (5, 5.00), a value by its fields."""
+    """Convert what JSON lacks: a row to its key, an amount to a normal form, a value to fields."""
     if isinstance(value, models.Model):
         return value.pk
     if isinstance(value, Decimal):
         return f"{value.normalize():f}"
-    return {each.name: getattr(value, each.name) for each in fields(value)}
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 @transaction.atomic
 def pause_if_spent(pk: int) -> None:
-    """Pause a job that rested for room in its budget and has none: what was in flight is in the ledger by now."""
-    job = locked(pk)
+    """Pause a job that rested in the hope of room in its budget, if the budget is spent now."""
+    job = lock_job(pk)
     if job.status == Job.Status.RUNNING and job.rests_until is not None and job.budget_spent:
         spent = BudgetSpent()
-        _keep(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
+        _update(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
 
 
 @transaction.atomic
 def resume(pk: int) -> Job:
-    """Go on with a paused job. Raises JobOver; BudgetTooSmall where the budget allows no further call."""
-    job = locked(pk)
+    """Resume a paused job. Raises JobOver; BudgetTooSmall if the budget allows no further call."""
+    job = lock_job(pk)
     if job.status == Job.Status.RUNNING:
-        return _keep(job, rests_until=None)
+        return _update(job, rests_until=None)
     if job.status in OVER:
         raise errors.JobOver
     if job.budget_spent:
         raise errors.BudgetTooSmall
-    return _keep(job, status=Job.Status.RUNNING, paused_because="", paused_detail="", rests_until=None)
+    return _update(job, status=Job.Status.RUNNING, paused_because="", paused_detail="", rests_until=None)
 
 
 @transaction.atomic
 def set_budget(pk: int, *, money: Decimal | None, calls: int | None) -> Job:
-    """Give a job another budget (None: no limit), from the next call on. Raises JobOver for a cancelled job.
+    """Change the budget of a job (None: no limit), effective from the next call.
 
-    A job that had paused for want of it goes on where the new one allows.
+    A job that was paused for its budget resumes if the new one has room. Raises JobOver for a
+    cancelled job, BudgetTooSmall for a negative budget.
     """
-    job = locked(pk)
+    job = lock_job(pk)
     if job.status == Job.Status.CANCELLED:
         raise errors.JobOver
     if (money is not None and money < 0) or (calls is not None and calls < 0):
         raise errors.BudgetTooSmall
-    _keep(job, budget_money=money, budget_calls=calls, rests_until=None)
+    _update(job, budget_money=money, budget_calls=calls, rests_until=None)
     if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
-        _keep(job, status=Job.Status.RUNNING, paused_because="", paused_detail="")
+        _update(job, status=Job.Status.RUNNING, paused_because="", paused_detail="")
     return job
 
 
 def rest(pk: int, until: Any) -> None:
-    """Start no lane of a job before `until`: an endpoint asked to be left alone for long."""
+    """Start no lane of a job before `until`, as there is nothing to do until then."""
     Job.objects.filter(pk=pk).update(rests_until=until)
 
 
-MARK = timedelta(minutes=1)  # between the moments by which the rate is told
-IDLE = timedelta(minutes=3)  # without a mark: nobody worked, and the rate of what comes is no rate over the gap
+MARK_INTERVAL = timedelta(minutes=1)  # between the two moments from which the rate is computed
+IDLE_AFTER = timedelta(minutes=3)  # without a mark, nobody worked: the rate must not average over the gap
 
 
 def mark(pk: int, now: datetime) -> None:
-    """Remember what the totals are now, where that was last done a `MARK` ago; after `IDLE` the rate begins anew."""
+    """Store the current totals if the last mark is `MARK_INTERVAL` old.
+
+    After `IDLE_AFTER` without a mark, the rate starts from scratch.
+    """
     jobs = Job.objects.filter(pk=pk)
-    then: dict[str, Any] = {"then_at": now, "then_calls": F("calls"), "then_hits": F("hits")}
-    begun = Q(then_at__gt=now - IDLE)
+    latest: dict[str, Any] = {"then_at": now, "then_calls": F("calls"), "then_hits": F("hits")}
+    is_active = Q(then_at__gt=now - IDLE_AFTER)
     earlier = {"since_at": F("then_at"), "since_calls": F("then_calls"), "since_hits": F("then_hits")}
-    if not jobs.filter(begun).exists():
-        jobs.update(**then, since_at=now, since_calls=F("calls"), since_hits=F("hits"))
+    if not jobs.filter(is_active).exists():
+        jobs.update(**latest, since_at=now, since_calls=F("calls"), since_hits=F("hits"))
     else:
-        jobs.filter(begun, then_at__lte=now - MARK).update(**then, **earlier)
+        jobs.filter(is_active, then_at__lte=now - MARK_INTERVAL).update(**latest, **earlier)
 
 
 def settle(job: Job, *, is_open: bool) -> None:
-    """Mark a job, locked by the caller, finished when nothing of it is open any more, and running again when something is.
+    """Mark a job finished if no row is open, and running again if one is.
 
-    A paused job with open rows stays paused.
+    The caller holds the lock. A paused job with open rows stays paused.
     """
     if job.status == Job.Status.CANCELLED or (is_open and job.status == Job.Status.PAUSED):
         return
     if is_open:
-        _keep(job, status=Job.Status.RUNNING, finished_at=None)
+        _update(job, status=Job.Status.RUNNING, finished_at=None)
     else:
-        over: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
-        _keep(job, status=Job.Status.FINISHED, finished_at=job.finished_at or timezone.now(), **over)
+        cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
+        _update(job, status=Job.Status.FINISHED, finished_at=job.finished_at or timezone.now(), **cleared)
 
 
 def cancel(job: Job) -> bool:
-    """Cancel a job, locked by the caller; False where it was cancelled already."""
+    """Cancel a job locked by the caller; returns False if it was cancelled already."""
     if job.status == Job.Status.CANCELLED:
         return False
-    over: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
-    _keep(job, status=Job.Status.CANCELLED, finished_at=timezone.now(), **over)
+    cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
+    _update(job, status=Job.Status.CANCELLED, finished_at=timezone.now(), **cleared)
     return True

@@ -1,6 +1,7 @@
-"""What a page that is looked at again and again shows of a job: read in one statement, whatever the size of the job.
+"""The live status of a job for polled pages: read in one statement, whatever the job's size.
 
-Totals, errors and the moments by which the rate is told are kept with the job; rows of work are counted by their index.
+Totals, errors and the moments from which the rate is computed are stored with the job; rows of work
+are counted by index.
 """
 
 import json
@@ -32,13 +33,16 @@ from generation.models.jobs import Job
 from generation.models.work import Work
 
 J = TypeVar("J", bound=Job)
-AT_LEAST = timedelta(seconds=5)  # what a rate is told of
-ALIVE = timedelta(seconds=20)  # a worker says every five that it lives
+MIN_RATE_SPAN = timedelta(seconds=5)  # of a rate
+BEAT_VALID = timedelta(seconds=20)  # workers send a heartbeat every five seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a piece of work is. `total` counts every row of it; `calls` and `cost` are those of the whole job."""
+    """Progress of a job or of one model of its rows.
+
+    `total` counts all of these rows; `calls` and `cost` are those of the whole job.
+    """
 
     queued: int
     running: int
@@ -62,15 +66,15 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """Whole per cent, rounded down: 100 only when everything has ended."""
+        """Whole per cent, rounded down: 100 only if everything has ended."""
         return 100 * self.ended // self.total if self.total else 0
 
 
 @dataclass(frozen=True, slots=True)
-class AtEndpoint:
-    """A lane's part in an endpoint: what it may have at once, and what it has in flight.
+class EndpointLane:
+    """A lane's use of an endpoint: its share of the concurrency and its calls in flight.
 
-    While the endpoint is left alone a lane may have nothing of it, whatever it will have afterwards.
+    While the endpoint is blocked, the share is no more than what is in flight.
     """
 
     worker: str
@@ -82,15 +86,16 @@ class AtEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """An endpoint as its lanes know it. `lanes`: those of the job that is looked at, `others`: held by other jobs.
+    """The current state of an endpoint.
 
-    `limit`: as many calls at once as it was found to bear.
+    `lanes`: the lanes of the given job; `others`: slots held by other jobs. `limit`: the
+    concurrency that the endpoint was found to support.
     """
 
     name: str
     concurrency: int
     limit: int
-    lanes: tuple[AtEndpoint, ...]
+    lanes: tuple[EndpointLane, ...]
     others: int
     blocked_until: datetime | None
     because: str
@@ -108,7 +113,10 @@ class EndpointStatus:
 
     @property
     def state(self) -> str:
-        """``down``, ``open`` (the circuit breaker's pause), ``waiting`` (it asked to be left alone), ``working``, ``idle``."""
+        """One of ``down``, ``open``, ``waiting``, ``working`` and ``idle``.
+
+        ``open``: paused by the circuit breaker; ``waiting``: paused at the endpoint's own request.
+        """
         if self.down_since:
             return "down"
         if self.blocked_until:
@@ -118,10 +126,13 @@ class EndpointStatus:
 
 @dataclass(frozen=True, slots=True)
 class LiveStatus:
-    """A job at this moment. None is unknown: nothing was measured yet, or nothing more will come.
+    """The live status of a job.
 
-    `rate`: calls a minute over the last minutes. `left`: until the end, were what is open like what has ended. `projected`:
-    the cost by then, were nothing more of it found paid for. `errors`: how often which class, the most frequent first.
+    None means unknown: nothing is measured yet, or nothing more will come.
+
+    `rate`: calls per minute over the last minutes. `left`: the remaining time if open rows are like
+    those that have ended. `projected`: the final cost if no further reply is already paid for.
+    `errors`: error classes with their numbers of calls, the most frequent first.
     """
 
     rate: float | None
@@ -151,38 +162,43 @@ class _List(Func):
 
 
 def rows_as_json(rows: QuerySet[Any], *names: str, **paths: str) -> Subquery:
-    """Columns of the rows of a subquery (which may refer to the outer query), as a JSON array of objects or null."""
-    wanted = {**{name: F(name) for name in names}, **{name: F(path) for name, path in paths.items()}}
-    found = rows.order_by().annotate(listed_=_List(JSONObject(**wanted)))
-    return Subquery(found.values("listed_"), output_field=JSONField())
+    """Columns of a query, which may refer to an outer one, as a JSON array of objects or null."""
+    columns = {**{name: F(name) for name in names}, **{name: F(path) for name, path in paths.items()}}
+    listed = rows.order_by().annotate(listed_=_List(JSONObject(**columns)))
+    return Subquery(listed.values("listed_"), output_field=JSONField())
 
 
 class _RowCount(Func):
-    """How many rows of a model a job has in one status, with numbers above `after` where it is given.
+    """The number of a job's rows in one status, with keys above `after` if it is given.
 
-    Written out: Django takes as long to compile these counts as subqueries as all else that a poll of progress does.
+    The SQL is written out: Django needs as long to compile these counts as subqueries as for all
+    the rest of a progress poll.
     """
 
-    template = "(SELECT COUNT(*) FROM %(table)s w_ WHERE w_.%(of)s = %(expressions)s AND w_.status = '%(status)s')"
+    template = "(SELECT COUNT(*) FROM %(table)s w_ WHERE w_.%(job_key)s = %(expressions)s AND w_.status = '%(status)s')"
     arg_joiner = " AND w_.id > "
     output_field = IntegerField()
 
 
-def row_count(model: type[Work], of: str, status: Work.Status, *, after: str = "") -> Func:
-    """How many rows of work of a job are in a status. `of`: the key to the job; `after`: the job's column of a row number."""
+def row_count(model: type[Work], job_key: str, status: Work.Status, *, after: str = "") -> Func:
+    """The number of a job's rows of work in a status.
+
+    `job_key`: the rows' foreign key to the job. `after`: a column of the job with a row's key; only
+    rows above it are counted.
+    """
     table = connection.ops.quote_name(model._meta.db_table)
-    return _RowCount(F("pk"), *([F(after)] if after else []), table=table, of=f"{of}_id", status=status.value)
+    return _RowCount(F("pk"), *([F(after)] if after else []), table=table, job_key=f"{job_key}_id", status=status.value)
 
 
 def endpoints_listed(rows: QuerySet[Any], path: str = "endpoint__") -> Subquery:
-    """The endpoints that `rows` lead to by `path`, with their state, to be read by `endpoints_now`."""
-    own = {name: path + name for name in ("id", "name", "concurrency")}
-    names = ("blocked_until", "because", "detail", "openings", "down_since", "bears")
-    return rows_as_json(rows, **own, **{name: f"{path}state__{name}" for name in names})
+    """The endpoints that `rows` refer to by `path`, with their state, for `endpoints_now`."""
+    columns = {name: path + name for name in ("id", "name", "concurrency")}
+    state_columns = ("blocked_until", "because", "detail", "openings", "down_since", "bears")
+    return rows_as_json(rows, **columns, **{name: f"{path}state__{name}" for name in state_columns})
 
 
 class _Moment(Func):
-    """The time at which a statement is put together, less `ago`: so that the query can be kept."""
+    """The time at which the statement is compiled, less `ago`, so that the query can be cached."""
 
     output_field = DateTimeField()
 
@@ -195,64 +211,65 @@ class _Moment(Func):
 
 
 def lanes_listed() -> Subquery:
-    """All lanes that live: a few for each job that is worked on."""
+    """All live lanes: a few for each job in progress."""
     return rows_as_json(
         Lane.objects.filter(until__gt=_Moment()), "id", "job", "worker", "holds", "started_at", kind="job__kind"
     )
 
 
-def living_workers() -> QuerySet[WorkerBeat]:
-    """The workers that have given a sign of life lately."""
-    return WorkerBeat.objects.filter(seen_at__gte=_Moment(ALIVE))
+def live_workers() -> QuerySet[WorkerBeat]:
+    """The workers with a recent heartbeat."""
+    return WorkerBeat.objects.filter(seen_at__gte=_Moment(BEAT_VALID))
 
 
 def with_live_status(
     jobs: QuerySet[J],
     rows: Mapping[str, type[Work]],
-    of: str,
+    job_key: str,
     endpoints: Mapping[str, Subquery],
     *,
     tallied: bool = False,
 ) -> QuerySet[J]:
-    """Jobs with all that `progress` and `live` need: one statement, of which the index answers each part.
+    """Annotate jobs with all that `progress` and `live` need: one statement, answered from indexes.
 
-    `rows`: name -> the model of the job's rows of work, which have the key `of` to it. `endpoints`: name -> some of those that
-    it asks. `tallied`: the jobs have columns `NAME_done` and `NAME_done_to`: so many rows up to that number are done already.
+    `rows`: name -> model of the rows of work, with the foreign key `job_key`. `endpoints`: name ->
+    subquery for endpoints that the job calls. `tallied`: the jobs have columns `NAME_done` and
+    `NAME_done_to`: the number of done rows up to that key.
     """
     counts: dict[str, Any] = {}
     for name, model in rows.items():
         for status in Work.Status:
             if tallied and status == Work.Status.DONE:
-                found: Any = F(f"{name}_done") + row_count(model, of, status, after=f"{name}_done_to")
+                count: Any = F(f"{name}_done") + row_count(model, job_key, status, after=f"{name}_done_to")
             else:
-                found = row_count(model, of, status)
-            counts[f"{name}_{status}_all"] = found
-    from_errors = rows_as_json(JobError.objects.filter(job=OuterRef("pk")), "error", "calls")
-    watched: Any = jobs.annotate(
+                count = row_count(model, job_key, status)
+            counts[f"{name}_{status}_all"] = count
+    errors = rows_as_json(JobError.objects.filter(job=OuterRef("pk")), "error", "calls")
+    annotated: Any = jobs.annotate(
         **counts,
-        **{f"at_{of}": each for of, each in endpoints.items()},
-        errors_listed=from_errors,
+        **{f"endpoints_{name}": subquery for name, subquery in endpoints.items()},
+        errors_listed=errors,
         lanes_listed=lanes_listed(),
-        worker_lives=Exists(living_workers()),
+        worker_lives=Exists(live_workers()),
     )
-    return cast("QuerySet[J]", watched)
+    return cast("QuerySet[J]", annotated)
 
 
-def progress(job: Job, of: str) -> Progress:
-    """The counts of a watched job's rows."""
-    counts = {status.value: getattr(job, f"{of}_{status}_all") for status in Work.Status}
+def progress(job: Job, rows: str) -> Progress:
+    """Progress of a job read by `with_live_status`, over its rows of this name."""
+    counts = {status.value: getattr(job, f"{rows}_{status}_all") for status in Work.Status}
     return Progress(**counts, cost=job.cost, calls=job.calls)
 
 
 def live(job: Job, *, ended: int, total: int) -> LiveStatus:
-    """A watched job at this moment, `ended` of whose `total` rows have ended."""
-    watched_job: Any = job
+    """Live status of a job read by `with_live_status`, with `ended` of `total` rows ended."""
+    annotated_job: Any = job
     now = timezone.now()
-    on = job.status == Job.Status.RUNNING
+    is_running = job.status == Job.Status.RUNNING
     lines = job.calls + job.hits
     open_lines = (total - ended) * lines / ended if ended else None
     rate = left = projected = None
-    if on and job.since_at is not None and now - job.since_at >= AT_LEAST:
+    if is_running and job.since_at is not None and now - job.since_at >= MIN_RATE_SPAN:
         minutes = (now - job.since_at).total_seconds() / 60
         rate = (job.calls - job.since_calls) / minutes
         speed = rate + (job.hits - job.since_hits) / minutes
@@ -260,15 +277,15 @@ def live(job: Job, *, ended: int, total: int) -> LiveStatus:
             left = timedelta(minutes=open_lines / speed)
     if job.status in (Job.Status.RUNNING, Job.Status.PAUSED) and open_lines is not None and job.calls:
         projected = job.cost + job.cost / job.calls * Decimal(open_lines)
-    errors = [(each["error"], each["calls"]) for each in watched_job.errors_listed or ()]
-    found = [each for name, at in vars(job).items() if name.startswith("at_") for each in at or ()]
+    errors = [(row["error"], row["calls"]) for row in annotated_job.errors_listed or ()]
+    listed = [row for name, rows in vars(job).items() if name.startswith("endpoints_") for row in rows or ()]
     return LiveStatus(
         rate=rate,
         left=left,
         projected=projected,
-        errors=tuple(sorted(errors, key=lambda each: (-each[1], each[0]))),
-        endpoints=endpoints_now(found, watched_job.lanes_listed, job.pk, now=now),
-        worker_lives=watched_job.worker_lives,
+        errors=tuple(sorted(errors, key=lambda row: (-row[1], row[0]))),
+        endpoints=endpoints_now(listed, annotated_job.lanes_listed, job.pk, now=now),
+        worker_lives=annotated_job.worker_lives,
     )
 
 
@@ -279,56 +296,59 @@ def endpoints_now(
     *,
     now: datetime,
 ) -> tuple[EndpointStatus, ...]:
-    """Endpoints as listed, each once, with the lanes that work on them for `job` (None: for whichever)."""
-    living = sorted(lanes or (), key=lambda lane: int(lane["id"]))
-    found = []
-    for each in {each["id"]: each for each in endpoints}.values():
-        until = _moment(each["blocked_until"])
+    """The status of listed endpoints, each once, with their lanes of `job` (None: of any job)."""
+    live_lanes = sorted(lanes or (), key=lambda lane: int(lane["id"]))
+    statuses = []
+    for row in {row["id"]: row for row in endpoints}.values():
+        until = _moment(row["blocked_until"])
         blocked = until is not None and until > now
-        down = _moment(each["down_since"])
-        there = [(lane, *_held(lane, each["id"], idle=bool(blocked or down))) for lane in living]
-        mine = tuple(
-            AtEndpoint(
+        down = _moment(row["down_since"])
+        uses = [(lane, *_use_of(lane, row["id"], idle=bool(blocked or down))) for lane in live_lanes]
+        job_lanes = tuple(
+            EndpointLane(
                 lane["worker"], f"{lane['kind']}:{lane['job']}", share, flying, _moment(lane["started_at"]) or now
             )
-            for lane, wish, share, flying in there
+            for lane, wish, share, flying in uses
             if (wish or share or flying) and job in (None, lane["job"])
         )
-        bears = 1.0 if each["bears"] is None else float(each["bears"])
-        found.append(
+        bears = 1.0 if row["bears"] is None else float(row["bears"])
+        statuses.append(
             EndpointStatus(
-                name=each["name"],
-                concurrency=each["concurrency"],
-                limit=max(1, round(each["concurrency"] * bears)),
-                lanes=mine,
-                others=sum(share for lane, _wish, share, _flying in there if job not in (None, lane["job"])),
+                name=row["name"],
+                concurrency=row["concurrency"],
+                limit=max(1, round(row["concurrency"] * bears)),
+                lanes=job_lanes,
+                others=sum(share for lane, _wish, share, _flying in uses if job not in (None, lane["job"])),
                 blocked_until=until if blocked else None,
-                because=(each["because"] or "") if blocked or down else "",
-                detail=(each["detail"] or "") if blocked or down else "",
-                openings=each["openings"] or 0,
+                because=(row["because"] or "") if blocked or down else "",
+                detail=(row["detail"] or "") if blocked or down else "",
+                openings=row["openings"] or 0,
                 down_since=down,
             )
         )
-    return tuple(sorted(found, key=lambda endpoint: endpoint.name))
+    return tuple(sorted(statuses, key=lambda endpoint: endpoint.name))
 
 
 def endpoint_now(endpoint: Endpoint) -> EndpointStatus:
-    """One endpoint with all lanes that ask it."""
+    """The status of one endpoint, with all lanes that use it."""
     rows = Endpoint.objects.filter(pk=endpoint.pk)
-    found: Any = rows.annotate(
-        at_=endpoints_listed(Endpoint.objects.filter(pk=OuterRef("pk")), ""), lanes_listed=lanes_listed()
+    row: Any = rows.annotate(
+        endpoints_=endpoints_listed(Endpoint.objects.filter(pk=OuterRef("pk")), ""), lanes_listed=lanes_listed()
     ).get()
-    return endpoints_now(found.at_, found.lanes_listed, now=timezone.now())[0]
+    return endpoints_now(row.endpoints_, row.lanes_listed, now=timezone.now())[0]
 
 
-def _held(lane: Mapping[str, Any], endpoint: int, *, idle: bool) -> tuple[int, int, int]:
-    """What a lane wishes for, holds and has in flight of an endpoint; of one that is not asked now, no more than flies."""
+def _use_of(lane: Mapping[str, Any], endpoint: int, *, idle: bool) -> tuple[int, int, int]:
+    """The wish, share and calls in flight of a lane at an endpoint.
+
+    At an `idle` endpoint, which gets no new calls now, the share is what is in flight.
+    """
     holds = json.loads(lane["holds"]) if isinstance(lane["holds"], str) else lane["holds"]
     wish, share, flying = (*holds.get(str(endpoint), ()), 0, 0, 0)[:3]
     return wish, flying if idle else share, flying
 
 
-def _moment(said: str | None) -> datetime | None:
-    """A moment as it stands in JSON; SQLite leaves out that it is UTC."""
-    found = parse_datetime(said) if said else None
-    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
+def _moment(text: str | None) -> datetime | None:
+    """Parse a moment from JSON; SQLite omits the time zone, which is UTC."""
+    moment = parse_datetime(text) if text else None
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment

@@ -1,4 +1,4 @@
-"""What the overview shows of jobs and endpoints: those in progress, and those that need a person. Read only."""
+"""Panels of the overview: jobs in progress, jobs and endpoints that need attention. Read only."""
 
 from collections.abc import Mapping
 from datetime import UTC, timedelta
@@ -12,45 +12,49 @@ from generation.jobs import kinds
 from generation.jobs.kinds import JobKind
 from generation.models import Draft, EndpointDay, EndpointState, Job
 
-NEAR = Decimal("0.9")  # of a budget
+NEARLY_SPENT = Decimal("0.9")  # of a budget
 SHOWN = 10
 WEEK = 7
 
 
-def needing_jobs(_shown: object) -> Mapping[str, Any]:
-    """The jobs that are paused, or running with a budget near its end, the oldest first: one query a kind.
+def jobs_needing_attention(_shown: object) -> Mapping[str, Any]:
+    """Jobs that are paused or have nearly spent their budget, oldest first: one query per kind.
 
-    With each its name and address, and whether it is the money that is nearly spent.
+    Each comes with its title, its URL, and whether the cost budget is the one nearly spent.
     """
-    near = Q(cost__gte=F("budget_money") * NEAR) | Q(calls__gte=F("budget_calls") * NEAR)
-    wanted = Q(status=Job.Status.PAUSED) | Q(near, status=Job.Status.RUNNING)
+    nearly_spent = Q(cost__gte=F("budget_money") * NEARLY_SPENT) | Q(calls__gte=F("budget_calls") * NEARLY_SPENT)
+    needs_attention = Q(status=Job.Status.PAUSED) | Q(nearly_spent, status=Job.Status.RUNNING)
     return {
         "jobs": [
-            (job, *_named(kind, job), job.budget_money is not None and job.cost >= job.budget_money * NEAR)
+            (
+                job,
+                *_title_and_url(kind, job),
+                job.budget_money is not None and job.cost >= job.budget_money * NEARLY_SPENT,
+            )
             for kind in kinds.all_kinds()
-            for job in kind.jobs().filter(wanted).order_by("pk")[:SHOWN]
+            for job in kind.jobs().filter(needs_attention).order_by("pk")[:SHOWN]
         ]
     }
 
 
-def going_jobs(_shown: object) -> Mapping[str, Any]:
-    """The jobs that have not ended, the newest first: one query a kind."""
-    alive = Q(status__in=[Job.Status.RUNNING, Job.Status.PAUSED])
+def jobs_in_progress(_shown: object) -> Mapping[str, Any]:
+    """The jobs that have not ended, newest first: one query per kind."""
+    not_over = Q(status__in=[Job.Status.RUNNING, Job.Status.PAUSED])
     return {
         "jobs": [
-            (job, *_named(kind, job), kind.progress(job), kind.live(job))
+            (job, *_title_and_url(kind, job), kind.progress(job), kind.live(job))
             for kind in kinds.all_kinds()
-            for job in kind.all_watched().filter(alive).order_by("-pk")[:SHOWN]
+            for job in kind.jobs_with_status().filter(not_over).order_by("-pk")[:SHOWN]
         ]
     }
 
 
-def _named(kind: JobKind[Any], job: Job) -> tuple[str, str]:
+def _title_and_url(kind: JobKind[Any], job: Job) -> tuple[str, str]:
     return kind.title(job), kind.address("", job.pk)
 
 
-def trouble(_shown: object) -> Mapping[str, Any]:
-    """Endpoints that do not answer, and batches with stopped drafts: two queries."""
+def problems(_shown: object) -> Mapping[str, Any]:
+    """Failing endpoints and batches with stopped drafts: two queries."""
     failing = EndpointState.objects.filter(
         Q(down_since__isnull=False) | Q(openings__gt=0, blocked_until__gt=timezone.now())
     )
@@ -62,6 +66,6 @@ def trouble(_shown: object) -> Mapping[str, Any]:
 
 
 def cost(_shown: object) -> Mapping[str, Any]:
-    """What calls cost on the last seven days (UTC), today included."""
+    """The cost of calls on the last seven days (UTC), including today."""
     first = timezone.now().astimezone(UTC).date() - timedelta(days=WEEK - 1)
     return {"week": EndpointDay.objects.filter(day__gte=first).aggregate(n=Sum("cost"))["n"] or Decimal(0)}

@@ -10,15 +10,18 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
-from generation.models import FROZEN, Call, Endpoint, Job, Lane
+from generation.models import LAUNCH_SETTINGS, Call, Endpoint, Job, Lane
 
 J = TypeVar("J", bound=Job)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAsked:
-    """A model that a job asks. settings: as they were at the launch, those that are set; reported: the names under which the
-    server answered, which tell versions apart; prompts: what it was asked with."""
+    """A model that a job calls.
+
+    `settings`: its settings at launch, as far as they are set. `reported`: the model names in its
+    responses, which reveal versions. `prompts`: the prompts it got.
+    """
 
     endpoint: str
     model: str
@@ -31,37 +34,43 @@ class ModelAsked:
 def models_asked(
     job: Job, roles: Iterable[tuple[str, Endpoint]], launched: Mapping[str, Mapping[str, Any]]
 ) -> list[ModelAsked]:
-    """The models of a job in the order of its `roles`, each endpoint once: one query. `launched`: by endpoint, see `FROZEN`."""
+    """The models of a job in the order of its `roles`, each endpoint once: one query.
+
+    `launched`: endpoint -> its settings at launch (`LAUNCH_SETTINGS`).
+    """
     by_endpoint: dict[Endpoint, list[str]] = {}
     for role, endpoint in roles:
         by_endpoint.setdefault(endpoint, []).append(role)
     answered = Call.objects.filter(job=job.pk, error="").order_by()
-    said: dict[int, tuple[set[str], set[str]]] = {}
+    calls_by_endpoint: dict[int, tuple[set[str], set[str]]] = {}
     for pk, model, prompt in answered.values_list("endpoint", "model", "prompt").distinct():
-        names, prompts = said.setdefault(pk, (set(), set()))
+        names, prompts = calls_by_endpoint.setdefault(pk, (set(), set()))
         names.add(model)
         prompts.add(prompt)
-    found = []
+    models = []
     for endpoint, names_of_roles in by_endpoint.items():
-        reported, prompts = said.get(endpoint.pk, (set(), set()))
-        kept = launched.get(str(endpoint.pk), {})
-        settings = {name: kept[name] for name in FROZEN if kept.get(name) not in (None, "", {})}
+        reported, prompts = calls_by_endpoint.get(endpoint.pk, (set(), set()))
+        values = launched.get(str(endpoint.pk), {})
+        settings = {name: values[name] for name in LAUNCH_SETTINGS if values.get(name) not in (None, "", {})}
         roles_of = tuple(dict.fromkeys(names_of_roles))
-        asked = tuple(sorted(prompts - {""}))
-        found.append(
-            ModelAsked(endpoint.name, endpoint.model, roles_of, settings, tuple(sorted(reported - {""})), asked)
+        named_prompts = tuple(sorted(prompts - {""}))
+        models.append(
+            ModelAsked(endpoint.name, endpoint.model, roles_of, settings, tuple(sorted(reported - {""})), named_prompts)
         )
-    return found
+    return models
 
 
 def with_role_names(models: Iterable[ModelAsked], name: Callable[[str], str]) -> list[ModelAsked]:
-    """The same with their roles as readers call them."""
-    return [replace(each, roles=tuple(map(name, each.roles))) for each in models]
+    """The models with display names for their roles."""
+    return [replace(model, roles=tuple(map(name, model.roles))) for model in models]
 
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """What a job asked of one endpoint with one prompt. `calls` are HTTP attempts, `hits` replies that had been paid for."""
+    """The calls of a job to one endpoint with one prompt.
+
+    `calls` are HTTP attempts, `hits` replies that had already been paid for.
+    """
 
     prompt: str
     endpoint: str
@@ -75,7 +84,7 @@ class StageCost:
 
 
 def stage_costs(job: Job) -> list[StageCost]:
-    """The calls of a job by prompt and endpoint, in the order in which they were first made: one query."""
+    """The calls of a job by prompt and endpoint, in the order of the first call: one query."""
     paid = Q(hit_of__isnull=True)
     rows = (
         Call.objects.filter(job=job.pk)
@@ -95,13 +104,13 @@ def stage_costs(job: Job) -> list[StageCost]:
 
 
 def lanes_wanted(job: Job) -> int:
-    """How many more lanes a job may have, beside those that live."""
-    living = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
-    return max(0, int(settings.MHB_LANES) - living)
+    """How many lanes a job may have in addition to its live ones."""
+    live = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
+    return max(0, int(settings.MHB_LANES) - live)
 
 
 def due(waiting: QuerySet[J]) -> list[int]:
-    """Those of the `waiting` jobs that need a worker, each once for every further lane it may have."""
+    """Keys of the waiting jobs that need a worker, each once for every further lane it may have."""
     now = timezone.now()
     running = waiting.filter(Q(rests_until__isnull=True) | Q(rests_until__lte=now), status=Job.Status.RUNNING)
     return [job.pk for job in running for _ in range(lanes_wanted(job))]
@@ -109,16 +118,22 @@ def due(waiting: QuerySet[J]) -> list[int]:
 
 def failed_calls(job: Job, error: str = "") -> QuerySet[Call]:
     """Failed calls of a job (with one error class), newest first, without the requests."""
-    found = Call.objects.filter(~Q(error=""), job=job.pk).select_related("endpoint").defer("sent").order_by("-pk")
-    return found.filter(error=error) if error else found
+    calls = Call.objects.filter(~Q(error=""), job=job.pk).select_related("endpoint").defer("sent").order_by("-pk")
+    return calls.filter(error=error) if error else calls
 
 
-def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
-    """Those of its `endpoints` that made a job pause automatically. One query; none if it did not pause so."""
+def endpoints_behind_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
+    """The endpoints of a job because of which it paused automatically: one query."""
     if job.paused_because == "EndpointDown":
         return list(endpoints.filter(state__down_since__isnull=False).distinct())
     if job.paused_because in ("KeyMissing", "NotAllowed"):
-        named = [(one, one.key_env, urlsplit(one.url).hostname) for one in endpoints.distinct()]
-        told = job.paused_detail
-        return [one for one, key, host in named if (key and key in told) or (host and f"Host: {host}" in told)]
+        detail = job.paused_detail
+        candidates = [
+            (endpoint, endpoint.key_env, urlsplit(endpoint.url).hostname) for endpoint in endpoints.distinct()
+        ]
+        return [
+            endpoint
+            for endpoint, key, host in candidates
+            if (key and key in detail) or (host and f"Host: {host}" in detail)
+        ]
     return []

@@ -1,4 +1,4 @@
-"""What batch and run share in the API: status, budget, estimate, calls."""
+"""The common part of batches and runs in the API: status, budget, estimate, calls."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -12,12 +12,12 @@ from rest_framework.request import Request
 
 from generation.jobs.estimate import EstimateLine
 from generation.jobs.kinds import JobKind
-from generation.jobs.life_cycle import MOST_CALLS, advice
-from generation.jobs.live_status import AtEndpoint, Progress
+from generation.jobs.life_cycle import MAX_CALLS, advice
+from generation.jobs.live_status import EndpointLane, Progress
 from generation.jobs.queries import ModelAsked
 from generation.models import Call
 from generation.models.jobs import Job
-from review.common.api import MAX_ID, checked_body
+from review.common.api import MAX_ID, validated_body
 from review.common.serializers import DataclassSerializer
 
 
@@ -33,12 +33,14 @@ class ProgressSerializer(DataclassSerializer):
 class LaneSerializer(DataclassSerializer):
     """A worker that uses an endpoint: its share of the concurrency, and its calls in flight."""
 
-    mirrors = AtEndpoint
+    mirrors = EndpointLane
     job = serializers.CharField(help_text="`batch:7`, `run:3`.")
 
 
 class EndpointNowSerializer(serializers.Serializer[Any]):
-    """An endpoint now. `open`: paused by the circuit breaker; `waiting`: paused at its own request; `down`: given up.
+    """An endpoint now.
+
+    `open`: paused by the circuit breaker; `waiting`: paused at its own request; `down`: given up.
 
     `limit`: the concurrency that it was found to support; `others`: the share used by other work.
     """
@@ -58,8 +60,10 @@ class EndpointNowSerializer(serializers.Serializer[Any]):
 
 
 class ModelAskedSerializer(DataclassSerializer):
-    """A model of a batch or run: its settings at launch, the names under which the server answered, the prompts it was asked
-    with."""
+    """A model of a batch or run.
+
+    Its settings at launch, the names under which the server answered, and its prompts.
+    """
 
     mirrors = ModelAsked
     roles = serializers.ListField(child=serializers.CharField())
@@ -69,7 +73,11 @@ class ModelAskedSerializer(DataclassSerializer):
 
 
 class TotalsSerializer(serializers.Serializer[Any]):
-    """Totals. `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that were already paid for."""
+    """Totals.
+
+    `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that were
+    already paid for.
+    """
 
     calls = serializers.IntegerField()
     hits = serializers.IntegerField()
@@ -82,7 +90,10 @@ class TotalsSerializer(serializers.Serializer[Any]):
 
 
 class LiveSerializer(serializers.Serializer[Any]):
-    """A batch or a run now. Null means unknown: nothing is measured yet, or nothing more will come."""
+    """A batch or a run now.
+
+    Null means unknown: nothing is measured yet, or nothing more will come.
+    """
 
     rate = serializers.FloatField(allow_null=True, help_text="Calls per minute over the last minutes.")
     seconds_left = serializers.FloatField(allow_null=True)
@@ -141,12 +152,12 @@ class BudgetSerializer(serializers.Serializer[Any]):
     budget_money = serializers.DecimalField(
         max_digits=14, decimal_places=4, min_value=Decimal(0), allow_null=True, required=False
     )
-    budget_calls = serializers.IntegerField(min_value=0, max_value=MOST_CALLS, allow_null=True, required=False)
+    budget_calls = serializers.IntegerField(min_value=0, max_value=MAX_CALLS, allow_null=True, required=False)
 
 
 def requested_budget(request: Request, job: Job) -> dict[str, Any]:
-    """The budget that a job is to have, as the services take it. Raises DRF's ValidationError."""
-    body = checked_body(BudgetSerializer, request)
+    """The requested budget of a job, as arguments of the services. Raises DRF's ValidationError."""
+    body = validated_body(BudgetSerializer, request)
     if not body:
         raise serializers.ValidationError(_("Give budget_money, budget_calls, or both."))
     return {
@@ -164,15 +175,15 @@ LAUNCH_KEY = OpenApiParameter(
 
 
 def launch_key(request: Request) -> str:
-    """The key of a launch, "" where none was sent."""
+    """The idempotency key of a launch; "" if none was sent."""
     return str(request.headers.get("Idempotency-Key", ""))
 
 
 class LikeSerializer(serializers.Serializer[Any]):
-    """What is to be launched; `like` fills in what is left out. `kind`: of its jobs; `needed`: fields that must come from one
-    or the other."""
+    """What to launch; `like` provides the values that are left out."""
 
-    kind: ClassVar[JobKind[Any]]
+    kind: ClassVar[JobKind[Any]]  # of the launched jobs
+    # Fields that the request or the earlier job must provide.
     needed: ClassVar[tuple[str, ...]] = ()
 
     like = serializers.IntegerField(
@@ -188,7 +199,7 @@ class LikeSerializer(serializers.Serializer[Any]):
         if isinstance(data, Mapping):
             data = dict(data)
             if (like := data.pop("like", None)) is not None:
-                data = self.kind.repeated(self._job(like), data)
+                data = self.kind.repeat_settings(self._job(like), data)
             if missing := [name for name in self.needed if name not in data]:
                 raise serializers.ValidationError({name: [_("This field is required.")] for name in missing})
         return super().to_internal_value(data)
@@ -206,7 +217,7 @@ class LikeSerializer(serializers.Serializer[Any]):
 
 
 class ConfirmSerializer(BudgetSerializer):
-    """What makes a request a launch: a budget, or `confirmed`, which says that there shall be none."""
+    """Confirms a launch: a budget, or `confirmed` for none."""
 
     fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
     confirmed = serializers.BooleanField(default=False, help_text="Launch without a budget: there is no limit.")
@@ -224,12 +235,13 @@ class ConfirmSerializer(BudgetSerializer):
 class LineSerializer(DataclassSerializer):
     """The questions to one endpoint under one prompt.
 
-    `calls`, `tokens_in`, `tokens_out` and `cost` as expected; `most_calls` and `most_cost` in the worst case. `cached`: the
-    share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means are based on; if
-    there are none, `alike` is how many with this prompt to other models; both 0: the tokens are assumed. `usual`: how many
-    earlier drafts with the same settings the expected number of calls is based on; 0: every question is expected to be
-    asked. `latency`: seconds of a call. `batched`: questions at the price of provider batches, retries and repairs at the
-    full price.
+    `calls`, `tokens_in`, `tokens_out` and `cost` as expected; `most_calls` and `most_cost` in the
+    worst case. `cached`: the share of replies already paid for, null if not looked up. `measured`:
+    how many earlier calls the means are based on; if there are none, `alike` is how many with this
+    prompt to other models; both 0: the tokens are assumed. `usual`: how many earlier drafts with
+    the same settings the expected number of calls is based on; 0: every question is expected to be
+    asked. `latency`: seconds of a call. `batched`: questions at the price of provider batches,
+    retries and repairs at the full price.
     """
 
     mirrors = EstimateLine
@@ -238,9 +250,10 @@ class LineSerializer(DataclassSerializer):
 
 
 class LaunchEstimateSerializer(serializers.Serializer[Any]):
-    """The estimate of a launch, line by line, and the proposed budget for each of its batches or runs.
+    """The estimate of a launch by line, and the proposed budget for each of its batches or runs.
 
-    As expected, and (`most_...`) in the worst case. Times are null where a provider's batches decide them.
+    As expected, and (`most_...`) in the worst case. Times are null where a provider's batches
+    decide them.
     """
 
     currency = serializers.SerializerMethodField()

@@ -1,4 +1,4 @@
-"""Controls of a job of any kind that touch its rows. Pausing and budgets do not: see `life_cycle`."""
+"""Controls of jobs of any kind that touch their rows. For the others, see `life_cycle`."""
 
 from collections.abc import Iterable
 
@@ -12,8 +12,11 @@ from generation.models import Endpoint, EndpointState, Job
 
 @transaction.atomic
 def settle(pk: int) -> None:
-    """Mark a job finished when no row is open, and running again when one is. A paused job stays paused."""
-    job = life_cycle.locked(pk)
+    """Mark a job finished when no row is open, and running again when one is.
+
+    A paused job stays paused.
+    """
+    job = life_cycle.lock_job(pk)
     life_cycle.settle(job, is_open=kind_of(job).is_open(pk))
 
 
@@ -21,12 +24,12 @@ def resume(pk: int) -> Job:
     """Resume a paused job and try its endpoints again. Raises JobOver, BudgetTooSmall."""
     job = life_cycle.resume(pk)
     kind = kind_of(job)
-    open_again(kind.endpoints(kind.get(pk)))
+    reset_endpoints(kind.endpoints(kind.get(pk)))
     return job
 
 
-def open_again(endpoints: Iterable[Endpoint]) -> None:
-    """Clear the pauses and failures of endpoints whose job is resumed."""
+def reset_endpoints(endpoints: Iterable[Endpoint]) -> None:
+    """Clear the pauses and failures of endpoints."""
     EndpointState.objects.filter(endpoint__in=list(endpoints)).update(
         blocked_until=None, because="", detail="", openings=0, down_since=None
     )
@@ -35,7 +38,7 @@ def open_again(endpoints: Iterable[Endpoint]) -> None:
 @transaction.atomic
 def cancel(pk: int) -> Job:
     """Cancel a job. Results so far are kept. Raises JobOver if it is finished."""
-    job = life_cycle.locked(pk)
+    job = life_cycle.lock_job(pk)
     if job.status == Job.Status.FINISHED:
         raise errors.JobOver
     if life_cycle.cancel(job):

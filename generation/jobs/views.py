@@ -20,7 +20,7 @@ from generation.jobs.forms import BudgetForm
 from generation.jobs.kinds import JobKind
 from generation.models import Job
 from review.common.decorators import requires
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.permissions import allowed
 
@@ -29,17 +29,17 @@ Page = Callable[[HttpRequest, JobKind[Any], int], HttpResponse]
 View = Callable[..., HttpResponseBase]
 
 
-def _of_a_kind(right: str) -> Callable[[Page], View]:
-    """Decorate a view of a job: it needs the permission that the kind names as its `right`."""
+def _for_kind(right: str) -> Callable[[Page], View]:
+    """Decorate a view of a job: it requires the kind's permission `right` (`read` or `control`)."""
 
     def decorate(page: Page) -> View:
         @wraps(page)
         def view(request: HttpRequest, pk: int, kind: str) -> HttpResponseBase:
-            found = kinds.kind_named(kind)
+            job_kind = kinds.kind_named(kind)
 
-            @requires(getattr(found, right))
+            @requires(getattr(job_kind, right))
             def guarded(request: HttpRequest) -> HttpResponse:
-                return page(request, found, pk)
+                return page(request, job_kind, pk)
 
             return guarded(request)
 
@@ -48,33 +48,33 @@ def _of_a_kind(right: str) -> Callable[[Page], View]:
     return decorate
 
 
-def _where(kind: JobKind[Any], job: Job) -> dict[str, Any]:
-    """A job with its title and the pages around it."""
+def _job_location(kind: JobKind[Any], job: Job) -> dict[str, Any]:
+    """Context: a job with its title and the pages around it."""
     return {
         "job": job,
         "title": kind.title(job),
-        "page_of_job": kind.address("", job.pk),
-        "list_page": kind.list_address(),
+        "job_url": kind.address("", job.pk),
+        "list_url": kind.list_address(),
         "list_title": kind.titles[1],
     }
 
 
 def progress_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str, Any]:
     """Context of a job's progress."""
-    running, now, found = job.status == Job.Status.RUNNING, kind.live(job), kind.progress(job)
+    running, live, progress = job.status == Job.Status.RUNNING, kind.live(job), kind.progress(job)
     return {
-        **_where(kind, job),
-        "progress": found,
+        **_job_location(kind, job),
+        "progress": progress,
         "bars": kind.bars(job),
-        "tiles": kind.tiles(found),
-        "announced": found.percent // 10 * 10,
-        "mark": f"{job.status}-{job.calls}-{job.hits}-{found.ended}",
-        "live": now,
+        "tiles": kind.tiles(progress),
+        "announced": progress.percent // 10 * 10,
+        "mark": f"{job.status}-{job.calls}-{job.hits}-{progress.ended}",
+        "live": live,
         "may_control": allowed(request.user, kind.control),
-        "addresses": {what: kind.address(what, job.pk) for what in _PAGES},
-        "failures_page": kind.address("failures", job.pk),
+        "urls": {page: kind.address(page, job.pk) for page in _PAGES},
+        "failures_url": kind.address("failures", job.pk),
         "running": running,
-        "idle": running and not now.worker_lives,
+        "idle": running and not live.worker_lives,
     }
 
 
@@ -83,51 +83,54 @@ def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str,
     return {
         **progress_context(kind, job, request),
         "advice": life_cycle.advice(job),
-        "behind": queries.behind_the_pause(job, kind.endpoints(job)),
-        "budget": BudgetForm.of(job),
+        "failing_endpoints": queries.endpoints_behind_pause(job, kind.endpoints(job)),
+        "budget": BudgetForm.for_job(job),
         "failures": queries.failed_calls(job)[:CALLS_SHOWN],
         **kind.page_notes(job),
     }
 
 
 @require_safe
-@_of_a_kind("read")
+@_for_kind("read")
 def show(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """The page of a job whose kind has no page of its own."""
-    return render(request, "generation/jobs/job.html", job_context(kind, kind.watched(pk), request))
+    return render(request, "generation/jobs/job.html", job_context(kind, kind.get_with_status(pk), request))
 
 
 @require_safe
-@_of_a_kind("read")
+@_for_kind("read")
 def progress(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
-    """A job's progress, in one statement; once it does not run any more, the whole page is refreshed (live.js)."""
-    found = kind.watched(pk)
-    context = {**progress_context(kind, found, request), "fragment": True}
+    """A job's progress, read in one statement.
+
+    When the job stops running, live.js reloads the whole page.
+    """
+    job = kind.get_with_status(pk)
+    context = {**progress_context(kind, job, request), "fragment": True}
     answer = render(request, "generation/jobs/_progress.html", context)
     return answer if context["running"] else trigger_client_event(answer, "mhb:changed")
 
 
 @require_safe
-@_of_a_kind("read")
+@_for_kind("read")
 def failures(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Failed calls of a job, all or with one error class (`?error=`)."""
-    found = kind.get(pk)
+    job = kind.get(pk)
     error = request.GET.get("error", "")
     context = {
-        **_where(kind, found),
-        "page": keyset(queries.failed_calls(found, error), request, size=25, newest_first=True),
+        **_job_location(kind, job),
+        "page": keyset_page(queries.failed_calls(job, error), request, size=25, newest_first=True),
         "error": error,
-        **kind.page_notes(found),
+        **kind.page_notes(job),
     }
     return render(request, "generation/jobs/failures.html", context)
 
 
-@_of_a_kind("control")
+@_for_kind("control")
 def cancel(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Cancel a job. This cannot be undone, so the page asks for confirmation."""
     if request.method != "POST":
-        found = kind.watched(pk)
-        context = {**progress_context(kind, found, request), "warning": kind.cancel_warning(kind.progress(found))}
+        job = kind.get_with_status(pk)
+        context = {**progress_context(kind, job, request), "warning": kind.cancel_warning(kind.progress(job))}
         return render(request, "generation/jobs/cancel.html", context)
     services.cancel(kind.get(pk).pk)
     messages.success(request, _("Cancelled. Results so far are kept."))
@@ -135,7 +138,7 @@ def cancel(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 
 
 @require_POST
-@_of_a_kind("control")
+@_for_kind("control")
 def pause(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Pause a job: no new calls start."""
     life_cycle.pause(kind.get(pk).pk)
@@ -144,38 +147,38 @@ def pause(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 
 
 @require_POST
-@_of_a_kind("control")
+@_for_kind("control")
 def resume(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Resume a job."""
     services.resume(kind.get(pk).pk)
-    return _going_on(request, kind, pk, _("Resumed."))
+    return _continue(request, kind, pk, _("Resumed."))
 
 
 @require_POST
-@_of_a_kind("control")
+@_for_kind("control")
 def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Change a job's budget. If it paused for its budget, it continues."""
-    found, form = kind.get(pk), BudgetForm(request.POST)
+    job, form = kind.get(pk), BudgetForm(request.POST)
     if not form.is_valid():
-        messages.error(request, form.said)
+        messages.error(request, form.error_text)
         return redirect(kind.address("", pk))
     data = form.cleaned_data
-    life_cycle.set_budget(found.pk, money=data["budget_money"], calls=data["budget_calls"])
-    return _going_on(request, kind, pk, _("Budget changed."))
+    life_cycle.set_budget(job.pk, money=data["budget_money"], calls=data["budget_calls"])
+    return _continue(request, kind, pk, _("Budget changed."))
 
 
 @require_POST
-@_of_a_kind("control")
+@_for_kind("control")
 def retry(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Queue the failed rows of a job again."""
     count = services.retry_failed(kind.get(pk).pk)
-    said = ngettext("Retrying %(count)d failed item.", "Retrying %(count)d failed items.", count)
-    return _going_on(request, kind, pk, said % {"count": count})
+    message = ngettext("Retrying %(count)d failed item.", "Retrying %(count)d failed items.", count)
+    return _continue(request, kind, pk, message % {"count": count})
 
 
-def _going_on(request: HttpRequest, kind: JobKind[Any], pk: int, said: str) -> HttpResponse:
+def _continue(request: HttpRequest, kind: JobKind[Any], pk: int, message: str) -> HttpResponse:
     wake_after_commit(tasks.work_on_job, pk)
-    messages.success(request, said)
+    messages.success(request, message)
     return redirect(kind.address("", pk))
 
 
@@ -192,11 +195,13 @@ _PAGES: dict[str, View] = {
 
 def routes(app: str) -> list[URLPattern]:
     """The routes of all kinds of jobs of an app."""
-    found = []
+    patterns = []
     for kind in kinds.all_kinds():
         if kind.model._meta.app_label == app:
-            place, given = f"{kind.plural}/<int:pk>/", {"kind": kind.name}
-            found += [path(f"{place}{what}/", view, given, f"{kind.name}-{what}") for what, view in _PAGES.items()]
+            place, arguments = f"{kind.plural}/<int:pk>/", {"kind": kind.name}
+            patterns += [
+                path(f"{place}{page}/", view, arguments, f"{kind.name}-{page}") for page, view in _PAGES.items()
+            ]
             if not kind.own_page:
-                found.append(path(place, show, given, kind.name))
-    return found
+                patterns.append(path(place, show, arguments, kind.name))
+    return patterns

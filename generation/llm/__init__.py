@@ -1,1 +1,1 @@
-"""The only door to models: plain values in, plain values out; knows neither Django models nor benchmarks."""
+"""The only door to models: plain values in and out, no Django models, no benchmarks."""

@@ -1,7 +1,7 @@
-"""Admission to an endpoint: how many calls at once, how many a minute, and when none at all (the circuit breaker).
+"""Admission to an endpoint: concurrency, rate limits and the circuit breaker.
 
-Plain Python for one event loop. What several processes share of an endpoint is told to its gate from outside (`share`,
-`block`, `open_again`); the gate itself only ever counts its own calls.
+Plain Python for one event loop. The state that several processes share is passed in from outside
+(`set_share`, `block`, `reset`); admission control itself only counts its own calls.
 """
 
 import asyncio
@@ -28,32 +28,33 @@ from generation.llm.errors import (
     UnexpectedError,
 )
 
-BREAK_AFTER = 10  # failures in a row after which nothing more is sent for a while
-REFUSE_AFTER = 3  # the same for refusals in a row of whatever is asked: fewer than a row has attempts
-BAD_AFTER = 20  # and for requests in a row that were refused one by one, without any success
-BREAKS = 8  # pauses in a row after which the endpoint is taken for down
+BREAK_AFTER = 10  # failures in a row that open the circuit breaker
+REFUSE_AFTER = 3  # account errors in a row that open it: fewer than the attempts of a row
+BAD_AFTER = 20  # bad requests in a row, without any success, that open it
+MAX_OPENINGS = 8  # pauses in a row after which the endpoint counts as down
 PAUSE = 5.0  # seconds of the first pause; each further one is twice as long
-PAUSE_CAP = 100.0  # less than MAX_WAIT: a pause is waited for
-MAX_WAIT = 120.0  # seconds; a longer wait is not slept through: the row goes back and somebody comes again later
-BURST = 1.0  # seconds' worth of a rate that may go at once
+PAUSE_CAP = 100.0  # less than MAX_WAIT, so that callers wait for the end of a pause
+MAX_WAIT = 120.0  # seconds; for a longer wait the row is requeued
+BURST = 1.0  # seconds' worth of a rate limit that may be used at once
 
-REFUSALS = (AuthFailed, NoCredit, NotThere)  # of the account or the address: no pause mends them
-ITS_FAULT = (
+ACCOUNT_ERRORS = (AuthFailed, NoCredit, NotThere)  # of the account or the address: waiting does not help
+ENDPOINT_ERRORS = (
     RateLimited,
     ServerError,
     TimedOut,
     ConnectionCut,
     NotReached,
-    UnexpectedError,  # met with whatever it sent
-    *REFUSALS,
-)  # the endpoint's, whatever was asked
+    UnexpectedError,  # caused by whatever it sent
+    *ACCOUNT_ERRORS,
+)  # faults of the endpoint, whatever was asked
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class Bucket:
-    """So many units a minute, evenly. The generic cell rate algorithm (ITU-T I.371): one number, no timer.
+    """An even rate limit, in units per minute.
 
-    A take that is larger than what is left goes through and is waited for by the next one: no request is too large for ever.
+    It is the generic cell rate algorithm (ITU-T I.371): one number, no timer. A take of more than
+    is left passes, and the next one waits for it; so no request is too large forever.
     """
 
     def __init__(self, per_minute: float | None = None) -> None:
@@ -67,27 +68,29 @@ class Bucket:
         return max(0.0, self._paid_until - BURST - now)
 
     def take(self, now: float, units: float) -> None:
-        """Take `units`; a negative number gives back what an estimate took too much."""
+        """Take `units`; a negative number returns what an estimate took in excess."""
         if self.per_minute:
             self._paid_until = max(self._paid_until, now) + units * 60.0 / self.per_minute
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One call that was let through."""
+    """A call that was admitted."""
 
     entered_at: float
     tokens: int  # as estimated
-    probe: bool  # the one call by which a pause is ended
+    probe: bool  # the single call that decides whether a pause ends
 
 
 class AdmissionControl:
-    """Lets calls through to one endpoint, first come, first served.
+    """Admits calls to one endpoint, first come, first served.
 
-    Concurrency adapts under its ceiling: additive up with every success, halved by a 429 (at most once for the calls
-    that were in flight together). `BREAK_AFTER` failures in a row open the circuit breaker: a pause, then a single
-    probe, then a pause twice as long; after `BREAKS` of them the endpoint is down until `open_again`. `REFUSE_AFTER`
-    refusals in a row (the key, the account, the model's name) or `BAD_AFTER` bad requests open it too; then one probe decides.
+    Concurrency adapts below its ceiling: it increases additively with every success and is halved
+    by a 429 (at most once for the calls that were in flight together). `BREAK_AFTER` failures in a
+    row open the circuit breaker: a pause, then a single probe, then a pause twice as long; after
+    `MAX_OPENINGS` of them the endpoint is down until `reset`. `REFUSE_AFTER` account errors in a
+    row (the key, the account, the model's name) or `BAD_AFTER` bad requests open it too; one probe
+    then decides.
     """
 
     def __init__(
@@ -101,93 +104,94 @@ class AdmissionControl:
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self.ceiling = concurrency
-        self.bears = 1.0  # the part of the ceiling that the endpoint was found to bear: a share cuts both alike
-        self.flying = 0
+        self.bears = 1.0  # the share of the ceiling that the endpoint was found to support; it survives `set_share`
+        self.in_flight = 0
         self.waiting = 0
         self.blocked_until = -math.inf
-        self.because = ""  # the error class that the pause is for
+        self.because = ""  # the error class that caused the pause
         self.detail = ""
         self.openings = 0
-        self.opened = 0  # how often this gate has found cause for a pause itself
+        self.opened = 0  # how often calls admitted here have opened the breaker
         self.down = False
-        self.answered = 0  # how often, for better or for worse, but not by failing
+        self.answered = 0  # calls that ended without a fault of the endpoint
         self.on_news = on_news
         self._requests, self._tokens = Bucket(rpm), Bucket(tpm)
         self._clock, self._sleep = clock, sleep
         self._failures = self._refused = self._bad = 0  # in a row
         self._probing = False
         self._halved_at = -math.inf
-        self._turn = asyncio.Lock()
-        self._knock: asyncio.Future[None] | None = None  # of the next in line
+        self._queue = asyncio.Lock()
+        self._next_in_line: asyncio.Future[None] | None = None  # of the first in the queue
         self._closed: Postponed | None = None
-        self._close = asyncio.Event()
+        self._closing = asyncio.Event()
 
-    # ---------------------------------------------------------------------------------------------- told from outside
+    # ---------------------------------------------------------------------------------------------- set from outside
 
-    def share(self, concurrency: int, *, rpm: float | None, tpm: float | None) -> None:
-        """What this gate may use from now on. A concurrency of 0 holds everybody until the next share."""
+    def set_share(self, concurrency: int, *, rpm: float | None, tpm: float | None) -> None:
+        """Set the concurrency and rates that may be used. A concurrency of 0 admits nobody."""
         self.ceiling = concurrency
         self._requests.per_minute, self._tokens.per_minute = rpm, tpm
-        self._stir()
+        self._wake_next()
 
     def block(self, seconds: float, because: str = "") -> None:
-        """Let nobody through for so long, unless it is blocked for longer already."""
+        """Admit nobody for so many seconds, unless it is blocked for longer already."""
         until = self._clock() + seconds
         if until > self.blocked_until:
             self.blocked_until, self.because = until, because or self.because
-            self._stir()
+            self._wake_next()
 
-    def give_up(self, because: str, detail: str = "") -> None:
-        """Take the endpoint for down: all who wait, and all who come, are refused with EndpointDown."""
+    def mark_down(self, because: str, detail: str = "") -> None:
+        """Mark the endpoint as down: all waiting and future callers get EndpointDown."""
         if not self.down:
             self.down, self.because, self.detail = True, because, detail
-            self._stir()
+            self._wake_next()
 
-    def open_again(self) -> None:
+    def reset(self) -> None:
         """Forget pauses and failures."""
         self.down, self.openings, self.blocked_until = False, 0, -math.inf
         self._failures = self._refused = self._bad = 0
         self.because = self.detail = ""
-        self._stir()
+        self._wake_next()
 
     def close(self, error: Postponed) -> None:
-        """Refuse all who wait and all who come with this error. What is in flight stays in flight."""
+        """Refuse all waiting and future callers with this error. Calls in flight continue."""
         self._closed = error
-        self._close.set()
-        self._stir()
+        self._closing.set()
+        self._wake_next()
 
     @property
     def limit(self) -> float:
-        """How many calls at once the endpoint was found to bear, of those that this gate may make."""
+        """How many concurrent calls the endpoint was found to support, of those allowed here."""
         return max(1.0, self.bears * self.ceiling)
 
     @property
-    def away(self) -> bool:
-        """Whether it is of no use to wait here."""
+    def is_away(self) -> bool:
+        """Whether waiting here is useless."""
         return self.down or self.blocked_for > MAX_WAIT
 
     @property
     def blocked_for(self) -> float:
-        """Seconds; 0 where it is open."""
+        """Seconds until calls are admitted; 0 if they are now."""
         return max(0.0, self.blocked_until - self._clock())
 
-    # ------------------------------------------------------------------------------------------------------- the way
+    # ------------------------------------------------------------------------------------------------------- admission
 
     async def enter(self, tokens: int) -> Ticket:
-        """Wait for one's turn. `tokens` is an estimate, settled when the call leaves.
+        """Wait to be admitted. `tokens` is an estimate, corrected when the call leaves.
 
         Raises:
-            EndpointDown, Away: nothing will get through for long. Postponed: what the gate was closed with.
+            EndpointDown, Away: no call will be admitted for long.
+            Postponed: the error given to `close`.
         """
         self.waiting += 1
         if self.waiting == 1 and not self.ceiling:
-            self.on_news()  # the shares were made without knowing that it would be wanted
+            self.on_news()  # the shares were computed without knowing of this demand
         try:
-            async with self._turn:
-                while (seconds := self._to_wait()) != 0.0:
+            async with self._queue:
+                while (seconds := self._seconds_to_wait()) != 0.0:
                     await self._wait(seconds)
                 now = self._clock()
-                self.flying += 1
+                self.in_flight += 1
                 self._requests.take(now, 1)
                 self._tokens.take(now, tokens)
                 self._probing = self._probing or self.openings > 0
@@ -196,11 +200,12 @@ class AdmissionControl:
             self.waiting -= 1
 
     def leave(self, ticket: Ticket, error: LLMError | None = None, *, tokens: int = 0) -> bool:
-        """A call has ended, with so many tokens used. Returns whether its failure, if any, counts against the request.
+        """Record the end of a call, which used so many tokens.
 
-        It does not where the call was a probe, or never got there: whatever had been asked would have failed.
+        Returns whether a failure counts against the request. It does not if the call was a probe or
+        did not reach the endpoint, as any request would have failed then.
         """
-        self.flying -= 1
+        self.in_flight -= 1
         now = self._clock()
         self._tokens.take(now, tokens - ticket.tokens)
         if ticket.probe:
@@ -209,88 +214,88 @@ class AdmissionControl:
             self._bad = 0
         elif isinstance(error, BadRequest):
             self._bad += 1
-        if not isinstance(error, ITS_FAULT) and self._bad < BAD_AFTER:
+        if not isinstance(error, ENDPOINT_ERRORS) and self._bad < BAD_AFTER:
             self.answered += 1
             self._failures = self._refused = self.openings = 0
             self.because = self.because if self.blocked_for else ""
-            self._bear(self.limit + 1.0 / self.limit)
+            self._set_limit(self.limit + 1.0 / self.limit)
         elif error is not None:
-            self._failed(ticket, error, now)
-        self._stir()
+            self._record_failure(ticket, error, now)
+        self._wake_next()
         return not ticket.probe and not isinstance(error, NotReached)
 
     def withdraw(self, ticket: Ticket) -> None:
-        """A call that was let through was not made after all."""
-        self.flying -= 1
+        """Record that an admitted call was not made after all."""
+        self.in_flight -= 1
         self._tokens.take(self._clock(), -ticket.tokens)
         if ticket.probe:
             self._probing = False
-        self._stir()
+        self._wake_next()
 
-    async def nap(self, seconds: float) -> None:
-        """Sleep before coming again. Raises what the gate was closed with meanwhile."""
-        await self._either(self._sleep(seconds), self._close.wait())
+    async def back_off(self, seconds: float) -> None:
+        """Sleep before a retry. Raises the error of a `close` meanwhile."""
+        await self._wait_for_first(self._sleep(seconds), self._closing.wait())
         if self._closed is not None:
             raise self._closed
 
     # ------------------------------------------------------------------------------------------------------- inside
 
-    def _to_wait(self) -> float | None:
-        """Seconds until one more may pass; None: until something changes."""
+    def _seconds_to_wait(self) -> float | None:
+        """Seconds until one more call may be admitted; None: until something changes."""
         if self._closed is not None:
             raise self._closed
         if self.down:
             raise EndpointDown(f"{self.because}: {self.detail}".strip(": "))
-        if self.away:
+        if self.is_away:
             raise Away(f"For {self.blocked_for:.0f} seconds.", retry_after=self.blocked_for)
-        if self._probing or self.flying >= min(self.ceiling, int(self.limit + 1e-6)):
+        if self._probing or self.in_flight >= min(self.ceiling, int(self.limit + 1e-6)):
             return None
         now = self._clock()
         return max(self.blocked_for, self._requests.wait(now), self._tokens.wait(now))
 
-    def _failed(self, ticket: Ticket, error: LLMError, now: float) -> None:
+    def _record_failure(self, ticket: Ticket, error: LLMError, now: float) -> None:
         if error.retry_after:
             self.block(error.retry_after, error.kind)
             self.on_news()
         if isinstance(error, RateLimited) and ticket.entered_at > self._halved_at:
-            self._bear(self.limit / 2)
+            self._set_limit(self.limit / 2)
             self._halved_at = now
         self._failures += 1
-        self._refused += isinstance(error, REFUSALS)
-        hopeless = self._refused >= REFUSE_AFTER or self._bad >= BAD_AFTER
-        first = self.openings == 0 and (hopeless or self._failures >= BREAK_AFTER)
-        if not (first or ticket.probe):
+        self._refused += isinstance(error, ACCOUNT_ERRORS)
+        must_open = self._refused >= REFUSE_AFTER or self._bad >= BAD_AFTER
+        is_first = self.openings == 0 and (must_open or self._failures >= BREAK_AFTER)
+        if not (is_first or ticket.probe):
             return
         self.openings += 1
         self.opened += 1
-        if self.openings > BREAKS or (ticket.probe and isinstance(error, (*REFUSALS, BadRequest))):
-            self.give_up(error.kind, error.detail)
+        if self.openings > MAX_OPENINGS or (ticket.probe and isinstance(error, (*ACCOUNT_ERRORS, BadRequest))):
+            self.mark_down(error.kind, error.detail)
         else:
             self.detail = error.detail
             self.block(min(PAUSE_CAP, PAUSE * 2.0 ** (self.openings - 1)), error.kind)
         self.on_news()
 
-    def _bear(self, limit: float) -> None:
+    def _set_limit(self, limit: float) -> None:
         if self.ceiling:
             self.bears = min(1.0, max(1.0, limit) / self.ceiling)
 
-    def _stir(self) -> None:
-        if self._knock is not None and not self._knock.done():
-            self._knock.set_result(None)
+    def _wake_next(self) -> None:
+        if self._next_in_line is not None and not self._next_in_line.done():
+            self._next_in_line.set_result(None)
 
     async def _wait(self, seconds: float | None) -> None:
-        self._knock = asyncio.get_running_loop().create_future()
+        self._next_in_line = asyncio.get_running_loop().create_future()
         try:
             if seconds is None:
-                await self._knock
+                await self._next_in_line
             else:
-                await self._either(self._sleep(seconds), self._knock)
+                await self._wait_for_first(self._sleep(seconds), self._next_in_line)
         finally:
-            self._knock = None
+            self._next_in_line = None
 
     @staticmethod
-    async def _either(*ways: Awaitable[object]) -> None:
-        tasks = [asyncio.ensure_future(way) for way in ways]
+    async def _wait_for_first(*awaitables: Awaitable[object]) -> None:
+        tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -1,15 +1,15 @@
-"""What can go wrong between us and a model. `permanent` says that asking again cannot help."""
+"""The errors of calls to models. `permanent`: a retry cannot help."""
 
 from generation.llm.types import Reply
 
-MAX_DETAIL = 2_000  # characters: what an endpoint or a model said may be quoted in it
+MAX_DETAIL = 2_000  # characters of detail, which may quote an endpoint or a model
 
 
 class LLMError(Exception):
     """The model could not be asked."""
 
     permanent = False
-    reply: Reply | None = None  # the one that was refused (BrokenReply) or stopped (ContentFiltered)
+    reply: Reply | None = None  # the reply that was refused (BrokenReply) or filtered (ContentFiltered)
 
     def __init_subclass__(cls, *, permanent: bool | None = None) -> None:
         if permanent is not None:
@@ -18,12 +18,12 @@ class LLMError(Exception):
     def __init__(self, detail: str = "", *, http_status: int | None = None, retry_after: float | None = None) -> None:
         self.detail = detail = detail[:MAX_DETAIL]
         self.http_status = http_status
-        self.retry_after = retry_after  # seconds, as the endpoint asked for
+        self.retry_after = retry_after  # seconds, as requested by the endpoint
         super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}".strip())
 
     @property
     def kind(self) -> str:
-        """The name under which the ledger counts this error."""
+        """The class name, under which the ledger counts this error."""
         return type(self).__name__
 
 

@@ -1,4 +1,4 @@
-"""The gateway: asks models, owns all retries, waits for admission, and reports every HTTP attempt to the ledger."""
+"""The gateway: calls models, owns all retries, and reports every HTTP attempt to the ledger."""
 
 import asyncio
 import json
@@ -12,45 +12,52 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel
 
-from generation.llm.admission_control import REFUSALS, AdmissionControl
+from generation.llm.admission_control import ACCOUNT_ERRORS, AdmissionControl
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
-from generation.llm.http.access import PLAIN, Access, check_address
+from generation.llm.http.access import DEFAULT_ACCESS, Access, check_address
 from generation.llm.http.failures import (
     NO_KEY,
     clean,
     client_failures,
+    completion_error,
     named_error,
-    refusal_of,
     refuses_format,
-    unexpected,
+    unexpected_error,
 )
-from generation.llm.ledger_interface import Ledger, none
-from generation.llm.parsing import storable, vectors_of
-from generation.llm.reply_reading import Check, accepting, checked, read_completion, read_embeddings, read_shape
+from generation.llm.ledger_interface import Ledger, no_paid_replies
+from generation.llm.parsing import parse_vectors, storable
+from generation.llm.reply_reading import (
+    Check,
+    check_reply,
+    read_completion,
+    read_embeddings,
+    read_shape,
+    reply_validator,
+)
 from generation.llm.request_body import (
     MAX_REPLY,
     Format,
+    build_body,
     count_tokens,
     excerpt,
     identity,
-    no_image,
+    no_stored_images,
+    refers_to_stored_images,
     reply_limit,
-    request_body,
-    shows_kept,
-    structured,
     with_image_data,
+    with_schema,
 )
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts
 
-if TYPE_CHECKING:  # a second to import: late
+if TYPE_CHECKING:  # takes a second to import, so it is imported late
     import httpx2
     from openai import AsyncOpenAI
 
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
-CONNECT = 15.0  # seconds to make a connection: who has not answered by then will not, and nothing was sent
-RECONNECT_CAP = 10.0  # seconds of back-off until the next try to make one, which costs nobody anything
-REPLIES = 2  # of a structured call: the first, and one that has been shown its own error
+CONNECT_TIMEOUT = 15.0  # seconds to connect; an endpoint that takes longer will not answer, and nothing was sent
+RECONNECT_CAP = 10.0  # seconds of back-off between tries to connect, which cost nothing
+MAX_STRUCTURED_REPLIES = 2  # the first one, and one after the model was shown its error
 ASK_AGAIN = "Your last reply cannot be used. %s Answer again with one JSON object as asked for, and nothing else."
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -58,7 +65,10 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """How an address is asked under a key. `headers` hold the key: they are neither shown nor kept."""
+    """The HTTP clients for an address and a key.
+
+    `headers` hold the key: never show or store them.
+    """
 
     sdk: "AsyncOpenAI"
     transport: "httpx2.AsyncClient"
@@ -69,9 +79,11 @@ class _Client:
 class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
-    `ask` and `ask_structured` take another ledger for one call, to tie its attempts to a row. `max_reply`: the bytes that a
-    completion may have at most. `access`: which keys and addresses are allowed. `open_image`: media type and bytes of a kept
-    image, else LookupError. `clock`, `sleep` are for tests; `on_news`: called when an endpoint asks to be left alone.
+    `ask` and `ask_structured` accept another ledger for a single call, to tie its attempts to a
+    row. `max_reply`: the maximum size of a completion in bytes. `access`: which keys and addresses
+    are allowed. `open_image`: returns media type and bytes of a stored image or raises LookupError.
+    `clock` and `sleep` are for tests. `on_news`: called when admission control has news to share,
+    for example that an endpoint asked us to wait.
     """
 
     def __init__(
@@ -84,8 +96,8 @@ class Gateway:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
         on_news: Callable[[], None] = lambda: None,
-        access: Access = PLAIN,
-        open_image: Callable[[str], tuple[str, bytes]] = no_image,
+        access: Access = DEFAULT_ACCESS,
+        open_image: Callable[[str], tuple[str, bytes]] = no_stored_images,
     ) -> None:
         self._ledger = ledger
         self._open_image = open_image
@@ -97,9 +109,9 @@ class Gateway:
         self._on_news = on_news
         self._stack = AsyncExitStack()
         self._clients: dict[tuple[str, str], _Client] = {}
-        self._gates: dict[tuple[str, str], AdmissionControl] = {}
+        self._admissions: dict[tuple[str, str], AdmissionControl] = {}
         self._formats: dict[tuple[str, str], Format] = {}
-        self._asking: dict[str, asyncio.Future[None]] = {}  # by identity
+        self._in_progress: dict[str, asyncio.Future[None]] = {}  # identity -> call in progress
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,11 +119,11 @@ class Gateway:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def gate(self, settings: ModelSettings) -> AdmissionControl:
-        """The gate before an endpoint, the same for all that ask it here."""
-        gate = self._gates.get((settings.name, settings.url))
-        if gate is None:
-            gate = self._gates[settings.name, settings.url] = AdmissionControl(
+    def admission(self, settings: ModelSettings) -> AdmissionControl:
+        """The admission control of an endpoint, shared by all its callers here."""
+        admission = self._admissions.get((settings.name, settings.url))
+        if admission is None:
+            admission = self._admissions[settings.name, settings.url] = AdmissionControl(
                 settings.concurrency,
                 rpm=settings.rpm,
                 tpm=settings.tpm,
@@ -119,34 +131,35 @@ class Gateway:
                 sleep=self._sleep,
                 on_news=self._on_news,
             )
-        return gate
+        return admission
 
     async def ask(
         self, settings: ModelSettings, request: Request, *, check: Check | None = None, ledger: Ledger | None = None
     ) -> Reply:
-        """What the model says to this request, its text as it came (it may be empty, it may miss the schema).
+        """The model's reply to this request, unchecked: it may be empty or not match the schema.
 
         Raises:
-            BrokenReply: `check` raised it, with a reason; the reply is not used again for the same request.
-            LLMError: what the last attempt met; KeyMissing, NotAllowed or BadRequest (no such address) before any attempt;
-                Postponed where it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
+            BrokenReply: raised by `check` with a reason; the reply is not reused for this request.
+            LLMError: the error of the last attempt; KeyMissing, NotAllowed or BadRequest (no such
+                address) before any attempt; Postponed if admission control or the ledger put the
+                call off, CutShort if attempts had failed by then.
         """
-        return checked(await self._ask(settings, request, ledger, accepting(check)), check)
+        return check_reply(await self._ask(settings, request, ledger, reply_validator(check)), check)
 
     async def embed(
         self, settings: ModelSettings, texts: Sequence[str], *, ledger: Ledger | None = None
     ) -> tuple[tuple[float, ...], ...]:
-        """One vector a text, in their order, with the precision of 32-bit floats. No text, no call.
+        """Embed texts: one vector each, in their order, as 32-bit floats. No call without texts.
 
         Raises:
-            BrokenReply: the endpoint sent another number of vectors, or vectors of several lengths or not of finite numbers.
+            BrokenReply: the number of vectors is wrong, lengths differ, or a value is not finite.
             LLMError: as `ask` does.
         """
         if not texts:
             return ()
 
         def read(reply: Reply) -> tuple[tuple[float, ...], ...]:
-            return vectors_of(reply.text, len(texts))
+            return parse_vectors(reply.text, len(texts))
 
         return read(await self._ask(settings, Texts(tuple(map(storable, texts))), ledger, read))
 
@@ -157,71 +170,81 @@ class Gateway:
         ledger: Ledger | None,
         usable: Callable[[Reply], object],
     ) -> Reply:
-        """The reply to a request, paid for once: a second one waits for the first and then finds it in the ledger."""
-        api_key = self._admit(settings)
+        """The reply to a request, which is paid for once.
+
+        A second call for the same request waits for the first and then finds its reply in the
+        ledger.
+        """
+        api_key = self._authorize(settings)
         ledger = ledger or self._ledger
         if ledger is None:
             raise ValueError("a call needs a ledger")
         name = identity(settings, request)
-        if ledger.find is none:
+        if ledger.find is no_paid_replies:
             return await self._pay(settings, request, api_key, name, ledger)
-        while name in self._asking:
-            await asyncio.wait([self._asking[name]])
-        done = self._asking[name] = asyncio.get_running_loop().create_future()
+        while name in self._in_progress:
+            await asyncio.wait([self._in_progress[name]])
+        finished = self._in_progress[name] = asyncio.get_running_loop().create_future()
         try:
             for paid in await ledger.find(name):
                 try:
                     usable(paid.reply)
                 except BrokenReply:
                     continue
-                form = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
-                body = request_body(settings, request, form)
+                output_format = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
+                body = build_body(settings, request, output_format)
                 hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
                 await ledger.write(replace(hit, reply=paid.reply))
                 return paid.reply
             return await self._pay(settings, request, api_key, name, ledger)
         finally:
-            del self._asking[name]
-            done.set_result(None)
+            del self._in_progress[name]
+            finished.set_result(None)
 
     async def _pay(
         self, settings: ModelSettings, request: Request | Texts, api_key: str, name: str, ledger: Ledger
     ) -> Reply:
-        gate = self.gate(settings)
+        admission = self.admission(settings)
         endpoint = settings.url, settings.model
         if isinstance(request, Request) and request.schema is not None and endpoint not in self._formats:
-            known = await ledger.form(request.prompt)
+            known = await ledger.last_format(request.prompt)
             self._formats.setdefault(endpoint, known)
-        number = out_of_reach = unread = 0
-        # Not all of the attempts: among those before were probes perhaps, which count against nobody.
-        before = failures = min(await ledger.failures(name), self._attempts - 1)
+        number = out_of_reach = broken_replies = 0
+        # At least one attempt is left: earlier ones may have been probes, which count against
+        # nobody.
+        failures_before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
             number += 1
-            form = self._formats.get(endpoint, Format.JSON_SCHEMA)
-            sent = request_body(settings, request, form)
+            output_format = self._formats.get(endpoint, Format.JSON_SCHEMA)
+            sent = build_body(settings, request, output_format)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
             try:
-                outcome, counts = await self._attempt(gate, draft, api_key, ledger)
+                outcome, counts = await self._attempt(admission, draft, api_key, ledger)
                 if isinstance(outcome, Reply):
                     return outcome
                 if refuses_format(outcome, sent):
-                    # The larger of the two: a slower request of the same time may already have been refused further.
-                    self._formats[endpoint] = max(Format(form + 1), self._formats.get(endpoint, form))
+                    # The larger of the two: a concurrent request may already have been refused a
+                    # later format.
+                    self._formats[endpoint] = max(Format(output_format + 1), self._formats.get(endpoint, output_format))
                     continue
                 failures += counts
-                # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
+                # An endpoint out of reach is retried for as long as admission control allows: in
+                # the end the breaker opens, and the row is requeued unharmed.
                 out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
-                # A refusal of the account soon closes the gate, and nobody fails; one of this row's own content does not.
-                lasting = outcome.permanent and not isinstance(outcome, REFUSALS)
-                if isinstance(outcome, BrokenReply) and not unread:  # billed: once more, not five times
-                    unread, lasting = 1, False
-                if lasting or failures >= self._attempts:
+                # Account errors are retried: they soon open the breaker, so that no row fails
+                # because of them.
+                is_final = outcome.permanent and not isinstance(outcome, ACCOUNT_ERRORS)
+                if (
+                    isinstance(outcome, BrokenReply) and not broken_replies
+                ):  # billed, so one retry instead of all of them
+                    broken_replies, is_final = 1, False
+                if is_final or failures >= self._attempts:
                     raise outcome
                 backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
-                if not gate.away and (delay := gate.blocked_for + backoff):
-                    await gate.nap(delay)
+                if not admission.is_away and (delay := admission.blocked_for + backoff):
+                    await admission.back_off(delay)
             except LaneOver:
-                if failures > before:
+                if failures > failures_before:
                     raise CutShort from None
                 raise
 
@@ -232,19 +255,20 @@ class Gateway:
         shape: type[Shape],
         *,
         check: Callable[[Shape], None] | None = None,
-        tries: int = REPLIES,
+        tries: int = MAX_STRUCTURED_REPLIES,
         ledger: Ledger | None = None,
     ) -> tuple[Reply, Shape]:
-        """The model's reply and the value of `shape` in it.
+        """The model's reply and the value of type `shape` in it.
 
-        A reply that is not JSON, not the shape (strictly: ``"true"`` is no boolean) or refused by `check` (which raises
-        BrokenReply with a reason) is put back to the model with that reason, up to `tries` replies in all.
+        A reply that is not JSON, does not match the shape (strictly: ``"true"`` is not a boolean)
+        or is refused by `check` (which raises BrokenReply with a reason) is sent back to the model
+        with that reason, up to `tries` replies in all.
 
         Raises:
-            BrokenReply: with the reason and the text of the last reply.
+            BrokenReply: with the reason and the last reply.
             LLMError: as `ask` does.
         """
-        request = structured(request, shape)
+        request = with_schema(request, shape)
 
         def read(reply: Reply) -> Shape:
             value = read_shape(reply, shape)
@@ -268,70 +292,76 @@ class Gateway:
         raise ValueError("tries must be at least 1")
 
     async def _attempt(
-        self, gate: AdmissionControl, draft: Attempt, api_key: str, ledger: Ledger
+        self, admission: AdmissionControl, draft: Attempt, api_key: str, ledger: Ledger
     ) -> tuple[Reply | LLMError, bool]:
-        """One HTTP attempt and its line in the ledger; and whether, if it failed, that counts against the request.
+        """Make one HTTP attempt and write its line in the ledger.
 
-        The error is returned and raised by the caller: raised where it is met, its context would carry the HTTP
-        request, and so the key, to whatever prints or collects tracebacks.
+        Returns the outcome, and whether a failure counts against the request. An error is returned
+        for the caller to raise: raised where it occurs, its context would carry the HTTP request, and
+        so the key, to whatever prints or collects tracebacks.
         """
-        ticket = await gate.enter(count_tokens(draft.request, draft.settings))
+        ticket = await admission.enter(count_tokens(draft.request, draft.settings))
         try:
             await ledger.check()
         except BaseException:
-            gate.withdraw(ticket)
+            admission.withdraw(ticket)
             raise
         clock = time.monotonic()
         attempt = replace(draft, started_at=datetime.now(UTC))
         try:
             outcome, status = await self._send(draft, api_key)
         except asyncio.CancelledError:
-            gate.withdraw(ticket)
+            admission.withdraw(ticket)
             # The endpoint may well finish the answer and bill it.
             await ledger.write(replace(attempt, seconds=time.monotonic() - clock, error="Cancelled"))
             raise
-        except Exception as failure:  # a fault of ours, but a call was made: it is counted, and ends like any other
-            outcome, status = unexpected(failure, api_key), None
+        except Exception as failure:  # a bug of ours, but the call was made and is counted
+            outcome, status = unexpected_error(failure, api_key), None
         attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
         if isinstance(outcome, Reply):
             used = outcome.usage.tokens_in + outcome.usage.tokens_out
-            counts = gate.leave(ticket, tokens=used or ticket.tokens)  # an endpoint that reports nothing: the estimate
+            counts = admission.leave(
+                ticket, tokens=used or ticket.tokens
+            )  # the estimate if the endpoint reports no usage
             await ledger.write(replace(attempt, reply=outcome))
         else:
-            # A format that it does not know is asked for once or twice, and tells nothing of what comes after.
-            counts = gate.leave(ticket, None if refuses_format(outcome, draft.sent) else outcome)
+            # A refused format is not a failure: it happens once or twice and says nothing about
+            # later calls.
+            counts = admission.leave(ticket, None if refuses_format(outcome, draft.sent) else outcome)
             await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
 
     async def _send(self, draft: Attempt, api_key: str) -> tuple[Reply | LLMError, int | None]:
-        """What came of one POST, and its HTTP status where there was an answer."""
+        """Send one POST; returns its outcome, and the HTTP status if there was a response."""
         import httpx2
 
-        from generation.llm.http.transport import LIMIT, TooLong, text_of
+        from generation.llm.http.transport import LIMIT, TooLong, decode_text
 
         settings, request = draft.settings, draft.request
-        vectors = len(request.texts) if isinstance(request, Texts) else 0
+        vector_count = len(request.texts) if isinstance(request, Texts) else 0
         client = self._client(settings, api_key)
-        url = client.url + ("/embeddings" if vectors else "/chat/completions")
+        url = client.url + ("/embeddings" if vector_count else "/chat/completions")
         try:
             body = await self._body(draft.sent)
         except LookupError as missing:
             return BadRequest(f"The image {missing} is not kept here."), None
-        limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
+        limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT, settings.timeout / 2))
         limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
         try:
-            # The client's own timeout is between two bytes; this one is for the whole answer.
+            # The client's own timeout applies between two bytes; this one covers the whole
+            # response.
             async with asyncio.timeout(settings.timeout):
-                # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
-                # putting a request together costs it more than sending it (python -m bench.engine).
+                # Uses the client's transport, not `chat.completions.create`, whose models accept
+                # any body as a completion and which needs more time to build a request than to send
+                # it (python -m bench.engine).
                 post = client.transport.build_request(
                     "POST", url, content=body, headers=client.headers, timeout=limits, extensions={LIMIT: limit}
                 )
                 response = await client.transport.send(post, stream=True)
                 try:
                     data = b"".join([chunk async for chunk in response.aiter_bytes()])
-                    text = text_of(data, response.charset_encoding, limit)
+                    text = decode_text(data, response.charset_encoding, limit)
                 except TooLong as failure:
                     return BrokenReply(str(failure), http_status=response.status_code), response.status_code
                 finally:
@@ -341,36 +371,45 @@ class Gateway:
             return error, error.http_status
         status = response.status_code
         if not response.is_success:
-            return refusal_of(response, text, api_key), status
+            return completion_error(response, text, api_key), status
         try:
             answer = json.loads(text)
-            read = read_embeddings(answer, vectors, status) if vectors else read_completion(answer, status, api_key)
+            read = (
+                read_embeddings(answer, vector_count, status)
+                if vector_count
+                else read_completion(answer, status, api_key)
+            )
             return read, status
         except (ValueError, RecursionError):
-            what = "No embeddings" if vectors else "No chat completion"
+            what = "No embeddings" if vector_count else "No chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status
 
     async def _body(self, sent: Mapping[str, Any]) -> bytes:
-        """What goes over the wire: kept images as data URLs. LookupError where one is not there."""
-        whole = await asyncio.to_thread(with_image_data, sent, self._open_image) if shows_kept(sent) else sent
-        return json.dumps(whole).encode()
+        """The bytes to send, with stored images as data URLs.
+
+        Raises LookupError if one is missing.
+        """
+        body = (
+            await asyncio.to_thread(with_image_data, sent, self._open_image) if refers_to_stored_images(sent) else sent
+        )
+        return json.dumps(body).encode()
 
     def http(self, settings: ModelSettings) -> _Client:
-        """How an endpoint is asked without the SDK. Raises KeyMissing, BadRequest: as `client`."""
+        """The client for requests without the SDK. Raises as `client` does."""
         check_address(settings.url)
-        return self._client(settings, self._admit(settings))
+        return self._client(settings, self._authorize(settings))
 
     def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
-        """The client for an endpoint, and the key it uses, to be kept out of every message.
+        """The SDK client for an endpoint and its key, which must be kept out of all messages.
 
         Raises:
-            KeyMissing, NotAllowed, BadRequest: as `ask` before any attempt.
+            KeyMissing, NotAllowed, BadRequest: as `ask` does before any attempt.
         """
-        api_key = self._admit(settings)
+        api_key = self._authorize(settings)
         return self._client(settings, api_key).sdk, api_key
 
-    def _admit(self, settings: ModelSettings) -> str:
-        """The key for an endpoint that may be asked."""
+    def _authorize(self, settings: ModelSettings) -> str:
+        """Check that an endpoint is allowed; returns its key."""
         check_address(settings.url)
         self._access.check_url(settings.url)
         return self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
@@ -384,9 +423,9 @@ class Gateway:
 
             transport = Transport(self._access)
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
-            # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
+            # Otherwise taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID and sent to any endpoint.
             sdk.organization = sdk.project = None
-            sdk._custom_headers = {}  # of OPENAI_CUSTOM_HEADERS, an Authorization among them perhaps
+            sdk._custom_headers = {}  # from OPENAI_CUSTOM_HEADERS, which may set Authorization
             headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
             client = _Client(sdk, transport, settings.url.rstrip("/"), headers)
             self._clients[settings.url, api_key] = client
@@ -394,6 +433,9 @@ class Gateway:
         return client
 
     def _delay(self, failures: int, cap: float = BACKOFF_CAP) -> float:
-        """Seconds to the next attempt, beyond what the endpoint asked for: exponential back-off with full jitter."""
+        """Seconds until the next attempt, beyond the wait that the endpoint requests.
+
+        Exponential back-off with full jitter.
+        """
         backoff = min(cap, BACKOFF_BASE * 2.0 ** max(0, failures - 1))
         return self._random.uniform(0.0, backoff)

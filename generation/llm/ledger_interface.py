@@ -1,4 +1,4 @@
-"""What the gateway needs of a ledger: a handful of callables, so that it knows no database."""
+"""The ledger as the gateway needs it: a few callables, so that the gateway knows no database."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ OnAttempt = Callable[[Attempt], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class PaidReply:
-    """A reply that the ledger has already, under the number of its line."""
+    """A reply in the ledger that was paid for, with the key of its line."""
 
     line: int
     reply: Reply
@@ -21,7 +21,7 @@ async def _allow() -> None:
     pass
 
 
-async def none(_identity: str) -> Sequence[PaidReply]:
+async def no_paid_replies(_identity: str) -> Sequence[PaidReply]:
     return ()
 
 
@@ -29,22 +29,24 @@ async def _no_failures(_identity: str) -> int:
     return 0
 
 
-async def _firmest(_prompt: str) -> Format:
+async def _strictest_format(_prompt: str) -> Format:
     return Format.JSON_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Where attempts are written, and what is asked of it.
+    """The ledger of one row's calls to an endpoint.
 
-    `write` is awaited with every attempt, good or bad, before anything is made of it. `check` is awaited before each
-    attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it let through is written. `find` knows the
-    replies, newest first, that were paid for under an identity; `failures` how many attempts at it have failed before now,
-    where it was cut short; `form` the format in which the endpoint last answered a prompt's requests for a schema.
+    `write` is awaited with every attempt, successful or not, before its outcome is used. `check` is
+    awaited before each attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it
+    allows is written. `find` returns the replies paid for under an identity, newest first.
+    `failures` returns how many attempts at an identity failed before the row was cut short.
+    `last_format` returns the output format in which the endpoint last answered a prompt that
+    requires a schema.
     """
 
     write: OnAttempt
     check: Callable[[], Awaitable[None]] = _allow
-    find: Callable[[str], Awaitable[Sequence[PaidReply]]] = none
+    find: Callable[[str], Awaitable[Sequence[PaidReply]]] = no_paid_replies
     failures: Callable[[str], Awaitable[int]] = _no_failures
-    form: Callable[[str], Awaitable[Format]] = _firmest
+    last_format: Callable[[str], Awaitable[Format]] = _strictest_format

@@ -1,4 +1,4 @@
-"""Reading a model's reply: JSON out of text, reasoning apart from the answer, vectors. What comes is untrusted."""
+"""Parsing of untrusted replies: JSON within text, reasoning, vectors."""
 
 import base64
 import binascii
@@ -14,15 +14,16 @@ from generation.llm.errors import BrokenReply
 MAX_CHARS = 200_000
 MAX_DEPTH = 32
 
-# NUL and lone surrogates are legal in a JSON string, but neither PostgreSQL nor UTF-8 can hold them.
+# NUL and lone surrogates are legal in a JSON string, but neither PostgreSQL nor UTF-8 can hold
+# them.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def extract_json(text: str) -> dict[str, Any]:
-    """The one JSON object in a reply: bare, in a code fence, or with prose around it.
+    """Extract the single JSON object of a reply: bare, in a code fence, or surrounded by prose.
 
-    Everything before the first and after the last brace counts as prose. So two objects, a list of objects or an object
-    that was cut off are refused rather than guessed at.
+    Everything before the first and after the last brace counts as prose. Two objects, a list of
+    objects or a truncated object are refused rather than guessed.
 
     Raises:
         BrokenReply: with a reason that can be shown to the model.
@@ -34,7 +35,10 @@ def extract_json(text: str) -> dict[str, Any]:
         raise BrokenReply("The reply holds no complete JSON object.")
     try:
         value = json.loads(
-            text[start : end + 1], object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+            text[start : end + 1],
+            object_pairs_hook=_reject_duplicate_keys,
+            parse_constant=_reject_constant,
+            parse_float=_parse_finite,
         )
     except json.JSONDecodeError as error:
         raise BrokenReply(f"The reply is not one valid JSON object: {error.msg} (character {error.pos}).") from None
@@ -45,15 +49,16 @@ def extract_json(text: str) -> dict[str, Any]:
     before, after = text[:start].rstrip(), text[end + 1 :].lstrip()
     if before.endswith(("[", ",", '"')) or after.startswith(("]", ",", '"')):
         raise BrokenReply("The JSON object is part of a list or a string; it must stand alone.")
-    _check(value, depth=1)
-    return value  # type: ignore[no-any-return]  # it starts with a brace
+    _check_value(value, depth=1)
+    return value  # type: ignore[no-any-return]  # the text starts with a brace
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
-    """(answer, reasoning) of a reply that may begin with a ``<think>`` block; an unclosed block is all reasoning.
+    """Split a reply that may begin with a ``<think>`` block into (answer, reasoning).
 
-    The opening tag may be missing: the chat template of DeepSeek-R1 puts it into the prompt, and the reply begins behind it.
-    What begins as a JSON object is taken for the answer, whatever it quotes.
+    An unclosed block is all reasoning. The opening tag may be missing: the chat template of
+    DeepSeek-R1 puts it into the prompt, so that the reply begins after it. Text that begins as a
+    JSON object is the answer, whatever it quotes.
     """
     stripped = text.lstrip()
     if not stripped.startswith("<think>"):
@@ -65,36 +70,36 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
 
 def storable(text: str) -> str:
-    """The text with the characters that no database or file can hold replaced by U+FFFD."""
+    """Replace characters that no database or file can hold by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def vectors_text(vectors: Sequence[Sequence[float]]) -> str:
-    """Vectors as the ledger keeps them: a JSON list of one base64 string each, of little-endian 32-bit floats.
+def format_vectors(vectors: Sequence[Sequence[float]]) -> str:
+    """Encode vectors for the ledger: a JSON list of base64 strings of little-endian 32-bit floats.
 
-    Raises BrokenReply: they are not `checked_vectors`.
+    Raises BrokenReply as `check_vectors` does, or for numbers beyond 32-bit floats.
     """
-    checked_vectors(vectors, len(vectors))
+    check_vectors(vectors, len(vectors))
     try:
         raw = [struct.pack(f"<{len(vector)}f", *vector) for vector in vectors]
     except (OverflowError, struct.error):
         raise BrokenReply("A vector holds a number beyond 32-bit floats.") from None
-    return json.dumps([base64.b64encode(each).decode() for each in raw])
+    return json.dumps([base64.b64encode(data).decode() for data in raw])
 
 
-def vectors_of(text: str, count: int) -> tuple[tuple[float, ...], ...]:
-    """The vectors that `vectors_text` wrote. Raises BrokenReply where they are not so many, or none at all."""
+def parse_vectors(text: str, count: int) -> tuple[tuple[float, ...], ...]:
+    """Decode `count` vectors written by `format_vectors`. Raises BrokenReply for anything else."""
     try:
-        raw = [base64.b64decode(each, validate=True) for each in json.loads(text)]
-        found = tuple(struct.unpack(f"<{len(each) // 4}f", each) for each in raw)
+        raw = [base64.b64decode(item, validate=True) for item in json.loads(text)]
+        vectors = tuple(struct.unpack(f"<{len(data) // 4}f", data) for data in raw)
     except (ValueError, TypeError, RecursionError, binascii.Error, struct.error):
         raise BrokenReply("The reply holds no vectors.") from None
-    checked_vectors(found, count)
-    return found
+    check_vectors(vectors, count)
+    return vectors
 
 
-def checked_vectors(vectors: Any, count: int) -> None:
-    """Raises BrokenReply unless these are `count` vectors of finite numbers, all of one length above 0."""
+def check_vectors(vectors: Any, count: int) -> None:
+    """Raise BrokenReply unless these are `count` non-empty vectors of finite numbers, equally long."""
     if len(vectors) != count:
         raise BrokenReply(f"{len(vectors)} vectors came for {count} texts.")
     for vector in vectors:
@@ -111,25 +116,25 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         raise BrokenReply("The JSON object names a key twice.")
     return value
 
 
-def _no_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise BrokenReply(f"{name} is not a JSON value.")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
         raise BrokenReply("The JSON holds a number that is too large.")
     return value
 
 
-def _check(value: Any, *, depth: int) -> None:
+def _check_value(value: Any, *, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise BrokenReply("The JSON is nested too deeply.")
     if isinstance(value, str):
@@ -137,8 +142,8 @@ def _check(value: Any, *, depth: int) -> None:
             raise BrokenReply("The JSON holds a character that cannot be stored (NUL or half of a surrogate pair).")
     elif isinstance(value, dict):
         for key, item in value.items():
-            _check(key, depth=depth)
-            _check(item, depth=depth + 1)
+            _check_value(key, depth=depth)
+            _check_value(item, depth=depth + 1)
     elif isinstance(value, list):
         for item in value:
-            _check(item, depth=depth + 1)
+            _check_value(item, depth=depth + 1)

@@ -1,4 +1,4 @@
-"""One small question to a model: does it answer, how fast, and how firmly can a schema be asked for?"""
+"""The endpoint test: whether a model answers, how fast, and which output format it accepts."""
 
 from dataclasses import dataclass, replace
 
@@ -11,24 +11,25 @@ from generation.llm.ledger_interface import Ledger
 from generation.llm.request_body import MAX_REPLY
 from generation.llm.types import Attempt, Message, ModelSettings, Request
 
-PROMPT = "test"  # what stands for the prompt
-SECONDS = 30.0  # at most, for an answer: somebody waits for the page
+PROMPT = "test"  # the prompt name in the ledger
+SECONDS = 30.0  # at most, as a person is waiting for the page
 FIRST_LINE = "This is a test of the connection."
 ANSWER = '{"answer": "heart"}'
 QUESTION = 'Which organ pumps blood through the body? Reply with one JSON object: {"answer": "<one word>"}'
 
 
 class Answer(BaseModel):
-    """The shape of a reply."""
+    """The shape of the reply."""
 
     answer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What came of it. `attempts`: each HTTP attempt; `form`: how the schema was asked for in the last one.
+    """The result of a test.
 
-    `error` and `detail` are empty where the model answered; `usable`: the answer has the shape.
+    `attempts`: all HTTP attempts. `error` and `detail` are empty if the model answered. `usable`:
+    the answer has the requested shape.
     """
 
     attempts: tuple[Attempt, ...]
@@ -37,30 +38,33 @@ class Probe:
     usable: bool = False
 
     @property
-    def form(self) -> str:
-        """``json_schema``, ``json_object`` or ``text``; "" where nothing was sent."""
+    def output_format(self) -> str:
+        """The format of the last attempt; "" if there was none.
+
+        One of ``json_schema``, ``json_object`` and ``text``.
+        """
         if not self.attempts:
             return ""
         return str(self.attempts[-1].sent.get("response_format", {}).get("type", "text"))
 
 
 async def probe(settings: ModelSettings, *, access: Access, max_reply: int = MAX_REPLY) -> Probe:
-    """Ask a model the question once; a format that it refuses is followed by the next, nothing else is tried again."""
+    """Ask a model the question once; only a refused output format is retried, with the next one."""
     attempts: list[Attempt] = []
 
     async def write(attempt: Attempt) -> None:
         attempts.append(attempt)
 
     async def check() -> None:
-        if attempts and attempts[-1].http_status is None:  # not reached: the gateway would try for minutes
+        if attempts and attempts[-1].http_status is None:  # not reached: the gateway would retry for minutes
             raise LaneOver
 
-    asked = replace(settings, timeout=min(settings.timeout, SECONDS))
+    test_settings = replace(settings, timeout=min(settings.timeout, SECONDS))
     request = Request((Message("system", FIRST_LINE), Message("user", QUESTION)), prompt=PROMPT)
     error: LLMError | None = None
     async with Gateway(Ledger(write, check), attempts=1, max_reply=max_reply, access=access) as gateway:
         try:
-            await gateway.ask_structured(asked, request, Answer, tries=1)
+            await gateway.ask_structured(test_settings, request, Answer, tries=1)
         except LLMError as failure:
             error = failure
     done = tuple(attempts)

@@ -1,4 +1,4 @@
-"""What comes back: text, reasoning, usage, embeddings and structured output. All of it is untrusted."""
+"""Reading of untrusted responses: text, reasoning, usage, embeddings, structured output."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -9,23 +9,25 @@ from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError
 from generation.llm.http.failures import NO_KEY
-from generation.llm.parsing import extract_json, split_reasoning, storable, vectors_text
+from generation.llm.parsing import extract_json, format_vectors, split_reasoning, storable
 from generation.llm.types import CUT_OFF, FILTERED, REFUSED, SIMULATOR_FINGERPRINT, Reply, Usage
 
-SECRET = 12  # characters; a shorter key ("none", "EMPTY") is no secret, and taking it out would change what was said
-MAX_TOKENS = 2**31 - 1  # what a database integer holds
+# Characters; a shorter key ("none", "EMPTY") is not secret, and removing it would alter replies.
+MIN_SECRET = 12
+MAX_TOKENS = 2**31 - 1  # the maximum of a database integer
 
 Shape = TypeVar("Shape", bound=BaseModel)
-Check = Callable[[str], None]  # raises BrokenReply for a text that is refused
+Check = Callable[[str], None]  # raises BrokenReply to refuse a text
 
 
 def read_completion(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
-    """What a chat completion says: its reply, ContentFiltered, or BrokenReply where it was billed and cannot be read.
+    """Read a chat completion.
 
-    Without the key, which an endpoint may repeat. Raises ValueError where it is no completion at all.
+    Returns its reply, ContentFiltered, or BrokenReply if it was billed and cannot be read. The key,
+    which an endpoint may repeat, is removed. Raises ValueError if the body is not a completion.
     """
     try:
-        reply = _without_key(_reply(body), api_key)
+        reply = _without_key(_parse_reply(body), api_key)
     except ValueError as failure:
         usage = _usage(body)
         if not (usage.tokens_in or usage.tokens_out):
@@ -41,7 +43,10 @@ def read_completion(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LL
 
 
 def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
-    """The vectors in an embeddings body, or BrokenReply. Raises ValueError where it is none."""
+    """Read an embeddings response: its vectors, or BrokenReply.
+
+    Raises ValueError for other bodies.
+    """
     match body:
         case {"data": [*entries]} if all(isinstance(entry, dict) for entry in entries):
             pass
@@ -60,8 +65,8 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
                 f"{len(places)} vectors came for {count} texts, or their numbers are not those of the texts."
             )
         by_place = dict(zip(places, entries, strict=True))
-        return replace(reply, text=vectors_text([by_place[place].get("embedding") for place in range(count)]))
-    except TypeError:  # an index that is no number
+        return replace(reply, text=format_vectors([by_place[place].get("embedding") for place in range(count)]))
+    except TypeError:  # an index that is not a number
         raise ValueError("no index") from None
     except BrokenReply as error:
         broken = BrokenReply(error.detail, http_status=status)
@@ -70,14 +75,14 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
 
 
 def _without_key(reply: Reply, api_key: str) -> Reply:
-    if len(api_key) < SECRET:
+    if len(api_key) < MIN_SECRET:
         return reply
     names = ("text", "reasoning", "finish_reason", "model")
     return replace(reply, **{name: getattr(reply, name).replace(api_key, "***") for name in names})
 
 
-def _reply(body: Any) -> Reply:
-    """The reply in a chat completion; ValueError where the body is none."""
+def _parse_reply(body: Any) -> Reply:
+    """Read the reply in a chat completion. Raises ValueError for other bodies."""
     match body:
         case {"choices": [{"message": {**message}, **choice}, *_]}:
             pass
@@ -88,36 +93,38 @@ def _reply(body: Any) -> Reply:
         content = message.get("refusal") or ""
     if isinstance(content, list):
         refused = refused or any(isinstance(part, dict) and part.get("type") == "refusal" for part in content)
-        content, pondered = _parts(content)
+        content, from_parts = _join_parts(content)
     else:
-        pondered = ""
+        from_parts = ""
     if not isinstance(content, str):
         raise ValueError("the content is no text")
-    text, thought = split_reasoning(storable(content))
-    said = message.get("reasoning_content") or message.get("reasoning")
-    spoken = storable(said) if isinstance(said, str) else ""
-    ended = _text(choice.get("finish_reason"))
+    text, in_text = split_reasoning(storable(content))
+    field = message.get("reasoning_content") or message.get("reasoning")
+    separate = storable(field) if isinstance(field, str) else ""
+    finish_reason = _text(choice.get("finish_reason"))
     return Reply(
         text=text,
-        reasoning="\n\n".join(part for part in (spoken, storable(pondered), thought) if part),
-        finish_reason=REFUSED if refused and ended != FILTERED else ended,
+        reasoning="\n\n".join(part for part in (separate, storable(from_parts), in_text) if part),
+        finish_reason=REFUSED if refused and finish_reason != FILTERED else finish_reason,
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
         usage=_usage(body),
     )
 
 
-def _parts(content: Sequence[Any]) -> tuple[str, str]:
-    """(text, reasoning) of a content that comes in parts; what is neither is left out."""
-    said, thought = [], []
+def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
+    """Join content parts into (text, reasoning); other parts are left out."""
+    texts, reasoning = [], []
     for part in content:
         match part:
             case {"type": "thinking" | "reasoning", **more}:
                 inner = more.get("thinking") or more.get("reasoning") or more.get("text")
-                thought.append(_parts(inner)[0] if isinstance(inner, list) else inner if isinstance(inner, str) else "")
+                reasoning.append(
+                    _join_parts(inner)[0] if isinstance(inner, list) else inner if isinstance(inner, str) else ""
+                )
             case {"text": str(text)} | {"refusal": str(text)}:
-                said.append(text)
-    return "".join(said), "\n\n".join(each for each in thought if each)
+                texts.append(text)
+    return "".join(texts), "\n\n".join(part for part in reasoning if part)
 
 
 def _usage(body: Any) -> Usage:
@@ -134,16 +141,21 @@ def _text(value: Any) -> str:
 
 
 def _count(value: Any, *path: str) -> int:
-    """The token count at this path; 0 where the endpoint reports none or nonsense."""
+    """The token count at this path; 0 if the endpoint reports none or nonsense."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
+    """Parse the reply as a value of type `shape`.
+
+    Raises BrokenReply with a reason for the model.
+    """
     try:
         value = extract_json(reply.text)
-        # By way of JSON, where strict still lets a string be an enum member and a list a tuple.
+        # From JSON, for which strict mode still accepts strings as enum members and lists as
+        # tuples.
         return shape.model_validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         problems = [
@@ -157,14 +169,17 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
         raise
 
 
-def not_empty(reply: Reply) -> None:
-    """Raise BrokenReply where nothing was said."""
+def check_not_empty(reply: Reply) -> None:
+    """Raise BrokenReply for an empty reply."""
     if not reply.text.strip():
         raise BrokenReply("The reply is empty.")
 
 
-def checked(reply: Reply, check: Check | None) -> Reply:
-    """The reply. Raises BrokenReply that has it, where `check` refuses its text."""
+def check_reply(reply: Reply, check: Check | None) -> Reply:
+    """Return the reply if `check` accepts its text.
+
+    Raises BrokenReply, with the reply, otherwise.
+    """
     try:
         if check is not None:
             check(reply.text)
@@ -174,11 +189,11 @@ def checked(reply: Reply, check: Check | None) -> Reply:
     return reply
 
 
-def accepting(check: Check | None) -> Callable[[Reply], None]:
-    """What raises BrokenReply of a reply that is empty, or that `check` refuses."""
+def reply_validator(check: Check | None) -> Callable[[Reply], None]:
+    """A function that raises BrokenReply for a reply that is empty or refused by `check`."""
 
     def read(reply: Reply) -> None:
-        not_empty(reply)
-        checked(reply, check)
+        check_not_empty(reply)
+        check_reply(reply, check)
 
     return read

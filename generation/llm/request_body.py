@@ -1,4 +1,4 @@
-"""What is sent: the body of a request, its identity, its output format, and an estimate of its tokens."""
+"""Requests: their body, identity, output format and estimated tokens."""
 
 import copy
 import hashlib
@@ -12,22 +12,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from generation.llm.types import DIGEST, Message, ModelSettings, Request, Text, Texts, Usage, data_url
+from generation.llm.types import DIGEST_PREFIX, Message, ModelSettings, Request, Text, Texts, Usage, data_url
 
-CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has counted
-TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
-IMAGE_TOKENS = 1_000  # an estimate for an image
-MAX_REPLY = 2**20  # bytes of a completion, unpacked, unless the site sets another limit
-FLOOR = 2**18  # bytes that a completion may have however few tokens were asked for
-TOKEN_BYTES = 64  # that each further token may have, escaped and all
-MAX_VECTORS = 32 * 2**20  # bytes of an answer with vectors
-VECTOR_BYTES = 400_000  # that the vector of one text may have: its numbers in decimals
-EXCERPT = 4_000  # characters of a refused reply that are put back to the model
-TAIL = 1_000  # of them, from its end
+CHARS_PER_TOKEN = 4  # estimate for the prompt, before the endpoint has counted
+REPLY_TOKENS = 500  # estimate for the reply, if no limit is set
+IMAGE_TOKENS = 1_000  # estimate per image
+MAX_REPLY = 2**20  # bytes of a completion, decompressed, unless the site sets another limit
+MIN_REPLY_LIMIT = 2**18  # bytes allowed for a completion, however low its token limit
+TOKEN_BYTES = 64  # bytes allowed per token on top, including escapes
+MAX_VECTORS = 32 * 2**20  # bytes of a response with vectors
+VECTOR_BYTES = 400_000  # bytes allowed per vector, with decimal numbers
+EXCERPT = 4_000  # characters of a refused reply that are sent back to the model
+EXCERPT_TAIL = 1_000  # characters of the excerpt taken from the end
 
 
 class Format(IntEnum):
-    """How firmly a schema is asked for. An endpoint that refuses one gets the next."""
+    """Output formats, strictest first. An endpoint that refuses one gets the next."""
 
     JSON_SCHEMA = 0
     JSON_OBJECT = 1
@@ -35,14 +35,15 @@ class Format(IntEnum):
 
 
 def identity(settings: ModelSettings, request: Request | Texts) -> str:
-    """What is asked of whom, as SHA-256 of canonical JSON: address, model, settings, messages, schema, repeat number.
+    """The content hash of a request to an endpoint: SHA-256 of canonical JSON.
 
-    Not how it is asked for (`response_format`), which an endpoint may refuse, and not the prompt's name. Of texts for vectors:
-    address, model and texts.
+    It covers address, model, settings, messages, schema and repeat number; for embeddings, address,
+    model and texts. It covers neither the output format (`response_format`), which an endpoint may
+    refuse, nor the name of the prompt.
     """
     if isinstance(request, Texts):
         return _digest({"url": settings.url, "model": settings.model, "input": list(request.texts)})
-    asked: dict[str, Any] = {
+    content: dict[str, Any] = {
         "url": settings.url,
         "model": settings.model,
         "temperature": settings.temperature if request.temperature is None else request.temperature,
@@ -51,59 +52,58 @@ def identity(settings: ModelSettings, request: Request | Texts) -> str:
         "schema": None if request.schema is None else dict(request.schema),
         "repeat": request.repeat,
     }
-    # Absent where not set: what was paid for before there were such settings is found again.
+    # Left out if not set, so that replies paid for before these settings existed are still found.
     top_p = settings.top_p if request.top_p is None else request.top_p
-    more = {"top_p": top_p, "reasoning_effort": settings.reasoning_effort, "extra_body": dict(settings.extra_body)}
-    asked |= {name: value for name, value in more.items() if value not in (None, "", {})}
-    return _digest(asked)
+    optional = {"top_p": top_p, "reasoning_effort": settings.reasoning_effort, "extra_body": dict(settings.extra_body)}
+    content |= {name: value for name, value in optional.items() if value not in (None, "", {})}
+    return _digest(content)
 
 
-def _digest(asked: Mapping[str, Any]) -> str:
-    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))  # ASCII: half of a surrogate pair is escaped
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))  # ASCII, so that half a surrogate pair is escaped
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def structured(request: Request, shape: type[BaseModel]) -> Request:
-    """The request with the schema of `shape`."""
+def with_schema(request: Request, shape: type[BaseModel]) -> Request:
+    """Add the schema of `shape` to a request."""
     return replace(request, schema=_strict_schema(shape))
 
 
 @cache
 def _strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
-    """The client's own way to the schema that strict mode wants: all properties required, no others allowed."""
+    """The schema for strict mode, as the client builds it: all properties required, no others."""
     from openai import pydantic_function_tool
 
     return dict(pydantic_function_tool(shape)["function"].get("parameters", {}))
 
 
-def body(settings: ModelSettings, request: Request, form: Format = Format.JSON_SCHEMA) -> dict[str, Any]:
-    """The JSON body of a request to an endpoint; `form`: what it was found to take."""
-    return request_body(settings, request, form)
-
-
-def form_of(sent: Mapping[str, Any]) -> Format:
-    """The format that a body asks for."""
-    asked = sent.get("response_format") or {}
-    forms = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OBJECT}
-    return forms.get(asked.get("type", ""), Format.TEXT)
+def format_of(sent: Mapping[str, Any]) -> Format:
+    """The output format that a body requests."""
+    response_format = sent.get("response_format") or {}
+    formats = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OBJECT}
+    return formats.get(response_format.get("type", ""), Format.TEXT)
 
 
 def estimate(settings: ModelSettings, request: Request | Texts) -> Usage:
-    """An estimate of what a request will use."""
+    """Estimate the usage of a request."""
     if isinstance(request, Texts):
         return Usage(sum(map(len, request.texts)) // CHARS_PER_TOKEN)
     limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
     sent = sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN
     images = sum(len(message.images) for message in request.messages)
-    return Usage(sent + images * IMAGE_TOKENS, min(limit or TOKENS_BACK, TOKENS_BACK))
+    return Usage(sent + images * IMAGE_TOKENS, min(limit or REPLY_TOKENS, REPLY_TOKENS))
 
 
 def count_tokens(request: Request | Texts, settings: ModelSettings) -> int:
+    """Estimate the tokens of a request and its reply together."""
     usage = estimate(settings, request)
     return usage.tokens_in + usage.tokens_out
 
 
-def request_body(settings: ModelSettings, request: Request | Texts, form: Format) -> dict[str, Any]:
+def build_body(
+    settings: ModelSettings, request: Request | Texts, output_format: Format = Format.JSON_SCHEMA
+) -> dict[str, Any]:
+    """The JSON body of a request; `output_format`: how its schema, if any, is requested."""
     if isinstance(request, Texts):
         return {"model": settings.model, "input": list(request.texts), "encoding_format": "float"}
     body: dict[str, Any] = {
@@ -122,13 +122,13 @@ def request_body(settings: ModelSettings, request: Request | Texts, form: Format
     if settings.reasoning_effort:
         body["reasoning_effort"] = settings.reasoning_effort
     body |= settings.extra_body
-    if request.schema is not None and form is Format.JSON_SCHEMA:
+    if request.schema is not None and output_format is Format.JSON_SCHEMA:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", str(request.schema.get("title", "reply")))[:64]
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": name, "schema": dict(request.schema), "strict": True},
         }
-    elif request.schema is not None and form is Format.JSON_OBJECT:
+    elif request.schema is not None and output_format is Format.JSON_OBJECT:
         body["response_format"] = {"type": "json_object"}
     return body
 
@@ -145,41 +145,44 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 def image_parts(sent: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Where a body holds images: its ``{"url": ...}`` objects."""
+    """The ``{"url": ...}`` objects of the images in a body."""
     turns = sent.get("messages") or ()
     parts = [part for turn in turns if isinstance(turn["content"], list) for part in turn["content"]]
     return [part["image_url"] for part in parts if part["type"] == "image_url"]
 
 
-def shows_kept(sent: Mapping[str, Any]) -> bool:
-    """Whether a body names images that are kept here."""
-    return any(part["url"].startswith(DIGEST) for part in image_parts(sent))
+def refers_to_stored_images(sent: Mapping[str, Any]) -> bool:
+    """Whether a body refers to stored images."""
+    return any(part["url"].startswith(DIGEST_PREFIX) for part in image_parts(sent))
 
 
 def with_image_data(sent: Mapping[str, Any], open_image: Callable[[str], tuple[str, bytes]]) -> dict[str, Any]:
-    """A body with kept images as data URLs. Raises what `open_image` raises."""
+    """Replace stored images in a body by data URLs. Raises what `open_image` raises."""
     whole: dict[str, Any] = copy.deepcopy(dict(sent))
     for part in image_parts(whole):
-        if part["url"].startswith(DIGEST):
-            part["url"] = data_url(*open_image(part["url"].removeprefix(DIGEST)))
+        if part["url"].startswith(DIGEST_PREFIX):
+            part["url"] = data_url(*open_image(part["url"].removeprefix(DIGEST_PREFIX)))
     return whole
 
 
-def no_image(digest: str) -> tuple[str, bytes]:
-    """For a door that keeps no images."""
+def no_stored_images(digest: str) -> tuple[str, bytes]:
+    """The `open_image` of a gateway without stored images. Raises LookupError."""
     raise LookupError(digest)
 
 
-def reply_limit(settings: ModelSettings, request: Request | Texts, most: int) -> int:
-    """The bytes that the answer to a request may have: near what was asked for, and a completion not more than `most`."""
+def reply_limit(settings: ModelSettings, request: Request | Texts, max_reply: int) -> int:
+    """The bytes allowed for the response to a request, by its token limit.
+
+    A completion gets at most `max_reply`.
+    """
     if isinstance(request, Texts):
-        return min(MAX_VECTORS, FLOOR + VECTOR_BYTES * len(request.texts))
+        return min(MAX_VECTORS, MIN_REPLY_LIMIT + VECTOR_BYTES * len(request.texts))
     tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
-    return most if tokens is None else min(most, FLOOR + TOKEN_BYTES * tokens)
+    return max_reply if tokens is None else min(max_reply, MIN_REPLY_LIMIT + TOKEN_BYTES * tokens)
 
 
 def excerpt(text: str) -> str:
-    """The text, or where it is long its beginning and its end."""
+    """The text, or the beginning and end of a long one."""
     if len(text) <= EXCERPT:
         return text
-    return f"{text[: EXCERPT - TAIL]}\n[{len(text) - EXCERPT} characters left out]\n{text[-TAIL:]}"
+    return f"{text[: EXCERPT - EXCERPT_TAIL]}\n[{len(text) - EXCERPT} characters left out]\n{text[-EXCERPT_TAIL:]}"

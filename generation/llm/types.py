@@ -1,4 +1,7 @@
-"""The values that go to a model and come back. Plain dataclasses: they can be stored, hashed and compared."""
+"""The values sent to and received from models.
+
+Plain dataclasses: they can be stored, hashed and compared.
+"""
 
 import base64
 import binascii
@@ -13,15 +16,16 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
 
-SIMULATOR_FINGERPRINT = "mhb-simulator"  # the system_fingerprint by which a simulated reply is known
-# Of `Reply.finish_reason`: a filter stopped it; the limit of tokens did; the model declined, in the field made for that.
+SIMULATOR_FINGERPRINT = "mhb-simulator"  # the system_fingerprint of simulated replies
+# Values of `Reply.finish_reason`: stopped by a filter; cut off at the token limit; refused by the
+# model in the refusal field.
 FILTERED, CUT_OFF, REFUSED = "content_filter", "length", "refusal"
-EMBEDDINGS = "embeddings"  # what stands in the ledger for the prompt, where vectors are asked for
+EMBEDDINGS = "embeddings"  # the prompt name of embedding requests in the ledger
 
 
 MAX_IMAGE = 10 * 2**20  # bytes, decoded
-DIGEST = "sha256:"  # begins what stands for an image
-STORED = re.compile(DIGEST + "[0-9a-f]{64}")
+DIGEST_PREFIX = "sha256:"  # prefix of a reference to a stored image
+STORED_IMAGE = re.compile(DIGEST_PREFIX + "[0-9a-f]{64}")
 _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/]+={0,2})")
 
 
@@ -34,31 +38,32 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A part of a message: an image that is kept here (``sha256:`` and its digest), or as a data URL (PNG, JPEG, WebP or GIF,
-    in base64, up to `MAX_IMAGE` bytes).
+    """A part of a message: an image.
 
-    One that is kept is named by its digest everywhere; the gateway alone puts its bytes into what is sent.
+    `url` refers to a stored image (``sha256:`` and its digest) or is a data URL (PNG, JPEG, WebP or
+    GIF in base64, up to `MAX_IMAGE` bytes). A stored image is referred to by its digest everywhere;
+    only the gateway inserts its bytes into what is sent.
 
     Raises:
-        ValueError: the URL is another, or the image too large.
+        ValueError: any other URL, or the image is too large.
     """
 
     url: str
 
     def __post_init__(self) -> None:
-        if not STORED.fullmatch(self.url):
-            image_of(self.url)
+        if not STORED_IMAGE.fullmatch(self.url):
+            decode_data_url(self.url)
 
     @property
     def sha256(self) -> str:
-        """The digest of its bytes."""
-        if STORED.fullmatch(self.url):
-            return self.url.removeprefix(DIGEST)
-        return hashlib.sha256(image_of(self.url)[1]).hexdigest()
+        """The SHA-256 of the image's bytes."""
+        if STORED_IMAGE.fullmatch(self.url):
+            return self.url.removeprefix(DIGEST_PREFIX)
+        return hashlib.sha256(decode_data_url(self.url)[1]).hexdigest()
 
 
-def image_of(url: str) -> tuple[str, bytes]:
-    """Media type and bytes of an image's data URL; ValueError as `Image`."""
+def decode_data_url(url: str) -> tuple[str, bytes]:
+    """Return media type and bytes of an image's data URL. Raises ValueError as `Image` does."""
     if len(url) > MAX_IMAGE * 4 // 3 + 100:
         raise ValueError(f"The image is larger than {MAX_IMAGE} bytes.")
     found = _DATA_URL.fullmatch(url)
@@ -74,26 +79,26 @@ def image_of(url: str) -> tuple[str, bytes]:
 
 
 def data_url(media_type: str, data: bytes) -> str:
-    """An image as a data URL."""
+    """Encode an image as a data URL."""
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn as the chat completions protocol has it: text, or parts in their order."""
+    """One turn of the chat completions protocol: text, or a sequence of parts."""
 
     role: Role
     content: str | tuple[Text | Image, ...]
 
     @classmethod
-    def showing(cls, role: Role, text: str, images: Iterable[str]) -> "Message":
-        """A message of a text and, after it, kept images by their SHA-256; without any, of the text alone."""
-        shown = tuple(Image(DIGEST + sha256) for sha256 in images)
+    def with_images(cls, role: Role, text: str, images: Iterable[str]) -> "Message":
+        """A message of a text followed by stored images, given by SHA-256."""
+        shown = tuple(Image(DIGEST_PREFIX + sha256) for sha256 in images)
         return cls(role, (Text(text), *shown) if shown else text)
 
     @property
     def text(self) -> str:
-        """Its text alone; that of several parts a line each."""
+        """The text without images; several text parts become a line each."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
@@ -105,7 +110,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What a call must know of an endpoint. `key_env` names the environment variable; the key itself is never held."""
+    """What a call must know of an endpoint.
+
+    `key_env` names the environment variable; the key itself is never held here.
+    """
 
     name: str
     url: str
@@ -116,7 +124,7 @@ class ModelSettings:
     max_tokens: int | None = None
     completion_tokens: bool = False  # the limit is sent as `max_completion_tokens`
     reasoning_effort: str = ""
-    extra_body: Mapping[str, Any] = field(default_factory=dict)  # further fields of a chat request
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # additional fields of chat requests
     price_in: Decimal = Decimal(0)  # money per million prompt tokens
     price_out: Decimal = Decimal(0)  # money per million completion tokens
     concurrency: int = 8
@@ -129,9 +137,10 @@ class ModelSettings:
 class Request:
     """One question to a model.
 
-    `prompt` names the prompt file and its version (``mhb/inject_dialogue@1``) for the ledger; `schema` is the JSON
-    schema the reply must satisfy, if any; the settings given here win over the endpoint's own. `top_p`: the mass of nucleus
-    sampling. `repeat` tells several answers to one question apart: the same request with the same number is paid for once.
+    `prompt` names the prompt file and its version (``mhb/inject_dialogue@1``) for the ledger;
+    `schema` is the JSON schema that the reply must satisfy, if any. Settings given here override
+    those of the endpoint. `top_p`: the probability mass of nucleus sampling. `repeat` distinguishes
+    several answers to one question: the same request with the same number is paid for once.
     """
 
     messages: tuple[Message, ...]
@@ -145,7 +154,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts of which vectors are asked for, one each. `prompt` is their label in the ledger."""
+    """Texts to embed, one vector each. `prompt` is their label in the ledger."""
 
     texts: tuple[str, ...]
     prompt: str = EMBEDDINGS
@@ -153,7 +162,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts as the endpoint reported them."""
+    """Token counts as reported by the endpoint."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -161,22 +170,23 @@ class Usage:
     tokens_reasoning: int = 0
 
     def cost(self, settings: ModelSettings) -> Decimal:
-        """Money for this usage at the endpoint's prices (per million tokens)."""
+        """The cost of this usage at the endpoint's prices (per million tokens)."""
         return (self.tokens_in * settings.price_in + self.tokens_out * settings.price_out) / Decimal(1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said. `reasoning` is kept apart from `text` (``<think>`` blocks, ``reasoning_content``).
+    """The reply of a model.
 
-    `finish_reason` is as the endpoint gave it, but `REFUSED` where the message has a refusal in the field for it.
-    Where vectors were asked for, `text` holds them as `parsing.vectors_text` writes them.
+    `reasoning` is separated from `text` (``<think>`` blocks, ``reasoning_content``).
+    `finish_reason` is that of the endpoint, or `REFUSED` if the message has text in its refusal
+    field. For embedding requests, `text` holds the vectors as `parsing.format_vectors` writes them.
     """
 
     text: str
     reasoning: str = ""
     finish_reason: str = ""
-    model: str = ""  # as the endpoint named it
+    model: str = ""  # as named by the endpoint
     simulated: bool = False
     usage: Usage = field(default_factory=Usage)
 
@@ -185,10 +195,11 @@ class Reply:
 class Attempt:
     """One HTTP attempt, successful or not: a line of the ledger.
 
-    `sent` is the JSON body as it was sent, kept images by their digests; `error` is the class name of the `LLMError` (or
-    ``Cancelled``: we hung up), empty on success. A reply that a content filter stopped stands beside its error. `identity` is
-    the content hash of what was asked. A cache hit is a line too: number 0, with `hit_of`, the line that was paid for. `id` is
-    the attempt's own: however often it is written, it is one line.
+    `sent` is the JSON body as sent, with stored images as digests. `error` is the class name of the
+    `LLMError` (or ``Cancelled``: we hung up), empty on success. A reply that a content filter
+    stopped is stored along with its error. `identity` is the content hash of the request. A cache
+    hit is a line too: its number is 0, and `hit_of` is the line that was paid for. `id` identifies
+    the attempt: however often it is written, it becomes one line.
     """
 
     settings: ModelSettings

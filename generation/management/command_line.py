@@ -16,8 +16,8 @@ from django.core.management.base import BaseCommand, CommandError
 from generation.engine.sweeping import sweep
 from generation.jobs.estimate import Estimate
 from generation.jobs.kinds import JobKind
-from generation.jobs.life_cycle import MOST_CALLS
-from generation.jobs.live_status import living_workers
+from generation.jobs.life_cycle import MAX_CALLS
+from generation.jobs.live_status import live_workers
 from generation.models.jobs import Job
 from generation.tasks import work_on_job
 from review.common.waking import wake
@@ -89,7 +89,7 @@ def amount(text: str) -> Decimal:
 
 def count(text: str) -> int:
     """A number of calls likewise. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and len(text) < 19 and int(text) <= MOST_CALLS):
+    if not (text.isdecimal() and len(text) < 19 and int(text) <= MAX_CALLS):
         raise ArgumentTypeError(f"{text!r} is not a number of calls")
     return int(text)
 
@@ -121,7 +121,7 @@ def wanted(kind: JobKind[Any], like: int | None, given: dict[str, Any], needed: 
     """
     told = {name: value for name, value in given.items() if value is not None}
     if like is not None:
-        told = kind.repeated(kind.get(like), told)
+        told = kind.repeat_settings(kind.get(like), told)
     if missing := [f"--{name.removesuffix('s')}" for name in needed if not told.get(name)]:
         raise CommandError(f"Give {' and '.join(missing)}, or --like {kind.name.upper()}.")
     return told
@@ -176,7 +176,7 @@ def _follow(step: Step, kind: JobKind[Any], job: Job) -> None:
         if (now := kind.progress(job).percent) != shown:
             shown = now
             step.stderr.write(f"{shown} %")
-        if living_workers().exists():
+        if live_workers().exists():
             time.sleep(POLL)
         else:
             sweep(kind)

@@ -1,8 +1,10 @@
-"""Undoes merges and makes them: an admin's word against a barrier's step, written down as an event.
+"""Merges drafts and undoes merges: an admin's decision against the barrier's step, recorded as an
+event.
 
-A draft past a barrier is made from one of those that arrived, its lead; the others merged into it are named in its data. So
-taking one of them out changes nothing of what was made, and gives that one a draft of its own from there on. Merging two drafts
-ends the second: what is open of it is dropped, samples made of it are withdrawn.
+A draft past a barrier is made from one of the drafts that arrived, its lead; the others merged into
+it are only named in its data. So taking one of them out changes nothing that was made, and gives it
+a draft of its own from there on. Merging two drafts ends the second one: its unfinished drafts are
+dropped, and samples made from it are withdrawn.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,31 +27,32 @@ from review.rules.permissions import Can, require
 
 Status = Work.Status
 Kind = MergeEvent.Kind
-MERGED = "Merged"  # stands where the name of an error does
+MERGED = "Merged"  # stored in place of an error name
 
 
 @recording_events()
 def undo_merge(draft_id: int, *, actor: User | None, reason: str) -> MergeEvent:
-    """Take a draft out of the one that it was merged into; it goes on by itself. `actor`: None for the operator.
+    """Take a draft out of the one that it was merged into; it goes on by itself.
 
-    Raises NotMerged, LeadOfGroup, ReasonMissing, JobOver (the batch was cancelled).
+    `actor`: None for the operator. Raises NotMerged, LeadOfGroup, ReasonMissing, JobOver (the batch
+    was cancelled).
     """
-    row, said = _locked(draft_id, actor, reason)
-    before = row.onward
-    if before is None:
+    row, reason_text = _lock_draft(draft_id, actor, reason)
+    merged_draft = row.onward
+    if merged_draft is None:
         raise errors.NotMerged
-    if before.parent_id == row.pk:
-        raise errors.LeadOfGroup if before.arrivals.count() > 1 else errors.NotMerged
+    if merged_draft.parent_id == row.pk:
+        raise errors.LeadOfGroup if merged_draft.arrivals.count() > 1 else errors.NotMerged
     [value] = batches_queries.draft_values([row])
-    alone = rounds.onward_draft(row.batch, row.step, row, value, [])
-    alone.save()
-    _move([row], alone)
-    _tell(before)
+    own_draft = rounds.onward_draft(row.batch, row.step, row, value, [])
+    own_draft.save()
+    _set_onward([row], own_draft)
+    _update_merged_data(merged_draft)
     event = MergeEvent.objects.create(
-        draft=row, into=alone, kind=Kind.UNDONE, actor=actor, reason=said, at=timezone.now()
+        draft=row, into=own_draft, kind=Kind.UNDONE, actor=actor, reason=reason_text, at=timezone.now()
     )
-    merge_trail.record_decisions([event], _samples_of(before)[1])
-    life_cycle.settle(life_cycle.locked(row.batch_id), is_open=True)
+    merge_trail.record_decisions([event], _lock_descendants(merged_draft)[1])
+    life_cycle.settle(life_cycle.lock_job(row.batch_id), is_open=True)
     return event
 
 
@@ -57,35 +60,40 @@ def undo_merge(draft_id: int, *, actor: User | None, reason: str) -> MergeEvent:
 def merge_drafts(
     draft_id: int, other_id: int, *, actor: User | None, reason: str, batch_id: int | None = None
 ) -> list[MergeEvent]:
-    """Merge a draft, with all that was merged into it, into another one. Either is named as it arrived or as it goes on.
+    """Merge the second draft, with everything merged into it, into the first one.
 
-    batch_id: of which both are to be, where one is meant.
-
-    Raises NotMerged (one of them met no others yet), OtherBarrier, SameGroup, UnknownDraft, ReasonMissing, JobOver.
+    Either is named as it arrived or as it goes on. `batch_id`: the batch of which both must be, if
+    given. Raises NotMerged (one of them has not met others yet), OtherBarrier, SameGroup,
+    UnknownDraft, ReasonMissing, JobOver.
     """
-    row, said = _locked(draft_id, actor, reason)
-    other, _said = _locked(other_id, actor, reason)
-    ahead, ends = _onward(row), _onward(other)
-    if ahead.pk == ends.pk:
+    row, reason_text = _lock_draft(draft_id, actor, reason)
+    other, _reason = _lock_draft(other_id, actor, reason)
+    onward, ending = _onward_draft(row), _onward_draft(other)
+    if onward.pk == ending.pk:
         raise errors.SameGroup
-    some, others = list(ahead.arrivals.order_by("pk")), list(ends.arrivals.order_by("pk"))
-    if (some[0].batch_id, some[0].step) != (others[0].batch_id, others[0].step) or batch_id not in (None, row.batch_id):
+    arrivals, ending_arrivals = list(onward.arrivals.order_by("pk")), list(ending.arrivals.order_by("pk"))
+    if (arrivals[0].batch_id, arrivals[0].step) != (
+        ending_arrivals[0].batch_id,
+        ending_arrivals[0].step,
+    ) or batch_id not in (None, row.batch_id):
         raise errors.OtherBarrier
-    ended = _samples_of(ends)
-    withdrawn = _end(*ended, ahead, actor, said)
-    _move(others, ahead)
-    _tell(ahead)
+    descendants = _lock_descendants(ending)
+    withdrawn = _end_descendants(*descendants, onward, actor, reason_text)
+    _set_onward(ending_arrivals, onward)
+    _update_merged_data(onward)
     now = timezone.now()
     events = MergeEvent.objects.bulk_create(
-        MergeEvent(draft=each, into=ahead, kind=Kind.MERGED, actor=actor, reason=said, withdrawn=withdrawn, at=now)
-        for each in others
+        MergeEvent(
+            draft=draft, into=onward, kind=Kind.MERGED, actor=actor, reason=reason_text, withdrawn=withdrawn, at=now
+        )
+        for draft in ending_arrivals
     )
-    merge_trail.record_decisions(events, [*_samples_of(ahead)[1], *ended[1]])
+    merge_trail.record_decisions(events, [*_lock_descendants(onward)[1], *descendants[1]])
     return events
 
 
-def _locked(draft_id: int, actor: User | None, reason: str) -> tuple[Draft, str]:
-    """A draft under the lock of its batch, and the reason."""
+def _lock_draft(draft_id: int, actor: User | None, reason: str) -> tuple[Draft, str]:
+    """Lock the draft's batch; return the draft and the trimmed reason."""
     if actor is not None:
         require(actor, Can.PRODUCE)
     if not reason.strip():
@@ -93,13 +101,16 @@ def _locked(draft_id: int, actor: User | None, reason: str) -> tuple[Draft, str]
     batch = Draft.objects.filter(id=draft_id).values_list("batch", flat=True).first()
     if batch is None:
         raise errors.UnknownDraft(str(draft_id))
-    if life_cycle.locked(batch).status == Job.Status.CANCELLED:
+    if life_cycle.lock_job(batch).status == Job.Status.CANCELLED:
         raise errors.JobOver
     return Draft.objects.select_related("batch", "onward").get(pk=draft_id), reason.strip()[:2000]
 
 
-def _onward(row: Draft) -> Draft:
-    """The draft that goes on for one that arrived, or the same if it is one that goes on."""
+def _onward_draft(row: Draft) -> Draft:
+    """The draft that goes on for one that arrived; the same draft if it is one that goes on.
+
+    Raises NotMerged.
+    """
     if row.onward is not None:
         return row.onward
     if not row.arrivals.exists():
@@ -107,48 +118,58 @@ def _onward(row: Draft) -> Draft:
     return row
 
 
-def _move(rows: Iterable[Draft], onward: Draft) -> None:
+def _set_onward(rows: Iterable[Draft], onward: Draft) -> None:
     Draft.objects.filter(pk__in=[row.pk for row in rows]).update(onward=onward)
 
 
-def _tell(onward: Draft) -> None:
-    """Correct what a draft says of those merged into it. What a lane makes of it now would not know: its lease is lost."""
+def _update_merged_data(onward: Draft) -> None:
+    """Update what a draft's data says of the drafts merged into it.
+
+    A lane that is working on the draft would not know of the change, so its lease is revoked.
+    """
     arrivals = list(onward.arrivals.select_related("batch").order_by("pk"))
     lead = next(row for row in arrivals if row.pk == onward.parent_id)
     others = [row for row in arrivals if row.pk != lead.pk]
-    value, *rest = batches_queries.draft_values([lead, *others])
+    value, *other_values = batches_queries.draft_values([lead, *others])
     barrier = queries.barrier_of(lead.batch, lead.step)
     row = Draft.objects.select_for_update(of=("self",), no_key=True).get(pk=onward.pk)
-    row.data = {**row.data, **barrier.join(value, rest)}
+    row.data = {**row.data, **barrier.join(value, other_values)}
     if row.status == Status.RUNNING:
         row.status, row.token, row.lease_until = Status.QUEUED, None, None
     row.save(update_fields=["data", "status", "token", "lease_until"])
 
 
-def _samples_of(onward: Draft) -> tuple[set[int], list[Sample]]:
-    """A draft with all that came of it, and the samples that were made of these, locked."""
+def _lock_descendants(onward: Draft) -> tuple[set[int], list[Sample]]:
+    """A draft with all its descendants, and the samples made from them, locked."""
     family = {onward.pk}
-    while more := set(Draft.objects.filter(parent__in=family).values_list("pk", flat=True)) - family:
-        family |= more
-    of_family = Sample.objects.filter(Q(versions__draft__in=family) | Q(drafts__in=family)).values("pk")
-    return family, list(Sample.objects.filter(pk__in=of_family).select_for_update(no_key=True).order_by("pk"))
+    while children := set(Draft.objects.filter(parent__in=family).values_list("pk", flat=True)) - family:
+        family |= children
+    sample_ids = Sample.objects.filter(Q(versions__draft__in=family) | Q(drafts__in=family)).values("pk")
+    return family, list(Sample.objects.filter(pk__in=sample_ids).select_for_update(no_key=True).order_by("pk"))
 
 
-def _end(family: set[int], samples: Sequence[Sample], ahead: Draft, actor: User | None, reason: str) -> str:
-    """End all that came of a draft (see `_samples_of`); returns the keys of the samples that were withdrawn for it."""
-    withdrawn = [sample.key for sample in samples if _withdraw(sample, actor, reason)]
+def _end_descendants(
+    family: set[int], samples: Sequence[Sample], onward: Draft, actor: User | None, reason: str
+) -> str:
+    """End all descendants of a draft (see `_lock_descendants`); returns the keys of the samples
+    withdrawn.
+    """
+    withdrawn = [sample.key for sample in samples if _withdraw_sample(sample, actor, reason)]
     unfinished = Draft.objects.filter(
         Q(pk__in=family) | Q(sample__in=samples),
         status__in=[Status.QUEUED, Status.RUNNING, Status.FAILED],
     )
     unfinished.update(
-        status=Status.DROPPED, token=None, lease_until=None, error=MERGED, detail=f"Merged into draft {ahead.pk}."
+        status=Status.DROPPED, token=None, lease_until=None, error=MERGED, detail=f"Merged into draft {onward.pk}."
     )
     return ", ".join(withdrawn)[:120]
 
 
-def _withdraw(sample: Sample, actor: User | None, reason: str) -> bool:
-    """Whether a sample that stood was withdrawn: from review, from being made again, or from releases to come."""
+def _withdraw_sample(sample: Sample, actor: User | None, reason: str) -> bool:
+    """Withdraw a sample from review, regeneration or later releases.
+
+    Returns whether there was something to withdraw.
+    """
     if sample.status == Sample.Status.APPROVED:
         errata.withdraw(sample.pk, actor=actor, reason=reason)
     elif sample.status == Sample.Status.REGENERATING:

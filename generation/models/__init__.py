@@ -1,8 +1,18 @@
-"""What generation keeps: sources, endpoints and the ledger, batches, samples, releases. Services write, queries read."""
+"""The models of generation: sources, endpoints and the ledger, batches, samples, releases.
+
+Services write them, queries read them.
+"""
 
 from generation.models.barriers import BarrierRound, MergeEvent, NearMatch
 from generation.models.batches import Batch, BatchRole, Comparison
-from generation.models.endpoints import ENDPOINT_FIELDS, FROZEN, VARIABLE, Endpoint, EndpointDay, EndpointState
+from generation.models.endpoints import (
+    ENDPOINT_FIELDS,
+    ENV_NAME_PATTERN,
+    LAUNCH_SETTINGS,
+    Endpoint,
+    EndpointDay,
+    EndpointState,
+)
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
 from generation.models.images import StoredImage
 from generation.models.jobs import Job
@@ -24,8 +34,8 @@ from generation.models.sources import Import, ImportRefusal, ImportStatus, Named
 
 __all__ = [
     "ENDPOINT_FIELDS",
-    "FROZEN",
-    "VARIABLE",
+    "ENV_NAME_PATTERN",
+    "LAUNCH_SETTINGS",
     "Band",
     "BarrierRound",
     "Batch",

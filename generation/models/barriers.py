@@ -1,4 +1,4 @@
-"""Barriers: rounds in which drafts of a batch meet, the events of their merges, and what came too late for one."""
+"""Barriers: rounds over the drafts of a batch, merge events, and drafts too late to be merged."""
 
 from django.db import models
 from django.db.models import Q
@@ -11,9 +11,10 @@ from review.models import User
 
 
 class BarrierRound(Work):
-    """One run of a barrier step over the drafts that wait at it; a draft that arrives later starts the next round.
+    """One run of a barrier step over the drafts that wait at it.
 
-    `step`: its number in the recipe. Its drafts point at it (`Draft.round`).
+    A draft that arrives later starts the next round. `step`: the number of the step in the recipe.
+    The drafts of a round point at it (`Draft.round`).
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="rounds")
@@ -31,11 +32,11 @@ class BarrierRound(Work):
 
 
 class MergeEvent(models.Model):
-    """A draft was merged into another one, or taken out again: written once, by database trigger.
+    """The merge of one draft into another, or its undoing. A database trigger forbids changes.
 
-    `draft`: the one that arrived at the barrier. `into`: the one that goes on for it, from then on. `actor`: nobody where the
-    barrier's step decided, and then `distance` says how far apart the two were. `withdrawn`: the key of the sample that this
-    ended, "" for none.
+    `draft`: the draft that arrived at the barrier. `into`: the draft that continues for it from
+    then on. `actor`: null if the barrier step decided; `distance` then says how far apart the two
+    were. `withdrawn`: the key of the sample that was withdrawn because of this event, "" for none.
     """
 
     class Kind(models.TextChoices):
@@ -59,10 +60,10 @@ class MergeEvent(models.Model):
 
 
 class NearMatch(models.Model):
-    """A draft of a later round that is like one which an earlier round sent on: people may merge them. Written once, by
-    database trigger.
+    """A draft of a later round that resembles one that an earlier round sent on.
 
-    `draft`, `earlier`: both as they arrived at the barrier.
+    People may merge the two. `draft`, `earlier`: both as they arrived at the barrier. A
+    database trigger forbids changes.
     """
 
     draft = models.OneToOneField(Draft, on_delete=models.PROTECT, related_name="near_match")

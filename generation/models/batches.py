@@ -10,7 +10,10 @@ from review.models import User
 
 
 class Comparison(models.Model):
-    """Two batches over the same records, which differ in their set of prompts: which set makes what physicians approve?"""
+    """Two batches over the same records with different sets of prompts.
+
+    It shows which set produces samples that physicians approve.
+    """
 
     benchmark = models.CharField(max_length=64)
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="comparisons")
@@ -24,11 +27,12 @@ class Comparison(models.Model):
 class Batch(Job):
     """One launch of a recipe over records, with endpoints bound to its roles.
 
-    `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster -> samples}, scaled to the
-    batch. `checks`: the names of those that are made. `prompts`: the set of prompt files, "" for the usual one. `preset`: the
-    name of the recipe's preset, "" where it has none; `settings`: its values as they were at the launch, but for those of them
-    that the launch changed, whose names are in `changed`. `draw`: how its records were drawn (`generation.batches.draw`), {}
-    of a batch from before there were draws.
+    `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster ->
+    samples}, scaled to the batch. `checks`: the names of the pre-review checks that run. `prompts`:
+    the set of prompt files, "" for the default set. `preset`: the name of the recipe's preset, ""
+    if the recipe has none. `settings`: the preset's values at launch, with the overrides of the
+    launch, whose names are in `changed`. `draw`: how its records were drawn
+    (`generation.batches.draw`), {} in batches that are older than draws.
     """
 
     benchmark = models.CharField(max_length=64)
@@ -39,7 +43,7 @@ class Batch(Job):
     preset = models.CharField(max_length=64, blank=True)
     settings = models.JSONField(default=dict, blank=True)
     changed = models.JSONField(default=list, blank=True)
-    endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
+    endpoint_settings = models.JSONField(default=dict, blank=True)  # endpoint -> its settings at launch
     draw = models.JSONField(default=dict, blank=True)
     comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
     arm = models.CharField(max_length=1, blank=True)
@@ -56,7 +60,7 @@ class Batch(Job):
 
 
 class BatchRole(models.Model):
-    """Which endpoint plays a role of the recipe in a batch; of a role that several may play, one row for each."""
+    """An endpoint that plays a role of the recipe in a batch; one row each if several play it."""
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="roles")
     role = models.CharField(max_length=40)

@@ -20,37 +20,43 @@ from generation.llm.http.access import Access
 from generation.llm.types import ModelSettings
 from review.rules.text import is_storable
 
-# An environment variable's name. Capitals only: a key that was pasted in its place by mistake is refused, not stored.
-VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
-# What people say of an endpoint, on its page as in the API and the command.
+# Name of an environment variable. Capitals only, so that a key pasted here by mistake is refused
+# instead of stored.
+ENV_NAME_PATTERN = r"^[A-Z_][A-Z0-9_]*$"
+# The settings of an endpoint that people enter: on its page, in the API and in the command.
 ENDPOINT_FIELDS = (
     *("name", "url", "model", "key_env", "temperature", "top_p", "max_tokens", "completion_tokens"),
     *("reasoning_effort", "extra_body", "family", "price_in", "price_out"),
     *("concurrency", "rpm", "tpm", "timeout", "batches"),
 )
 
-EFFORT = r"[a-z][a-z_-]*"
+EFFORT_PATTERN = r"[a-z][a-z_-]*"
 
-# What decides how a model answers. Not the address, the key, the limits and the prices: those are mended while a job is paused.
-FROZEN = ("temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body")
+# The settings that decide how a model answers; a launch keeps them for its job. Address, key,
+# limits and prices are not among them, so that they can be corrected while a job is paused.
+LAUNCH_SETTINGS = ("temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body")
 
-# Fields of a request that have a setting of their own, or that the gateway depends on.
-RESERVED = frozenset(
+# Request fields that have a setting of their own or that the gateway depends on.
+RESERVED_FIELDS = frozenset(
     {
         *("model", "messages", "input", "stream", "stream_options", "n", "response_format", "encoding_format", "tools"),
         *("functions", "temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort"),
     }
 )
-_SECRET = re.compile(r"api[_-]?key|authorization|password|secret|access[_-]?token|bearer", re.IGNORECASE)
-SAME_FAMILY = {"o": "gpt", "chatgpt": "gpt"}  # other beginnings of a family's names
-MOST_EXTRA = 10_000  # characters of `extra_body`
+_SECRET_PATTERN = re.compile(r"api[_-]?key|authorization|password|secret|access[_-]?token|bearer", re.IGNORECASE)
+FAMILY_ALIASES = {"o": "gpt", "chatgpt": "gpt"}  # prefixes of model names that belong to another family
+MAX_EXTRA_CHARS = 10_000  # of `extra_body`
 
 
 class Endpoint(models.Model):
-    """A model at an OpenAI-compatible address. `key_env` names the environment variable; the key is never stored."""
+    """A model at an OpenAI-compatible address.
+
+    `key_env` names the environment variable; the key is never stored.
+    """
 
     name = models.SlugField(max_length=100, unique=True)
-    # No URLField: it wants a dot in the host, and a model's host may be a service's name (``http://models:8010/v1``).
+    # Not a URLField: that requires a dot in the host, and the host may be the name of a service
+    # (``http://models:8010/v1``).
     url = models.CharField(max_length=500, validators=[RegexValidator(r"^https?://[^\s/@]+(/\S*)?$")])
     model = models.CharField(max_length=200)
     key_env = models.CharField(max_length=100, blank=True)
@@ -60,17 +66,15 @@ class Endpoint(models.Model):
     completion_tokens = models.BooleanField(default=False)  # the limit is sent as `max_completion_tokens`
     reasoning_effort = models.CharField(max_length=20, blank=True)
     extra_body = models.JSONField(default=dict, blank=True)  # further fields of each chat request
-    family = models.CharField(
-        max_length=40, blank=True
-    )  # of the model, where its name does not tell: see `model_family`
+    family = models.CharField(max_length=40, blank=True)  # set if the model's name does not tell: `model_family`
     price_in = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     concurrency = models.PositiveSmallIntegerField(default=8)
     timeout = models.FloatField(default=120)
     rpm = models.PositiveIntegerField(null=True, blank=True)  # requests a minute; null: no limit
     tpm = models.PositiveIntegerField(null=True, blank=True)  # tokens a minute
-    batches = models.BooleanField(default=False)  # it speaks the batch protocol (files and batches)
-    batch_discount = models.DecimalField(max_digits=4, decimal_places=3, default=Decimal("0.5"))  # of the prices, there
+    batches = models.BooleanField(default=False)  # whether it supports the batch protocol (files and batches)
+    batch_discount = models.DecimalField(max_digits=4, decimal_places=3, default=Decimal("0.5"))  # factor on prices
     simulated = models.BooleanField(default=False)
     last_test = models.JSONField(null=True, blank=True, editable=False)  # see `endpoints.testing`
     created_at = models.DateTimeField(auto_now_add=True)
@@ -94,12 +98,12 @@ class Endpoint(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """What no page, route or command may store.
+        """Reject what no page, route or command may store.
 
-        A key in place of its variable's name; a variable or an address that the operator does not allow; numbers that JSON
-        does not have.
+        That is a key instead of the name of its variable, a variable or an address that the
+        operator does not allow, and numbers that JSON cannot express. Raises ValidationError.
         """
-        if self.key_env and not re.fullmatch(VARIABLE, self.key_env):
+        if self.key_env and not re.fullmatch(ENV_NAME_PATTERN, self.key_env):
             raise ValidationError(
                 {
                     "key_env": _(
@@ -109,7 +113,7 @@ class Endpoint(models.Model):
                 }
             )
         _check_extra_body(self.extra_body)
-        if self.reasoning_effort and not re.fullmatch(EFFORT, self.reasoning_effort):
+        if self.reasoning_effort and not re.fullmatch(EFFORT_PATTERN, self.reasoning_effort):
             raise ValidationError({"reasoning_effort": _("Use lowercase letters, for example low, medium or high.")})
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValidationError({"top_p": _("Enter a number above 0 and up to 1.")})
@@ -121,72 +125,75 @@ class Endpoint(models.Model):
         try:
             allowed.check_url(self.url)
         except NotAllowed as error:
-            told = _("Endpoints cannot use this address. %(detail)s") % {"detail": error.detail}
-            raise ValidationError({"url": told}) from None
+            message = _("Endpoints cannot use this address. %(detail)s") % {"detail": error.detail}
+            raise ValidationError({"url": message}) from None
         try:
             allowed.check_key(self.key_env, self.url)
         except NotAllowed as error:
-            told = _("Endpoints cannot use this variable. %(detail)s") % {"detail": error.detail}
-            raise ValidationError({"key_env": told}) from None
+            message = _("Endpoints cannot use this variable. %(detail)s") % {"detail": error.detail}
+            raise ValidationError({"key_env": message}) from None
 
     @property
     def model_family(self) -> str:
-        """The family of the model: as set, else the letters that its name begins with (`openai/gpt-4o`: gpt)."""
+        """The model's family: as set, else the first letters of its name (`openai/gpt-4o`: gpt)."""
         return (self.family.strip() or derived_family(self.model)).casefold()
 
     @property
-    def frozen(self) -> dict[str, Any]:
-        """The settings that a launch keeps for the length of its job, with the model that they are of."""
-        return {"model": self.model, **{name: getattr(self, name) for name in FROZEN}}
+    def launch_settings(self) -> dict[str, Any]:
+        """The settings that a launch keeps for its job, and the model they belong to."""
+        return {"model": self.model, **{name: getattr(self, name) for name in LAUNCH_SETTINGS}}
 
-    def freeze(self, launched: Mapping[str, Any]) -> "Endpoint":
-        """The same endpoint with the settings that a launch kept. Not to be saved."""
-        for name in FROZEN:
+    def with_launch_settings(self, launched: Mapping[str, Any]) -> "Endpoint":
+        """Apply the settings that a launch kept, in memory; returns self.
+
+        Do not save the result.
+        """
+        for name in LAUNCH_SETTINGS:
             if name in launched:
                 setattr(self, name, launched[name])
         return self
 
     @property
     def batch_settings(self) -> ModelSettings:
-        """The same at the prices of what is asked in a provider's batch: `batch_discount` times the prices."""
+        """The settings with the prices of provider batches: `batch_discount` times the prices."""
         settings, factor = self.settings, self.batch_discount
         return replace(settings, price_in=settings.price_in * factor, price_out=settings.price_out * factor)
 
     @property
     def settings(self) -> ModelSettings:
-        """What the gateway needs to know."""
-        return ModelSettings(**{each.name: getattr(self, each.name) for each in fields(ModelSettings)})
+        """The settings that the gateway needs."""
+        return ModelSettings(**{field.name: getattr(self, field.name) for field in fields(ModelSettings)})
 
 
 def derived_family(model: str) -> str:
-    """The family that a model's name tells; the whole name where it does not begin with letters."""
+    """Derive the family from a model's name: its leading letters, or all of it if it has none."""
     name = model.strip().rsplit("/", 1)[-1].casefold()
-    found = re.match(r"[^\W\d_]+", name)
-    letters = found[0] if found else name[:40]
-    return SAME_FAMILY.get(letters, letters)
+    match = re.match(r"[^\W\d_]+", name)
+    letters = match[0] if match else name[:40]
+    return FAMILY_ALIASES.get(letters, letters)
 
 
 def _check_extra_body(extra: Any) -> None:
-    """Raises ValidationError for what must not be added to each request."""
+    """Raise ValidationError if `extra` must not be added to each request."""
     if not isinstance(extra, dict):
         raise ValidationError({"extra_body": _("Enter a JSON object: field names with their values.")})
     text = json.dumps(extra)
-    if reserved := sorted(RESERVED & set(extra)):
-        told = _("These fields cannot be set here: %(names)s.") % {"names": ", ".join(reserved)}
-        raise ValidationError({"extra_body": told})
-    if _SECRET.search(text):
-        told = str(_("Do not enter keys or passwords here. Name the key's variable instead."))
-        raise ValidationError({"extra_body": told})
-    if len(text) > MOST_EXTRA or not is_storable(extra):
-        told = str(_("This JSON is too long, or contains a character that cannot be stored."))
-        raise ValidationError({"extra_body": told})
+    if reserved := sorted(RESERVED_FIELDS & set(extra)):
+        message = _("These fields cannot be set here: %(names)s.") % {"names": ", ".join(reserved)}
+        raise ValidationError({"extra_body": message})
+    if _SECRET_PATTERN.search(text):
+        message = str(_("Do not enter keys or passwords here. Name the key's variable instead."))
+        raise ValidationError({"extra_body": message})
+    if len(text) > MAX_EXTRA_CHARS or not is_storable(extra):
+        message = str(_("This JSON is too long, or contains a character that cannot be stored."))
+        raise ValidationError({"extra_body": message})
 
 
 class EndpointState(models.Model):
-    """What the lanes know together of an endpoint: how long it is to be left alone, and why; whether it is down.
+    """The state of an endpoint that all lanes share: until when it is blocked, and if it is down.
 
-    `openings`: the pauses in a row that its failures have cost; `bears`: the share of its concurrency that it was found
-    to bear.
+    `openings`: how many times in a row its failures have opened the circuit breaker. `bears`: the
+    share of its concurrency that it was found to support.
     """
 
     endpoint = models.OneToOneField(Endpoint, on_delete=models.CASCADE, primary_key=True, related_name="state")
@@ -199,7 +206,10 @@ class EndpointState(models.Model):
 
 
 class EndpointDay(models.Model):
-    """What the calls of an endpoint that began on one day (UTC) came to; kept in the transaction that writes the ledger."""
+    """Totals of an endpoint's calls that started on one day (UTC).
+
+    Updated in the transaction that writes the ledger.
+    """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="days")
     day = models.DateField()

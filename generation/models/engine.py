@@ -12,11 +12,11 @@ from generation.models.work import Work, work_constraints
 
 
 class Lane(models.Model):
-    """A worker's hold on a job, good until `until` and renewed every moment.
+    """A worker's hold on a job, valid until `until` and renewed with every pulse.
 
-    `flying`: calls that it may have started and that are not in the ledger yet. `holds`: endpoint -> [what it wishes
-    for, what it may have at once, what it has in flight]; the sum of what all living lanes hold of an endpoint never
-    exceeds the endpoint's concurrency. `worker`: the process that works, ``host:pid``.
+    `flying`: calls that the lane may have started and that are not in the ledger yet. `holds`:
+    endpoint -> [slots wished for, slots held, calls in flight]; the slots that all live lanes hold
+    of an endpoint never exceed its concurrency. `worker`: the worker process, ``host:pid``.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
@@ -28,17 +28,19 @@ class Lane(models.Model):
 
 
 class Call(models.Model):
-    """One HTTP attempt at a model: the ledger. `job` and `subject` (``draft:12``) say what for.
+    """A line of the ledger: one HTTP attempt, or a hit on a reply paid for earlier.
 
-    `identity` is the content hash of what was asked. A line with `hit_of` is no attempt: its reply had been paid for under that
-    line. `repeated`: the row had been taken before by a worker that was lost, or that ended while it was trying again, so this
-    may have been asked for already.
-    `attempt_id`: by which it is known that it was written, where the database went away before it said so; null in old lines.
+    `job` and `subject` (``draft:12``) say what the call was made for. `identity` is the content
+    hash of the request. A line with `hit_of` is not an attempt: its reply had been paid for under
+    that line. `repeated`: the row had been taken before, by a worker that was lost or that ended
+    while retrying, so the same request may already have been sent.
+
+    `attempt_id` tells whether a line was committed if the database connection was lost before the
+    commit was confirmed; null in old lines.
     """
 
-    job = models.ForeignKey(
-        Job, on_delete=models.PROTECT, related_name="+", db_index=False
-    )  # its indexes begin with it
+    # No index of its own: the composite indexes below begin with the job.
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="+", db_index=False)
     subject = models.CharField(max_length=40)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="calls")
     model = models.CharField(max_length=200)
@@ -77,7 +79,10 @@ class Call(models.Model):
 
 
 class JobError(models.Model):
-    """How often the calls of a job ended in an error of one class; kept in the transaction that writes the ledger."""
+    """How many calls of a job ended in an error of one class.
+
+    Updated in the transaction that writes the ledger.
+    """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False)
     error = models.CharField(max_length=64)
@@ -88,7 +93,7 @@ class JobError(models.Model):
 
 
 class SentImage(models.Model):
-    """An image that was sent to a model. The ledger's `sent` names it by its digest in place of its megabytes."""
+    """An image that was sent to a model. `Call.sent` holds its digest instead of its megabytes."""
 
     digest = models.CharField(max_length=64, unique=True)  # SHA-256 of `data`
     media_type = models.CharField(max_length=40)
@@ -96,16 +101,17 @@ class SentImage(models.Model):
 
 
 class ProviderBatch(Work):
-    """Requests of one job that an endpoint answers together, within a day: a batch of the OpenAI batch protocol.
+    """Requests of one job that an endpoint answers together within a day (OpenAI batch protocol).
 
-    A row of work: its holder brings it a step further, and nobody looks at it before `next_at`.
+    A row of work: its holder advances it by one step, and nobody looks at it before `next_at`.
 
         prepared -> submitted -> collected          prepared | submitted -> dropped
 
-    Prepared before anything is uploaded. `asked_at`: it may have been submitted since, whether or not we heard the
-    answer; `mark` is the name under which it is then looked up there. Dropped: the endpoint refused it as a whole, or its job
-    was over before it was submitted, so that no line of it was put to a model; or the endpoint knows it no more (BatchLost).
-    `error`, `detail`: what the last step met.
+    A batch is prepared before anything is uploaded. `asked_at`: from then on it may have been
+    submitted, whether or not the answer reached us; it is then looked up at the provider by `mark`.
+    Dropped: the endpoint refused it as a whole, or its job ended before it was submitted, so that
+    none of its lines reached a model; or the endpoint no longer knows it (BatchLost).
+    `error`, `detail`: the failure of the last step.
     """
 
     class State(models.TextChoices):
@@ -120,9 +126,9 @@ class ProviderBatch(Work):
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     state = models.CharField(max_length=9, choices=State, default=State.PREPARED)
     mark = models.UUIDField(default=uuid.uuid4, unique=True)
-    file = models.CharField(max_length=200, blank=True)  # its id at the endpoint
-    batch = models.CharField(max_length=200, blank=True)  # likewise
-    said = models.CharField(max_length=40, blank=True)  # the endpoint's word for its status
+    file = models.CharField(max_length=200, blank=True)  # id of its input file at the endpoint
+    batch = models.CharField(max_length=200, blank=True)  # its id at the endpoint
+    said = models.CharField(max_length=40, blank=True)  # its status in the endpoint's words
     asked_at = models.DateTimeField(null=True, blank=True)
     submitted_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -131,7 +137,7 @@ class ProviderBatch(Work):
     lines_count = models.PositiveIntegerField()
     answered = models.PositiveIntegerField(default=0)
     refused = models.PositiveIntegerField(default=0)  # lines that ended in an error
-    missing = models.PositiveIntegerField(default=0)  # lines that were never put to the model
+    missing = models.PositiveIntegerField(default=0)  # lines that never reached the model
     created_at = models.DateTimeField()
 
     class Meta:
@@ -155,9 +161,10 @@ class ProviderBatch(Work):
 
 
 class ProviderLine(models.Model):
-    """One request in a provider's batch, under a name that says nothing. `call`: its line in the ledger, once it is there.
+    """One request in a provider batch, under a random name that reveals nothing about the row.
 
-    `sent`: the body, kept until then; `estimate`: what it may cost.
+    `call`: its line in the ledger, once written. `sent`: the request body, cleared when the line is
+    written. `estimate`: what it may cost.
     """
 
     batch = models.ForeignKey(ProviderBatch, on_delete=models.PROTECT, related_name="lines")
@@ -174,7 +181,7 @@ class ProviderLine(models.Model):
 
 
 class WorkerBeat(models.Model):
-    """A worker process that lives, as it says itself every few seconds."""
+    """The latest heartbeat of a worker process, written every few seconds."""
 
     name = models.CharField(max_length=200, unique=True)
     seen_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""What a batch and a run have in common: a status, a budget and totals."""
+"""The common part of a batch and a run: status, budget and totals."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from review.models import User
 
 
 class KindField(models.CharField[str, str]):
-    """The name of the model that a job was made as; written with the row, never again."""
+    """The name of the model that a job was created as; set on insert, never changed."""
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:
         if add:
@@ -20,18 +20,24 @@ class KindField(models.CharField[str, str]):
 
 
 class Job(models.Model):
-    """A batch or a run: many rows of work, whose calls are counted and paid for together. Each kind is a model of its own.
+    """A batch or a run: many rows of work whose calls are counted and paid for together.
 
-    `paused_because`: the name of the error class that paused it, with its detail in `paused_detail`; empty where a
-    person did. `rests_until`: no lane is started before (an endpoint asked to be left alone). The totals are those of
-    the job's lines in the ledger, kept in the transaction that writes a line: `calls` are HTTP attempts, `failed` those
-    of them that ended in an error, `hits` replies that had been paid for before.
+    Each kind of job is a model of its own that inherits from this one.
 
-    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given. `launch_digest`: of what
-    was launched under it; empty in rows from before there were digests.
+    `paused_because`: the name of the error class that paused the job, with its detail in
+    `paused_detail`; empty if a person paused it. `rests_until`: no lane is started before this
+    moment (an endpoint asked us to wait).
 
-    `since_at` and `then_at` are two moments, a minute or more apart, with what the totals had been: calls and hits since the
-    earlier one give the rate (`mark`).
+    The totals sum the job's lines in the ledger and are updated in the transaction that writes a
+    line: `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that had
+    already been paid for.
+
+    `launch_key`: identifies a launch that is sent twice (`life_cycle.launch_once`); null if the
+    client sent none. `launch_digest`: digest of what was launched under that key; empty in rows
+    that are older than this field.
+
+    `since_at` and `then_at` are two moments at least a minute apart, stored with the totals at
+    those moments: the calls and hits since the earlier one give the rate (`life_cycle.mark`).
     """
 
     class Status(models.TextChoices):
@@ -47,7 +53,7 @@ class Job(models.Model):
     rests_until = models.DateTimeField(null=True, blank=True)
     budget_money = models.DecimalField(max_digits=14, decimal_places=4, null=True, blank=True)
     budget_calls = models.PositiveIntegerField(null=True, blank=True)
-    fresh = models.BooleanField(default=False)  # ask anew what has been paid for already
+    fresh = models.BooleanField(default=False)  # do not reuse replies that were paid for earlier
     calls = models.PositiveIntegerField(default=0)
     hits = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
@@ -87,19 +93,19 @@ class Job(models.Model):
 
     @property
     def name(self) -> str:
-        """What people call it by: ``batch:7``, ``run:3``."""
+        """The job's name on pages and in commands: ``batch:7``, ``run:3``."""
         return f"{self.kind}:{self.pk}"
 
     @property
-    def money_spent(self) -> bool:
+    def money_budget_spent(self) -> bool:
         return self.budget_money is not None and self.cost >= self.budget_money
 
     @property
-    def rests(self) -> bool:
-        """Whether it waits for an endpoint that asked to be left alone, and no lane is started meanwhile."""
+    def is_resting(self) -> bool:
+        """Whether the job waits for an endpoint that asked us to; no lane is started meanwhile."""
         return self.status == self.Status.RUNNING and self.rests_until is not None and self.rests_until > timezone.now()
 
     @property
     def budget_spent(self) -> bool:
         """Whether no further call may be started."""
-        return self.money_spent or (self.budget_calls is not None and self.calls >= self.budget_calls)
+        return self.money_budget_spent or (self.budget_calls is not None and self.calls >= self.budget_calls)

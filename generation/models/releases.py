@@ -12,7 +12,10 @@ from review.rules.state_machine import NOT_SAMPLED, Ground, State
 
 
 class Release(models.Model):
-    """A frozen, versioned, checksummed set of approved samples: never changed, by database trigger."""
+    """A frozen, versioned, checksummed set of approved samples.
+
+    A database trigger forbids changes.
+    """
 
     name = models.SlugField(max_length=100)
     version = models.PositiveIntegerField()
@@ -22,27 +25,27 @@ class Release(models.Model):
     counts = models.JSONField()  # facet -> value -> {"samples": n, "rubrics": n}
     generators = models.JSONField()  # "model (endpoint)"
     made = models.JSONField(default=dict)  # how samples were made: name -> value -> samples
-    grounds = models.JSONField(
-        default=dict
-    )  # why samples were approved: ground -> samples; {}: frozen before it was counted
-    # Who reviewed: {"physicians": accounts, "simulated": of them, "simulated_samples": reviewed by them}; {}: not counted
+    # Why samples were approved: ground -> samples; {} in releases frozen before this was counted.
+    grounds = models.JSONField(default=dict)
+    # Who reviewed: {"physicians": accounts, "simulated": simulated accounts among them,
+    # "simulated_samples": samples reviewed by those}; {} in releases frozen before this was
+    # counted.
     reviewers = models.JSONField(default=dict)
     sources = models.JSONField()  # name, label, licence, citation, restrictions, samples
     simulated = models.BooleanField()
     sha256 = models.CharField(max_length=64)  # of the JSON Lines export
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
-    trail_end = models.PositiveBigIntegerField(default=0)  # the last event in review's chain by then
-    composition = models.JSONField(
-        default=dict
-    )  # what was chosen (`Composition.as_json`); {}: frozen before one could choose
-    excluded = models.JSONField(default=dict)  # reason -> how many samples it left out
-    about = models.JSONField(default=dict)  # what the data card says beyond the counts
+    trail_end = models.PositiveBigIntegerField(default=0)  # the last event of the audit trail at that time
+    # The chosen composition (`Composition.as_json`); {} in releases frozen before there was a
+    # choice.
+    composition = models.JSONField(default=dict)
+    excluded = models.JSONField(default=dict)  # reason -> samples left out for it
+    about = models.JSONField(default=dict)  # content of the data card beyond the counts
     canary = models.CharField(max_length=64, blank=True)  # in every file; the same for all versions of a name
     held_out_count = models.PositiveIntegerField(default=0)  # of `samples_count`
-    held_out_sha256 = models.CharField(
-        max_length=64, blank=True
-    )  # of their JSON Lines; `sha256` is then that of the others
+    # Of the JSON Lines of the held-out samples; `sha256` then covers the others.
+    held_out_sha256 = models.CharField(max_length=64, blank=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["name", "version"], name="release_versioned_once")]
@@ -58,7 +61,7 @@ class Release(models.Model):
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How many of its samples physicians approved, and how many nobody was asked to review."""
+        """How many of its samples physicians approved, and how many were not drawn for review."""
         return {State.APPROVED.value: self.reviewed, NOT_SAMPLED: self.unreviewed}
 
     @property
@@ -73,9 +76,9 @@ class Release(models.Model):
 
 
 class Freeze(Work):
-    """The making of one release, which a worker may begin anew at any time: nothing of it is stored until all of it is.
+    """The freezing of one release. A worker may restart it at any time, as nothing is stored early.
 
-    `read` of `total` samples are read; then the release is stored in one transaction.
+    `read` of `total` samples have been read; the release is stored in one transaction at the end.
     """
 
     name = models.CharField(max_length=100)
@@ -127,24 +130,28 @@ class ReleasedSample(models.Model):
 
 
 class ReleasedRubric(models.Model):
-    """A rubric as released, in the wording physicians approved, with the severity they gave it; as generated where nobody
-    reviewed it."""
+    """A rubric as released: in the wording and with the severity that physicians approved.
+
+    A rubric that nobody reviewed is released as generated.
+    """
 
     sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="rubrics")
     key = models.CharField(max_length=16)
     criterion = models.TextField()
     traps = models.JSONField(default=list)
     severity = models.CharField(max_length=40, blank=True)
-    polarity = models.CharField(
-        max_length=8, blank=True
-    )  # 'must', 'must not'; '': nobody said, or frozen before it was kept
+    # 'must' or 'must not'; '' if unspecified, or in releases frozen before it was stored.
+    polarity = models.CharField(max_length=8, blank=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["sample", "key"], name="released_rubric_keyed_once")]
 
 
 class Facet(models.Model):
-    """A value under which a released rubric is counted (``subtype`` = ``A1``); a rubric can have several of one name."""
+    """A value by which released rubrics are counted (``subtype`` = ``A1``).
+
+    A rubric can have several facets of the same name.
+    """
 
     rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="facets")
     name = models.CharField(max_length=40)
@@ -156,10 +163,12 @@ class Facet(models.Model):
 
 
 class Erratum(models.Model):
-    """What became known of an approved sample: written once, by database trigger. The latest of a sample is in force.
+    """A finding about an approved sample; the latest one is in force.
 
-    REPORTED: somebody who may read it says that it is wrong. DISMISSED: an admin found that it is not. WITHDRAWN: it is, for
-    good.
+    A database trigger forbids changes.
+
+    REPORTED: somebody with access to the sample reported that it is wrong. DISMISSED: an admin
+    found that it is not wrong. WITHDRAWN: it is wrong; this is final.
     """
 
     class Kind(models.TextChoices):

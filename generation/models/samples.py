@@ -12,8 +12,11 @@ from review.models import Case, User
 
 
 class Sample(models.Model):
-    """One test case of a benchmark, whatever its version. `bound`: samples of one record and batch with the same word here are
-    released together or not at all; empty: it stands by itself."""
+    """One test case of a benchmark, across its versions.
+
+    `bound`: samples of one record and batch with the same word here are released together or not at
+    all; empty: the sample is independent of others.
+    """
 
     class Status(models.TextChoices):
         IN_REVIEW = "in-review", _("in review")
@@ -23,7 +26,7 @@ class Sample(models.Model):
         WITHDRAWN = "withdrawn", _("withdrawn")
 
     class Arm(models.TextChoices):
-        """A control is the same place without the trap: it measures models that doubt everything."""
+        """A control is the same place without the trap: it exposes models that doubt everything."""
 
         TRAP = "trap", _("trap")
         CONTROL = "control", _("control")
@@ -49,12 +52,12 @@ class Sample(models.Model):
 
     @property
     def key(self) -> str:
-        """The sample's name in releases and pages, the same for all its versions."""
+        """The sample's name in releases and on pages, the same for all its versions."""
         return self.key_of(self.benchmark, self.task, self.pk)
 
     @staticmethod
     def key_of(benchmark: str, task: str, pk: int) -> str:
-        """The same of a row that was read in parts."""
+        """Return the key of a sample of which only these columns were read."""
         return f"{benchmark}-{task}-{pk:06d}"
 
     def __str__(self) -> str:
@@ -62,11 +65,13 @@ class Sample(models.Model):
 
 
 class Draft(Work):
-    """A sample in the making: `data` after each step. The row waits at step number `step` of the recipe.
+    """A sample in the making, with its `data` so far; the next step is number `step` of the recipe.
 
-    `preferred`: the traps that the batch's plan would like in it. `gate`: whether a check stopped it short of physicians.
-    `endpoint`: the one that plays the role that several may play, for this draft and those made of it. `at_barrier`: it waits
-    for the others of its batch; `round`: in which it met them, and `onward` the draft that goes on for it since.
+    `preferred`: the traps that the batch's trap plan prefers for it. `gate`: whether a pre-review
+    check stopped it, and what was decided then. `endpoint`: for a role that several endpoints may
+    play, the one that plays it for this draft and for drafts made from it. `at_barrier`: it waits
+    for the other drafts of its batch. `round`: the round in which it met them. `onward`: the draft
+    that has continued for it since.
     """
 
     class Gate(models.TextChoices):
@@ -93,14 +98,15 @@ class Draft(Work):
     class Meta:
         constraints = [
             *work_constraints("draft"),
-            # What is stopped has ended and is no sample; what was let through is one.
+            # A stopped or discarded draft has ended without a sample; one that was let through is a
+            # sample.
             models.CheckConstraint(
                 condition=Q(gate="")
                 | Q(gate__in=["stopped", "discarded"], status="dropped")
                 | Q(gate="let-through", status="done"),
                 name="draft_gate_fits_status",
             ),
-            # The first draft of a record in a batch (of each endpoint), and the one regeneration of a version, exist once.
+            # A batch has one first draft per record (and endpoint); a version is regenerated once.
             models.UniqueConstraint(
                 fields=["batch", "record"],
                 condition=Q(parent__isnull=True, sample__isnull=True, endpoint__isnull=True),
@@ -125,7 +131,11 @@ class Draft(Work):
 
 
 class Finding(models.Model):
-    """What a check found in a draft. `stops`: for that it was stopped. `other`: the sample that it is like, and how much."""
+    """The result of a pre-review check of a draft.
+
+    `stops`: whether it stopped the draft. `other`, `likeness`: the sample that the draft resembles,
+    and how closely.
+    """
 
     draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="findings")
     check_name = models.CharField(max_length=40)
@@ -141,7 +151,10 @@ class Finding(models.Model):
 
 
 class GateEvent(models.Model):
-    """A draft was stopped, let through or discarded, by whom and why: written once, by database trigger."""
+    """A draft was stopped, let through or discarded: by whom and why.
+
+    A database trigger forbids changes.
+    """
 
     draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="gate_events")
     kind = models.CharField(max_length=11, choices=Draft.Gate)
@@ -151,12 +164,13 @@ class GateEvent(models.Model):
 
 
 class SampleVersion(models.Model):
-    """One version of a sample, put before physicians as `case`.
+    """One version of a sample, presented to physicians as `case`.
 
-    `content` is as generated, its rubrics stand beside it as rows. `reasons`: why this version was rejected; `citations`:
-    the evidence of those who approved it (kind, reference, section, passage, read_on). `prompt` and `generator` (an
-    endpoint's name) made it, `traps` are those of its rubrics, as generated. `made`: what the recipe says of how it was made,
-    name -> value.
+    `content` is the sample as generated; its rubrics are rows of their own. `reasons`: why this
+    version was rejected. `citations`: the evidence given by its approvers (kind, reference,
+    section, passage, read_on). `prompt` and `generator` (an endpoint's name): what generated it.
+    `traps`: the traps of its rubrics, as generated. `made`: how it was made, as stated by the
+    recipe (name -> value).
     """
 
     class Status(models.TextChoices):
@@ -195,13 +209,16 @@ class SampleVersion(models.Model):
 
 
 class TextIndex(models.Model):
-    """The texts of a benchmark that are not to occur twice. Its row is locked while one is compared and added."""
+    """Index of the texts of a benchmark, which must not occur twice.
+
+    Its row is locked while a text is compared with the others and added.
+    """
 
     benchmark = models.CharField(max_length=64, unique=True)
 
 
 class Fingerprint(models.Model):
-    """What is kept of a version's text to find it again (`generation.recipes.text_similarity`)."""
+    """Fingerprint of a version's text, to find similar ones (`recipes.text_similarity`)."""
 
     index = models.ForeignKey(TextIndex, on_delete=models.PROTECT, related_name="fingerprints")
     version = models.OneToOneField(SampleVersion, on_delete=models.CASCADE, related_name="fingerprint")
@@ -213,20 +230,20 @@ class Fingerprint(models.Model):
 
 
 class Band(models.Model):
-    """One band of a fingerprint: texts that share one may be alike."""
+    """One band of a fingerprint: texts that share a band may be similar."""
 
     fingerprint = models.ForeignKey(Fingerprint, on_delete=models.CASCADE, related_name="bands")
     value = models.BigIntegerField(db_index=True)
 
 
 class Rubric(models.Model):
-    """One criterion of a sample version. `approved` is the wording that physicians settled on, empty until then, and where
-    none was asked.
+    """One criterion of a sample version.
 
-    `severity`: the harm they expect where a clinician follows the hallucination, if they were asked: the median of
-    `severities`, the levels that each of them chose. `removed`: they took the rubric away, and it is kept to say so.
-    `added`: a rubric of theirs. `polarity`: 'must',
-    'must not', or '' where nobody said.
+    `approved`: the wording that physicians settled on; empty until then, and if none was asked.
+    `severity`: the harm they expect if a clinician follows the hallucination, if they were asked:
+    the median of `severities`, the levels that each of them chose. `removed`: physicians removed
+    the rubric; the row stays as a record of that. `added`: physicians added the rubric. `polarity`:
+    'must', 'must not', or '' if unspecified.
     """
 
     version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="rubrics")
@@ -248,7 +265,7 @@ class Rubric(models.Model):
 
 
 class TaxonomyTerm(models.Model):
-    """A taxonomy entry that an admin added to those a benchmark ships."""
+    """A taxonomy term that an admin added to those shipped with a benchmark."""
 
     benchmark = models.CharField(max_length=64)
     code = models.CharField(max_length=16)
@@ -264,7 +281,7 @@ class TaxonomyTerm(models.Model):
 
 
 class ReviewStratum(models.Model):
-    """How many samples a stratum of a batch has so far; by it a share of them is chosen for review."""
+    """How many samples a stratum of a batch has so far; used to draw a share of them for review."""
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="+", db_index=False)
     name = models.CharField(max_length=200)

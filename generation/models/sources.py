@@ -23,12 +23,16 @@ class Source(models.Model):
 
 
 class SourceRecord(models.Model):
-    """One record of a source under its own id. `private` is kept and never shown, exported or sent to a model.
+    """One record of a source, under the id it has there.
 
-    `language`: '' where the detector was not sure (generation.common.languages). Its confidence is null where it was not asked.
+    `private` is stored but never shown, exported or sent to a model.
 
-    `match`: the digest of the text by which records of other sources refer to this one; '' where none can. Whom it refers to
-    itself is in `refers`, resolved whenever it is read: so it does not matter which source was imported first.
+    `language`: '' if the detector was not sure (generation.common.languages). Its confidence is
+    null if the detector was not used.
+
+    `match`: the digest of the text by which records of other sources refer to this one; '' if none
+    can. The records that this one refers to are in `refers`, resolved on every read, so that the
+    order in which sources are imported does not matter.
     """
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records")
@@ -49,7 +53,7 @@ class SourceRecord(models.Model):
 
 
 class Reference(models.Model):
-    """That a record refers to whatever record of a format has this `match`, whether or not there is one (yet)."""
+    """A reference to any record of `format` whose `match` is `digest`; there may be none (yet)."""
 
     record = models.ForeignKey(SourceRecord, on_delete=models.CASCADE, related_name="refers", db_index=False)
     format = models.CharField(max_length=40)
@@ -61,10 +65,11 @@ class Reference(models.Model):
 
 
 class NamedValues(models.Model):
-    """Some of what records of a source say under one name, so that another record's value can be drawn: [record, text, ...].
+    """A chunk of the values that records of a source have under one name: [record, text, ...].
 
-    A row for each value would be dozens for each record. Those under one name are numbered from 0 in the order in which they
-    were imported; here are those from `first` to before `end`. `name`: the digest of the name.
+    They are stored so that another record's value can be drawn; one row per value would be dozens
+    of rows per record. The values under one name are numbered from 0 in import order; this chunk
+    holds numbers `first` up to, but not including, `end`. `name`: the digest of the name.
     """
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -78,7 +83,7 @@ class NamedValues(models.Model):
 
 
 class ImportStatus(models.TextChoices):
-    """Those of all work, and cancelled by somebody: what was added until then stays."""
+    """The statuses of all work, plus cancelled by a user: records added until then stay."""
 
     QUEUED = Work.Status.QUEUED.value, Work.Status.QUEUED.label
     RUNNING = Work.Status.RUNNING.value, Work.Status.RUNNING.label
@@ -88,20 +93,24 @@ class ImportStatus(models.TextChoices):
 
 
 class Import(Work):
-    """The reading of one file into a source. Reading it again adds nothing twice, so a killed import simply starts over."""
+    """The import of one file into a source.
+
+    Reading a file again adds no record twice, so a killed import simply starts over.
+    """
 
     status = models.CharField(max_length=10, choices=ImportStatus, default=ImportStatus.QUEUED)
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="imports")
     file_name = models.CharField(max_length=300)
     path = models.CharField(max_length=1000)
-    uploaded = models.BooleanField(default=False)  # ours to delete when it has been read
+    uploaded = models.BooleanField(default=False)  # a file of ours, deleted after it was read
     layout = models.CharField(max_length=40, blank=True)
     rows = models.PositiveIntegerField(default=0)
     added = models.PositiveIntegerField(default=0)
     known = models.PositiveIntegerField(default=0)
     refused = models.PositiveIntegerField(default=0)
     facets = models.JSONField(default=dict)  # name -> value -> good rows
-    joined = models.JSONField(default=dict)  # format -> good rows that a record of it refers to, or that refer to one
+    # format -> good rows that refer to a record of that format, or that one refers to
+    joined = models.JSONField(default=dict)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -111,7 +120,7 @@ class Import(Work):
 
 
 class ImportRefusal(models.Model):
-    """One bad row: its place in the file and why it was refused."""
+    """A rejected row: its place in the file and the reason."""
 
     run = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="refusals")
     where = models.CharField(max_length=100)

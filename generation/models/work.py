@@ -6,8 +6,10 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Work(models.Model):
-    """A row of work. `tries` counts how often it was taken since it last got on: above 1, a process died with it, or a lane
-    ended while it was trying again.
+    """A row of work, taken under a lease.
+
+    `tries` counts how often the row was taken since it last made progress. Above 1, a worker
+    process died while holding it, or a lane ended while retrying one of its calls.
     """
 
     class Status(models.TextChoices):
@@ -29,7 +31,7 @@ class Work(models.Model):
 
 
 def work_constraints(prefix: str, statuses: type[models.TextChoices] = Work.Status) -> list[models.BaseConstraint]:
-    """The invariants of a work table: known status, and a lease exactly while it runs."""
+    """Return the invariants of a work table: a known status, and a lease exactly while running."""
     return [
         models.CheckConstraint(condition=Q(status__in=statuses.values), name=f"{prefix}_status_known"),
         models.CheckConstraint(

@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from generation import tasks
 from generation.batches import queries as batches_queries
 from generation.errors import GenerationError
-from generation.jobs.live_status import living_workers
+from generation.jobs.live_status import live_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
@@ -21,28 +21,28 @@ from generation.releases import archive, export, forms, queries, ratings, servic
 from generation.samples import errata
 from generation.samples import services as samples_services
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can, allowed, require
 
 
 @requires(Can.READ_RESULTS)
 def releases(request: HttpRequest) -> HttpResponse:
-    """All releases, and for producers the form that freezes the next."""
-    usual = {"benchmark": batches_queries.latest_benchmark()}
-    form = forms.FreezeForm(request.POST if request.method == "POST" else None, initial=usual)
+    """All releases, and for producers the form to freeze the next one."""
+    defaults = {"benchmark": batches_queries.latest_benchmark()}
+    form = forms.FreezeForm(request.POST if request.method == "POST" else None, initial=defaults)
     if request.method == "POST":
         require(request.user, Can.PRODUCE)
     if form.is_valid():
-        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
+        samples_services.apply_outcomes()  # include the latest decisions of physicians
         data = form.cleaned_data
-        chosen: dict[str, Any] = {"benchmark": data["benchmark"]}
+        settings: dict[str, Any] = {"benchmark": data["benchmark"]}
         try:
-            chosen["composition"] = form.composition()
-            preview = services.preview(data["name"], **chosen)
+            settings["composition"] = form.composition()
+            preview = services.preview(data["name"], **settings)
             if data["seen"] != preview.seen:
                 return _preview(request, form, preview)
-            row = services.start_freeze(data["name"], **chosen, actor=signed_in_account(request))
+            row = services.start_freeze(data["name"], **settings, actor=signed_in_account(request))
         except GenerationError as error:
             form.add_error(None, str(error))
         else:
@@ -51,7 +51,7 @@ def releases(request: HttpRequest) -> HttpResponse:
             return redirect("generation:releases")
     approved = queries.approved_counts()
     context = {
-        "page": keyset(queries.releases(), request, size=25, newest_first=True),
+        "page": keyset_page(queries.releases(), request, size=25, newest_first=True),
         "form": form,
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
         **_freezes(),
@@ -62,7 +62,7 @@ def releases(request: HttpRequest) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def freezes(request: HttpRequest) -> HttpResponse:
-    """The releases that are being frozen; once none is, the page is loaded afresh."""
+    """The releases being frozen; reloads the page when none is left."""
     context = _freezes()
     if not context["freezing"]:
         return HttpResponseClientRefresh()
@@ -72,11 +72,11 @@ def freezes(request: HttpRequest) -> HttpResponse:
 def _freezes() -> dict[str, object]:
     rows = queries.shown_freezes()
     freezing = any(row.status in (Freeze.Status.QUEUED, Freeze.Status.RUNNING) for row in rows)
-    return {"freezes": rows, "freezing": freezing, "idle": freezing and not living_workers().exists()}
+    return {"freezes": rows, "freezing": freezing, "idle": freezing and not live_workers().exists()}
 
 
 def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.FreezePreview) -> HttpResponse:
-    """What would be frozen, before it is."""
+    """What would be frozen, for confirmation."""
     fields = [field for field in form if field.name != "seen"]
     data = form.cleaned_data
     chosen = configuration(data["benchmark"], data["configuration"])
@@ -97,7 +97,7 @@ def _release(name: str, version: int) -> Release:
 @require_safe
 @requires(Can.READ_RESULTS)
 def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
-    """One release: what it is made of, from what and by whom, its checksum, its exports, the runs on it."""
+    """One release: composition, sources, models, checksum, exports, and the runs on it."""
     found = _release(name, version)
     chosen = configuration(found.benchmark, found.composition.get("configuration", ""))
     context = {
@@ -106,12 +106,12 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "simulated_reviewers": found.simulated_samples,
         "planted": queries.term_counts(found.benchmark, found.counts),
         "errata": list(errata.errata_of(found)),
-        "formats": [(name, label, export.stages_of(found, name)) for name, label in export.fitting(found)],
+        "formats": [(name, label, export.stages_of(found, name)) for name, label in export.fitting_formats(found)],
         "withheld": queries.withheld_sources(found),
         "configuration": _(chosen.rule) if chosen else "",
         "shares": queries.task_shares(found) if chosen else {},
         "judgments": queries.judgments(found),
-        "by_reference": export.fitting(found, by_reference=True),
+        "by_reference": export.fitting_formats(found, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)
 
@@ -119,10 +119,10 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
 @require_safe
 @requires(Can.READ_RESULTS)
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
-    """The samples of a release: a list, and the one that is read."""
+    """The samples of a release: a list, and the selected one."""
     found = _release(name, version)
     rows = queries.released_samples(found, with_held_out=allowed(request.user, Can.PRODUCE))
-    page = keyset(rows.defer("exported"), request, size=25)
+    page = keyset_page(rows.defer("exported"), request, size=25)
     wanted = request.GET.get("selected", "")
     chosen = rows.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 19 else None
     if chosen is None and page.rows:
@@ -148,9 +148,10 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 @require_GET
 @requires(Can.READ_RESULTS)
 def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:
-    """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else.
+    """One split of a release (`?split=`) in one format, as a zip.
 
-    With `?by-reference=1`, without the text of its sources; with `?stages=V+K`, of a format that is made to train on, those.
+    With `?by-reference=1`, without the text of its sources; with `?stages=V+K`, those stages, for a
+    training format.
     """
     found, split = _release(name, version), _split(request)
     by_reference = request.GET.get("by-reference") == "1"
@@ -161,7 +162,7 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
 
 
 def _split(request: HttpRequest) -> str:
-    """The part that is asked for; the one that is held out is for admins."""
+    """The requested split; the held-out one is for admins only."""
     if request.GET.get("split") != ReleasedSample.Split.HELD_OUT:
         return ReleasedSample.Split.PUBLIC
     require(request.user, Can.PRODUCE)
@@ -171,6 +172,6 @@ def _split(request: HttpRequest) -> str:
 @require_GET
 @requires(Can.READ_RESULTS)
 def release_ratings(request: HttpRequest, name: str, version: int) -> HttpResponseBase:
-    """What physicians answered about one part of a release, as CSV."""
+    """Physicians' answers about one split of a release, as CSV."""
     found = _release(name, version)
     return archive.as_table(ratings.lines(found, _split(request)), found, "ratings")

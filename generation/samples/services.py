@@ -1,4 +1,4 @@
-"""Makes sample versions, and acts on the outcomes of their reviews."""
+"""Makes sample versions, and applies the outcomes of their reviews."""
 
 import logging
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def save_term(term: TaxonomyTerm, *, actor: User) -> None:
-    """Add a taxonomy term to those that a benchmark ships, or change one, with its event. Raises NotAllowed."""
+    """Add or change a taxonomy term of a benchmark, and record the event. Raises NotAllowed."""
     require(actor, Can.PRODUCE)
     with recording_events():
         term.save()
@@ -37,28 +37,33 @@ def save_term(term: TaxonomyTerm, *, actor: User) -> None:
         record_person(actor, PersonEvent.Kind.TERM, actor, **values)
 
 
-def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm = Sample.Arm.TRAP) -> SampleVersion:
-    """Store what was made of a draft and put it before physicians. A case whose language nobody knows waits for an admin;
-    the next version keeps what an admin said."""
+def make_version(
+    row: Draft, batch: Batch, new_sample: NewSample, *, arm: Sample.Arm = Sample.Arm.TRAP
+) -> SampleVersion:
+    """Store the sample of a draft as a version and open its case.
+
+    A case in an unknown language waits for an admin; the next version keeps the language that an
+    admin set.
+    """
     now = timezone.now()
     simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
     sample, previous = row.sample, None
     if sample is None:
         sample = Sample(
             benchmark=batch.benchmark,
-            task=made.task,
+            task=new_sample.task,
             batch=batch,
             record_id=row.record_id,
             arm=arm,
-            bound=made.bound,
+            bound=new_sample.bound,
             created_at=now,
         )
         sql.insert(sample)
     else:
         previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
-    known = previous.case.language if previous else made.language
-    made = replace(_with_review(made, batch, previous), language=known or UNDETERMINED)
-    spec = registry.case_spec(batch.benchmark, made, sample.key, row.version)
+    language = previous.case.language if previous else new_sample.language
+    new_sample = replace(_decide_review(new_sample, batch, previous), language=language or UNDETERMINED)
+    spec = registry.case_spec(batch.benchmark, new_sample, sample.key, row.version)
     case = services.open_case(
         spec.with_history(asked_for=tuple(previous.reasons) if previous else (), simulated=simulated)
     )
@@ -69,13 +74,13 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
         number=row.version,
         draft=row,
         case=case,
-        title=made.title[:300],
-        content=dict(made.content),
+        title=new_sample.title[:300],
+        content=dict(new_sample.content),
         simulated=simulated,
-        prompt=made.prompt[:100],
+        prompt=new_sample.prompt[:100],
         generator=generator_of(batch),
-        traps=list(dict.fromkeys(trap for rubric in made.rubrics for trap in rubric.traps)),
-        made=dict(made.made),
+        traps=list(dict.fromkeys(trap for rubric in new_sample.rubrics for trap in rubric.traps)),
+        made=dict(new_sample.made),
         created_at=now,
     )
     sql.insert(version)
@@ -87,7 +92,7 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
             polarity=rubric.polarity,
             traps=list(rubric.traps),
         )
-        for rubric in made.rubrics
+        for rubric in new_sample.rubrics
     ]
     if rubrics:
         sql.insert(*rubrics)
@@ -96,48 +101,55 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
     return version
 
 
-def _with_review(made: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
-    """The same with whether physicians review it, where they review a share; a later version as the one before.
+def _decide_review(new_sample: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
+    """Decide whether physicians review the sample, if they review a share; a later version repeats
+    the first decision.
 
-    The caller's transaction counts it among those of its stratum.
+    Counts the sample in its stratum, within the caller's transaction.
     """
-    chosen = made.review_share
-    if chosen is None:
-        return made
+    share = new_sample.review_share
+    if share is None:
+        return new_sample
     if previous is not None:
         review = str(previous.made.get("review", "sampled"))
     else:
-        name = chosen.stratum[:200]
+        name = share.stratum[:200]
         ReviewStratum.objects.bulk_create([ReviewStratum(batch=batch, name=name)], ignore_conflicts=True)
         stratum = ReviewStratum.objects.select_for_update().get(batch=batch, name=name)
-        review = "sampled" if chosen.takes(stratum.samples) else "not sampled"
+        review = "sampled" if share.includes(stratum.samples) else "not sampled"
         ReviewStratum.objects.filter(pk=stratum.pk).update(samples=F("samples") + 1)
-    return replace(made, made={**made.made, "review": review})
+    return replace(new_sample, made={**new_sample.made, "review": review})
 
 
-def make_control(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
-    """The control beside a sample, with a draft of its own that has ended. Rejected, it is not made again."""
-    beside = Draft.objects.create(
+def make_control(row: Draft, batch: Batch, control: NewSample) -> SampleVersion:
+    """Make the control beside a sample, with a finished draft of its own.
+
+    A rejected control is not regenerated.
+    """
+    draft = Draft.objects.create(
         batch=batch, record_id=row.record_id, parent=row, step=row.step, status=Draft.Status.DONE
     )
-    return make_version(beside, batch, made, arm=Sample.Arm.CONTROL)
+    return make_version(draft, batch, control, arm=Sample.Arm.CONTROL)
 
 
 def generator_of(batch: Batch) -> str:
-    """The name of the endpoint that writes the samples; empty where none was asked for these records."""
+    """The name of the endpoint that writes the samples; empty if these records need none."""
     roles = registry.recipe(batch.benchmark).roles
     bound = BatchRole.objects.filter(batch=batch, role=roles[0].name) if roles else BatchRole.objects.none()
     return bound.values_list("endpoint__name", flat=True).first() or ""
 
 
 def apply_outcomes() -> int:
-    """Carry what physicians decided over to the samples; returns how many versions were handled.
+    """Apply the physicians' decisions to the samples; return how many versions were handled.
 
-    Approved: the rubrics get the wording and the severity settled on; those of a case that nobody was to review stay as they
-    are. Rejected: the next version is queued with the reasons;
-    where no version can mend them, past the recipe's limit, or where the batch was cancelled, the sample is discarded. The
-    version's own status says whether it was handled, so that this can be killed and repeated at any point. One that cannot be
-    handled (a fault of ours, a benchmark that is gone) is logged and left as it is, and keeps no other from being handled.
+    Approved: the rubrics get the wording and severity settled on; those of a case not sampled for
+    review stay as they are. Rejected: the next version is queued with the reasons. If no version
+    can fix them, the recipe's limit is reached, or the batch was cancelled, the sample is
+    discarded.
+
+    The version's own status says whether it was handled, so this can be killed and repeated at any
+    point. A version that cannot be handled (a bug, a missing benchmark) is logged and left as it
+    is; the others are handled.
     """
     waiting = SampleVersion.objects.filter(status=SampleVersion.Status.IN_REVIEW, case__closed_at__isnull=False)
     handled = 0
@@ -151,16 +163,16 @@ def apply_outcomes() -> int:
                     .first()
                 )
                 if version is not None:
-                    _handle(version)
+                    _apply_outcome(version)
                     handled += 1
-        except (OperationalError, InterfaceError):  # the database is away
+        except (OperationalError, InterfaceError):  # the database is unreachable
             raise
         except Exception:
             log.exception("the review outcome of version %s could not be applied", pk)
     return handled
 
 
-def _handle(version: SampleVersion) -> None:
+def _apply_outcome(version: SampleVersion) -> None:
     sample, case = version.sample, version.case
     outcome = cases_queries.settled_case(case)
     if outcome.state is State.APPROVED:
@@ -172,35 +184,35 @@ def _handle(version: SampleVersion) -> None:
         version.status, sample.status = SampleVersion.Status.WITHDRAWN, Sample.Status.WITHDRAWN
     else:
         version.status, version.reasons = SampleVersion.Status.REJECTED, list(outcome.reasons)
-        again = outcome.reducible and _queue_next(version)
-        sample.status = Sample.Status.REGENERATING if again else Sample.Status.DISCARDED
+        is_queued = outcome.reducible and _queue_next(version)
+        sample.status = Sample.Status.REGENERATING if is_queued else Sample.Status.DISCARDED
     version.save(update_fields=["status", "reasons", "citations"])
     sample.save(update_fields=["status"])
 
 
 def _settle_rubrics(version: SampleVersion, settled: Sequence[SettledRubric]) -> None:
-    known = {rubric.key: rubric for rubric in version.rubrics.all()}
-    for each in settled:
-        rubric = known.get(each.key) or Rubric(
-            version=version, key=each.key, criterion=each.criterion, traps=list(each.tags), added=True
+    rubrics = {rubric.key: rubric for rubric in version.rubrics.all()}
+    for final in settled:
+        rubric = rubrics.get(final.key) or Rubric(
+            version=version, key=final.key, criterion=final.criterion, traps=list(final.tags), added=True
         )
-        rubric.approved, rubric.severity, rubric.removed = each.criterion, each.severity, each.removed
-        rubric.severities = list(each.severities)
+        rubric.approved, rubric.severity, rubric.removed = final.criterion, final.severity, final.removed
+        rubric.severities = list(final.severities)
         rubric.save()
 
 
 def _queue_next(version: SampleVersion) -> bool:
-    """Queue the next version of a rejected one; False where there may be none."""
+    """Queue the next version of a rejected one; return False if there may be none."""
     sample = version.sample
     if sample.arm == Sample.Arm.CONTROL:
         return False
     if version.number >= registry.recipe(sample.benchmark).max_versions:
         return False
-    job = life_cycle.locked(sample.batch_id)
+    job = life_cycle.lock_job(sample.batch_id)
     if job.status == Job.Status.CANCELLED:
         return False
     life_cycle.settle(job, is_open=True)
-    step, data = _beginning(version)
+    step, data = _restart_point(version)
     Draft.objects.create(
         batch_id=sample.batch_id,
         record_id=sample.record_id,
@@ -214,8 +226,8 @@ def _queue_next(version: SampleVersion) -> bool:
     return True
 
 
-def _beginning(version: SampleVersion) -> tuple[int, dict[str, Any]]:
-    """The step at which the version after a rejected one begins, and with what data."""
+def _restart_point(version: SampleVersion) -> tuple[int, dict[str, Any]]:
+    """The step at which the next version of a rejected one begins, and its initial data."""
     recipe = registry.recipe(version.sample.benchmark)
     if not recipe.restart:
         return 0, {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from generation.common.model_names import same_model
+from generation.common.model_names import canonical_model_name
 
 SAME = (
     ("gpt-5", "gpt-5-2025-08-07", "openai/GPT-5", "gpt-5-latest"),
@@ -24,9 +24,9 @@ OTHERS = (
 
 @pytest.mark.parametrize("names", SAME)
 def test_versions_of_one_model_are_one(names: tuple[str, ...]) -> None:
-    assert len(set(map(same_model, names))) == 1, [same_model(name) for name in names]
+    assert len(set(map(canonical_model_name, names))) == 1, [canonical_model_name(name) for name in names]
 
 
 @pytest.mark.parametrize("names", OTHERS)
 def test_other_models_stay_others(names: tuple[str, ...]) -> None:
-    assert len(set(map(same_model, names))) == len(names), [same_model(name) for name in names]
+    assert len(set(map(canonical_model_name, names))) == len(names), [canonical_model_name(name) for name in names]

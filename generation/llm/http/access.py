@@ -1,8 +1,9 @@
-"""What endpoints may be given: which environment variables hold keys, for which hosts, and which addresses are asked at all.
+"""Access of endpoints: which variables hold keys, for which hosts, and which addresses are allowed.
 
-The operator decides. The maker of an endpoint could otherwise have any variable of the server sent to any address, or have the
-site ask what only the site can reach. Checked when an endpoint is saved, when its key is read, and when a connection is made:
-a name may resolve to another address each time.
+The operator decides. Otherwise the author of an endpoint could have any variable of the server sent
+to any address, or make the site call addresses that only the site can reach. Checked when an
+endpoint is saved, when its key is read, and when a connection is made, as a name may resolve to
+another address each time.
 """
 
 import asyncio
@@ -18,13 +19,14 @@ from urllib.parse import urlsplit
 
 from generation.llm.errors import BadRequest, KeyMissing, NotAllowed
 
-PREFIX = "MHB_KEY_"  # of variables that are there to hold keys of endpoints
-FILE = "_FILE"  # NAME_FILE: the file that holds the key which NAME would
-MOST_KEY = 16 * 1024  # characters of a key's file
-AGAIN = 60.0  # seconds for which the addresses of the site's own services are remembered
+KEY_PREFIX = "MHB_KEY_"  # of variables that are meant to hold keys of endpoints
+FILE_SUFFIX = "_FILE"  # NAME_FILE names a file that holds the key instead of NAME
+MAX_KEY_CHARS = 16 * 1024  # read from a key file
+RESOLVE_INTERVAL = 60.0  # seconds for which resolved addresses of the site's own services are reused
 PORTS = {"http": 80, "https": 443}
 
-# Besides the link-local ones: Alibaba, Azure, Oracle, AWS, Google. They hand out credentials of the machine.
+# Metadata services beyond the link-local ones (Alibaba, Azure, Oracle, AWS, Google): they hand out
+# the credentials of the machine.
 METADATA = frozenset(
     map(ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
 )
@@ -38,16 +40,18 @@ class Forbidden(OSError):
     """This address is not one that endpoints may have."""
 
     def __init__(self) -> None:
-        super().__init__(self.__doc__)  # the same text for all, so that one of several is still told as what it is
+        super().__init__(self.__doc__)  # one text for all instances, so that it survives when several are merged
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The operator's decision.
+    """The operator's rules.
 
-    keys: variable -> the hosts it may be sent to, none for any; besides these any that begins with `PREFIX`. hosts: the only
-    ones that may be asked, whatever they resolve to; none for any but link-local, metadata and the site's own. services: host
-    and port of its database and broker. site: its own names; port: where its web process listens.
+    keys: variable -> hosts it may be sent to (empty: any); variables that begin with `KEY_PREFIX`
+    are allowed in addition. hosts: the only hosts that may be called, whatever they resolve to
+    (empty: any except link-local addresses, metadata services and the site itself). services: host
+    and port of the site's database and broker. site: the site's own names. port: where its web
+    process listens.
     """
 
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -57,26 +61,30 @@ class Access:
     port: int = 8000
 
     def check_key(self, name: str, url: str) -> None:
-        """Raises NotAllowed where this variable must not be sent to this address, or to none."""
+        """Raise NotAllowed if this variable must not be sent to this address, or to any."""
         if not name:
             return
         bound = self.keys.get(name)
-        if name.endswith(FILE) or (bound is None and not (name.startswith(PREFIX) and len(name) > len(PREFIX))):
-            raise NotAllowed(f"Variable: {name}. Allowed are those in MHB_ENDPOINT_KEYS, and those named {PREFIX}...")
-        if bound and not _listed(bound, *_place(url)):
+        if name.endswith(FILE_SUFFIX) or (
+            bound is None and not (name.startswith(KEY_PREFIX) and len(name) > len(KEY_PREFIX))
+        ):
+            raise NotAllowed(
+                f"Variable: {name}. Allowed are those in MHB_ENDPOINT_KEYS, and those named {KEY_PREFIX}..."
+            )
+        if bound and not _is_listed(bound, *_host_and_port(url)):
             raise NotAllowed(f"Variable: {name}. By MHB_ENDPOINT_KEYS it is sent to other hosts only.")
 
     def check_url(self, url: str) -> None:
-        """Raises NotAllowed where an endpoint must not have this address, as far as can be told without resolving its host."""
-        host, port = _place(url)
+        """Raise NotAllowed if an endpoint must not have this address; its host is not resolved."""
+        host, port = _host_and_port(url)
         if self.hosts:
-            if not _listed(self.hosts, host, port):
+            if not _is_listed(self.hosts, host, port):
                 raise NotAllowed(f"Host: {host}. MHB_ENDPOINT_HOSTS does not list it.")
             return
-        address = _literal(host)
-        ours = port in (*PORTS.values(), self.port) and host in self.site and not _is_local(host, address)
+        address = _literal_address(host)
+        is_own_web_port = port in (*PORTS.values(), self.port) and host in self.site and not _is_local(host, address)
         try:
-            if ours or host in METADATA_NAMES or (host, port) in self.services:
+            if is_own_web_port or host in METADATA_NAMES or (host, port) in self.services:
                 raise Forbidden
             if _is_local(host, address) and port == self.port:
                 raise Forbidden
@@ -86,31 +94,34 @@ class Access:
             raise NotAllowed(f"Host: {host}:{port}. Only MHB_ENDPOINT_HOSTS can allow it.") from None
 
     def check_address(self, address: Address, port: int, services: frozenset[tuple[str, int]] = frozenset()) -> None:
-        """Raises Forbidden. `services`: the addresses of the site's own services, as they resolve now."""
-        address = _plain(address)
+        """Raise Forbidden if this address must not be called.
+
+        `services`: the current addresses of the site's own services.
+        """
+        address = _unwrapped(address)
         refused = address.is_link_local or address.is_multicast or address.is_unspecified or address in METADATA
         web = address.is_loopback and port == self.port
-        if refused or web or (_name(address), port) in services:
+        if refused or web or (_address_name(address), port) in services:
             raise Forbidden
 
     def key(self, name: str, url: str) -> str:
-        """The key in this variable, for this address. Raises NotAllowed, KeyMissing."""
+        """Read the key in this variable, for this address. Raises NotAllowed, KeyMissing."""
         self.check_key(name, url)
-        return key_in(name)
+        return read_key(name)
 
 
-PLAIN = Access()  # where the operator has said nothing
+DEFAULT_ACCESS = Access()  # if the operator has set nothing
 
 
-def key_in(name: str) -> str:
-    """The key that a variable holds, or the file that NAME_FILE names. Raises KeyMissing."""
+def read_key(name: str) -> str:
+    """Read the key from a variable, or from the file that NAME_FILE names. Raises KeyMissing."""
     key = os.environ.get(name, "").strip()
-    if not key and (file := os.environ.get(name + FILE, "").strip()):
+    if not key and (file := os.environ.get(name + FILE_SUFFIX, "").strip()):
         try:
-            with Path(file).open(encoding="utf-8", errors="replace") as opened:
-                key = opened.read(MOST_KEY).strip()
+            with Path(file).open(encoding="utf-8", errors="replace") as file_object:
+                key = file_object.read(MAX_KEY_CHARS).strip()
         except OSError as error:
-            raise KeyMissing(f"Variable: {name}{FILE} (its file cannot be read: {error.strerror}).") from None
+            raise KeyMissing(f"Variable: {name}{FILE_SUFFIX} (its file cannot be read: {error.strerror}).") from None
     if not key:
         raise KeyMissing(f"Variable: {name}.")
     if not (key.isascii() and key.isprintable()):  # the HTTP client would fail with an error that quotes the key
@@ -118,34 +129,34 @@ def key_in(name: str) -> str:
     return key
 
 
-def read_keys(entries: Sequence[str]) -> dict[str, list[str]]:
-    """`NAME` and `NAME=HOST`, as the environment lists them. Raises ValueError."""
-    found: dict[str, list[str]] = {}
+def parse_keys(entries: Sequence[str]) -> dict[str, list[str]]:
+    """Parse the entries `NAME` and `NAME=HOST` of the environment. Raises ValueError."""
+    keys: dict[str, list[str]] = {}
     anywhere: set[str] = set()
     for entry in entries:
         name, bound, host = entry.partition("=")
-        if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name) or name.endswith(FILE):
+        if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name) or name.endswith(FILE_SUFFIX):
             raise ValueError(f"{name!r} is not the name of a variable that holds a key")
         if bound:
-            found.setdefault(name, []).append(read_host(host))
+            keys.setdefault(name, []).append(parse_host(host))
         else:
             anywhere.add(name)
-            found.setdefault(name, [])
-    if both := [name for name in anywhere if found[name]]:
+            keys.setdefault(name, [])
+    if both := [name for name in anywhere if keys[name]]:
         raise ValueError(f"{both[0]} is listed with a host and without one")
-    return found
+    return keys
 
 
-def read_host(entry: str) -> str:
-    """`HOST`, `HOST:PORT` or `.DOMAIN`, as the environment lists it. Raises ValueError."""
+def parse_host(entry: str) -> str:
+    """Parse an entry `HOST`, `HOST:PORT` or `.DOMAIN` of the environment. Raises ValueError."""
     host = entry.strip().lower()
     if not re.fullmatch(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*(:\d{1,5})?|\[[0-9a-f:.]+\](:\d{1,5})?", host):
         raise ValueError(f"{entry!r} is not a host (write HOST, HOST:PORT, .DOMAIN or [IPv6])")
     return host
 
 
-def _place(url: str) -> tuple[str, int]:
-    """Host and port of an address. Raises NotAllowed where they could be read in more than one way."""
+def _host_and_port(url: str) -> tuple[str, int]:
+    """Host and port of a URL. Raises NotAllowed if they could be read in more than one way."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port or PORTS.get(parts.scheme, 0)
@@ -156,19 +167,19 @@ def _place(url: str) -> tuple[str, int]:
     return host, port
 
 
-def _listed(hosts: Sequence[str], host: str, port: int) -> bool:
+def _is_listed(hosts: Sequence[str], host: str, port: int) -> bool:
     shown = f"[{host}]" if ":" in host else host
     return any(
-        each in (shown, f"{shown}:{port}")
-        or (each.startswith(".") and (shown.endswith(each) or f"{shown}:{port}".endswith(each)))
-        for each in hosts
+        entry in (shown, f"{shown}:{port}")
+        or (entry.startswith(".") and (shown.endswith(entry) or f"{shown}:{port}".endswith(entry)))
+        for entry in hosts
     )
 
 
-def _literal(host: str) -> Address | None:
-    """The address that a host is, however it is written (``2852039166`` too); None for a name."""
+def _literal_address(host: str) -> Address | None:
+    """The IP address that a host denotes, in any notation (``2852039166`` too); None for a name."""
     try:
-        return _plain(ip_address(host))
+        return _unwrapped(ip_address(host))
     except ValueError:
         pass
     try:
@@ -177,8 +188,8 @@ def _literal(host: str) -> Address | None:
         return None
 
 
-def _plain(address: Address) -> Address:
-    """The IPv4 address within an IPv6 one, where there is one."""
+def _unwrapped(address: Address) -> Address:
+    """The IPv4 address within an IPv6 address, if there is one; else the address itself."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and address in NAT64:
@@ -191,12 +202,12 @@ def _is_local(host: str, address: Address | None) -> bool:
     return host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback)
 
 
-def _name(address: Address) -> str:
+def _address_name(address: Address) -> str:
     return LOOPBACK if address.is_loopback else str(address)
 
 
 class Guard:
-    """Lets a client connect to what `access` allows, whatever a name resolves to and wherever a redirect leads."""
+    """Restricts a client to what `access` allows, wherever names resolve and redirects lead to."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -204,31 +215,34 @@ class Guard:
         self._looked_up_at: float | None = None
 
     async def check(self, url: str) -> None:
-        """Before each request, one that follows a redirect included. Raises NotAllowed."""
+        """Check a request before it is sent, also one after a redirect. Raises NotAllowed."""
         self._access.check_url(url)
         loop = asyncio.get_running_loop()
-        if self._looked_up_at is None or loop.time() - self._looked_up_at > AGAIN:
+        if self._looked_up_at is None or loop.time() - self._looked_up_at > RESOLVE_INTERVAL:
             self._looked_up_at = loop.time()
-            self._services = frozenset([pair for each in self._access.services for pair in await _resolved(*each)])
+            self._services = frozenset([pair for service in self._access.services for pair in await _resolve(*service)])
 
     def socket(self, info: tuple[Any, ...]) -> socket.socket:
-        """The socket for a connection that is about to be made. Raises Forbidden."""
+        """Create the socket for a new connection. Raises Forbidden."""
         family, kind, protocol, _name, place = info
         if not self._access.hosts and family in (socket.AF_INET, socket.AF_INET6):
             self._access.check_address(ip_address(str(place[0]).partition("%")[0]), place[1], self._services)
         return socket.socket(family, kind, protocol)
 
 
-async def _resolved(host: str, port: int) -> list[tuple[str, int]]:
+async def _resolve(host: str, port: int) -> list[tuple[str, int]]:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    return [(_name(_plain(ip_address(str(place[0]).partition("%")[0]))), port) for *_, place in found]
+    return [(_address_name(_unwrapped(ip_address(str(place[0]).partition("%")[0]))), port) for *_, place in infos]
 
 
 def check_address(url: str) -> None:
-    """Refuse what the HTTP client would fail on with errors of its own. Not quoted: an address may hold a secret."""
+    """Raise BadRequest for an address on which the HTTP client would fail with errors of its own.
+
+    The address is not quoted, as it may hold a secret.
+    """
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname and parts.hostname.encode("idna")) and parts.port != 0 and "@" not in parts.netloc

@@ -1,4 +1,4 @@
-"""HTTP failures by name: what a status, a header or a broken connection means."""
+"""Mapping of HTTP failures to named errors, by status, headers and broken connections."""
 
 import json
 import logging
@@ -30,14 +30,14 @@ from generation.llm.errors import (
 from generation.llm.http.access import Forbidden
 from generation.llm.parsing import storable
 
-if TYPE_CHECKING:  # a second to import: late
+if TYPE_CHECKING:  # takes a second to import, so it is imported late
     import httpx2
 
 log = logging.getLogger(__name__)
 
-NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
-LONGEST_REST = 86_400.0  # seconds that an endpoint is left alone at its word
-NO_REST = 7 * LONGEST_REST  # from here on it is no time to wait but a mistake: the seconds since 1970, milliseconds
+NO_KEY = "none"  # sent if an endpoint needs no key, as the client requires one
+MAX_RETRY_AFTER = 86_400.0  # seconds; the longest wait that we honour
+IMPLAUSIBLE_RETRY_AFTER = 7 * MAX_RETRY_AFTER  # from here on it is a mistake: a Unix time, milliseconds
 
 _ABOUT_CONTEXT = re.compile(r"context_length_exceeded|maximum context length|context (window|size)", re.IGNORECASE)
 _ABOUT_FILTER = re.compile(r"moderation|flagged|content[ _-](filter|policy)", re.IGNORECASE)
@@ -45,7 +45,7 @@ _ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object|json mode|s
 
 
 def client_failures() -> tuple[type[Exception], ...]:
-    """What the client and its transport raise."""
+    """The exceptions that the client and its transport raise."""
     import aiohttp
     import httpx2
     from openai import APIConnectionError, APIStatusError
@@ -54,24 +54,27 @@ def client_failures() -> tuple[type[Exception], ...]:
 
 
 def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
-    """The named error for what the client raised (one of `client_failures`). To be raised where the failure is out of sight."""
+    """The named error for an exception of the client (one of `client_failures`).
+
+    Raise it outside the `except` block: the failure in its context would expose the request.
+    """
     import httpx2
     from openai import APIConnectionError, APIStatusError
 
     if isinstance(failure, APIStatusError):
         if failure.response.is_redirect:
-            return BadRequest(_elsewhere(failure.response, api_key), http_status=failure.status_code)
+            return BadRequest(_redirect_detail(failure.response, api_key), http_status=failure.status_code)
         retry_after = _retry_after(failure.response.headers.get("retry-after"))
         return status_error(failure.status_code, failure.body, failure.code, api_key, retry_after)
     if isinstance(failure, (APIConnectionError, httpx2.HTTPError)):
         return _connection_error(failure, api_key)
     if isinstance(failure, TimeoutError):
         return TimedOut(f"No answer within {timeout:g} s.")
-    return ConnectionCut(clean(f"{type(failure).__name__}: {failure}", api_key))  # what the transport leaves unmapped
+    return ConnectionCut(clean(f"{type(failure).__name__}: {failure}", api_key))  # not mapped by the transport
 
 
-def unexpected(failure: Exception, api_key: str) -> LLMError:
-    """What is written where an attempt met something that has no name here; where it was met goes into the log."""
+def unexpected_error(failure: Exception, api_key: str) -> LLMError:
+    """The error for an unforeseen exception during an attempt; its traceback is logged."""
     trace = "".join(traceback.format_exception(failure))
     log.error(
         "an attempt failed with an unexpected error\n%s", trace if api_key == NO_KEY else trace.replace(api_key, "***")
@@ -79,51 +82,48 @@ def unexpected(failure: Exception, api_key: str) -> LLMError:
     return UnexpectedError(clean(f"{type(failure).__name__}: {failure}", api_key))
 
 
-def _elsewhere(response: "httpx2.Response", api_key: str) -> str:
-    at = clean(response.headers.get("location", ""), api_key)
-    return f"The endpoint redirects, which is not followed: {at}"
+def _redirect_detail(response: "httpx2.Response", api_key: str) -> str:
+    location = clean(response.headers.get("location", ""), api_key)
+    return f"The endpoint redirects, which is not followed: {location}"
 
 
-def file_refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
-    """The named error for an answer about a file or a batch that is none of success."""
+def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
+    """The named error for a failed response about a file or a batch."""
     if response.is_redirect:
-        return BadRequest(_elsewhere(response, api_key), http_status=response.status_code)
-    about, code = _complaint(text)
+        return BadRequest(_redirect_detail(response, api_key), http_status=response.status_code)
+    error, code = _error_of_body(text)
     retry_after = _retry_after(response.headers.get("retry-after"))
-    return status_error(response.status_code, about, code, api_key, retry_after)
+    return status_error(response.status_code, error, code, api_key, retry_after)
 
 
-def _complaint(text: str) -> tuple[object, object]:
-    """What is complained of in a body, and the code of it. As the SDK reads it: under `error`, if anywhere."""
+def _error_of_body(text: str) -> tuple[object, object]:
+    """The error in a body and its code. As in the SDK: the value of `error`, if there is one."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = text
-    about = body.get("error", body) if isinstance(body, dict) else body
-    return about, about.get("code") if isinstance(about, dict) else None
+    error = body.get("error", body) if isinstance(body, dict) else body
+    return error, error.get("code") if isinstance(error, dict) else None
 
 
-def refusal_of(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
-    """The named error for an answer that is none of success."""
+def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
+    """The named error for a failed response to a completion or embeddings request."""
     if response.is_redirect:
-        return NotThere(_elsewhere(response, api_key), http_status=response.status_code)
-    error = file_refused(response, text, api_key)
-    if response.status_code in (
-        404,
-        410,
-    ):  # the path of completions; elsewhere it may be a file or a batch that is missed
+        return NotThere(_redirect_detail(response, api_key), http_status=response.status_code)
+    error = file_error(response, text, api_key)
+    if response.status_code in (404, 410):  # the path is wrong; elsewhere a file or a batch may be missing
         return NotThere(error.detail, http_status=response.status_code)
     return error
 
 
 def status_error(status: int, body: object, code: object, api_key: str, retry_after: float | None = None) -> LLMError:
-    """The named error for an HTTP status and what was said with it."""
+    """The named error for an HTTP status and the body sent with it."""
     try:
-        said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-    except (ValueError, RecursionError):  # nested as deeply as it could be read, and no deeper
-        said = "(nested too deeply)"
-    detail = clean(said, api_key)
-    if status == 403 and _ABOUT_FILTER.search(said):
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    except (ValueError, RecursionError):  # it could be parsed at this depth, but not written
+        text = "(nested too deeply)"
+    detail = clean(text, api_key)
+    if status == 403 and _ABOUT_FILTER.search(text):
         return ContentFiltered(detail, http_status=status)
     if status in (401, 403):
         return AuthFailed(detail, http_status=status)
@@ -136,12 +136,13 @@ def status_error(status: int, body: object, code: object, api_key: str, retry_af
         return TimedOut(detail, http_status=status)
     if code == "content_filter":
         return ContentFiltered(detail, http_status=status)
-    if status in (400, 413, 422) and (code == "context_length_exceeded" or _ABOUT_CONTEXT.search(said)):
+    if status in (400, 413, 422) and (code == "context_length_exceeded" or _ABOUT_CONTEXT.search(text)):
         return ContextTooLong(detail, http_status=status)
     return BadRequest(detail, http_status=status)
 
 
 def refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
+    """Whether the endpoint refused a request because of its output format."""
     return (
         isinstance(error, BadRequest)
         and error.http_status in (400, 422)
@@ -151,7 +152,10 @@ def refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
 
 
 def _connection_error(failure: Any, api_key: str) -> LLMError:
-    """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
+    """The named error for a lost connection, read from the chain of causes.
+
+    The transport reports every lost connection as a timeout.
+    """
     from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
     from generation.llm.http.transport import TooLong
@@ -164,7 +168,7 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
     for refusal in causes:
         if isinstance(refusal, NotAllowed):
             return NotAllowed(refusal.detail)
-        if isinstance(refusal, Forbidden):  # the request is known: it was about to be sent
+        if isinstance(refusal, Forbidden):  # raised before sending, so the request is known
             return NotAllowed(f"Host: {failure.request.url.host}. {refusal} Only MHB_ENDPOINT_HOSTS can allow it.")
     detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
     if any(isinstance(cause, TooLong) for cause in (failure, *causes)):
@@ -177,7 +181,10 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Seconds from a Retry-After header (RFC 9110: seconds or a date), a day at most; None where it says nothing usable."""
+    """Seconds from a Retry-After header (RFC 9110: seconds or a date), at most a day.
+
+    Returns None if the header is unusable.
+    """
     if header is None:
         return None
     try:
@@ -188,11 +195,11 @@ def _retry_after(header: str | None) -> float | None:
         except (ValueError, OverflowError, TypeError, IndexError):
             return None
         seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return min(max(seconds, 0.0), LONGEST_REST) if seconds < NO_REST else None  # nor for nan
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds < IMPLAUSIBLE_RETRY_AFTER else None  # also None for nan
 
 
 def clean(text: str, api_key: str) -> str:
-    """Error text fit for the ledger: without the key (cut only after it is gone), storable, not too long."""
+    """Make error text fit for the ledger: storable, limited, without the key (removed before cutting)."""
     if api_key != NO_KEY:
         text = text.replace(api_key, "***")
     return storable(text)[:MAX_DETAIL]

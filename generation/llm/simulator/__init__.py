@@ -1,4 +1,5 @@
-"""Simulated models: a real HTTP server that speaks the chat completions and embeddings protocols and answers from scripts.
+"""Simulated models: an HTTP server for chat completions and embeddings that answers from scripts.
 
-It stands in for models in the demo and in tests, behind the very same client; every answer says that it is simulated.
+It replaces models in the demo and in tests, behind the same client; every answer is marked as
+simulated.
 """

@@ -1,4 +1,4 @@
-"""The batch protocol of the simulated models: files, and batches of requests that are answered later."""
+"""The batch protocol of the simulated models: files and batches that are answered later."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from generation.llm.simulator.faults import FaultKind
 WINDOW = 86_400  # seconds
 PAGE = 20
 
-Complete = Callable[[Any], tuple[str, web.Response]]
+CompleteRequest = Callable[[Any], tuple[str, web.Response]]
 
 
 @dataclass
@@ -35,13 +35,14 @@ class _Batch:
 class BatchStore:
     """Files and batches, in memory.
 
-    A batch ends `delay` seconds after it was made. The faults that strike its lines are those of single requests: an HTTP
-    error goes to the error file, a lost answer (``timeout``, ``cut``) makes the line expire and with it the batch. A
-    line for a model that does not exist, a second line of a name, or no line at all: the batch fails as a whole. A batch
-    that is cancelled half way has done half of its lines.
+    A batch ends `delay` seconds after its creation. Its lines are subject to the faults of single
+    requests: an HTTP error goes to the error file; a lost response (``timeout``, ``cut``) makes the
+    line, and with it the batch, expire. A batch fails as a whole if a line names a model that does
+    not exist, if two lines have the same name, or if it is empty. A batch that is cancelled half
+    way has completed half of its lines.
     """
 
-    def __init__(self, complete: Complete) -> None:
+    def __init__(self, complete: CompleteRequest) -> None:
         self.delay = 0.0
         self._complete = complete
         self._files: dict[str, bytes] = {}
@@ -52,12 +53,12 @@ class BatchStore:
         app.router.add_post("/v1/files", self.upload)
         app.router.add_get("/v1/files/{id}/content", self.content)
         app.router.add_post("/v1/batches", self.create)
-        app.router.add_get("/v1/batches", self.listed)
+        app.router.add_get("/v1/batches", self.list_batches)
         app.router.add_get("/v1/batches/{id}", self.retrieve)
         app.router.add_post("/v1/batches/{id}/cancel", self.cancel)
 
     def stats(self) -> dict[str, int]:
-        """Files and batches made; the lines put to a model, and those of them that were answered, and so are billed."""
+        """How many files and batches were created, and lines were sent to a model and billed."""
         return {
             "files": sum(name.startswith("file-in") for name in self._files),
             "batches": len(self._batches),
@@ -72,7 +73,7 @@ class BatchStore:
         if form.get("purpose") != "batch" or not isinstance(file, web.FileField):
             raise web.HTTPBadRequest(reason="A file with the purpose 'batch' is expected.")
         data = file.file.read()
-        name = self._keep("in", data)
+        name = self._store("in", data)
         return web.json_response(
             {
                 "id": name,
@@ -109,28 +110,28 @@ class BatchStore:
                 raise ValueError("Each line needs a custom_id of its own.")
         except (ValueError, KeyError, TypeError) as error:
             self._fail(batch, str(error))
-        return web.json_response(self._told(batch))
+        return web.json_response(self._as_json(batch))
 
-    async def listed(self, request: web.Request) -> web.Response:
+    async def list_batches(self, request: web.Request) -> web.Response:
         """GET /v1/batches: newest first."""
-        every = list(reversed(self._batches.values()))
+        batches = list(reversed(self._batches.values()))
         after = request.query.get("after")
         if after in self._batches:
-            every = every[[batch.id for batch in every].index(after) + 1 :]
-        page = every[: min(PAGE, int(request.query.get("limit", PAGE)))]
+            batches = batches[[batch.id for batch in batches].index(after) + 1 :]
+        page = batches[: min(PAGE, int(request.query.get("limit", PAGE)))]
         return web.json_response(
             {
                 "object": "list",
-                "data": [self._told(batch) for batch in page],
+                "data": [self._as_json(batch) for batch in page],
                 "first_id": page[0].id if page else None,
                 "last_id": page[-1].id if page else None,
-                "has_more": len(every) > len(page),
+                "has_more": len(batches) > len(page),
             }
         )
 
     async def retrieve(self, request: web.Request) -> web.Response:
         """GET /v1/batches/{id}."""
-        return web.json_response(self._told(self._batch(request)))
+        return web.json_response(self._as_json(self._batch(request)))
 
     async def cancel(self, request: web.Request) -> web.Response:
         """POST /v1/batches/{id}/cancel."""
@@ -139,7 +140,7 @@ class BatchStore:
         if batch.status == "in_progress":
             share = (time.time() - batch.created_at) / self.delay if self.delay else 1.0
             self._run(batch, done=int(share * len(batch.lines)), status="cancelled")
-        return web.json_response(self._told(batch))
+        return web.json_response(self._as_json(batch))
 
     def _batch(self, request: web.Request) -> _Batch:
         batch = self._batches.get(request.match_info["id"])
@@ -147,7 +148,7 @@ class BatchStore:
             raise web.HTTPNotFound(reason="No such batch.")
         return batch
 
-    def _keep(self, kind: str, data: bytes) -> str:
+    def _store(self, kind: str, data: bytes) -> str:
         name = f"file-{kind}-sim-{len(self._files) + 1}"
         self._files[name] = data
         return name
@@ -161,8 +162,8 @@ class BatchStore:
             self._run(batch, done=len(batch.lines), status="completed")
 
     def _run(self, batch: _Batch, *, done: int, status: str) -> None:
-        good: list[str] = []
-        bad: list[str] = []
+        output_lines: list[str] = []
+        error_lines: list[str] = []
         for place, line in enumerate(batch.lines):
             code = "batch_cancelled"
             if place < done:
@@ -177,28 +178,28 @@ class BatchStore:
                         "request_id": "sim",
                         "body": json.loads(response.text or ""),
                     }
-                    told = {
+                    result = {
                         "id": f"{batch.id}_{place}",
                         "custom_id": line["custom_id"],
                         "response": answer,
                         "error": None,
                     }
-                    (good if response.status == 200 else bad).append(json.dumps(told))
+                    (output_lines if response.status == 200 else error_lines).append(json.dumps(result))
                     continue
                 code, status = "batch_expired", "expired" if status == "completed" else status
             error = {"code": code, "message": "This line was not put to a model."}
-            told = {"id": f"{batch.id}_{place}", "custom_id": line["custom_id"], "response": None, "error": error}
-            bad.append(json.dumps(told))
+            result = {"id": f"{batch.id}_{place}", "custom_id": line["custom_id"], "response": None, "error": error}
+            error_lines.append(json.dumps(result))
         batch.status, batch.ended_at = status, time.time()
-        batch.counts = {"completed": len(good), "failed": len(bad)}
-        batch.output_file = self._keep("out", "\n".join(good).encode()) if good else None
-        batch.error_file = self._keep("errors", "\n".join(bad).encode()) if bad else None
-        self._billed += len(good)
+        batch.counts = {"completed": len(output_lines), "failed": len(error_lines)}
+        batch.output_file = self._store("out", "\n".join(output_lines).encode()) if output_lines else None
+        batch.error_file = self._store("errors", "\n".join(error_lines).encode()) if error_lines else None
+        self._billed += len(output_lines)
 
-    def _told(self, batch: _Batch) -> dict[str, Any]:
+    def _as_json(self, batch: _Batch) -> dict[str, Any]:
         self._advance(batch)
         ended = int(batch.ended_at) if batch.ended_at else None
-        errors = {"object": "list", "data": [{"code": "invalid", "message": each} for each in batch.errors]}
+        errors = {"object": "list", "data": [{"code": "invalid", "message": reason} for reason in batch.errors]}
         return {
             "id": batch.id,
             "object": "batch",

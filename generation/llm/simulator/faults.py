@@ -1,4 +1,4 @@
-"""Faults on demand: what endpoints do to their clients, as a suffix of the model's name or for a whole server."""
+"""Faults on demand, requested by a suffix of the model's name or for a whole server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from generation.llm.simulator.script import chance
 
 
 class FaultKind(StrEnum):
-    """What goes wrong. The first four spoil the HTTP exchange, the others only what the model says."""
+    """Kinds of faults. The first four break the HTTP exchange, the others only the reply."""
 
     RATE_LIMITED = "429"  # with Retry-After
     SERVER_ERROR = "500"
@@ -21,14 +21,14 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault and the share of requests, in [0, 1], that it strikes."""
+    """A fault and the share of requests, in [0, 1], that it affects."""
 
     kind: FaultKind
     share: float = 1.0
 
 
 def parse_fault(text: str) -> Fault:
-    """The fault that ``kind`` or ``kind@share`` names; ValueError with a sentence where it names none."""
+    """Parse ``kind`` or ``kind@share``. Raises ValueError with a sentence for anything else."""
     name, at, share_text = text.partition("@")
     try:
         kind = FaultKind(name)
@@ -44,16 +44,19 @@ def parse_fault(text: str) -> Fault:
 
 
 def parse_model(name: str) -> tuple[str, tuple[Fault, ...]]:
-    """``sim-judge+500@0.2+cut@0.1`` as the model and its faults; ValueError as `parse_fault`."""
+    """Split ``sim-judge+500@0.2+cut@0.1`` into the model and its faults.
+
+    Raises ValueError as `parse_fault` does.
+    """
     model, *suffixes = name.split("+")
     return model, tuple(parse_fault(suffix) for suffix in suffixes)
 
 
-def strike(faults: Sequence[Fault], *, seed: int, body_hash: str, seen: int) -> FaultKind | None:
-    """The first fault that strikes this request.
+def draw_fault(faults: Sequence[Fault], *, seed: int, body_hash: str, seen: int) -> FaultKind | None:
+    """Return the first fault that affects this request, if any.
 
-    A function of its arguments, `seen` (how often this very body came before) among them: so a retry can succeed, and
-    two servers with the same seed fail alike.
+    A pure function of its arguments. `seen` is how often this body was received before, so that a
+    retry can succeed; two servers with the same seed fail in the same way.
     """
     for fault in faults:
         if chance(seed, fault.kind, body_hash, str(seen)) < fault.share:

@@ -1,4 +1,4 @@
-"""What a simulated model says. A benchmark scripts its own models; the server asks each script in turn."""
+"""Scripts of simulated models. Each benchmark scripts its own; the server asks them in turn."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,11 +15,14 @@ class Script(Protocol):
     """The behaviour of the simulated models in one benchmark."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        """The answer of `model` (without fault suffixes), the same for the same arguments; None: not my request."""
+        """The answer of `model` (without fault suffixes), or None for a request of another script.
+
+        The same arguments give the same answer.
+        """
         ...
 
 
 def chance(seed: int, *parts: str) -> float:
-    """A number in [0, 1) that is a function of its arguments: the dice of scripts and faults."""
+    """A deterministic pseudo-random number in [0, 1) for scripts and faults."""
     digest = hashlib.sha256("\x1f".join([str(seed), *parts]).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

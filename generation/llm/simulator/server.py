@@ -1,4 +1,4 @@
-"""The simulated models' HTTP server: chat completions, embeddings, models, statistics, errors in the protocol's own shape."""
+"""The HTTP server of the simulated models: completions, embeddings, models, statistics, errors."""
 
 import asyncio
 import errno
@@ -18,17 +18,17 @@ from pydantic import ValidationError
 from generation.llm.probe import ANSWER, FIRST_LINE
 from generation.llm.simulator.batches import BatchStore
 from generation.llm.simulator.embedding import embed_text
-from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
+from generation.llm.simulator.faults import Fault, FaultKind, draw_fault, parse_fault, parse_model
 from generation.llm.simulator.script import DEFAULT_ANSWER, Script
 from generation.llm.simulator.wire_format import (
-    Asked,
-    Embed,
-    Question,
-    Understood,
+    AcceptedRequest,
+    CompletionRequest,
+    EmbeddingRequest,
+    RequestT,
     completion_body,
     count_tokens,
-    cut,
     error_body,
+    send_half,
 )
 from generation.llm.types import SIMULATOR_FINGERPRINT
 
@@ -52,8 +52,8 @@ MODELS = (
     "sim-writer",
     "sim-checker",
 )
-REFUSAL = "I'm sorry, but I can't help with that."
-OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'
+REFUSAL_REPLY = "I'm sorry, but I can't help with that."
+WRONG_SHAPE_REPLY = '{"result": {"status": "ok", "items": []}}'
 MAX_BODY = 128 * 2**20  # bytes
 
 logger = logging.getLogger(__name__)
@@ -92,9 +92,9 @@ class _Simulator:
         return web.json_response({"object": "list", "data": listed})
 
     async def stats(self, _: web.Request) -> web.Response:
-        """GET /stats: what was asked for, by model and by outcome (a status, ``cut`` or ``timeout``); images and texts seen.
+        """GET /stats: requests by model and by outcome, images and texts.
 
-        Apart from them, what came in batches.
+        An outcome is a status, ``cut`` or ``timeout``. Batches are counted separately.
         """
         return web.json_response(
             {
@@ -110,15 +110,13 @@ class _Simulator:
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         """POST /v1/chat/completions."""
-        return await self._served(request, self.completion)
+        return await self._serve(request, self.completion)
 
     async def embeddings(self, request: web.Request) -> web.StreamResponse:
         """POST /v1/embeddings."""
-        return await self._served(request, self.embedding)
+        return await self._serve(request, self.embedding)
 
-    async def _served(
-        self, request: web.Request, work: Callable[[Any], tuple[str, web.Response]]
-    ) -> web.StreamResponse:
+    async def _serve(self, request: web.Request, work: Callable[[Any], tuple[str, web.Response]]) -> web.StreamResponse:
         self._in_flight += 1
         self._peak = max(self._peak, self._in_flight)
         try:
@@ -127,7 +125,7 @@ class _Simulator:
             if outcome == FaultKind.TIMEOUT:
                 await asyncio.sleep(self._hang)
             elif outcome == FaultKind.CUT:
-                return await cut(request, response)
+                return await send_half(request, response)
             return response
         finally:
             self._in_flight -= 1
@@ -135,7 +133,7 @@ class _Simulator:
     async def _answer(
         self, request: web.Request, work: Callable[[Any], tuple[str, web.Response]]
     ) -> tuple[str, web.Response]:
-        """How the request is counted, and what is answered to it."""
+        """The outcome under which a request is counted, and the response."""
         raw = await request.read()
         try:
             body = json.loads(raw)
@@ -148,34 +146,36 @@ class _Simulator:
         return outcome, response
 
     def completion(self, body: Any) -> tuple[str, web.Response]:
-        """What a request comes to, asked for alone or in a batch: its outcome, and the answer."""
-        understood = self._understood(body, Question)
-        if not isinstance(understood, Understood):
-            return understood
-        question, model, fault = understood.asked, understood.model, understood.fault
+        """Answer a single request or a line of a batch; returns its outcome and the response."""
+        accepted = self._accept(body, CompletionRequest)
+        if not isinstance(accepted, AcceptedRequest):
+            return accepted
+        question, model, fault = accepted.request, accepted.model, accepted.fault
         self._images += sum(len(message.images) for message in question.messages)
         match fault:
             case FaultKind.REFUSAL:
-                text = REFUSAL
+                text = REFUSAL_REPLY
             case FaultKind.WRONG_SCHEMA:
-                text = OTHER_SHAPE
+                text = WRONG_SHAPE_REPLY
             case _:
-                text = self._say(model, question)
+                text = self._script_reply(model, question)
                 if fault is FaultKind.BROKEN_JSON:
                     text = text[: len(text) // 2]
-        completion = completion_body(question, text, f"chatcmpl-sim-{self._seed}-{understood.name}")
+        completion = completion_body(question, text, f"chatcmpl-sim-{self._seed}-{accepted.name}")
         return fault if fault is FaultKind.CUT else "200", web.json_response(completion)
 
     def embedding(self, body: Any) -> tuple[str, web.Response]:
-        """Vectors of texts. Of the faults of what a model says, ``wrong-schema`` leaves the last one out and ``broken-json``
-        cuts it in half."""
-        understood = self._understood(body, Embed)
-        if not isinstance(understood, Understood):
-            return understood
-        texts = understood.asked.texts
+        """Embed texts; returns the outcome and the response.
+
+        The fault ``wrong-schema`` drops the last vector, ``broken-json`` cuts it in half.
+        """
+        accepted = self._accept(body, EmbeddingRequest)
+        if not isinstance(accepted, AcceptedRequest):
+            return accepted
+        texts = accepted.request.texts
         self._embedded += len(texts)
         vectors = [embed_text(text) for text in texts]
-        match understood.fault:
+        match accepted.fault:
             case FaultKind.WRONG_SCHEMA:
                 vectors.pop()
             case FaultKind.BROKEN_JSON:
@@ -185,17 +185,20 @@ class _Simulator:
         tokens = sum(map(count_tokens, texts))
         answer = {
             "object": "list",
-            "model": understood.asked.model,
+            "model": accepted.request.model,
             "system_fingerprint": SIMULATOR_FINGERPRINT,
             "data": [
                 {"object": "embedding", "index": place, "embedding": vector} for place, vector in enumerate(vectors)
             ],
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
-        return understood.fault if understood.fault is FaultKind.CUT else "200", web.json_response(answer)
+        return accepted.fault if accepted.fault is FaultKind.CUT else "200", web.json_response(answer)
 
-    def _understood(self, body: Any, kind: type[Asked]) -> "Understood[Asked] | tuple[str, web.Response]":
-        """A request that a model will answer, with the fault that strikes it; else what it comes to."""
+    def _accept(self, body: Any, kind: type[RequestT]) -> "AcceptedRequest[RequestT] | tuple[str, web.Response]":
+        """Validate a request and draw its fault.
+
+        Returns outcome and response if no model answers the request.
+        """
         if not isinstance(body, dict):
             return "400", error_body(400, "The body must be a JSON object.")
         try:
@@ -218,7 +221,7 @@ class _Simulator:
         body_hash = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         seen = self._seen[body_hash]
         self._seen[body_hash] += 1
-        fault = strike(tuple(named) + self._faults, seed=self._seed, body_hash=body_hash, seen=seen)
+        fault = draw_fault(tuple(named) + self._faults, seed=self._seed, body_hash=body_hash, seen=seen)
         match fault:
             case FaultKind.RATE_LIMITED:
                 return "429", error_body(
@@ -231,9 +234,9 @@ class _Simulator:
                 return "500", error_body(500, "Simulated: the server failed.")
             case FaultKind.TIMEOUT:
                 return fault, error_body(504, "Simulated: the model did not answer in time.")
-        return Understood(asked, model, fault, f"{body_hash[:16]}-{seen}")
+        return AcceptedRequest(asked, model, fault, f"{body_hash[:16]}-{seen}")
 
-    def _say(self, model: str, question: Question) -> str:
+    def _script_reply(self, model: str, question: CompletionRequest) -> str:
         messages = [message.message for message in question.messages]
         if messages[0].text == FIRST_LINE:
             return ANSWER
@@ -254,19 +257,20 @@ def make_app(
     hang: float = 600.0,
     batch_delay: float = 0.0,
 ) -> web.Application:
-    """The server as an application; it runs once.
+    """Create the server as an application, which can run once.
 
     Args:
-        scripts: asked in turn; the first that knows the request answers.
-        seed: same seed and same requests, same answers and same faults.
-        faults: for all models, as ``kind@share`` (see `faults.FaultKind`), in addition to those in a model's name.
-        latency: seconds before every answer.
+        scripts: asked in turn; the first that recognises the request answers it.
+        seed: the same seed and requests give the same answers and faults.
+        faults: for all models, as ``kind@share`` (see `faults.FaultKind`), in addition to those
+            in a model's name.
+        latency: seconds before every response.
         retry_after: seconds that a 429 asks its client to wait.
         hang: seconds after which a simulated time-out is answered with 504.
-        batch_delay: seconds that a batch takes; what it comes to, see `batches.Batches`.
+        batch_delay: seconds until a batch ends; see `batches.BatchStore`.
 
     Raises:
-        ValueError: a fault is not known.
+        ValueError: a fault is unknown.
     """
     simulator = _Simulator(
         scripts,
@@ -276,7 +280,7 @@ def make_app(
         retry_after=retry_after,
         hang=hang,
     )
-    app = web.Application(client_max_size=MAX_BODY, middlewares=[_speak_the_protocol])
+    app = web.Application(client_max_size=MAX_BODY, middlewares=[_protocol_errors])
     app.router.add_post("/v1/chat/completions", simulator.completions)
     app.router.add_post("/v1/embeddings", simulator.embeddings)
     app.router.add_get("/v1/models", simulator.models)
@@ -287,10 +291,10 @@ def make_app(
 
 
 def serve(app: web.Application, host: str, port: int, on_ready: Callable[[str], None]) -> None:
-    """Run until SIGINT or SIGTERM, in the main thread; `on_ready` gets the base URL once requests are answered.
+    """Run in the main thread until SIGINT or SIGTERM; `on_ready` gets the base URL once it listens.
 
     Raises:
-        CannotListen: with one sentence, where the port is taken or the address is not ours.
+        CannotListen: with one sentence, if the port is taken or the address is not ours.
     """
 
     async def main() -> None:
@@ -307,7 +311,10 @@ def serve(app: web.Application, host: str, port: int, on_ready: Callable[[str], 
 
 @contextmanager
 def run_in_background(app: web.Application) -> Iterator[str]:
-    """Run on a free loopback port in a background thread; yields the base URL (``http://127.0.0.1:PORT/v1``)."""
+    """Run on a free loopback port in a background thread.
+
+    Yields the base URL (``http://127.0.0.1:PORT/v1``).
+    """
     ready = threading.Event()
     loop: asyncio.AbstractEventLoop
     stop: asyncio.Event
@@ -340,7 +347,7 @@ def run_in_background(app: web.Application) -> Iterator[str]:
 
 @asynccontextmanager
 async def _listening(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
-    # Handlers are cancelled when their client goes away: a simulated time-out would otherwise sleep on.
+    # Cancel handlers whose client disconnects: a simulated time-out would otherwise go on sleeping.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
     await runner.setup()
     try:
@@ -357,14 +364,14 @@ async def _listening(app: web.Application, host: str, port: int) -> AsyncIterato
 
 
 @web.middleware
-async def _speak_the_protocol(
+async def _protocol_errors(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Errors of the server itself (no such path, a script that fails) in the protocol's shape."""
+    """Report errors of the server itself (unknown path, failing script) in the protocol's shape."""
     try:
         return await handler(request)
     except web.HTTPException as error:
         return error_body(error.status, error.reason)
-    except Exception as error:  # the boundary: a broken script must reach the client as 500 and the log as a traceback
+    except Exception as error:  # a failing script must reach the client as 500 and the log as a traceback
         logger.exception("A simulated model failed")
         return error_body(500, f"The script of the simulated model failed ({type(error).__name__}).")

@@ -1,4 +1,4 @@
-"""Requests and answers of the simulated models, in the shapes of the chat completions protocol."""
+"""Requests and responses of the simulated models, as in the chat completions protocol."""
 
 import time
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import BaseModel, Field, field_validator
 
 from generation.llm.simulator.faults import FaultKind
-from generation.llm.types import SIMULATOR_FINGERPRINT, Image, Message, Text, image_of
+from generation.llm.types import SIMULATOR_FINGERPRINT, Image, Message, Text, decode_data_url
 
 CHARS_PER_TOKEN = 4
 
@@ -24,7 +24,7 @@ class _ImageURL(BaseModel):
     @field_validator("url")
     @classmethod
     def _is_image(cls, url: str) -> str:
-        image_of(url)
+        decode_data_url(url)
         return url
 
 
@@ -50,12 +50,12 @@ class _Message(BaseModel):
 
     @property
     def message(self) -> Message:
-        """As scripts read it: its text, and the images after it."""
+        """The message as scripts read it: its text, then its images."""
         return Message(self.role, (Text(self.text), *self.images) if self.images else self.text)
 
 
-class Question(BaseModel):
-    """The part of a chat completions request that the simulated models understand; the rest is ignored."""
+class CompletionRequest(BaseModel):
+    """The fields of a chat completions request that are understood; others are ignored."""
 
     model: str = Field(min_length=1)
     messages: list[_Message] = Field(min_length=1)
@@ -67,8 +67,8 @@ class Question(BaseModel):
     stream: Literal[False] | None = None
 
 
-class Embed(BaseModel):
-    """The part of an embeddings request that the simulated models understand; the rest is ignored."""
+class EmbeddingRequest(BaseModel):
+    """The fields of an embeddings request that are understood; others are ignored."""
 
     model: str = Field(min_length=1)
     input: (
@@ -82,14 +82,17 @@ class Embed(BaseModel):
         return [self.input] if isinstance(self.input, str) else self.input
 
 
-Asked = TypeVar("Asked", Question, Embed)
+RequestT = TypeVar("RequestT", CompletionRequest, EmbeddingRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class Understood(Generic[Asked]):
-    """A request to a model there is. `name`: the same for the same request, told apart by how often it came."""
+class AcceptedRequest(Generic[RequestT]):
+    """A valid request to an existing model.
 
-    asked: Asked
+    `name`: derived from the request and from how often it was received before.
+    """
+
+    request: RequestT
     model: str
     fault: FaultKind | None
     name: str
@@ -108,7 +111,7 @@ def error_body(
     return web.json_response(body, status=status, headers=headers)
 
 
-def completion_body(question: Question, text: str, name: str) -> dict[str, Any]:
+def completion_body(question: CompletionRequest, text: str, name: str) -> dict[str, Any]:
     finish_reason = "stop"
     limit = question.max_completion_tokens or question.max_tokens
     if limit is not None and count_tokens(text) > limit:
@@ -132,12 +135,12 @@ def completion_body(question: Question, text: str, name: str) -> dict[str, Any]:
 
 
 def count_tokens(text: str) -> int:
-    """An estimate, the same every time: four characters a token."""
+    """Estimate tokens deterministically: four characters per token."""
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
-async def cut(request: web.Request, response: web.Response) -> web.StreamResponse:
-    """Promise the whole answer, send half of it, close the connection."""
+async def send_half(request: web.Request, response: web.Response) -> web.StreamResponse:
+    """Announce the whole response, send half of it, and close the connection."""
     body = (response.text or "").encode()
     partial = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
     await partial.prepare(request)

@@ -122,7 +122,7 @@ def test_a_majority_of_three(bare: Release) -> None:
     assert {call.subject for call in calls(run) if call.endpoint.name != "m-1"} == {
         f"vote:{vote.pk}" for vote in Vote.objects.all()
     }
-    progress = RUNS.progress(RUNS.watched(run.pk))
+    progress = RUNS.progress(RUNS.get_with_status(run.pk))
     assert (progress.votes.done, progress.votes.total, progress.percent) == (6, 6, 100)
     assert [judge.name for judge in runs_queries.judges_of(run)] == ["a", "b", "c"]
 
@@ -206,16 +206,16 @@ def test_a_worker_killed_between_two_votes(bare: Release) -> None:
         of = votes.panel_of(run)
         [row] = take(Response.objects.filter(run=run), 1)
         response = {"text": "An answer.", "outcome": Outcome.ANSWERED}
-        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], panel=of)
+        work._store_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], panel=of)
         first, second, *_rest = take(Vote.objects.filter(run=run).order_by("pk"), 6)
         said = {"verdict": MET, "explanation": "So."}
-        assert votes.keep_votes(of, [(first, Status.DONE, said)]) == [True]
+        assert votes.store_votes(of, [(first, Status.DONE, said)]) == [True]
         assert set(Judgment.objects.values_list("status", flat=True)) == {Status.QUEUED}
         assert not RUNS.with_work(Run.objects.filter(pk=run.pk)).exists()  # all is held, by a worker that is gone
         Vote.objects.filter(status=Status.RUNNING).update(lease_until=timezone.now() - timedelta(minutes=1))
         assert sweep(RUNS)
         work.work_on_run(run.pk)
-        assert votes.keep_votes(of, [(second, Status.DONE, {**said, "verdict": NOT})]) == [False]  # too late
+        assert votes.store_votes(of, [(second, Status.DONE, {**said, "verdict": NOT})]) == [False]  # too late
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
     assert verdicts(run) == [(MET, "")] * 2
@@ -230,7 +230,7 @@ def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together
     of = votes.panel_of(run)
     [row] = take(Response.objects.filter(run=run), 1)
     with transaction.atomic():
-        work._keep_responses(
+        work._store_responses(
             registry.protocol("mhb"),
             [(row, Status.DONE, {"text": "An answer.", "outcome": Outcome.ANSWERED})],
             panel=of,
@@ -239,7 +239,7 @@ def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together
 
     def end(vote: Vote) -> list[bool]:
         with transaction.atomic():
-            return votes.keep_votes(of, [(vote, Status.DONE, {"verdict": MET, "explanation": ""})])
+            return votes.store_votes(of, [(vote, Status.DONE, {"verdict": MET, "explanation": ""})])
 
     assert together([partial(end, vote) for vote in rows]) == [[True]] * 4
     assert verdicts(run) == [(MET, "")] * 2

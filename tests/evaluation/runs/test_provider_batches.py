@@ -234,7 +234,7 @@ def test_lines_that_fail_are_asked_live(release: Release) -> None:
 def test_lines_that_cannot_be_read_are_asked_live_and_it_says_so(
     release: Release, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, garbled = BatchClient._result, 3
+    read, garbled = BatchClient._parse_line, 3
 
     def garble(door: BatchClient, line: str) -> LineResult | None:
         nonlocal garbled
@@ -242,7 +242,7 @@ def test_lines_that_cannot_be_read_are_asked_live_and_it_says_so(
         return read(door, line[:-9] if garbled >= 0 else line)
 
     run = in_batches(release, url)
-    monkeypatch.setattr(BatchClient, "_result", garble)
+    monkeypatch.setattr(BatchClient, "_parse_line", garble)
     assert worked(run).status == Run.Status.FINISHED
     made = queries.provider_batches_of(run)[0]
     assert (made.state, made.answered, made.missing) == (State.COLLECTED, 1, 3)
@@ -512,8 +512,8 @@ def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
 def test_a_batch_is_known_by_its_file_where_the_endpoint_drops_our_name_for_it(
     release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    told = BatchStore._told
-    monkeypatch.setattr(BatchStore, "_told", lambda there, batch: {**told(there, batch), "metadata": None})
+    told = BatchStore._as_json
+    monkeypatch.setattr(BatchStore, "_as_json", lambda there, batch: {**told(there, batch), "metadata": None})
     with simulated() as url:
         run = in_batches(release, url)
         killed_at(run, monkeypatch, clock, BatchClient, "create", after=True)

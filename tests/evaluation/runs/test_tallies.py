@@ -22,7 +22,7 @@ SAMPLES = [("dialogue", [["A1"], ["C2"]])] * 4
 
 
 def counts(run: Run) -> tuple[int, int, int, int]:
-    found = RUNS.progress(RUNS.watched(run.pk)).judgments
+    found = RUNS.progress(RUNS.get_with_status(run.pk)).judgments
     return found.queued, found.done, found.failed, found.total
 
 
@@ -34,7 +34,7 @@ def run() -> Run:
     return made
 
 
-def open_again(run: Run, at: int) -> Judgment:
+def reset_endpoints(run: Run, at: int) -> Judgment:
     row = run.judgments.order_by("pk")[at]
     fields = {"status": Status.QUEUED, "verdict": "", "error": ""}
     Judgment.objects.filter(pk=row.pk).update(**fields)
@@ -51,7 +51,7 @@ def test_a_tally_changes_no_count(run: Run) -> None:
 
 def test_a_run_that_works_is_counted_up_to_its_first_open_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tallies, "MARGIN", 0)
-    row = open_again(run, 5)
+    row = reset_endpoints(run, 5)
     tallies.tally(run.pk)
     run.refresh_from_db()
     assert (run.judgments_done, run.judgments_done_to) == (4, row.pk - 1)
@@ -72,7 +72,7 @@ def test_what_is_tried_again_is_counted_anew(run: Run) -> None:
 
 
 def test_the_sweep_counts_runs_that_ended_without_a_tally(run: Run) -> None:
-    tallies.tally_some()
+    tallies.tally_open_runs()
     run.refresh_from_db()
     assert run.judgments_done == 7
 

@@ -21,7 +21,7 @@ from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
-from generation.llm.parsing import vectors_of
+from generation.llm.parsing import parse_vectors
 from generation.models import (
     Batch,
     BatchRole,
@@ -214,7 +214,7 @@ def test_vectors_through_the_ledger(models: str) -> None:
     assert call.cost == Decimal(call.tokens_in * 4) / 1_000_000
     assert call.sent["input"][0] == "green tea with milk"
     assert "messages" not in call.sent
-    first, *others = vectors_of(call.text, len(call.sent["input"]))
+    first, *others = parse_vectors(call.text, len(call.sent["input"]))
     assert {len(first), *map(len, others)} == {48}
     assert Draft.objects.get().data["near"] == [sum(a * b for a, b in zip(first, v, strict=True)) for v in others]
 
@@ -330,15 +330,15 @@ def test_a_value_that_is_none_is_refused(changes: dict[str, Any], models: str) -
 
 
 def test_words_and_lists_are_those_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = Preset("usual", "Usual", "", {"reviewers": "one", "range": [0.3, 0.7], "open": True})
+    usual = Preset("usual", "UsualCalls", "", {"reviewers": "one", "range": [0.3, 0.7], "open": True})
     choices = {"reviewers": ("one", "two")}
     monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(usual,), choices=choices))
     changes = {"reviewers": "two", "range": [0, 1.5], "open": False}
-    assert registry.settings_of("brew", "", changes) == changes
+    assert registry.resolve_settings("brew", "", changes) == changes
     wrong: list[dict[str, Any]] = [{"reviewers": "three"}, {"range": [0.1]}, {"range": ["a", "b"]}, {"open": 1}]
     for each in wrong:
         with pytest.raises(errors.WrongSetting):
-            registry.settings_of("brew", "", each)
+            registry.resolve_settings("brew", "", each)
 
 
 def test_other_values_on_the_page_over_the_api_and_in_the_shell(models: str, admin: Client, manage: Manage) -> None:

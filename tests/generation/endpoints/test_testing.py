@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from generation.batches import services as batches_services
-from generation.llm.request_body import Format, identity, request_body
+from generation.llm.request_body import Format, build_body, identity
 from generation.llm.types import Message, ModelSettings, Request
 from generation.models import Call, Endpoint, EndpointDay
 from review.models import User
@@ -30,10 +30,10 @@ def test_settings_of_an_endpoint_reach_the_body_and_the_identity() -> None:
         reasoning_effort="low",
         extra_body={"seed": 7},
     )
-    assert request_body(plain, ASKED, Format.TEXT) == {
+    assert build_body(plain, ASKED, Format.TEXT) == {
         "model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50
     }  # fmt: skip
-    body = request_body(more, ASKED, Format.TEXT)
+    body = build_body(more, ASKED, Format.TEXT)
     assert (body["top_p"], body["max_completion_tokens"], body["reasoning_effort"], body["seed"]) == (0.5, 50, "low", 7)
     assert "max_tokens" not in body
     assert identity(plain, ASKED) != identity(more, ASKED)

@@ -36,7 +36,7 @@ class Seeing:
 
 
 def asked(*images: str) -> Request:
-    return Request((Message.showing("user", "What is on it?", images),), prompt="test/look@1")
+    return Request((Message.with_images("user", "What is on it?", images),), prompt="test/look@1")
 
 
 def test_the_wire_has_the_bytes_and_the_ledger_the_digest(kept: StoredImage) -> None:
@@ -58,15 +58,15 @@ def test_what_is_asked_differs_with_the_image() -> None:
     of = endpoint("http://models.example/v1").settings
     names = {request_body.identity(of, asked(*images)) for images in ((), ("0" * 64,), ("1" * 64,))}
     assert len(names) == 3
-    assert Message.showing("user", "Is it safe?", ()) == Message("user", "Is it safe?")
+    assert Message.with_images("user", "Is it safe?", ()) == Message("user", "Is it safe?")
 
 
 def test_a_provider_batch_holds_the_digest_and_uploads_the_bytes(kept: StoredImage) -> None:
     with run_in_background(make_app([Seeing()])) as url:
         of, job = endpoint(url, batches=True), drafts(1)
-        sent, now = request_body.body(of.settings, asked(kept.sha256)), timezone.now()
-        assert ledger.kept_image_bytes(sent) == kept.size
-        ledger.keep_images([sent])
+        sent, now = request_body.build_body(of.settings, asked(kept.sha256)), timezone.now()
+        assert ledger.stored_image_bytes(sent) == kept.size
+        ledger.store_images([sent])
         made = ProviderBatch.objects.create(job=job, endpoint=of, next_at=now, created_at=now, lines_count=1)
         name = request_body.identity(of.settings, asked(kept.sha256))
         made.lines.create(subject="draft:1", identity=name, sent=ledger.without_images(sent))
@@ -79,6 +79,6 @@ def test_a_provider_batch_holds_the_digest_and_uploads_the_bytes(kept: StoredIma
 
 def test_data_urls_are_still_sent_as_they_are(kept: StoredImage) -> None:
     of = endpoint("http://models.example/v1").settings
-    whole = ledger.with_images(request_body.body(of, asked(kept.sha256)))
+    whole = ledger.with_images(request_body.build_body(of, asked(kept.sha256)))
     url = whole["messages"][0]["content"][1]["image_url"]["url"]
     assert base64.b64decode(url.partition(",")[2]) == files.open_image(kept.sha256)[1]

@@ -17,12 +17,12 @@ from tests.engine import calls, drafts, endpoint, served, simulated
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 DATA = b"\x89PNG not really"
 URL = "data:image/png;base64," + base64.b64encode(DATA).decode()
-DIGEST = hashlib.sha256(DATA).hexdigest()
+DIGEST_PREFIX = hashlib.sha256(DATA).hexdigest()
 SEEN = Request((Message("user", (Text("What is on it?"), Image(URL), Image(URL))),), prompt="test/look@1")
 
 
 def attempt(settings: Any) -> Attempt:
-    sent = request_body.body(settings, SEEN)
+    sent = request_body.build_body(settings, SEEN)
     name = request_body.identity(settings, SEEN)
     return Attempt(settings, SEEN, sent, 1, timezone.now(), 0.1, reply=Reply("A cat."), identity=name)
 
@@ -33,9 +33,9 @@ def test_the_line_holds_the_digest_and_nothing_is_lost() -> None:
     ledger.write(job, [LedgerLine(one, of, "draft:1"), LedgerLine(attempt(of.settings), of, "draft:2")])
     lines = calls(job)
     parts = lines[0].sent["messages"][0]["content"]
-    assert [part["image_url"]["url"] for part in parts[1:]] == [f"sha256:{DIGEST}"] * 2
+    assert [part["image_url"]["url"] for part in parts[1:]] == [f"sha256:{DIGEST_PREFIX}"] * 2
     image = SentImage.objects.get()
-    assert (image.digest, image.media_type, bytes(image.data)) == (DIGEST, "image/png", DATA)
+    assert (image.digest, image.media_type, bytes(image.data)) == (DIGEST_PREFIX, "image/png", DATA)
     assert ledger.with_images(lines[0].sent) == one.sent
     ledger.write(job, [LedgerLine(attempt(of.settings), of, "draft:1")])
     assert SentImage.objects.count() == 1
@@ -45,20 +45,20 @@ def test_they_go_into_a_provider_batch_whole() -> None:
     with simulated() as url:
         of, job = endpoint(url, batches=True), drafts(1)
         [made] = _prepared(of, job)
-        assert DIGEST in str(made.lines.get().sent)
+        assert DIGEST_PREFIX in str(made.lines.get().sent)
         assert "base64" not in str(made.lines.get().sent)
         provider_batches.advance_batches(job)
         assert served(url)["images"] == 2
     [line] = calls(job)
-    assert DIGEST in str(line.sent)
+    assert DIGEST_PREFIX in str(line.sent)
     assert line.text
 
 
 def _prepared(of: Any, job: Any) -> list[ProviderBatch]:
     """A provider batch made by hand: drafts have no way into one."""
     now = timezone.now()
-    sent = request_body.body(of.settings, SEEN)
-    ledger.keep_images([sent])
+    sent = request_body.build_body(of.settings, SEEN)
+    ledger.store_images([sent])
     made = ProviderBatch.objects.create(job=job, endpoint=of, next_at=now, created_at=now, lines_count=1)
     made.lines.create(
         subject="draft:1", identity=request_body.identity(of.settings, SEEN), sent=ledger.without_images(sent)

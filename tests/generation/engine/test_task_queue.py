@@ -36,7 +36,7 @@ def lane(
     def take_rows(count: int) -> list[tuple[Work, Run]]:
         return [(row, partial(work, row)) for row in take(queue(batch), count)]
 
-    done: int = async_to_sync(run_lane)(take_rows, slots=lambda: slots, alive=sync_to_async(alive))
+    done: int = async_to_sync(run_lane)(take_rows, slots=lambda: slots, pulse=sync_to_async(alive))
     return done
 
 

@@ -21,12 +21,12 @@ from generation.batches import services
 from generation.batches.kind import BATCHES
 from generation.engine import group_commit, worker_lane
 from generation.engine import ledger as books
-from generation.engine.group_commit import Group
+from generation.engine.group_commit import GroupCommit
 from generation.engine.lane_coordination import LaneReport, exchange
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import PULSE, take
 from generation.jobs import services as jobs_services
-from generation.llm.admission_control import BREAK_AFTER, BREAKS
+from generation.llm.admission_control import BREAK_AFTER, MAX_OPENINGS
 from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.models.work import Work
@@ -173,7 +173,7 @@ def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared:
     first, second = held(job), held(job)
     pulse(first, of, job, down=True, because="ServerError", detail="on fire")
     assert pulse(second, of, job).down
-    jobs_services.open_again([of])
+    jobs_services.reset_endpoints([of])
     assert not pulse(second, of, job).down
 
 
@@ -285,7 +285,7 @@ def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(sourc
     assert statuses(batch) == {Status.QUEUED: 12}
     assert set(batch.drafts.values_list("tries", flat=True)) == {0}
     assert {call.error for call in calls(batch)} == {"NotReached"}
-    assert len(calls(batch)) == BREAK_AFTER + BREAKS
+    assert len(calls(batch)) == BREAK_AFTER + MAX_OPENINGS
     with simulated() as url:
         Endpoint.objects.update(url=url)
         jobs_services.resume(batch.pk)
@@ -341,7 +341,7 @@ def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
 
 
 def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_lane, "ENDING", threading.Event())
+    monkeypatch.setattr(worker_lane, "SHUTTING_DOWN", threading.Event())
     answered = 0
 
     async def handler(_request: web.Request) -> web.Response:
@@ -355,7 +355,7 @@ def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkey
         batch = launched(source, endpoint(url, "m-1", concurrency=3))
         begun = time.monotonic()
         services.work_on_batch(batch.pk)
-        assert time.monotonic() - begun < worker_lane.DRAIN / 3
+        assert time.monotonic() - begun < worker_lane.DRAIN_SECONDS / 3
         assert 1 <= answered <= 3
         assert len(calls(batch)) == answered
         assert statuses(batch) == {Status.QUEUED: 12}
@@ -367,7 +367,7 @@ def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkey
 def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that always times out, five of which no lane is long enough for."""
     settings.MHB_LANE_SECONDS = 0.8
-    monkeypatch.setattr(worker_lane, "DRAIN", 0.1)
+    monkeypatch.setattr(worker_lane, "DRAIN_SECONDS", 0.1)
     hung: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -415,7 +415,7 @@ def test_what_is_wanted_at_the_same_moment_shares_a_transaction() -> None:
         return [10 * item for item in items]
 
     async def many() -> list[int]:
-        group = Group()
+        group = GroupCommit()
         return list(await asyncio.gather(*(group(work, item) for item in range(20))))
 
     assert async_to_sync(many)() == [10 * item for item in range(20)]
@@ -437,7 +437,7 @@ def test_only_the_one_at_fault_is_told_so(transactional_db: None) -> None:
     wrong = pks[-1]
 
     async def many() -> list[Any]:
-        group = Group()
+        group = GroupCommit()
         return list(await asyncio.gather(*(group(fail, pk) for pk in pks), return_exceptions=True))
 
     *good, bad = async_to_sync(many)()
@@ -453,7 +453,7 @@ def test_only_the_one_at_fault_is_told_so(transactional_db: None) -> None:
 def outage(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Any:
     """`outage(after, failures)`: once `after` transactions went through, so many fail as if the database were away."""
     monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
-    plain, seen = group_commit._in_one, [0, 0, 0]
+    plain, seen = group_commit._in_one_transaction, [0, 0, 0]
 
     def away(wanted: Any) -> Any:
         seen[0] += 1
@@ -461,7 +461,7 @@ def outage(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Any:
             raise OperationalError("the database system is shutting down")
         return plain(wanted)
 
-    monkeypatch.setattr(group_commit, "_in_one", away)
+    monkeypatch.setattr(group_commit, "_in_one_transaction", away)
 
     def plan(after: int, failures: int) -> None:
         seen[:] = [0, after, failures]
@@ -485,7 +485,7 @@ def test_what_was_written_when_the_database_went_away_is_written_once(
     """It went between COMMIT and its reply, each time."""
     monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
     source = imported(conversations_file(tmp_path / "own.jsonl", 12))
-    plain, heard = group_commit._in_one, [True]
+    plain, heard = group_commit._in_one_transaction, [True]
 
     def deaf(wanted: Any) -> Any:
         outcomes = plain(wanted)
@@ -494,7 +494,7 @@ def test_what_was_written_when_the_database_went_away_is_written_once(
             raise OperationalError("server closed the connection unexpectedly")
         return outcomes
 
-    monkeypatch.setattr(group_commit, "_in_one", deaf)
+    monkeypatch.setattr(group_commit, "_in_one_transaction", deaf)
     with simulated("500@0.3") as url:
         of = endpoint(url, concurrency=3, price_in="1")
         batch = launched(source, of)
@@ -580,7 +580,7 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
     batch = launched(source, endpoint(models), limit=1)
     before = served(models)["requests"]
     with monkeypatch.context() as patch:
-        patch.setattr("generation.llm.http.transport.text_of", meets(what))
+        patch.setattr("generation.llm.http.transport.decode_text", meets(what))
         services.work_on_batch(batch.pk)
     sent = served(models)["requests"] - before
     batch.refresh_from_db()

@@ -282,14 +282,14 @@ def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypa
     last = list(lines.values_list("pk", flat=True)[:3])
     lines.exclude(pk__in=last).update(tokens_in=10**6)
     lines.filter(pk__in=last).update(tokens_in=50)
-    monkeypatch.setattr(jobs_estimate, "LATELY", 3)
+    monkeypatch.setattr(jobs_estimate, "MAX_MEASURED", 3)
     [line] = batches_estimate.estimate_batch(
         BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
     ).lines
     assert (line.measured, line.calls, line.tokens_in) == (3, 2, 100)
     if connection.vendor == "sqlite":  # PostgreSQL reads a table as small as this one as a whole
         with CaptureQueriesContext(connection) as asked:
-            jobs_estimate._lately(maker.model, line.prompt)
+            jobs_estimate._recent_calls(maker.model, line.prompt)
         with connection.cursor() as cursor:
             cursor.execute("EXPLAIN QUERY PLAN " + asked.captured_queries[-1]["sql"])
             assert "USING INDEX call_prompt" in str(cursor.fetchall())

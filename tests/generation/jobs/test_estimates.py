@@ -15,7 +15,7 @@ from generation.batches import launch
 from generation.batches import queries as batches_queries
 from generation.batches.launch import BatchSettings
 from generation.jobs import estimate as jobs_estimate
-from generation.jobs.estimate import Estimate, EstimateLine, Pace, Usual, estimate_line
+from generation.jobs.estimate import Estimate, EstimateLine, Pace, UsualCalls, estimate_line
 from generation.models import Call, Endpoint
 from review.models import User
 from tests.engine import conversations_file, endpoint, generated, imported, launched, simulated
@@ -69,7 +69,7 @@ def test_questions_of_a_loop_are_not_multiplied_by_its_turns(tmp_path: Path, mod
             row.save()
     whole = estimate_line("generator", of, first.prompt, 60, repeats=6)
     assert (whole.calls, whole.most_calls) == (60, 60)
-    usual = estimate_line("generator", of, first.prompt, 60, repeats=6, usual=Usual(1.5, 100))
+    usual = estimate_line("generator", of, first.prompt, 60, repeats=6, usual=UsualCalls(1.5, 100))
     assert (usual.calls, usual.most_calls, usual.usual) == (15, 60, 100)
     assert usual.cost < usual.most_cost
 
@@ -148,7 +148,7 @@ def test_the_last_settings_of_the_same_person_are_filled_in(
     assert f"The settings of batch {batch.pk} are filled in." in page
     assert '<option value="mine" selected>' in page
     assert '<option value="mine" selected>' not in text_of(client.get(there + "&defaults=1"))
-    monkeypatch.setattr(batches_queries, "kinds_left", lambda *_about: {})
+    monkeypatch.setattr(batches_queries, "unused_record_counts", lambda *_about: {})
     used_up: Page = client.get(f"{reverse('generation:batch-new')}?source=own")
     assert used_up.context["benchmark"] == "mhb", "the source's own, though nothing is left"
 

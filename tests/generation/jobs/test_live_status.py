@@ -166,12 +166,12 @@ def test_the_rate_is_told_of_the_last_minutes() -> None:
     _counts(batch, calls=10, hits=3)
     life_cycle.mark(batch.pk, NOON + timedelta(seconds=59))
     assert _moments(batch) == (NOON, 0, NOON, 0, 0), "too early"
-    life_cycle.mark(batch.pk, second := NOON + life_cycle.MARK)
+    life_cycle.mark(batch.pk, second := NOON + life_cycle.MARK_INTERVAL)
     assert _moments(batch) == (NOON, 0, second, 10, 3)
     _counts(batch, calls=30)
-    life_cycle.mark(batch.pk, third := second + life_cycle.MARK)
+    life_cycle.mark(batch.pk, third := second + life_cycle.MARK_INTERVAL)
     assert _moments(batch) == (second, 10, third, 30, 3)
-    life_cycle.mark(batch.pk, later := third + life_cycle.IDLE)
+    life_cycle.mark(batch.pk, later := third + life_cycle.IDLE_AFTER)
     assert _moments(batch) == (later, 30, later, 30, 3), "nobody worked meanwhile"
 
 

@@ -87,8 +87,8 @@ class Brewing(JobKind[Brew]):
     async def pour(self, row: Cup, lane: RunningLane, kettle: Endpoint) -> None:
         question = Request((Message("user", f"How is cup {row.pk}?"),), prompt="brew")
         try:
-            reply = await lane.models({"kettle": kettle}, row).ask("kettle", question)
-        except worker_lane.NOT_ITS_FAULT:
+            reply = await lane.bind_models({"kettle": kettle}, row).ask("kettle", question)
+        except worker_lane.REQUEUE_ERRORS:
             raise
         except LLMError as error:
             await sync_to_async(finish)(row, Status.FAILED, error=error.kind, detail=str(error))

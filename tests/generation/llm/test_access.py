@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from generation.llm.errors import KeyMissing, NotAllowed
-from generation.llm.http.access import Access, key_in, read_host, read_keys
+from generation.llm.http.access import Access, parse_host, parse_keys, read_key
 from generation.llm.http.transport import Transport, ssl_context
 from generation.llm.simulator.server import run_in_background
 from tests.generation.llm.helpers import ask, endpoint
@@ -51,7 +51,7 @@ def test_listed_and_prefixed_variables_are_read(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_key_bound_to_a_host_goes_nowhere_else() -> None:
-    access = Access(keys=read_keys(["OWN_KEY=api.example", "OWN_KEY=.models.example", "MHB_KEY_P=api.example:8443"]))
+    access = Access(keys=parse_keys(["OWN_KEY=api.example", "OWN_KEY=.models.example", "MHB_KEY_P=api.example:8443"]))
     for url in (URL, "https://API.example:444/v1", "https://eu.models.example/v1"):
         access.check_key("OWN_KEY", url)
     access.check_key("MHB_KEY_P", "https://api.example:8443/v1")
@@ -66,11 +66,11 @@ def test_a_key_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     file = tmp_path / "key"
     monkeypatch.setenv("MHB_KEY_OWN_FILE", str(file))
     with pytest.raises(KeyMissing, match="MHB_KEY_OWN_FILE"):
-        key_in("MHB_KEY_OWN")
+        read_key("MHB_KEY_OWN")
     file.write_text("kept-in-a-file\n")
-    assert key_in("MHB_KEY_OWN") == "kept-in-a-file"
+    assert read_key("MHB_KEY_OWN") == "kept-in-a-file"
     monkeypatch.setenv("MHB_KEY_OWN", "said-aloud")
-    assert key_in("MHB_KEY_OWN") == "said-aloud"
+    assert read_key("MHB_KEY_OWN") == "said-aloud"
 
 
 METADATA = (
@@ -107,7 +107,7 @@ def test_models_here_and_in_the_house_are(url: str) -> None:
 
 
 def test_the_operators_list_is_the_whole_list() -> None:
-    access = Access(hosts=[read_host(each) for each in ("Models.example", "10.0.0.7:8000", "169.254.7.7", "[::1]:9")])
+    access = Access(hosts=[parse_host(each) for each in ("Models.example", "10.0.0.7:8000", "169.254.7.7", "[::1]:9")])
     for url in ("https://models.example/v1", "http://10.0.0.7:8000/v1", "http://169.254.7.7/v1", "http://[::1]:9/v1"):
         access.check_url(url)
     for url in (URL, "http://10.0.0.7/v1", "http://127.0.0.1:8010/v1", "http://169.254.169.254/v1"):
@@ -118,13 +118,13 @@ def test_the_operators_list_is_the_whole_list() -> None:
 @pytest.mark.parametrize("wrong", ["a b", "http://x", "x/y", "*", "x:y", "*.example", ""])
 def test_what_is_no_host_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="is not a host"):
-        read_host(wrong)
+        parse_host(wrong)
 
 
 @pytest.mark.parametrize("wrong", [["small"], ["A-B"], ["KEY_FILE"], ["KEY=a b"], ["KEY", "KEY=host"], ["=host"]])
 def test_what_is_no_list_of_keys_is_refused(wrong: list[str]) -> None:
     with pytest.raises(ValueError, match=" "):
-        read_keys(wrong)
+        parse_keys(wrong)
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> None:

@@ -12,8 +12,8 @@ from generation.engine.lane_coordination import fair_shares
 from generation.llm.admission_control import (
     BAD_AFTER,
     BREAK_AFTER,
-    BREAKS,
     BURST,
+    MAX_OPENINGS,
     PAUSE,
     PAUSE_CAP,
     REFUSE_AFTER,
@@ -96,14 +96,14 @@ def test_no_more_at_once_than_the_ceiling_and_in_order() -> None:
             nonlocal peak
             ticket = await gate.enter(0)
             order.append(number)
-            peak = max(peak, gate.flying)
+            peak = max(peak, gate.in_flight)
             await time.sleep(1)
             gate.leave(ticket)
 
         await asyncio.gather(*(call(number) for number in range(10)))
         assert peak == 3
         assert order == list(range(10))
-        assert gate.flying == gate.waiting == 0
+        assert gate.in_flight == gate.waiting == 0
         assert time.now == 1_004
 
     played(work)
@@ -139,14 +139,14 @@ def test_a_share_takes_effect_at_once() -> None:
         waiting = [asyncio.ensure_future(gate.enter(0)) for _ in range(3)]
         await time.sleep(1)
         assert not any(task.done() for task in waiting)
-        gate.share(3, rpm=None, tpm=None)
+        gate.set_share(3, rpm=None, tpm=None)
         await time.sleep(1)
         assert [task.done() for task in waiting] == [True, True, False]
-        gate.share(0, rpm=None, tpm=None)
+        gate.set_share(0, rpm=None, tpm=None)
         gate.leave(held)
         await time.sleep(1)
         assert not waiting[2].done()
-        gate.share(3, rpm=None, tpm=None)
+        gate.set_share(3, rpm=None, tpm=None)
         await waiting[2]
 
     played(work)
@@ -159,7 +159,7 @@ def test_who_comes_first_where_there_is_no_share_is_news() -> None:
         waiting = [asyncio.ensure_future(one(gate)) for _ in range(3)]
         await time.sleep(1)
         assert told == [1_000], "once, however many come after"
-        gate.share(1, rpm=None, tpm=None)
+        gate.set_share(1, rpm=None, tpm=None)
         await asyncio.gather(*waiting)
         await one(gate)
         assert len(told) == 1, "who waits for a turn waits for no share"
@@ -174,15 +174,15 @@ def test_what_an_endpoint_bears_is_remembered_while_shares_change() -> None:
             time.now += 1
             await one(gate, RateLimited())
         assert gate.limit == 8
-        gate.share(0, rpm=None, tpm=None)
-        gate.share(32, rpm=None, tpm=None)
+        gate.set_share(0, rpm=None, tpm=None)
+        gate.set_share(32, rpm=None, tpm=None)
         assert gate.limit == 4, "half of it"
-        gate.share(1, rpm=None, tpm=None)
+        gate.set_share(1, rpm=None, tpm=None)
         assert gate.limit == 1
-        gate.share(64, rpm=None, tpm=None)
+        gate.set_share(64, rpm=None, tpm=None)
         assert gate.limit == 8
         untroubled = gate_of(time, 1)
-        untroubled.share(64, rpm=None, tpm=None)
+        untroubled.set_share(64, rpm=None, tpm=None)
         assert untroubled.limit == 64
 
     played(work)
@@ -273,7 +273,7 @@ def test_who_would_wait_too_long_is_sent_away() -> None:
     async def work(time: Time) -> None:
         gate = gate_of(time)
         await one(gate, RateLimited(retry_after=3_600))
-        assert gate.away
+        assert gate.is_away
         with pytest.raises(Away) as caught:
             await gate.enter(0)
         assert caught.value.retry_after == 3_600
@@ -286,7 +286,7 @@ def test_closing_sends_everybody_away_and_keeps_what_flies() -> None:
     async def work(time: Time) -> None:
         gate = gate_of(time, 1)
         flying = await gate.enter(0)
-        waits, naps = asyncio.ensure_future(gate.enter(0)), asyncio.ensure_future(gate.nap(60))
+        waits, naps = asyncio.ensure_future(gate.enter(0)), asyncio.ensure_future(gate.back_off(60))
         await time.sleep(1)
         gate.close(LaneOver())
         for task in (waits, naps):
@@ -295,9 +295,9 @@ def test_closing_sends_everybody_away_and_keeps_what_flies() -> None:
         assert time.now == 1_001
         with pytest.raises(LaneOver):
             await gate.enter(0)
-        assert gate.flying == 1
+        assert gate.in_flight == 1
         gate.leave(flying)
-        assert (gate.flying, gate.waiting) == (0, 0)
+        assert (gate.in_flight, gate.waiting) == (0, 0)
 
     played(work)
 
@@ -312,7 +312,7 @@ def test_who_gives_up_waiting_leaves_the_place_to_the_next() -> None:
         await time.sleep(1)
         gate.leave(held)
         await second
-        assert (gate.flying, gate.waiting) == (1, 0)
+        assert (gate.in_flight, gate.waiting) == (1, 0)
 
     played(work)
 
@@ -336,7 +336,7 @@ def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it() -> None:
 
         async def call() -> None:
             ticket = await gate.enter(0)
-            probes.append((ticket.probe, gate.flying, time.now))
+            probes.append((ticket.probe, gate.in_flight, time.now))
             await time.sleep(1)
             gate.leave(ticket)
 
@@ -355,15 +355,15 @@ def test_pauses_grow_until_the_endpoint_is_down() -> None:
         for _ in range(BREAK_AFTER):
             await one(gate, ServerError("on fire"))
         pauses = []
-        for _ in range(BREAKS):
+        for _ in range(MAX_OPENINGS):
             pauses.append(gate.blocked_for)
             assert not await one(gate, ServerError("on fire")), "a probe is not held against the row"
-        assert pauses == [min(PAUSE_CAP, PAUSE * 2**n) for n in range(BREAKS)]
+        assert pauses == [min(PAUSE_CAP, PAUSE * 2**n) for n in range(MAX_OPENINGS)]
         assert gate.down
-        assert gate.away
+        assert gate.is_away
         with pytest.raises(EndpointDown, match="ServerError: on fire"):
             await gate.enter(0)
-        gate.open_again()
+        gate.reset()
         assert await one(gate)
 
     played(work)
@@ -428,7 +428,7 @@ def test_an_endpoint_that_takes_no_request_at_all_is_given_up() -> None:
         assert gate.blocked_for == PAUSE
         await one(gate, BadRequest("max_tokens is not supported"))
         assert gate.down
-        gate.open_again()
+        gate.reset()
         await one(gate, BadRequest())
         assert not gate.blocked_for
 

@@ -12,8 +12,8 @@ from aiohttp import web
 from generation.llm.errors import BrokenReply, EndpointDown, ServerError
 from generation.llm.ledger_interface import Ledger as Book
 from generation.llm.ledger_interface import PaidReply
-from generation.llm.parsing import vectors_of, vectors_text
-from generation.llm.request_body import body, estimate, identity
+from generation.llm.parsing import format_vectors, parse_vectors
+from generation.llm.request_body import build_body, estimate, identity
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Attempt, Message, Reply, Request, Texts
 from tests.generation.llm.helpers import HELLO, Ledger, in_gateway, settings_for
@@ -119,17 +119,17 @@ def test_an_endpoint_without_embeddings():
 
 def test_vectors_as_text_and_back():
     vectors = ((0.1, -2.5), (3.0, 0.0))
-    text = vectors_text(vectors)
-    assert vectors_of(text, 2) == tuple(tuple(pytest.approx(value, rel=1e-7) for value in vector) for vector in vectors)
-    assert vectors_text(vectors_of(text, 2)) == text, "once rounded to 32 bits, they stay what they are"
+    text = format_vectors(vectors)
+    assert parse_vectors(text, 2) == tuple(tuple(pytest.approx(value, rel=1e-7) for value in vector) for vector in vectors)
+    assert format_vectors(parse_vectors(text, 2)) == text, "once rounded to 32 bits, they stay what they are"
     for wrong, count in ((text, 3), ("[]", 1), ("hello", 1), ('["!"]', 1), ('["AAA="]', 1), ("[3]", 1), ('[""]', 1)):
         with pytest.raises(BrokenReply):
-            vectors_of(wrong, count)
+            parse_vectors(wrong, count)
 
 
 def test_a_hit_gives_back_what_was_paid_for_and_a_broken_one_is_asked_anew():
     lines: list[Attempt] = []
-    kept = vectors_text([(1.0, 0.0), (0.0, 1.0)])
+    kept = format_vectors([(1.0, 0.0), (0.0, 1.0)])
 
     async def write(attempt):
         lines.append(attempt)
@@ -171,8 +171,8 @@ def test_vectors_have_an_identity_of_their_own():
 def test_top_p_is_sent_and_tells_questions_apart():
     settings, plain = settings_for("http://a/v1"), HELLO
     some = Request(HELLO.messages, prompt=HELLO.prompt, top_p=0.95)
-    assert "top_p" not in body(settings, plain)
-    assert body(settings, some)["top_p"] == 0.95
+    assert "top_p" not in build_body(settings, plain)
+    assert build_body(settings, some)["top_p"] == 0.95
     assert identity(settings, some) != identity(settings, plain)
 
 

@@ -322,19 +322,19 @@ def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
     with pytest.raises(EndpointDown, match="NotReached: ConnectionRefusedError"):
         ask(url, ledger, attempts=2, sleep=naps, random=Highest())
     assert {(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger} == {("NotReached", None, None)}
-    assert len(ledger) == admission_control.BREAK_AFTER + admission_control.BREAKS
+    assert len(ledger) == admission_control.BREAK_AFTER + admission_control.MAX_OPENINGS
     assert naps[:9] == [1, 2, 4, 8, 10, 10, 10, 10, 10], "it does not spin"
     assert sum(naps) > sum(
-        min(admission_control.PAUSE_CAP, admission_control.PAUSE * 2**n) for n in range(admission_control.BREAKS)
+        min(admission_control.PAUSE_CAP, admission_control.PAUSE * 2**n) for n in range(admission_control.MAX_OPENINGS)
     )
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "127.0.0.1"])
 def test_a_connection_that_was_never_made_is_named_so(host, monkeypatch):
     """No such name; nobody who answers (the queue of a socket that accepts nothing is full)."""
-    monkeypatch.setattr(llm_gateway, "CONNECT", 0.2)
+    monkeypatch.setattr(llm_gateway, "CONNECT_TIMEOUT", 0.2)
     monkeypatch.setattr(admission_control, "BREAK_AFTER", 1)
-    monkeypatch.setattr(admission_control, "BREAKS", 0)
+    monkeypatch.setattr(admission_control, "MAX_OPENINGS", 0)
     ledger = Ledger()
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -842,7 +842,7 @@ def test_an_endpoint_that_only_fails_is_left_alone():
         errors = in_gateway(until_down, ledger, sleep=naps, random=Lowest())
     assert errors[:2] == ["ServerError"] * 2
     assert set(errors[2:]) == {"EndpointDown"}
-    assert len(seen.bodies) == len(ledger) == admission_control.BREAK_AFTER + admission_control.BREAKS
+    assert len(seen.bodies) == len(ledger) == admission_control.BREAK_AFTER + admission_control.MAX_OPENINGS
     assert naps == [5, 10, 20, 40, 80, 100, 100, 100], "each pause ends in one probe"
 
 

@@ -11,7 +11,7 @@ from http.client import IncompleteRead
 
 import pytest
 
-from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
+from generation.llm.simulator.faults import Fault, FaultKind, draw_fault, parse_fault, parse_model
 from generation.llm.simulator.script import DEFAULT_ANSWER, chance
 from generation.llm.simulator.server import MODELS, CannotListen, make_app, run_in_background, serve
 
@@ -208,14 +208,14 @@ def test_two_servers_of_one_seed_behave_alike_and_of_two_seeds_do_not():
 
 def test_a_fault_strikes_its_share():
     struck = Counter(
-        strike([Fault(FaultKind.SERVER_ERROR, 0.2)], seed=0, body_hash=str(number), seen=0) for number in range(5000)
+        draw_fault([Fault(FaultKind.SERVER_ERROR, 0.2)], seed=0, body_hash=str(number), seen=0) for number in range(5000)
     )
     assert 900 < struck[FaultKind.SERVER_ERROR] < 1100
 
 
 def test_a_fault_of_share_one_always_strikes_and_of_share_zero_never():
-    assert all(strike([Fault(FaultKind.CUT)], seed=0, body_hash="x", seen=n) is FaultKind.CUT for n in range(100))
-    assert not any(strike([Fault(FaultKind.CUT, 0.0)], seed=0, body_hash="x", seen=n) for n in range(100))
+    assert all(draw_fault([Fault(FaultKind.CUT)], seed=0, body_hash="x", seen=n) is FaultKind.CUT for n in range(100))
+    assert not any(draw_fault([Fault(FaultKind.CUT, 0.0)], seed=0, body_hash="x", seen=n) for n in range(100))
 
 
 def test_chance_depends_on_every_part_and_where_it_ends():

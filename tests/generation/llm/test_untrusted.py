@@ -296,10 +296,10 @@ def test_nonsense_is_read_without_a_fault(door: BatchClient, lines: list[Any], b
         patch.setattr(batch_protocol.log, "exception", pytest.fail)
         for line in lines:
             whole = {**line, "custom_id": "a"} if isinstance(line, dict) else line
-            assert (door._result(json.dumps(whole)) is not None) == isinstance(line, dict)
+            assert (door._parse_line(json.dumps(whole)) is not None) == isinstance(line, dict)
     told = type("Told", (), body)() if isinstance(body, dict) else body
     try:
-        state = batch_protocol._state(told, "none")
+        state = batch_protocol._parse_state(told, "none")
     except ServerError:
         return
     assert isinstance(state.id, str)
@@ -371,7 +371,7 @@ def test_what_is_told_of_a_batch_has_a_limit() -> None:
 
 
 def test_a_list_of_batches_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_protocol, "MOST_LISTED", 500)
+    monkeypatch.setattr(batch_protocol, "MAX_LISTED", 500)
     each = {**STATE, "created_at": 4_000_000_000}
     page = {"object": "list", "data": [{**each, "id": f"b{n}"} for n in range(100)], "has_more": True}
     with (
@@ -405,7 +405,7 @@ def test_no_redirect_is_followed_with_a_key(status: int) -> None:
 
 def test_a_slow_reader_of_results_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done with the results between two of them does not count as the endpoint's time."""
-    monkeypatch.setattr(batch_protocol, "TRANSFER", 0.2)
+    monkeypatch.setattr(batch_protocol, "TRANSFER_SECONDS", 0.2)
 
     async def slowly(door: BatchClient) -> int:
         count = 0
