@@ -5,11 +5,12 @@
 | tries | how many candidates are requested until one has a valid format (1 to 5) |
 | temperature, top_p, max_tokens | of the generator |
 | judge_temperature | of the judge |
-| report | the judge of answers gets a report on the image, written from it and all its questions and answers |
-| letters | the right option letter counts as right without the judge; any other letter goes to the judge |
+| report | the answer judge gets a report, written from the image and its questions and answers |
+| letters | the right option letter counts as right; any other letter goes to the judge |
 | local | if the judge's reply cannot be read, answers are compared as text |
-| consistency | the judge also checks that the whole trace supports the true answer, without a conflict (eq. 4) |
-| review_share, review_seed | the share of samples per data set and question type for review, and the seed of the draw |
+| consistency | the judge checks that the trace supports the true answer, without conflict (eq. 4) |
+| review_share | share of samples of each data set and question type that physicians review |
+| review_seed | seed of the draw for review |
 | reviewers | `two` physicians per sample, or `one` |
 | one_model | the judge may be the generator's model; otherwise such a launch is refused |
 """

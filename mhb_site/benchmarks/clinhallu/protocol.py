@@ -75,7 +75,7 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     }
     asks = [_ask(sample, FREE, TRACE, {})]
     asks += [_ask(sample, variant, prompt, given[variant]) for variant, prompt in CONTINUE.items()]
-    return [replace(each, after=FREE) if each.variant == REP_K else each for each in asks]
+    return [replace(variant_ask, after=FREE) if variant_ask.variant == REP_K else variant_ask for variant_ask in asks]
 
 
 def _ask(sample: Sample, variant: str, prompt: Prompt, given: Mapping[str, str]) -> Ask:
@@ -111,8 +111,8 @@ def composed(sample: Sample, variant: str, text: str, earlier: Mapping[str, str]
     if variant == REP_V:
         return write_stages(visual=trace["visual"]) + text
     if variant == REP_K:
-        own = read_trace(earlier.get(FREE, "")).visual
-        return write_stages(visual=own, knowledge=trace["knowledge"]) + text
+        own_visual = read_trace(earlier.get(FREE, "")).visual
+        return write_stages(visual=own_visual, knowledge=trace["knowledge"]) + text
     if variant == REP_VK:
         return write_stages(visual=trace["visual"], knowledge=trace["knowledge"]) + text
     return text

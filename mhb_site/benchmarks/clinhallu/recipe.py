@@ -85,7 +85,7 @@ def _needs_report(draft: Draft) -> bool:
 
 
 async def _write_report(draft: Draft, models: Models) -> Sequence[Draft]:
-    if not any(not each["status"] for each in _candidates(draft.data)):
+    if not any(not candidate["status"] for candidate in _candidates(draft.data)):
         return [draft]
     return [replace(draft, data={**draft.data, "report": await reference.write_report(draft, models)})]
 

@@ -122,10 +122,10 @@ def letter_of(answer: str) -> str:
     return match[1].upper() if match else ""
 
 
-def is_same_text(one: str, other: str) -> bool:
+def is_same_text(first: str, second: str) -> bool:
     """Whether two answers are the same text: equal, one in the other, or similar letter pairs."""
     left, right = (
-        " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" .") for text in (one, other)
+        " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" .") for text in (first, second)
     )
     if not left or not right:
         return False

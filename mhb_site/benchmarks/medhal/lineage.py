@@ -48,7 +48,7 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
 def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     """Blocks with the share that the filter kept per source, and what was left out.
 
-    The paper's shares are shown beside. Each of the two samples of a pair counts for its own
+    The paper's shares are in the same table. Each of the two samples of a pair counts for its own
     statement.
     """
     judged: Counter[str] = Counter()

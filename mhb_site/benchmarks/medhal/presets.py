@@ -4,8 +4,8 @@
 |---|---|
 | training_only | only records of the training split are accepted |
 | seed | draws the wrong option, the other value and the sentence to alter |
-| qa_filters | questions left out: `none`; `released`: the released rules; `stricter`: these, corrected |
-| qa_context | `split`: text before the question is the context; `none`: it is part of the question |
+| qa_filters | questions left out: `none`, by the `released` rules, or by `stricter` ones |
+| qa_context | text before a question: `split` off as its context, or `none`: part of it |
 | qa_explanation | the data set's explanation goes with the `wrong` or the `right` statement |
 | one_sentence | drop statements of questions that are not exactly one sentence |
 | pairs_a_note | maximum number of pairs per clinical note; 0: one for every extraction |
@@ -14,7 +14,8 @@
 | filter | a model judges each statement; pairs are kept if it agrees with both labels |
 | filter_nli | filter MedNLI, too, whose labels are physicians' |
 | temperature, max_tokens | of the model that writes statements |
-| review_per_label, review_seed | number of statements per task and label for review, and the seed; 0: none |
+| review_per_label | number of statements per task and label for review; 0: none |
+| review_seed | seed of the draw for review |
 | reviewers | `two` physicians per statement, or `one` as in the paper |
 """
 
@@ -86,11 +87,11 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
 
 
 def settings(draft: Draft) -> Mapping[str, Any]:
-    """The values that a draft was launched with; the paper's where it has none."""
+    """The settings of a draft's batch; the paper's for those it does not set."""
     return {**_PAPER, **draft.settings}
 
 
 def splits(values: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
-    """Of which splits the records that statements are made of may be."""
+    """The splits that records for generation may have, by record kind."""
     making = ("mcq", "note", "nli-entailment", "nli-neutral", "article")
     return dict.fromkeys(making, ("train",)) if values.get("training_only", True) else {}

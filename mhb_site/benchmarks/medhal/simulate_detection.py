@@ -1,7 +1,7 @@
 """MedHal's simulated detectors: models under test whose true precision and recall are known.
 
 A detector knows only the words of a statement. Statements altered by the simulated generator carry
-a mark (`PLANTED`). A published statement has none, so the decision is random; `true_rates` gives
+a mark (`WRONG_MARK`). A published statement has none, so the decision is random; `true_rates` gives
 the average result. All randomness comes from `chance`, derived from the seed and the request.
 """
 
@@ -14,7 +14,7 @@ from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhal import protocol
 
-PLANTED = "contrary to the record"  # the mark of an altered statement, for detectors only
+WRONG_MARK = "contrary to the record"  # the mark of an altered statement, for detectors only
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
     detector, statement_hash = DETECTORS[model], hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest()
     if chance(seed, "malformed", model, variant, statement_hash) < detector.malformed:
         return _UNCLEAR_REPLIES[int(chance(seed, "how", model, variant, statement_hash) * len(_UNCLEAR_REPLIES))]
-    is_wrong = PLANTED in statement
+    is_wrong = WRONG_MARK in statement
     is_right = chance(seed, "sees", model, statement_hash) < (
         detector.sees_wrong if is_wrong else detector.sees_factual
     )
@@ -76,8 +76,8 @@ def _statement(messages: Sequence[Message]) -> str:
 
 
 def _explanation(statement: str, *, wrong: bool) -> str:
-    """The truth, as far as the statement tells it: the statement without the mark."""
-    plain = " ".join(statement.replace(PLANTED, "").split())
+    """The truth, as far as the statement shows it: the statement without the mark."""
+    plain = " ".join(statement.replace(WRONG_MARK, "").split())
     return f"According to the record, {plain}" if wrong else plain
 
 

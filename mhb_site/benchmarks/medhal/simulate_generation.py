@@ -1,7 +1,7 @@
 """MedHal's simulated models for generation: a generator of statements and a filter.
 
 The generator writes from plain templates and does not know whether an answer or a value is right.
-It only knows that a sentence that it alters becomes wrong, and marks it (`PLANTED`) for the
+It only knows that a sentence becomes wrong when it alters it, and marks it (`WRONG_MARK`) for the
 detectors. The filter knows the truth if the prompt gives it, and errs at the rate `FILTER_ERROR`.
 """
 
@@ -13,7 +13,7 @@ from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhal.pair_steps import SETS
-from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
+from mhb_site.benchmarks.medhal.simulate_detection import WRONG_MARK
 
 GENERATOR, FILTER = "sim-generator", "sim-critic"
 FILTER_ERROR = 0.03  # the share of statements on which the filter gives the opposite verdict
@@ -49,7 +49,7 @@ def _write(name: str, data: Mapping[str, Any]) -> str:
             return f"The patient's {data['CONCEPT']}{of} is {data['VALUE'].rstrip('.')}."
     sentence = data["SENTENCE"]
     body = sentence.rstrip(".!? ")
-    return f"{body}, {PLANTED}{sentence[len(body) :] or '.'}"
+    return f"{body}, {WRONG_MARK}{sentence[len(body) :] or '.'}"
 
 
 def _judge(name: str, data: Mapping[str, Any], seed: int) -> str:
@@ -65,7 +65,7 @@ def _is_true(name: str, data: Mapping[str, Any]) -> bool:
         case "filter_qa":
             return str(data["STATEMENT"]).startswith(f"{data['ANSWER']} is the answer")
         case "filter_summary":
-            return PLANTED not in data["REWRITTEN"]
+            return WRONG_MARK not in data["REWRITTEN"]
     text_words = set(_WORD.findall(str(data["TEXT"]).casefold()))
     claim_words = _WORD.findall(_claim(str(data["STATEMENT"])).casefold())
     return bool(claim_words) and sum(word in text_words for word in claim_words) / len(claim_words) >= SUPPORTED

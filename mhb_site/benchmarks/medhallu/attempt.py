@@ -1,6 +1,6 @@
-"""One attempt ("try" in settings and stored data) at a candidate that qualifies (MHU-3 to MHU-6).
+"""One attempt (a "try" in settings and stored data) at a qualifying candidate (MHU-3 to MHU-6).
 
-A new candidate is put to the voters and to the entailment judge, and rewritten if it fails.
+A candidate is judged by the voters and by entailment, and rewritten if it fails.
 """
 
 from collections.abc import Mapping

@@ -3,11 +3,12 @@
 | setting | meaning |
 |---|---|
 | tries | how many tries are made before the fallback (1 to 5) |
-| candidates | if above 0: instead of tries, this many answers are kept, voted on and clustered (MHU-8) |
-| temperature, top_p, max_tokens | of the generator; the temperature is drawn evenly from its range for each answer |
-| length | by which share an answer may be longer or shorter than the true one, in words; null: any length |
+| candidates | above 0: no tries; this many answers are kept, voted on and clustered (MHU-8) |
+| temperature | the generator's range, from which each answer's temperature is drawn evenly |
+| top_p, max_tokens | of the generator |
+| length | share of words by which an answer may differ from the true one; null: any length |
 | order | which answer voters see first: `random` (drawn for each vote) or `truth-first` |
-| reading | what counts as a vote: `strict`: exactly one choice; `contains-2`: a 2 anywhere is a vote for the second answer |
+| reading | `strict`: a vote is exactly one choice; `contains-2`: a 2 anywhere means the second |
 | vote_justification | voters see the hallucinated answer with its justification |
 | vote_temperature, vote_max_tokens | of the voters; null: the endpoint's own |
 | fooled | how many voters a candidate has to fool |
@@ -18,7 +19,7 @@
 | regenerate | the generator writes the final version of a rewrite from the critic's revision |
 | feedback | the next try sees the last candidate and what gave it away |
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
-| review_share | the share of samples that physicians review; the others are not sampled for review |
+| review_share | share of samples that physicians review; others are not sampled for review |
 | reviewers | `one` physician per sample, or `two` as in MHB |
 | one_model | a voter may be the generator's model; otherwise such a launch is refused |
 """

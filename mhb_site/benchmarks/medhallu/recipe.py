@@ -190,7 +190,7 @@ def sample(draft: Draft) -> NewSample:
         knowledge = content["knowledge"]
     else:
         article = content
-        chosen = next(each for each in _all_candidates(draft.data) if each["number"] == final["number"])
+        chosen = next(candidate for candidate in _all_candidates(draft.data) if candidate["number"] == final["number"])
         knowledge = content["contexts"]
     headings = list(article.get("mesh", ()))
     return NewSample(
@@ -231,7 +231,7 @@ def _data_card(draft: Draft) -> dict[str, str]:
     entries |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
     # A batch in which they are one model is refused, unless its launch allows it.
     entries[_("voters and generator")] = _("may be one model") if settings["one_model"] else _("different models")
-    judges = {each["entailment"]["by"] for each in _all_candidates(data) if each["entailment"]}
+    judges = {candidate["entailment"]["by"] for candidate in _all_candidates(data) if candidate["entailment"]}
     entries[_("entailment")] = ", ".join(sorted(judges)) or "none"
     method = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
     return {**entries, _("similarity"): method} if method else entries

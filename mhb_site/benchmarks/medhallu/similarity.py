@@ -45,45 +45,48 @@ def tf_idf(texts: Sequence[str]) -> NDArray[np.float64]:
     return rows / np.where(lengths == 0, 1, lengths)
 
 
-def cosine(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def cosine(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """The cosine similarity, from -1 to 1; 0 if one of the vectors is zero."""
-    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return round(float(one @ other) / lengths, 6) if lengths else 0.0
+    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return round(float(first @ second) / lengths, 6) if lengths else 0.0
 
 
-def euclidean(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    return round(float(np.linalg.norm(one - other)), 6)
+def euclidean(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    return round(float(np.linalg.norm(first - second)), 6)
 
 
 def rouge(candidate: str, truth: str) -> dict[str, float]:
     """{rouge1, rouge2, rougeL}, each from 0 to 1."""
-    one, other = tokens(candidate), tokens(truth)
+    candidate_tokens, truth_tokens = tokens(candidate), tokens(truth)
     return {
-        "rouge1": _overlap(one, other, 1),
-        "rouge2": _overlap(one, other, 2),
-        "rougeL": _f_measure(_common_subsequence(one, other), len(one), len(other)),
+        "rouge1": _overlap(candidate_tokens, truth_tokens, 1),
+        "rouge2": _overlap(candidate_tokens, truth_tokens, 2),
+        "rougeL": _f_measure(
+            _common_subsequence_length(candidate_tokens, truth_tokens), len(candidate_tokens), len(truth_tokens)
+        ),
     }
 
 
-def _overlap(one: Sequence[str], other: Sequence[str], size: int) -> float:
+def _overlap(first: Sequence[str], second: Sequence[str], size: int) -> float:
     grams, other_grams = (
-        Counter(tuple(words[start : start + size]) for start in range(len(words) - size + 1)) for words in (one, other)
+        Counter(tuple(words[start : start + size]) for start in range(len(words) - size + 1))
+        for words in (first, second)
     )
     return _f_measure((grams & other_grams).total(), grams.total(), other_grams.total())
 
 
-def _f_measure(hits: int, one: int, other: int) -> float:
-    return round(2 * hits / (one + other), 6) if one and other else 0.0
+def _f_measure(hits: int, first_total: int, second_total: int) -> float:
+    return round(2 * hits / (first_total + second_total), 6) if first_total and second_total else 0.0
 
 
-def _common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_subsequence_length(first: Sequence[str], second: Sequence[str]) -> int:
     """The length of the longest common subsequence."""
-    lengths = [0] * (len(other) + 1)
-    for word in one:
+    lengths = [0] * (len(second) + 1)
+    for word in first:
         diagonal = 0
-        for index, other_word in enumerate(other, 1):
+        for index, second_word in enumerate(second, 1):
             diagonal, lengths[index] = (
                 lengths[index],
-                diagonal + 1 if word == other_word else max(lengths[index], lengths[index - 1]),
+                diagonal + 1 if word == second_word else max(lengths[index], lengths[index - 1]),
             )
     return lengths[-1]

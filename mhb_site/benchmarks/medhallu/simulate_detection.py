@@ -16,7 +16,7 @@ from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.parsing import Reading
-from mhb_site.benchmarks.medhallu.simulate_generation import PLANTED
+from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
 
 TRUE, EASY, MEDIUM, HARD, UNMARKED = "truth", "easy", "medium", "hard", "unmarked"
 
@@ -73,7 +73,7 @@ DETECTORS: Mapping[str, Detector] = {
 
 def perceived_kind(answer: str) -> str:
     """What a detector takes an answer for: TRUE, or the difficulty of a planted hallucination."""
-    return next((difficulty for difficulty, words in PLANTED.items() if words in answer), TRUE)
+    return next((difficulty for difficulty, words in LEVEL_WORDS.items() if words in answer), TRUE)
 
 
 # ---------------------------------------------------------------------------------------------------------- true rates
@@ -95,9 +95,9 @@ def expected_verdicts(model: str, variant: str, shown: Iterable[str]) -> dict[st
 
 def _reading_shares(detector: Detector, variant: str, kind: str) -> dict[Reading, float]:
     """The chance of each reading of a detector's reply to an answer that it takes for this kind."""
-    eye = _skill(detector, variant)
-    right_share, may_doubt = eye.right(kind), variant in protocol.MAY_BE_UNSURE
-    doubts = {"right": eye.doubt_right * may_doubt, "wrong": eye.doubt_wrong * may_doubt}
+    skill = _skill(detector, variant)
+    right_share, may_doubt = skill.right(kind), variant in protocol.MAY_BE_UNSURE
+    doubts = {"right": skill.doubt_right * may_doubt, "wrong": skill.doubt_wrong * may_doubt}
     decides_right, decides_wrong = right_share * (1 - doubts["right"]), (1 - right_share) * (1 - doubts["wrong"])
     factual, hallucinated = (decides_right, decides_wrong) if kind == TRUE else (decides_wrong, decides_right)
     readable = {
@@ -178,10 +178,10 @@ def _reading(model: str, variant: str, answer: str, request_hash: str, seed: int
 
     All variants use the same draw: whatever is detected without knowledge is also detected with it.
     """
-    eye = _skill(DETECTORS[model], variant)
+    skill = _skill(DETECTORS[model], variant)
     kind = perceived_kind(answer)
-    right = chance(seed, "sees", model, request_hash) < eye.right(kind)
-    doubt_chance = eye.doubt_right if right else eye.doubt_wrong
+    right = chance(seed, "sees", model, request_hash) < skill.right(kind)
+    doubt_chance = skill.doubt_right if right else skill.doubt_wrong
     if variant in protocol.MAY_BE_UNSURE and chance(seed, "doubts", model, request_hash) < doubt_chance:
         return Reading.UNSURE
     return Reading.FACTUAL if right == (kind == TRUE) else Reading.HALLUCINATED

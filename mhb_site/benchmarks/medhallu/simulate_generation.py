@@ -3,9 +3,9 @@
 All randomness comes from `chance`, derived from the seed and the request. The chances are published
 here, so that `expected_shares` can compute the average shares of difficulty, tries and fallbacks.
 
-A hallucinated answer contains a sentence that ends in the words of its level (`PLANTED`), by which
-voters and detectors (`simulate_detection`) recognise it. The level determines which voters are
-fooled; every candidate of a question has a different sentence.
+A hallucinated answer contains a sentence that ends in the words of its level (`LEVEL_WORDS`), by
+which voters and detectors (`simulate_detection`) recognise it. The level determines which voters
+are fooled; every candidate of a question has a different sentence.
 """
 
 import json
@@ -30,8 +30,8 @@ VOTERS = ("sim-voter-a", "sim-voter-b", "sim-voter-c")
 
 # The chance of each level, and the voters that it fools: a harder level fools all voters of an
 # easier one.
-LEVELS: Mapping[str, float] = {"hard": 0.30, "medium": 0.25, "easy": 0.25, "failed": 0.20}
-FOOLED: Mapping[str, tuple[str, ...]] = {"hard": VOTERS, "medium": VOTERS[:2], "easy": VOTERS[:1], "failed": ()}
+LEVEL_SHARES: Mapping[str, float] = {"hard": 0.30, "medium": 0.25, "easy": 0.25, "failed": 0.20}
+FOOLED_VOTERS: Mapping[str, tuple[str, ...]] = {"hard": VOTERS, "medium": VOTERS[:2], "easy": VOTERS[:1], "failed": ()}
 PARAPHRASE = 0.08  # the share of candidates that paraphrase the true answer
 NLI_ERROR = 0.05  # the chance per direction that the entailment judge says the opposite
 STUBBORN = 0.06  # the share of questions on which no candidate fools anyone
@@ -40,7 +40,7 @@ MALFORMED = 0.02  # the share of votes that name no answer until the voter is as
 
 # The words of each level. A failed candidate has those of an easy one, and counts as easy as a
 # fallback.
-PLANTED: Mapping[str, str] = {
+LEVEL_WORDS: Mapping[str, str] = {
     "easy": "beyond any doubt",
     "medium": "in most of the patients examined",
     "hard": "after adjustment for baseline differences",
@@ -106,8 +106,8 @@ def fooled_share(count: int, reading: str = "strict") -> float:
     """
     lost_share = 0.0 if reading == "strict" else MALFORMED
     total = 0.0
-    for level, level_share in LEVELS.items():
-        fooled_voters = len(FOOLED[level])
+    for level, level_share in LEVEL_SHARES.items():
+        fooled_voters = len(FOOLED_VOTERS[level])
         total += (
             level_share * comb(fooled_voters, count) * (1 - lost_share) ** count * lost_share ** (fooled_voters - count)
             if fooled_voters >= count
@@ -237,7 +237,7 @@ def _candidate(question: str, truth: str, place: int, seed: int) -> dict[str, st
         }
     claim = _ordered_claims(question, seed)[place % len(CLAIMS)]
     level = _level(question, claim.key, seed)
-    tail = f"{claim.words} {PLANTED.get(level, PLANTED['easy'])}."
+    tail = f"{claim.words} {LEVEL_WORDS.get(level, LEVEL_WORDS['easy'])}."
     start = place // len(CLAIMS)  # a repeated claim is worded differently
     head_words = truth.split()[start : start + max(0, count_words(truth) - count_words(tail))]
     head = " ".join(head_words).rstrip(".,;: ")
@@ -257,7 +257,7 @@ def _level(question: str, key: str, seed: int) -> str:
     if chance(seed, "stubborn", question) < STUBBORN:
         return "failed"
     remaining = chance(seed, "level", question, key)
-    for level, level_share in LEVELS.items():
+    for level, level_share in LEVEL_SHARES.items():
         remaining -= level_share
         if remaining < 0:
             return level
@@ -265,7 +265,7 @@ def _level(question: str, key: str, seed: int) -> str:
 
 
 _PLANTED_CLAIM = re.compile(
-    "(" + "|".join(re.escape(claim.words) for claim in CLAIMS) + ") (?:" + "|".join(PLANTED.values()) + r")\.$",
+    "(" + "|".join(re.escape(claim.words) for claim in CLAIMS) + ") (?:" + "|".join(LEVEL_WORDS.values()) + r")\.$",
     re.IGNORECASE,
 )
 
@@ -301,10 +301,10 @@ def _vote(model: str, messages: Sequence[Message], seed: int) -> str:
     known = [(at, claim) for at, answer in enumerate(answers) if (claim := _claim_in(answer))]
     if known:
         planted, claim = known[0]
-        fooled = model in FOOLED[_level(question, claim.key, seed)]
+        fooled = model in FOOLED_VOTERS[_level(question, claim.key, seed)]
     elif _is_paraphrase(answers[0], answers[1]) or _is_paraphrase(answers[1], answers[0]):
         planted = 0 if _is_paraphrase(answers[0], answers[1]) else 1
-        fooled = model in FOOLED[_level(question, answers[planted].partition(" ")[0], seed)]
+        fooled = model in FOOLED_VOTERS[_level(question, answers[planted].partition(" ")[0], seed)]
     else:  # not written by the simulated generator: guess
         planted, fooled = 0, chance(seed, "guess", model, question, *answers) < 0.5
     return str(planted + 1 if fooled else 2 - planted)

@@ -1,4 +1,4 @@
-"""MHB's recipe: traps injected into dialogues, questions put to reports (paper, section 3)."""
+"""MHB's recipe: traps planted in dialogues, and questions about reports (paper, section 3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

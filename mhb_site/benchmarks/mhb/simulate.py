@@ -34,7 +34,7 @@ JUDGE_ERROR = 0.02  # the share of criteria on which the judge gives the opposit
 # Target -> trap subtype -> the chance that it fails a criterion of such a trap. As in the paper,
 # non-existent entities, incorrect claims, misread findings and fabricated sources (A1, A3, C3, D2)
 # are the hardest for every model.
-FALL: Mapping[str, Mapping[str, float]] = {
+FAILURE_RATES: Mapping[str, Mapping[str, float]] = {
     "sim-careful": {
         "A1": 0.25, "A2": 0.08, "A3": 0.22, "A4": 0.12, "A5": 0.18, "B1": 0.05, "B2": 0.07,
         "B3": 0.12, "C1": 0.10, "C2": 0.08, "C3": 0.20, "D1": 0.15, "D2": 0.30, "E1": 0.14,
@@ -52,7 +52,7 @@ FALL: Mapping[str, Mapping[str, float]] = {
 
 def true_rate(model: str, subtypes: Iterable[str]) -> float:
     """The hallucination rate built into `model`, over criteria of these subtypes."""
-    return fmean(FALL[model][subtype] for subtype in subtypes)
+    return fmean(FAILURE_RATES[model][subtype] for subtype in subtypes)
 
 
 def expected_rate(model: str, subtypes: Iterable[str]) -> float:
@@ -103,7 +103,7 @@ class MhbModels:
             return _json({"judgments": [verdict for verdict in judgments if verdict["criteria_met"] is not None]})
         if model == ADVERSARY:
             return _adversarial_answer("\n".join(message.text for message in messages))
-        if model in FALL:
+        if model in FAILURE_RATES:
             return _target_answer(model, "\n".join(message.text for message in messages), seed)
         return None
 
@@ -145,9 +145,10 @@ _CLOSINGS = {
 
 
 def _target_answer(model: str, text: str, seed: int) -> str | None:
-    """A target's answer: for each criterion of a trap, the bad sentence with the chance in `FALL`.
+    """A target's answer, with a sentence for each criterion of each planted trap.
 
-    Otherwise it contains the criterion's good sentence. None if the text has no planted trap.
+    It is the bad sentence with the chance in `FAILURE_RATES`, else the good one. None if the text
+    has no planted trap.
     """
     planted = planted_templates(text)
     if not planted:
@@ -158,7 +159,9 @@ def _target_answer(model: str, text: str, seed: int) -> str | None:
     for template in planted:
         sentences = []
         for at, scripted in enumerate(template.criteria):
-            falls = chance(seed, "fall", model, case_hash, template.key, str(at)) < FALL[model][template.subtype]
+            falls = (
+                chance(seed, "fall", model, case_hash, template.key, str(at)) < FAILURE_RATES[model][template.subtype]
+            )
             sentences.append(scripted.bad if falls else scripted.good)
         paragraphs.append(join_sentences(sentences, template.language))
     paragraphs.append(pick_choice(_CLOSINGS[language], seed, "closing", model, case_hash))
@@ -224,9 +227,9 @@ def _examine(blocks: Mapping[str, Any]) -> str:
     """The examiner's reply, from the hints and names that it knows."""
     hint = _HINTS.search(blocks["QUESTION"])
     existing = [
-        {"code": trap["code"], "name": name, "what": what}
+        {"code": trap["code"], "name": name, "what": description}
         for trap in blocks["TRAPS"]
-        for name, what in _REAL_NAMES.items()
+        for name, description in _REAL_NAMES.items()
         if trap["code"] in ("A1", "D2") and name in trap["false"]
     ]
     reply = {
@@ -282,11 +285,11 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
     return {"explanation": explanation, "criteria_met": met}
 
 
-def is_met(criterion: str, asked: str, response: str) -> bool | None:
+def is_met(criterion: str, stimulus: str, response: str) -> bool | None:
     """Whether a simulated response truly meets a criterion; None if no planted trap has it."""
     if criterion in control.DOUBTS:
         return _DOUBT.search(response) is None
-    match = _nearest_criterion(criterion, planted_templates(asked))
+    match = _nearest_criterion(criterion, planted_templates(stimulus))
     return None if match is None else match[0].criteria[match[1]].good in response
 
 
@@ -304,11 +307,11 @@ def _nearest_criterion(criterion: str, planted: Sequence[Template]) -> tuple[Tem
     return match
 
 
-def _similarity(one: str, other: str) -> float:
+def _similarity(first: str, second: str) -> float:
     """The Dice coefficient of the tokens, from 0 to 1; 2 for identical texts."""
-    if one == other:
+    if first == second:
         return 2.0
-    tokens, other_tokens = _tokens(one), _tokens(other)
+    tokens, other_tokens = _tokens(first), _tokens(second)
     return 2 * len(tokens & other_tokens) / (len(tokens) + len(other_tokens)) if tokens and other_tokens else 0.0
 
 

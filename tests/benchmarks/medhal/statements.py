@@ -18,14 +18,14 @@ from generation.models import (
     SourceRecord,
 )
 from mhb_site.benchmarks.medhal import taxonomy
-from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
+from mhb_site.benchmarks.medhal.simulate_detection import WRONG_MARK
 from review.models import Case
 from tests.engine import bare_release
 
 
 def statement(at: int, *, factual: bool = True, task: str = "qa", context: str = "", **more: Any) -> dict[str, Any]:
     """The content of a statement; those that are wrong carry the mark that simulated detectors see."""
-    wrong = "" if factual else f" {PLANTED}"
+    wrong = "" if factual else f" {WRONG_MARK}"
     return {
         "kind": "statement",
         "statement": f"Drug {at} lowers blood pressure{wrong} in adults.",

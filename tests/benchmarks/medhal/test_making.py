@@ -9,7 +9,7 @@ import pytest
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Dropped
 from mhb_site.benchmarks.medhal import lineage, pair_steps, presets, recipe, simulate_generation
-from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
+from mhb_site.benchmarks.medhal.simulate_detection import WRONG_MARK
 from mhb_site.benchmarks.medhal.tasks import ie, qa, summaries
 from mhb_site.benchmarks.medhal.tasks.sentences import is_one_sentence, last_question, replace_sentence, sentences
 from review.rules.blocks import Table
@@ -193,7 +193,7 @@ def test_of_a_summary_one_sentence_is_altered_and_nothing_else():
     [(before, after)] = differing
     assert len(before.text) >= 100
     assert before.text != sentences(old)[-1].text
-    assert after.text == f"{before.text[:-1]}, {PLANTED}."
+    assert after.text == f"{before.text[:-1]}, {WRONG_MARK}."
     assert replace_sentence(old, before, after.text) == new
     assert false.content["explanation"] == f"According to the source document, {before.text}"
     assert true.content["context"] == ARTICLE["text"]

@@ -4,7 +4,7 @@ from typing import Any
 
 from evaluation.protocol import Ask, Rubric, Sample
 from mhb_site.benchmarks.medhallu import protocol
-from mhb_site.benchmarks.medhallu.simulate_generation import PLANTED
+from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
 
 RUBRIC = Rubric("R1", "Says whether the answer shown is hallucinated.", ("MQ",))
 TRUTH = "Walking after meals lowered glucose in the women of this study."
@@ -16,7 +16,7 @@ def sample(number: int, difficulty: str = "easy", **changes: Any) -> Sample:
         "question": f"Does walking after meals lower glucose in group {number}?",
         "knowledge": ["Forty women walked for ten minutes after each meal.", "Glucose fell by 0.6 mmol/L."],
         "truth": f"{TRUTH} ({number})",
-        "hallucinated": f"Walking raised insulin, {PLANTED[difficulty]}. ({number})",
+        "hallucinated": f"Walking raised insulin, {LEVEL_WORDS[difficulty]}. ({number})",
         "justification": "The study measured glucose.",
         "category": "MQ",
         "difficulty": difficulty,

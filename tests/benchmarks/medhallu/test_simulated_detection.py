@@ -16,12 +16,12 @@ from mhb_site.benchmarks.medhallu.simulate_detection import (
     true_f1,
     true_response_rate,
 )
-from mhb_site.benchmarks.medhallu.simulate_generation import PLANTED
+from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
 from tests.benchmarks.medhallu.pairs import RUBRIC, sample
 
 pytestmark = pytest.mark.plain
 SAMPLES = 3000
-DIFFICULTIES = tuple(PLANTED)
+DIFFICULTIES = tuple(LEVEL_WORDS)
 VARIANTS = tuple(protocol.DETECT)
 
 
@@ -139,7 +139,7 @@ def test_the_same_seed_says_the_same_and_another_seed_something_else():
 
 
 def test_the_generators_words_alone_tell_and_not_the_place_of_the_answer():
-    for difficulty, words in PLANTED.items():
+    for difficulty, words in LEVEL_WORDS.items():
         assert perceived_kind(f"It is so, {words}.") == difficulty
 
 

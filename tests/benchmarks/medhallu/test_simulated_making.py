@@ -15,10 +15,10 @@ from mhb_site.benchmarks.medhallu import simulate_detection, simulate_generation
 from mhb_site.benchmarks.medhallu.presets import PRESETS
 from mhb_site.benchmarks.medhallu.simulate_generation import (
     CLAIMS,
-    FOOLED,
-    LEVELS,
+    FOOLED_VOTERS,
+    LEVEL_SHARES,
+    LEVEL_WORDS,
     NLI_ERROR,
-    PLANTED,
     SHORT,
     VOTERS,
     expected_shares,
@@ -65,7 +65,7 @@ def test_the_published_shares_add_up():
         true = expected_shares(preset.values)
         assert sum(true.difficulty.values()) == pytest.approx(1)
         assert sum(true.tries.values()) + true.fallback == pytest.approx(1)
-    assert sum(LEVELS.values()) == pytest.approx(1)
+    assert sum(LEVEL_SHARES.values()) == pytest.approx(1)
     assert sum(fooled_share(count) for count in range(4)) == pytest.approx(1)
     assert true.fallback > simulate_generation.STUBBORN
 
@@ -73,7 +73,7 @@ def test_the_published_shares_add_up():
 def test_each_voter_is_fooled_as_often_as_set():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
     for at, model in enumerate(VOTERS):
-        share = sum(width for level, width in LEVELS.items() if model in FOOLED[level])
+        share = sum(width for level, width in LEVEL_SHARES.items() if model in FOOLED_VOTERS[level])
         share *= 1 - simulate_generation.STUBBORN
         assert near(sum(each["votes"][at]["fooled"] for each in first), DRAFTS, share)
         assert near(sum(bool(each["votes"][at]["unread"]) for each in first), DRAFTS, simulate_generation.MALFORMED)
@@ -116,7 +116,7 @@ def test_what_is_planted_carries_the_words_of_its_level():
         for each in all_candidates(draft):
             level = {3: "hard", 2: "medium", 1: "easy", 0: "easy"}[each["fooled"]]
             if each["justification"].startswith("It claims"):
-                assert PLANTED[level] in each["answer"]
+                assert LEVEL_WORDS[level] in each["answer"]
 
 
 def test_the_detectors_know_what_was_planted_and_take_the_truth_for_true():

@@ -18,7 +18,7 @@ from generation.sources.importers import healthbench
 from generation.sources.importers.base import Row
 from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_generation, taxonomy
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
-from mhb_site.benchmarks.mhb.simulate import FALL, JUDGE_ERROR, SCRIPT, expected_rate, true_rate
+from mhb_site.benchmarks.mhb.simulate import FAILURE_RATES, JUDGE_ERROR, SCRIPT, expected_rate, true_rate
 from mhb_site.benchmarks.mhb.simulate_generation import templates
 from review.rules.wilson_interval import wilson
 from tests.benchmarks.mhb.helpers import (
@@ -70,7 +70,7 @@ def test_every_subtype_can_be_planted_in_both_tasks():
     subtypes = set(taxonomy.subtypes(taxonomy.TERMS))
     for task, some in templates().items():
         assert {template.subtype for template in some if template.language == "en"} == subtypes, task
-    assert all(set(table) == subtypes for table in FALL.values())
+    assert all(set(table) == subtypes for table in FAILURE_RATES.values())
 
 
 # --------------------------------------------------------------------------------------------------------- the generator
@@ -173,7 +173,7 @@ def test_the_same_seed_says_the_same_and_another_seed_something_else():
 
 def test_other_requests_are_left_to_others():
     chat = [Message("user", "What helps against a cold?")]
-    for model in ("sim-generator", "sim-judge", *FALL):
+    for model in ("sim-generator", "sim-judge", *FAILURE_RATES):
         assert SCRIPT.reply(model, chat, 0) is None
 
 
@@ -187,7 +187,7 @@ def counts():
     for task, many in (("dialogue", 350), ("report", 350)):
         for number in range(many):
             sample, rubrics = released(sample_of(number, task))
-            for model in FALL:
+            for model in FAILURE_RATES:
                 response = answered(model, sample)
                 for rubric in rubrics:
                     cell = found[model, task, rubric.traps[0]]
@@ -203,7 +203,7 @@ def recovered(counts, wanted):
     return sum(cell[0] for cell, _ in cells), len(subtypes), subtypes
 
 
-@pytest.mark.parametrize("model", FALL)
+@pytest.mark.parametrize("model", FAILURE_RATES)
 @pytest.mark.parametrize("task", ["dialogue", "report", "both"])
 def test_the_measured_rate_is_the_built_in_one(counts, model, task):
     hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == model and task in (key[1], "both"))
@@ -212,9 +212,9 @@ def test_the_measured_rate_is_the_built_in_one(counts, model, task):
     assert high - low < 0.1
 
 
-@pytest.mark.parametrize("model", FALL)
+@pytest.mark.parametrize("model", FAILURE_RATES)
 def test_the_measured_rate_is_the_built_in_one_for_each_subtype(counts, model):
-    for subtype in FALL[model].keys() - {taxonomy.MULTIMODAL}:
+    for subtype in FAILURE_RATES[model].keys() - {taxonomy.MULTIMODAL}:
         hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == model and key[2] == subtype)  # noqa: B023
         low, high = wilson(hits, judged_count, z=3.3)
         assert low <= expected_rate(model, subtypes) <= high, subtype
