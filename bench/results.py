@@ -1,7 +1,7 @@
-"""How fast verdicts made elsewhere are imported, and how soon a large launch answers.
+"""How fast external verdicts are imported, and how quickly a large launch responds.
 
-`python -m bench.results`: on SQLite, and on a PostgreSQL of its own where it is installed. Each part runs in
-a process of its own.
+`python -m bench.results`: on SQLite, and on a temporary PostgreSQL if it is installed. Each part
+runs in its own process.
 """
 
 import argparse
@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 MODELS = 9
-SAMPLES = 20_000  # with each model: 180,000 responses
+SAMPLES = 20_000  # with nine models, 180,000 responses
 RUBRICS = 6
-STUDIED = 4  # models of the import
+STUDY_MODELS = 4  # models in the imported results
 VERDICTS = 100_000
-PUBLISHED = 20_288  # criteria of the release of MHB
+PUBLISHED = 20_288  # criteria in the published release of MHB
 
 
 def seed(samples: int) -> None:
-    """A release of so many samples with six rubrics each."""
+    """Create a release of `samples` samples with six rubrics each."""
     from bench.rows import bare_release
     from generation.models import Release, ReleasedRubric, ReleasedSample
-    from review.common.bulk_rows import insert_rows, new_keys
+    from review.common.bulk_rows import insert_rows, reserve_keys
 
     first = bare_release(("dialogue", [["A1"]])).samples.select_related("version").get()
     count = samples * RUBRICS
@@ -37,7 +37,7 @@ def seed(samples: int) -> None:
         counts={"task": {"dialogue": {"samples": samples, "rubrics": count}}}, generators=[], sources=[],
         sha256="0" * 64, created_at=first.version.created_at,
     )  # fmt: skip
-    keys, exported = new_keys(ReleasedSample, samples), json.dumps(first.exported)
+    keys, exported = reserve_keys(ReleasedSample, samples), json.dumps(first.exported)
     columns = ("id", "release_id", "position", "version_id", "key", "task", "exported", "split")
     insert_rows(
         ReleasedSample,
@@ -64,44 +64,44 @@ def launch() -> dict[str, float]:
         Endpoint.objects.create(name=f"m{n}", url="http://models.example/v1", model=f"m{n}") for n in range(MODELS)
     ]
     release = Release.objects.get(name="large")
-    began = time.perf_counter()
+    started = time.perf_counter()
     run = launch_run(RunSettings(release, models, models[0]))
-    answered = time.perf_counter() - began
-    began = time.perf_counter()
+    answer_time = time.perf_counter() - started
+    started = time.perf_counter()
     filling.fill_all(run)
-    return {"responses": run.responses_total, "answered": answered, "filled": time.perf_counter() - began}
+    return {"responses": run.responses_total, "answered": answer_time, "filled": time.perf_counter() - started}
 
 
 def results(verdicts: int) -> dict[str, float]:
-    """The seconds that imports take."""
+    """Times of imports, in seconds."""
     from evaluation.interchange import importing, rows
     from generation.models import Release
 
     release = Release.objects.get(name="large")
-    found = {}
+    times = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, count in (("small", min(PUBLISHED, verdicts)), ("bench", verdicts)):
             path = Path(folder) / f"{name}.jsonl"
             with path.open("w") as file:
                 for n in range(count):
-                    at, model = n // RUBRICS // STUDIED, n // RUBRICS % STUDIED
+                    sample, model = n // RUBRICS // STUDY_MODELS, n // RUBRICS % STUDY_MODELS
                     row = {
-                        "sample": f"mhb-dialogue-{at:06}",
+                        "sample": f"mhb-dialogue-{sample:06}",
                         "rubric": f"R{n % RUBRICS + 1}",
                         "model": f"theirs-{model}",
                     }
-                    told = {"response": "Drink enough and rest. " * 20, "explanation": "It says so."}
-                    file.write(json.dumps({**row, "met": n % 3 > 0, **told}) + "\n")
-            for time_of in ("first", "again"):
-                began = time.perf_counter()
-                came = importing.import_results(rows.read(path), release=release, study=name)
-                found[f"{name}, {time_of}"] = time.perf_counter() - began
-                if (came.added, came.known) != ((count, 0) if time_of == "first" else (0, count)):
-                    raise RuntimeError(str(came))
-    return found
+                    texts = {"response": "Drink enough and rest. " * 20, "explanation": "It says so."}
+                    file.write(json.dumps({**row, "met": n % 3 > 0, **texts}) + "\n")
+            for attempt in ("first", "again"):
+                started = time.perf_counter()
+                outcome = importing.import_results(rows.read(path), release=release, study=name)
+                times[f"{name}, {attempt}"] = time.perf_counter() - started
+                if (outcome.added, outcome.known) != ((count, 0) if attempt == "first" else (0, count)):
+                    raise RuntimeError(str(outcome))
+    return times
 
 
-def part(what: str, *arguments: str) -> None:
+def part(name: str, *arguments: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
     import django
 
@@ -111,7 +111,7 @@ def part(what: str, *arguments: str) -> None:
 
     from evaluation import registry
 
-    if what == "seed":
+    if name == "seed":
         call_command("migrate", verbosity=0)
         seed(int(arguments[0]))
         if connection.vendor == "postgresql":
@@ -123,39 +123,43 @@ def part(what: str, *arguments: str) -> None:
         cursor.execute("SELECT 1")
     gc.collect()
     gc.freeze()  # as wsgi.py and the worker do
-    print(json.dumps(launch() if what == "launch" else results(int(arguments[0]))))
+    print(json.dumps(launch() if name == "launch" else results(int(arguments[0]))))
 
 
 def measure(name: str, database: dict[str, str], samples: int, verdicts: int) -> list[Any]:
-    """The rows of one database."""
-    from bench.core import at_least, at_most, told
+    """All figures on one database."""
+    from bench.core import at_least, at_most, without_goal
 
     environment = {**os.environ, **database, "MHB_SECRET_KEY": "only-for-this-bench-" * 3, "MHB_HTTPS": "0"}
 
     def run(*arguments: str) -> dict[str, Any]:
         command = [sys.executable, "-m", "bench.results", "part", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-        if done.returncode:
-            raise RuntimeError(done.stderr[-2000:])
-        return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+        )
+        if process.returncode:
+            raise RuntimeError(process.stderr[-2000:])
+        return dict(json.loads(process.stdout.strip().splitlines()[-1]))
 
     run("seed", str(samples))
-    found = run("launch")
-    rows = [at_most(f"{name}: launch of {found['responses']} responses answered", found["answered"] * 1000, "ms", 200)]
-    rows.append(told(f"{name}: their rows made by a worker", found["filled"], "s"))
-    found = run("import", str(verdicts))
-    speed = {time_of: verdicts / found[f"bench, {time_of}"] for time_of in ("first", "again")}
+    result = run("launch")
+    rows = [
+        at_most(f"{name}: launch of {result['responses']} responses answered", result["answered"] * 1000, "ms", 200)
+    ]
+    rows.append(without_goal(f"{name}: their rows made by a worker", result["filled"], "s"))
+    result = run("import", str(verdicts))
+    speed = {attempt: verdicts / result[f"bench, {attempt}"] for attempt in ("first", "again")}
     rows.append(at_least(f"{name}: import of {verdicts} verdicts", speed["first"], "a second", 20_000))
-    rows.append(told(f"{name}: the same file again", speed["again"], "a second"))
+    rows.append(without_goal(f"{name}: the same file again", speed["again"], "a second"))
     if verdicts >= PUBLISHED:
-        rows.append(at_most(f"{name}: import of {PUBLISHED} verdicts", found["small, first"], "s", 3))
+        rows.append(at_most(f"{name}: import of {PUBLISHED} verdicts", result["small, first"], "s", 3))
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["part"]:
-        part(*given[1:])
+    argv = sys.argv[1:] if arguments is None else arguments
+    if argv[:1] == ["part"]:
+        part(*argv[1:])
         return 0
     from bench.core import as_json, skipped, table
     from bench.servers import Missing, postgres
@@ -163,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.results", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the samples, a fifth of the verdicts")
     parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
-    options = parser.parse_args(given)
+    options = parser.parse_args(argv)
     sizes = (SAMPLES // 10, VERDICTS // 5) if options.quick else (SAMPLES, VERDICTS)
     with tempfile.TemporaryDirectory() as folder:
         rows = measure("SQLite", {"MHB_DATA_DIR": folder, "MHB_DATABASE_URL": ""}, *sizes)

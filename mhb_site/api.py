@@ -1,4 +1,4 @@
-"""The API's addresses, its sign-in, its schema and the page that shows it."""
+"""The API's URLs, its sign-in, its schema and the page that shows the schema."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -44,7 +44,7 @@ from review.assignments import api as assignments_api
 from review.audit import api as audit_api
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
-from review.common.api import BearerToken, Needs, checked_body
+from review.common.api import BearerTokenAuthentication, HasRight, validated_body
 from review.common.decorators import requires
 from review.discussion import api as discussion_api
 from review.forms import api as forms_api
@@ -57,7 +57,7 @@ from review.rules.permissions import Can
 TTL: timedelta = knox_settings.TOKEN_TTL
 LIMIT: int = knox_settings.TOKEN_LIMIT_PER_USER
 
-# ---------------------------------------------------------------------------------------------------------- sign-in
+# ------------------------------------------------------------------------------------------ sign-in
 
 
 class SignInSerializer(serializers.Serializer[Any]):
@@ -82,35 +82,39 @@ class IssuedSerializer(serializers.Serializer[Any]):
 
 
 class Token(APIView):
-    """Get a token for a username, a password and, if set up, a second-factor code. Send the token as
-    `Authorization: Bearer TOKEN`. An account has at most 20; a new one then replaces the oldest. Too many failures: 429."""
+    """Get a token for a username, a password and, if set up, a second-factor code.
 
-    authentication_classes = [BearerToken]
+    Send the token as `Authorization: Bearer TOKEN`. An account has at most 20; a new one then
+    replaces the oldest. Too many failures: 429.
+    """
+
+    authentication_classes = [BearerTokenAuthentication]
     permission_classes = [AllowAny]
 
     @extend_schema(request=SignInSerializer, responses={201: IssuedSerializer})
     def post(self, request: Request) -> Response:
-        body = checked_body(SignInSerializer, request)
-        # The plain request: axes counts on it, and marks it where the account is locked.
+        body = validated_body(SignInSerializer, request)
+        # Django's own request: axes needs it, and marks it if the account is locked.
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
             raise AuthenticationFailed(_("The username or password is incorrect."))
         if signatures.has_second_factor(user):
             with signatures.count_refusals(request._request, user, AuthenticationFailed()):
-                if not signatures.takes_code(user, body["code"], recovery=True):
+                if not signatures.use_code(user, body["code"], recovery=True):
                     raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))
         issued, token = issue_token(user, timedelta(days=body["days"]))
-        update_last_login(User, user)  # the signal would have axes start a session
-        answer = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data
-        return Response(answer, status=201)
+        update_last_login(User, user)  # sending the signal would make axes start a session
+        data = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data
+        return Response(data, status=201)
 
 
 @transaction.atomic
 def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
-    """A new token. Where there are as many as there may be, the oldest give way: a lost one could not be signed out."""
-    User.objects.select_for_update(no_key=True).get(pk=user.pk)  # two at once must not both be the last one allowed
-    kept = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
-    AuthToken.objects.filter(user=user).exclude(pk__in=list(kept.values_list("pk", flat=True))).delete()
+    """Create a token; the oldest beyond the limit are deleted, as a lost one cannot sign out."""
+    # Two at once must not both be the last allowed.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    remaining = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
+    AuthToken.objects.filter(user=user).exclude(pk__in=list(remaining.values_list("pk", flat=True))).delete()
     issued: tuple[AuthToken, str] = AuthToken.objects.create(user, expiry=ttl)
     return issued
 
@@ -118,7 +122,7 @@ def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
 class Logout(APIView):
     """Delete the token of this request."""
 
-    authentication_classes = [BearerToken]
+    authentication_classes = [BearerTokenAuthentication]
     permission_classes = [IsAuthenticated]
 
     @extend_schema(request=None, responses={204: None})
@@ -130,7 +134,7 @@ class Logout(APIView):
 class LogoutAll(APIView):
     """Delete all tokens of this account."""
 
-    authentication_classes = [BearerToken]
+    authentication_classes = [BearerTokenAuthentication]
     permission_classes = [IsAuthenticated]
 
     @extend_schema(request=None, responses={204: None})
@@ -139,28 +143,31 @@ class LogoutAll(APIView):
         return Response(status=204)
 
 
-# ----------------------------------------------------------------------------------------------------------- schema
+# ------------------------------------------------------------------------------------------- schema
 
 
 class SchemaView(SpectacularJSONAPIView):
     """The schema as OpenAPI JSON."""
 
     can = Can.READ_RESULTS
-    permission_classes = [Needs]
+    permission_classes = [HasRight]
 
 
 class DocsView(SpectacularSwaggerSplitView):
-    """Swagger UI from our own static files; its start script is an address of its own, so that CSP needs no exception."""
+    """Swagger UI from our own static files.
+
+    Its start script has its own URL, so that CSP needs no exception.
+    """
 
     can = Can.READ_RESULTS
-    permission_classes = [Needs]
+    permission_classes = [HasRight]
     url_name = "api:schema"
     template_name = "site/api_docs.html"
 
 
 docs: Callable[..., HttpResponseBase] = requires(Can.READ_RESULTS)(DocsView.as_view())
 
-# -------------------------------------------------------------------------------------------------------- addresses
+# ---------------------------------------------------------------------------------------- addresses
 
 _router = Router()
 _router.register("sources", sources_api.SourceViewSet, "source")

@@ -1,4 +1,7 @@
-"""Django's settings. What differs between installations comes from the environment (see `mhb_site.env`)."""
+"""Django's settings.
+
+Those that differ between installations come from the environment (`mhb_site.env`).
+"""
 
 from datetime import timedelta
 from urllib.parse import unquote
@@ -11,7 +14,7 @@ from mhb_site import env as _env
 from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
 
-django_stubs_ext.monkeypatch()  # so that ModelForm[Model] can be written at run time too
+django_stubs_ext.monkeypatch()  # makes ModelForm[Model] work at run time
 
 ENV = _env.read_environment()
 BASE_DIR = _env.ROOT
@@ -91,12 +94,12 @@ TEMPLATES = [
 
 DATABASES = {"default": ENV.database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# What every process has to know of for a while: codes that were used, how often somebody has tried. No page reads it.
+# Short-lived state shared by all processes: used codes, numbers of attempts. No page reads it.
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.db.DatabaseCache",
         "LOCATION": "mhb_site_cache",  # mhb_site.models.CacheEntry
-        "OPTIONS": {"MAX_ENTRIES": 10_000},  # above it what has run out goes first
+        "OPTIONS": {"MAX_ENTRIES": 10_000},  # above it, expired entries are deleted first
     }
 }
 
@@ -104,7 +107,7 @@ AUTH_USER_MODEL = "review.User"
 SESSION_ENGINE = "mhb_site.sign_in.sessions"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    # Not allauth's, which lets the right password of a closed account be told from a wrong one.
+    # Not allauth's, which reveals whether the password of a closed account was right.
     "mhb_site.sign_in.backend.AccountBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
@@ -112,14 +115,15 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-PASSWORD_RESET_TIMEOUT = ENV.invitation_hours * 3600  # of invitations, which are the only links that set a password
+# Of invitations, the only links that set a password.
+PASSWORD_RESET_TIMEOUT = ENV.invitation_hours * 3600
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
 ACCOUNT_ADAPTER = "mhb_site.sign_in.adapters.ClosedAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-# Failures are counted by axes (mhb_site.sign_in); allauth would count the same once more, by its own limits.
+# axes counts failures (mhb_site.sign_in); allauth would count them again, with its own limits.
 ACCOUNT_RATE_LIMITS = {"login_failed": None}
 ACCOUNT_FORMS = {
     "login": "mhb_site.sign_in.forms.SignInForm",
@@ -133,13 +137,14 @@ MFA_FORMS = {
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "MHB"
-MFA_TOTP_TOLERANCE = 1  # a telephone's clock may be half a minute off
+MFA_TOTP_TOLERANCE = 1  # in steps of 30 seconds: a phone's clock may be off
 AXES_HANDLER = "mhb_site.sign_in.limits.Limits"
 AXES_USERNAME_CALLABLE = "mhb_site.sign_in.limits.attempted_name"
 AXES_CLIENT_IP_CALLABLE = "mhb_site.sign_in.limits.client_address"
-AXES_FAILURE_LIMIT = 10  # of a name from an address
+AXES_FAILURE_LIMIT = 10  # per name and address
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else someone who goes on guessing locks the account for good
+# Else continued guessing would lock an account forever.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_LOCKOUT_CALLABLE = "mhb_site.web.errors.locked_out"
 AXES_VERBOSE = False
@@ -154,12 +159,13 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = None if ENV.embedded else ENV.static_root  # embedded: served from where they lie
+# Embedded: served from their source folders.
+STATIC_ROOT = None if ENV.embedded else ENV.static_root
 WHITENOISE_USE_FINDERS = ENV.embedded
-MHB_IMAGES = ENV.data_dir / "images"  # kept by their SHA-256
+MHB_IMAGES = ENV.data_dir / "images"  # stored by SHA-256
 MEDIA_ROOT = ENV.data_dir / "uploads"
 MEDIA_ROOT.mkdir(exist_ok=True)
-FILE_UPLOAD_TEMP_DIR = MEDIA_ROOT  # so that what a killed web process leaves behind is found by the sweeper
+FILE_UPLOAD_TEMP_DIR = MEDIA_ROOT  # so that the sweeper finds leftovers of a killed web process
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
@@ -189,21 +195,21 @@ SECURE_REFERRER_POLICY = "same-origin"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "review.common.api.BearerToken",
+        "review.common.api.BearerTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["review.common.api.Needs"],
-    "DEFAULT_PARSER_CLASSES": ["review.common.api.Json"],
+    "DEFAULT_PERMISSION_CLASSES": ["review.common.api.HasRight"],
+    "DEFAULT_PARSER_CLASSES": ["review.common.api.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "review.common.api.OneFormat",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "review.common.api.SingleFormatNegotiation",
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "mhb_site.web.schema.Schema",
     "EXCEPTION_HANDLER": "mhb_site.web.errors.problem",
-    "URL_FORMAT_OVERRIDE": None,  # `?format=` is the export's
+    "URL_FORMAT_OVERRIDE": None,  # exports use `?format=`
 }
 REST_KNOX = {
     "AUTH_HEADER_PREFIX": "Bearer",
-    "TOKEN_PREFIX": "mhb_",  # so that scanners for leaked secrets can know one
+    "TOKEN_PREFIX": "mhb_",  # so that scanners for leaked secrets recognise them
     "TOKEN_TTL": timedelta(days=90),
     "TOKEN_LIMIT_PER_USER": 20,
 }
@@ -229,14 +235,15 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "mhb_site.web.schema.with_problems",
+        "mhb_site.web.schema.add_problem_responses",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # A deep link is a link within a button, and the highlighter too faint to read; the validator is another site.
+    # Deep links are links inside buttons, the highlighter's contrast is too low, and the validator
+    # is a third-party site.
     "SWAGGER_UI_SETTINGS": {
         "deepLinking": False,
-        "docExpansion": "none",  # the list of subjects first: there are many operations
+        "docExpansion": "none",  # there are many operations: show only their groups first
         "syntaxHighlight": {"activated": False},
         "validatorUrl": None,
     },
@@ -250,13 +257,13 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker that gave up would have to be started by hand
-CELERY_WORKER_ENABLE_REMOTE_CONTROL = (
-    False  # its queue is deleted over a connection that is lost, and the worker dies of it
-)
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker that gives up would need a manual restart
+# Remote control deletes its queue over a connection that may be lost, which kills the worker.
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_DEFAULT_QUEUE = "mhb"
 if ENV.redis_url:
-    # Rows with leases are the truth; the broker only wakes workers, so a long timeout costs nothing and repeats nothing.
+    # The work is in rows with leases, and the broker only wakes workers. So a long timeout loses
+    # nothing and redelivers nothing.
     CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {"visibility_timeout": 24 * 3600}
 else:
     _queue = ENV.data_dir / "queue"
@@ -270,7 +277,7 @@ else:
         "polling_interval": 0.05,
     }
 
-MHB_BENCHMARKS = "mhb_site.benchmarks"  # the package in which every folder is a benchmark
+MHB_BENCHMARKS = "mhb_site.benchmarks"  # each folder of this package is a benchmark
 MHB_LEASE_SECONDS = ENV.lease_seconds
 MHB_LANES = ENV.lanes if ENV.lanes is not None else 1 if ENV.embedded else 2
 MHB_LANE_SECONDS = ENV.lane_seconds
@@ -280,7 +287,7 @@ MHB_MAX_REPLY_BYTES = ENV.max_reply_bytes
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
 MHB_SITE_URL = ENV.site
-MHB_EMAILS = bool(ENV.email_url)  # whether invitations are e-mailed; else their links are shown
+MHB_EMAILS = bool(ENV.email_url)  # e-mail invitations; else show their links
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MHB_EMAILS else 'dummy'}.EmailBackend"
 EMAIL_HOST = ENV.mail.hostname or ""
 EMAIL_PORT = ENV.mail.port or _env.MAIL_PORTS.get(ENV.mail.scheme, 25)
@@ -308,6 +315,6 @@ LOGGING = {
         "httpx2": {"level": "WARNING"},  # the ledger has every call
         "kombu.connection": {"level": "ERROR"},
         "waitress": {"level": "WARNING"},
-        "waitress.queue": {"level": "ERROR"},  # a request that waits for a thread is nothing to speak of
+        "waitress.queue": {"level": "ERROR"},  # it warns whenever a request waits for a thread
     },
 }

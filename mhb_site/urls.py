@@ -1,4 +1,4 @@
-"""Every address of the site."""
+"""All URLs of the site."""
 
 from allauth.account.decorators import secure_admin_login
 from allauth.mfa.recovery_codes.views import generate_recovery_codes
@@ -10,14 +10,17 @@ from evaluation.releases import views as releases_views
 from generation.images import views as images_views
 from mhb_site import views
 from mhb_site.sign_in import first_password, tokens
-from review.people.accounts import noting_factors
+from review.people.accounts import record_factor_changes
 
-admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign] # by the site's own sign-in, which asks for the second factor
+# The admin uses the site's own sign-in, which asks for the second factor.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
-_OWN_FACTORS = [  # allauth's pages that change something, with an event
-    path("totp/activate/", noting_factors(activate_totp), name="mfa_activate_totp"),
-    path("totp/deactivate/", noting_factors(deactivate_totp), name="mfa_deactivate_totp"),
-    path("recovery-codes/generate/", noting_factors(generate_recovery_codes), name="mfa_generate_recovery_codes"),
+_SECOND_FACTOR_CHANGES = [  # allauth's pages, wrapped so that changes record an event
+    path("totp/activate/", record_factor_changes(activate_totp), name="mfa_activate_totp"),
+    path("totp/deactivate/", record_factor_changes(deactivate_totp), name="mfa_deactivate_totp"),
+    path(
+        "recovery-codes/generate/", record_factor_changes(generate_recovery_codes), name="mfa_generate_recovery_codes"
+    ),
 ]
 
 urlpatterns = [
@@ -31,7 +34,7 @@ urlpatterns = [
     path("accounts/tokens/revoke/", tokens.revoke_token, name="token-revoke"),
     path("accounts/invitation/<int:person_id>/<str:token>/", first_password.invitation, name="invitation"),
     path("accounts/invitation/", first_password.first_password, name="first-password"),
-    path("accounts/second-factor/", include(_OWN_FACTORS)),
+    path("accounts/second-factor/", include(_SECOND_FACTOR_CHANGES)),
     path("accounts/second-factor/", include("allauth.mfa.urls")),
     path("accounts/", include("allauth.account.urls")),
     path("i18n/", include("django.conf.urls.i18n")),

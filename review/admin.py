@@ -1,5 +1,8 @@
-"""Django's own admin, for the machine's operator. Everything is only looked at, but for what a service does with its event:
-the role of an account and its doors, and a second factor that is taken away. Drafts are not here."""
+"""Django's admin, for the operator of the site.
+
+Read-only except for changes made by services, which record events: an account's role, its access,
+and removing a second factor. Drafts are not registered.
+"""
 
 from typing import Any
 
@@ -10,23 +13,23 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from review.common.back_office import ReadOnly
+from review.common.back_office import ReadOnlyAdmin
 from review.common.decorators import signed_in_account
 from review.models import Assignment, Case, Event, Review, User
 from review.people import accounts
 from review.rules.permissions import Can, UserRole, allowed
 
 
-class LookedAt(ReadOnly):
-    """Shown to who oversees cases."""
+class OverseerAdmin(ReadOnlyAdmin):
+    """A read-only page for those who oversee cases."""
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return allowed(request.user, Can.OVERSEE) and super().has_view_permission(request, obj)
 
 
 @admin.register(User)
-class AccountAdmin(LookedAt):
-    """Accounts. They are made, and get a new password, on the site's own pages."""
+class AccountAdmin(OverseerAdmin):
+    """Accounts. The site's own pages create them and set their passwords."""
 
     list_display = ("username", "role", "hospital", "is_active", "is_staff", "is_superuser")
     list_filter = ("role", "is_active", "is_staff")
@@ -40,19 +43,19 @@ class AccountAdmin(LookedAt):
         return may and allowed(request.user, Can.OVERSEE)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """What was changed, by the services of the pages."""
-        actor, said, changed = signed_in_account(request), form.cleaned_data, set(form.changed_data)
+        """Apply the changes through the services that the site's pages use."""
+        actor, data, changed = signed_in_account(request), form.cleaned_data, set(form.changed_data)
         if "role" in changed:
-            accounts.set_role(obj.pk, UserRole(said["role"]), actor=actor)
+            accounts.set_role(obj.pk, UserRole(data["role"]), actor=actor)
         if "is_active" in changed:
-            accounts.set_active(obj.pk, said["is_active"], actor=actor)
+            accounts.set_active(obj.pk, data["is_active"], actor=actor)
         if changed & {"is_staff", "is_superuser"}:
-            accounts.set_keeper(obj.pk, staff=said["is_staff"], superuser=said["is_superuser"], actor=actor)
+            accounts.set_admin_access(obj.pk, staff=data["is_staff"], superuser=data["is_superuser"], actor=actor)
 
 
 @admin.register(Authenticator)
-class SecondFactorAdmin(LookedAt):
-    """Second factors, to be taken away when they are lost. Everything that a person has goes together."""
+class SecondFactorAdmin(OverseerAdmin):
+    """Second factors. Deleting a lost one removes all factors of its owner."""
 
     list_display = ("user", "type", "created_at", "last_used_at")
     list_filter = ("type",)
@@ -64,17 +67,17 @@ class SecondFactorAdmin(LookedAt):
         return allowed(request.user, Can.OVERSEE) and admin.ModelAdmin.has_delete_permission(self, request, obj)
 
     def delete_model(self, request: HttpRequest, obj: Authenticator) -> None:
-        accounts.take_second_factor(obj.user_id, actor=signed_in_account(request))
+        accounts.remove_second_factor(obj.user_id, actor=signed_in_account(request))
 
     @transaction.atomic
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Authenticator]) -> None:
         for user in sorted(set(queryset.values_list("user_id", flat=True))):
-            accounts.take_second_factor(user, actor=signed_in_account(request))
+            accounts.remove_second_factor(user, actor=signed_in_account(request))
 
 
 @admin.register(AccessAttempt)
-class FailedSignInAdmin(LookedAt):
-    """Who has failed to sign in within the last quarter of an hour, and from where."""
+class FailedSignInAdmin(OverseerAdmin):
+    """Failed sign-ins of the last quarter of an hour, with their origin."""
 
     list_display = ("username", "ip_address", "failures_since_start", "attempt_time", "path_info")
     fields = list_display
@@ -82,8 +85,8 @@ class FailedSignInAdmin(LookedAt):
 
 
 @admin.register(AccessLog)
-class SignInAdmin(LookedAt):
-    """Who has signed in, and from where."""
+class SignInAdmin(OverseerAdmin):
+    """Successful sign-ins, with their origin."""
 
     list_display = ("username", "ip_address", "attempt_time", "logout_time")
     fields = list_display
@@ -91,8 +94,8 @@ class SignInAdmin(LookedAt):
 
 
 @admin.register(Case)
-class CaseAdmin(LookedAt):
-    """CaseAdmin."""
+class CaseAdmin(OverseerAdmin):
+    """Cases."""
 
     list_display = ("id", "title", "version", "benchmark", "state", "priority")
     list_filter = ("state", "benchmark")
@@ -100,8 +103,8 @@ class CaseAdmin(LookedAt):
 
 
 @admin.register(Assignment)
-class AssignmentAdmin(LookedAt):
-    """Who holds what; the fencing tokens are not shown."""
+class AssignmentAdmin(OverseerAdmin):
+    """Assignments, without their fencing tokens."""
 
     list_display = ("id", "case", "role", "phase", "hold", "physician", "lease_until")
     list_filter = ("hold", "role")
@@ -110,8 +113,8 @@ class AssignmentAdmin(LookedAt):
 
 
 @admin.register(Review)
-class ReviewAdmin(LookedAt):
-    """What was submitted."""
+class ReviewAdmin(OverseerAdmin):
+    """Submitted reviews."""
 
     list_display = ("id", "case", "role", "phase", "physician", "verdict", "submitted_at")
     list_filter = ("role", "phase", "verdict")
@@ -119,8 +122,8 @@ class ReviewAdmin(LookedAt):
 
 
 @admin.register(Event)
-class Events(LookedAt):
-    """The trail."""
+class EventAdmin(OverseerAdmin):
+    """The audit trail of cases."""
 
     list_display = ("id", "case", "kind", "actor", "at")
     list_filter = ("kind",)

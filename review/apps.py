@@ -5,4 +5,4 @@ class ReviewConfig(AppConfig):
     name = "review"
 
     def ready(self) -> None:
-        import review.people.accounts  # noqa: F401  # its receiver writes the event of every account that is made
+        import review.people.accounts  # noqa: F401  # its receiver records the creation of accounts

@@ -1,4 +1,4 @@
-"""The words that readers see for the machine's values."""
+"""The labels shown to people for stored values."""
 
 import re
 from collections.abc import Callable
@@ -22,8 +22,8 @@ USER_ROLES: dict[str, Promise] = {
     UserRole.RESEARCHER: _("Researcher"),
     UserRole.ADMIN: _("Admin"),
 }
-# For physicians, who judge what was said and not who said it.
-NAMELESS: dict[str, Promise] = {
+# For physicians, who should judge the content and not its author.
+ANONYMOUS_ROLES: dict[str, Promise] = {
     Role.PRIMARY: _("First reviewer"),
     Role.SECONDARY: _("Second reviewer"),
     Role.ADJUDICATOR_1: _("First adjudicator"),
@@ -69,7 +69,7 @@ DECLARATIONS: dict[str, Promise] = {
     Declaration.WORDING: _("Only the wording: the meaning is the same"),
     Declaration.MEANING: _("The meaning has changed"),
 }
-# What the levels of the AHRQ Common Formats Harm Scale mean, in short.
+# Short definitions of the levels of the AHRQ Common Formats Harm Scale.
 HARMS: dict[str, Promise] = {
     "none": _("no harm evident in the patient"),
     "mild": _(
@@ -90,8 +90,8 @@ GROUNDS: dict[str, Promise] = {
     Ground.WITHDRAWN: _("withdrawn"),
     Ground.UNREVIEWED: _("not sampled for review"),
 }
-# What a review has brought about, for its author; see `visibility.achieved`.
-ACHIEVED: dict[str, Promise] = {
+# The effect of a review, as shown to its author; see `visibility.submission_effect`.
+SUBMISSION_EFFECTS: dict[str, Promise] = {
     "submitted": _("Submitted."),
     "first-of-two": _("Submitted. You were the first of two."),
     "approved": _("Submitted. The case is approved."),
@@ -114,7 +114,7 @@ MEANINGS: dict[str, Promise] = {
 }
 
 
-SENTENCES: dict[str, Promise] = {
+PROBLEM_MESSAGES: dict[str, Promise] = {
     "unanswered": _("Choose an answer."),
     "unknown-value": _("This is not one of the options. Choose again."),
     "note-missing": _("Say in the note what is wrong. Your note guides the next version."),
@@ -152,7 +152,7 @@ SENTENCES: dict[str, Promise] = {
 }
 
 
-# setting of a case's policy -> what it is called, what it does
+# policy setting -> (label, description)
 POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
     "secondary": (_("Second reviewer"), _("Another physician reviews independently. Off: the first reviewer decides.")),
     "secondary_confirms": (
@@ -197,17 +197,20 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
 
 
 def language_label(code: str) -> str:
-    """A language as readers see it: by its code, in words where nobody knows it."""
+    """A language as its code, or a phrase if it is undetermined."""
     return gettext("unknown, waits for an admin") if code == UNDETERMINED else code
 
 
 def translate(msgid: str) -> str:
-    """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
+    """A benchmark's string in the reader's language.
+
+    Empty strings are not passed to gettext, which would return the header of its catalogue.
+    """
     return gettext(msgid) if msgid else ""
 
 
-def labelled(label: object, text: object) -> str:
-    """A label before what it is of, with the colon of the reader's language."""
+def with_label(label: object, text: object) -> str:
+    """`label: text`, with the colon of the reader's language."""
     return "".join((str(label), gettext(": "), str(text)))
 
 
@@ -215,21 +218,23 @@ _benchmark_labels: list[Callable[[str], str]] = []
 _task_labels: list[Callable[[str], str]] = []
 
 
-def name_tasks(label: Callable[[str], str]) -> None:
-    """Let the app that knows benchmarks name their tasks, as `name_benchmarks` does for them."""
+def register_task_labels(label: Callable[[str], str]) -> None:
+    """Register how tasks are labelled; like `register_benchmark_labels`."""
     _task_labels.append(label)
 
 
 def task_label(name: str) -> str:
-    """What its benchmark calls a task, in the reader's language; its name where nobody knows better."""
+    """The benchmark's label for a task, in the reader's language; by default its name."""
     return translate(next((label(name) for label in _task_labels), name))
 
 
-def name_benchmarks(label: Callable[[str], str]) -> None:
-    """Let the app that knows benchmarks name them. Call it once, in `AppConfig.ready`."""
+def register_benchmark_labels(label: Callable[[str], str]) -> None:
+    """Register how benchmarks are labelled, from the app that knows them. Call it in
+    `AppConfig.ready`.
+    """
     _benchmark_labels.append(label)
 
 
 def benchmark_label(name: str) -> str:
-    """What a benchmark calls itself, without what it says of itself after a colon; its name where nobody knows better."""
+    """A benchmark's label without the explanation after a colon; by default its name."""
     return re.split("[:：]", translate(next((label(name) for label in _benchmark_labels), name)))[0]

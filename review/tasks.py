@@ -1,4 +1,4 @@
-"""Celery tasks: each is one call of a service. The rows say what there is to do."""
+"""Celery tasks. Each only calls a service; the rows say what there is to do."""
 
 from celery import shared_task
 

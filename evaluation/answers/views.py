@@ -126,12 +126,12 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
         raise Http404
     protocol = registry.protocol(run.release.benchmark)
     labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
-    asked = _asked(run, comparison.sample, comparison.responses, protocol)
+    questions = _questions(run, comparison.sample, comparison.responses, protocol)
     context = {
         "run": run,
         "comparison": comparison,
         "images": stored_images(
-            [message for _label, messages in asked for message in messages],
+            [message for _label, messages in questions for message in messages],
             runs_queries.question_text(comparison.sample),
         ),
         "columns": [
@@ -143,7 +143,7 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
             (criterion.rubric, [_cell(row, protocol) for row in criterion.judgments])
             for criterion in comparison.criteria
         ],
-        "asked": asked,
+        "questions": questions,
         "language": runs_queries.language_of(comparison.sample),
         **RUNS.page_notes(run),
     }
@@ -157,7 +157,7 @@ def _cell(row: Judgment | None, protocol: Protocol) -> dict[str, object] | None:
     return {"judgment": row, "label": label, "state": verdict_state(row.verdict, protocol)}
 
 
-def _asked(
+def _questions(
     run: Run, sample: ReleasedSample, responses: tuple[Response, ...], protocol: Protocol
 ) -> list[tuple[str, tuple[Message, ...]]]:
     """(label, messages) of each variant that has responses."""

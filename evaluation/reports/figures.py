@@ -1,4 +1,4 @@
-"""A report as pictures and tables: which rate is drawn where, and which answers stand behind every mark."""
+"""A report as charts and tables, with links from every number to the answers behind it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from evaluation.labels import value_name
 from evaluation.metrics import UNJUDGED, MeasuredRate
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.comparison_lines import (
-    Compared,
-    Ended,
-    Ranked,
+    ComparisonLine,
+    EndingLine,
+    RankLine,
     comparison_lines,
     ending_lines,
     format_difference,
@@ -25,22 +25,23 @@ from evaluation.reports.score_lines import ScoreFigures, score_figures
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar
-from review.charts.text_measure import SERIES, format_share
+from review.charts.text_measure import MAX_SERIES, format_share
 
 CELLS_SHOWN = 30
-LEAST_AXES = 3  # a radar of fewer is a line
+MIN_AXES = 3  # a radar with fewer axes is only a line
 
-# Address of the answers behind a number: endpoint, dataset, facet, value, verdict, and if need be arm and outcome ('' for what
-# does not matter).
+# The address of the answers behind a number, from endpoint, dataset, facet, value, verdict, and
+# optionally arm and outcome ('' for any).
 Link = Callable[..., str]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One rate as a line of a table: texts, and the addresses of what was counted, what was hit and what was left out.
+class RateLine:
+    """One rate as a table line, with links to the judgments counted, hit and excluded.
 
-    `bounds`: the rate were all that is excluded counted for and against the model, '' where nothing is excluded. `too_few`: it
-    has no interval, as too little was counted. `undefined`: in how many draws of a bootstrap it was not defined.
+    `bounds`: the range of the rate with all exclusions counted for or against the model, '' without
+    exclusions. `too_few`: there is too little data for an interval. `undefined`: the number of
+    bootstrap draws in which the rate was undefined.
     """
 
     endpoint: str
@@ -62,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two data sets of a contrast differ by, in the rate that is drawn: texts, '' where it is undefined."""
+    """The difference of the shown rate between the data sets of a contrast; '' where undefined."""
 
     label: str
     endpoint: str
@@ -73,11 +74,17 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One facet: radars per data set where they can be read, heat maps and the table over all of it.
+    """The section of one facet.
 
-    One heat map shows the data sets pooled, where they are; else there is one for each. `table`: all rates, row by row.
-    `rate`: the label of the one that is drawn. `without`: how many judgments have no value of the facet. `too_few`: how many
-    cells are not drawn, as too little was counted. `compared`: the comparisons of models in the cells.
+    Attributes:
+        rate: the label of the rate that is drawn.
+        radars: one per data set, where legible.
+        heats: one heat map of the pooled data sets, or one per data set if they are not pooled.
+        lines: the table of the drawn rate.
+        table: all rates, row by row.
+        without: the number of judgments without a value of the facet.
+        too_few: the number of cells with too little data to be drawn.
+        comparisons: the comparisons of models in the cells.
     """
 
     name: str
@@ -86,62 +93,69 @@ class Section:
     note: str
     radars: tuple[RadarChart, ...]
     heats: tuple[HeatMap, ...]
-    lines: tuple[Line, ...]
-    table: tuple[tuple[Line, ...], ...]
+    lines: tuple[RateLine, ...]
+    table: tuple[tuple[RateLine, ...], ...]
     without: int
     too_few: int
-    compared: tuple[Compared, ...]
+    comparisons: tuple[ComparisonLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything the report page draws. `bars`: one chart per data set, on one scale (the paper's Figure 3).
+    """All charts and tables of the report page.
 
-    `lines`: the rate that is drawn; `table`: the same rows with a line for each rate.
+    `bars`: one chart per data set on a common scale (Figure 3 of the paper). `lines`: the shown
+    rate; `table`: the same rows with a line for each rate.
     """
 
     rate: Rate
     bars: tuple[BarChart, ...]
-    lines: tuple[Line, ...]
-    table: tuple[tuple[Line, ...], ...]
+    lines: tuple[RateLine, ...]
+    table: tuple[tuple[RateLine, ...], ...]
     differences: tuple[Difference, ...]
-    compared: tuple[Compared, ...]
-    ranked: tuple[Ranked, ...]
-    ended: tuple[Ended, ...]
+    comparisons: tuple[ComparisonLine, ...]
+    ranks: tuple[RankLine, ...]
+    endings: tuple[EndingLine, ...]
     sections: tuple[Section, ...]
     scores: ScoreFigures | None = None
 
     @property
     def is_uneven(self) -> bool:
-        """Whether any response ended otherwise than judged."""
-        return any(each.counted < each.criteria for each in self.ended)
+        """Whether some criteria have no verdict that counts."""
+        return any(line.counted < line.criteria for line in self.endings)
 
 
 def rate_named(report: Report, name: str) -> Rate:
-    """The rate of this name; the one that was planned where there is none."""
-    named = {rate.name: rate for rate in report.rates}
-    return named.get(name) or named.get(report.plan.metric) or report.rate
+    """The rate of this name, or else the planned one."""
+    by_name = {rate.name: rate for rate in report.rates}
+    return by_name.get(name) or by_name.get(report.plan.metric) or report.rate
 
 
 def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Figures:
-    """The pictures of a report.
+    """The charts and tables of a report.
 
-    `rate`: the name of the one that is drawn; unless given the first, and under a facet the facet's own. `sort`: a column of
-    the overall table, 'endpoint', 'dataset' or 'rate' (the one that is drawn), '-' for descending.
+    Args:
+        link: builds the address of the answers behind a number.
+        sort: the column that sorts the overall table: 'endpoint', 'dataset' or 'rate' (the shown
+            one), with '-' for descending.
+        rate: the name of the rate to show. By default the planned one, and in a section the
+            facet's own.
     """
-    drawn = rate_named(report, rate)
-    at = report.rates.index(drawn)
-    table = _sorted(_table(report, report.overall, "", link), at, sort)
-    compared = [each for each in report.numbers.comparisons if each.rate == drawn.name]
+    shown_rate = rate_named(report, rate)
+    position = report.rates.index(shown_rate)
+    table = _sorted(_table(report, report.overall, "", link), position, sort)
+    comparisons = [comparison for comparison in report.numbers.comparisons if comparison.rate == shown_rate.name]
     return Figures(
-        rate=drawn,
-        bars=_bars(report, drawn, link),
-        lines=tuple(row[at] for row in table),
+        rate=shown_rate,
+        bars=_bars(report, shown_rate, link),
+        lines=tuple(row[position] for row in table),
         table=table,
-        differences=_differences(report, drawn),
-        compared=comparison_lines(report, compared, drawn),
-        ranked=ranking_lines(report, drawn),
-        ended=ending_lines(report, lambda endpoint, dataset, outcome: link(endpoint, dataset, "", "", "", "", outcome)),
+        differences=_differences(report, shown_rate),
+        comparisons=comparison_lines(report, comparisons, shown_rate),
+        ranks=ranking_lines(report, shown_rate),
+        endings=ending_lines(
+            report, lambda endpoint, dataset, outcome: link(endpoint, dataset, "", "", "", "", outcome)
+        ),
         sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
         scores=score_figures(report),
     )
@@ -155,7 +169,7 @@ def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
             if row.dataset == dataset:
                 measured = row.rates[rate.name]
                 low, high = measured.interval or (None, None)
-                where = _where(report, rate, row.endpoint, dataset)
+                selection = _selection(report, rate, row.endpoint, dataset)
                 rows.append(
                     Bar(
                         label=row.endpoint,
@@ -164,7 +178,7 @@ def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
                         high=high,
                         numerator=measured.numerator,
                         denominator=measured.denominator,
-                        href=link(*where[:4], _counted(rate), where[4]),
+                        href=link(*selection[:4], _counted_verdicts(rate), selection[4]),
                         percent=rate.percent,
                         note=gettext("too few for an interval") if measured.too_few else "",
                     )
@@ -176,14 +190,14 @@ def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
 def _differences(report: Report, rate: Rate) -> tuple[Difference, ...]:
     return tuple(
         Difference(
-            label=gettext(each.label),
-            endpoint=each.endpoint,
-            first=format_share(each.values[0], percent=rate.percent),
-            second=format_share(each.values[1], percent=rate.percent),
-            difference=format_difference(each.difference, rate),
+            label=gettext(contrast.label),
+            endpoint=contrast.endpoint,
+            first=format_share(contrast.values[0], percent=rate.percent),
+            second=format_share(contrast.values[1], percent=rate.percent),
+            difference=format_difference(contrast.difference, rate),
         )
-        for each in report.contrasts
-        if each.rate == rate.name
+        for contrast in report.contrasts
+        if contrast.rate == rate.name
     )
 
 
@@ -191,28 +205,32 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     rate = rate_named(report, chosen_rate or view.rate)
     rate = rate if rate in report.facet_rates else report.facet_rates[0]
     facet, rows = view.name, report.facets[view.name]
-    by_place = {(row.endpoint, row.dataset, row.value): row for row in rows}
+    row_of = {(row.endpoint, row.dataset, row.value): row for row in rows}
     names = {row.value: value_name(row.value, gettext(row.label)) for row in rows}
 
     def measured(endpoint: str, dataset: str, value: str) -> MeasuredRate:
-        return by_place[endpoint, dataset, value].rates[rate.name]
+        return row_of[endpoint, dataset, value].rates[rate.name]
 
     def share(endpoint: str, dataset: str, value: str) -> float | None:
-        """None where nothing was counted, or too little to draw it."""
-        found = measured(endpoint, dataset, value)
-        return None if found.too_few else found.value
+        """The rate of a cell; None if there is nothing or too little to draw."""
+        cell = measured(endpoint, dataset, value)
+        return None if cell.too_few else cell.value
 
     def note(endpoint: str, dataset: str, value: str) -> str:
         return gettext("too few") if measured(endpoint, dataset, value).too_few else ""
 
     def href(endpoint: str, dataset: str, value: str) -> str:
-        where = _where(report, rate, endpoint, dataset, facet, value)
-        return link(*where[:4], _counted(rate), where[4])
+        selection = _selection(report, rate, endpoint, dataset, facet, value)
+        return link(*selection[:4], _counted_verdicts(rate), selection[4])
 
     radars = []
     for dataset, dataset_label in report.datasets if view.picture == "radar" else ():
-        axes = [v for v in names if any(share(endpoint, dataset, v) is not None for endpoint in report.endpoints)]
-        if len(axes) < LEAST_AXES or len(report.endpoints) > SERIES:
+        axes = [
+            value
+            for value in names
+            if any(share(endpoint, dataset, value) is not None for endpoint in report.endpoints)
+        ]
+        if len(axes) < MIN_AXES or len(report.endpoints) > MAX_SERIES:
             continue
         series = [
             Series(
@@ -225,21 +243,21 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         ]
         radars.append(
             radar(
-                [names[v] for v in axes],
+                [names[value] for value in axes],
                 series,
                 name=f"radar-{facet}-{dataset}",
                 title=gettext(dataset_label),
                 percent=rate.percent,
             )
         )
-    drawn = [row for row in rows if any(row.verdicts.values())]
-    table = _table(report, drawn, facet, link)
+    nonempty = [row for row in rows if any(row.verdicts.values())]
+    table = _table(report, nonempty, facet, link)
     heats = report.datasets[-1:] if report.protocol.pooled else report.datasets
     return Section(
         name=facet,
         label=gettext(view.label),
         rate=gettext(rate.label),
-        note=gettext(view.note) if view.note else "",  # of '' gettext gives the head of the catalogue
+        note=gettext(view.note) if view.note else "",  # gettext('') returns the catalogue's header
         radars=tuple(radars),
         heats=tuple(
             heat(
@@ -258,36 +276,38 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         table=tuple(table),
         without=report.without[facet],
         too_few=sum(row.rates[rate.name].too_few for row in rows),
-        compared=comparison_lines(report, _clearest(report.numbers.cells.get(facet, ())), rate, names),
+        comparisons=comparison_lines(report, _clearest(report.numbers.cells.get(facet, ())), rate, names),
     )
 
 
-def _clearest(compared: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons in cells that a page shows, the smallest p first; the file has all."""
-    return sorted(compared, key=lambda each: (each.p_adjusted is None, each.p_adjusted or 0.0))[:CELLS_SHOWN]
+def _clearest(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons in cells to show, smallest p first; the downloaded file has all."""
+    return sorted(comparisons, key=lambda comparison: (comparison.p_adjusted is None, comparison.p_adjusted or 0.0))[
+        :CELLS_SHOWN
+    ]
 
 
-def _where(
+def _selection(
     report: Report, rate: Rate, endpoint: str, dataset: str, facet: str = "", value: str = ""
 ) -> tuple[str, str, str, str, str]:
-    """Endpoint, data set, facet, value and arm of what a rate counts."""
+    """The endpoint, data set, facet, value and arm that select what a rate counts."""
     has_controls = len(report.facet_rates) < len(report.rates)
     if rate.polarity and not facet:
         facet, value = POLARITY, rate.polarity
     return endpoint, dataset, facet, value, rate.arm if has_controls else ""
 
 
-def _table(report: Report, rows: Iterable[Row], facet: str, link: Link) -> list[tuple[Line, ...]]:
-    """Each row as a line for each rate."""
+def _table(report: Report, rows: Iterable[Row], facet: str, link: Link) -> list[tuple[RateLine, ...]]:
+    """Each row, with a line for each rate."""
     labels = {name: gettext(label) for name, label in report.datasets}
     rates = report.facet_rates if facet else report.rates
     return [tuple(_line(report, row, rate, labels[row.dataset], facet, link) for rate in rates) for row in rows]
 
 
-def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: Link) -> Line:
+def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: Link) -> RateLine:
     measured = row.rates[rate.name]
-    *where, arm = _where(report, rate, row.endpoint, row.dataset, facet if row.value else "", row.value)
-    return Line(
+    *selection, arm = _selection(report, rate, row.endpoint, row.dataset, facet if row.value else "", row.value)
+    return RateLine(
         endpoint=row.endpoint,
         dataset=dataset,
         value=value_name(row.value, gettext(row.label)) if row.value else "",
@@ -300,14 +320,14 @@ def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: 
         denominator=measured.denominator,
         unjudged=measured.excluded,
         share=measured.value,
-        counted_href=link(*where, _counted(rate), arm),
-        hits_href=link(*where, ",".join(sorted(rate.hits)), arm),
-        unjudged_href=link(*where, ",".join(excluded_verdicts(report.protocol, rate)), arm),
+        counted_href=link(*selection, _counted_verdicts(rate), arm),
+        hits_href=link(*selection, ",".join(sorted(rate.hits)), arm),
+        unjudged_href=link(*selection, ",".join(excluded_verdicts(report.protocol, rate)), arm),
     )
 
 
 def _bounds(measured: MeasuredRate, rate: Rate) -> str:
-    """'20.0%–45.0%', where something is excluded."""
+    """'20.0%–45.0%'; '' if nothing is excluded, or the bounds are equal."""
     if measured.bounds is None or not measured.excluded or measured.bounds.best == measured.bounds.worst:
         return ""
     ends = sorted((measured.bounds.best, measured.bounds.worst))
@@ -315,19 +335,21 @@ def _bounds(measured: MeasuredRate, rate: Rate) -> str:
 
 
 def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:
-    """The verdicts that a rate leaves out; 'unjudged' stands for having none."""
+    """The verdicts that a rate excludes, including 'unjudged' for none."""
     return sorted({*protocol.known_verdicts, UNJUDGED} - rate.scope_verdicts)
 
 
-def _sorted(table: list[tuple[Line, ...]], at: int, sort: str) -> tuple[tuple[Line, ...], ...]:
-    keys: dict[str, Callable[[Line], tuple[object, ...]]] = {
+def _sorted(table: list[tuple[RateLine, ...]], position: int, sort: str) -> tuple[tuple[RateLine, ...], ...]:
+    keys: dict[str, Callable[[RateLine], tuple[object, ...]]] = {
         "endpoint": lambda line: (line.endpoint, line.dataset),
         "dataset": lambda line: (line.dataset,),
         "rate": lambda line: (-1.0 if line.share is None else line.share,),
     }
     key = keys.get(sort.removeprefix("-"))
-    return tuple(sorted(table, key=lambda row: key(row[at]), reverse=sort.startswith("-"))) if key else tuple(table)
+    return (
+        tuple(sorted(table, key=lambda row: key(row[position]), reverse=sort.startswith("-"))) if key else tuple(table)
+    )
 
 
-def _counted(rate: Rate) -> str:
+def _counted_verdicts(rate: Rate) -> str:
     return ",".join(sorted(rate.counted))

@@ -15,13 +15,13 @@ from generation.endpoints.queries import calls_of
 from generation.jobs.serializers import CallSerializer
 from generation.models import Batch, Draft, Finding
 from generation.models.work import Work
-from review.common.api import OldestFirst, checked_body, checked_query, page_of
+from review.common.api import OldestFirst, paginated_response, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
 class ReasonField(serializers.CharField):
-    """Why a draft came to nothing, in the reader's language where the recipe has marked the sentence for translation."""
+    """Why a draft ended, translated if the recipe marked the sentence for translation."""
 
     def to_representation(self, value: str) -> str:
         return gettext(value) if value else ""
@@ -103,13 +103,13 @@ class BatchDraftsViewSet(GenericViewSet[Batch]):
     def drafts(self, request: Request, pk: int) -> Response:
         """The drafts of a batch."""
         drafts = Draft.objects.select_related("record", "endpoint").defer("data", "record__content", "record__private")
-        return page_of(self, drafts.filter(batch=self.get_object(), **checked_query(DraftQuery, request)))
+        return paginated_response(self, drafts.filter(batch=self.get_object(), **validated_query(DraftQuery, request)))
 
     @extend_schema(parameters=[FindingQuery], responses=FindingSerializer(many=True))
     @action(detail=True, serializer_class=FindingSerializer, pagination_class=OldestFirst)
     def findings(self, request: Request, pk: int) -> Response:
         """Findings of the checks in the drafts of a batch."""
-        return page_of(self, queries.findings(self.get_object(), **checked_query(FindingQuery, request)))
+        return paginated_response(self, queries.findings(self.get_object(), **validated_query(FindingQuery, request)))
 
 
 class DraftViewSet(GenericViewSet[Draft]):
@@ -123,7 +123,7 @@ class DraftViewSet(GenericViewSet[Draft]):
     def let_through(self, request: Request, pk: int) -> Response:
         """Send a stopped draft to review. 409 if it is not stopped."""
         services.let_through(
-            self.get_object().pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)
+            self.get_object().pk, actor=signed_in_account(request), **validated_body(ReasonSerializer, request)
         )
         return Response(DraftSerializer(self.get_object()).data)
 
@@ -132,7 +132,7 @@ class DraftViewSet(GenericViewSet[Draft]):
     def discard(self, request: Request, pk: int) -> Response:
         """Discard a stopped draft. 409 if it is not stopped."""
         services.discard_stopped(
-            self.get_object().pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)
+            self.get_object().pk, actor=signed_in_account(request), **validated_body(ReasonSerializer, request)
         )
         return Response(DraftSerializer(self.get_object()).data)
 
@@ -140,4 +140,4 @@ class DraftViewSet(GenericViewSet[Draft]):
     @action(detail=True, serializer_class=CallSerializer, pagination_class=OldestFirst)
     def calls(self, request: Request, pk: int) -> Response:
         """The model calls of a draft, one by one, with prompts and replies."""
-        return page_of(self, calls_of(f"draft:{self.get_object().pk}"))
+        return paginated_response(self, calls_of(f"draft:{self.get_object().pk}"))

@@ -1,4 +1,4 @@
-"""Pages of drafts and of what the checks found."""
+"""Pages of drafts and of the findings of checks."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -17,11 +17,11 @@ from generation.recipes import registry
 from generation.samples import queries as samples_queries
 from review.cases.bulk import ReasonForm
 from review.common.decorators import requires, signed_in_account
-from review.common.lists import Action, act_on_chosen, listing
+from review.common.lists import Action, apply_bulk_action, list_context
 from review.errors import ReviewError
 from review.rules.permissions import Can
 
-RECORD = ("record__private", "record__content")  # heavy, and not shown in a list
+RECORD_FIELDS = ("record__private", "record__content")  # large, and not shown in lists
 
 
 DRAFT_ACTIONS = tuple(
@@ -30,12 +30,12 @@ DRAFT_ACTIONS = tuple(
         (
             "let-through",
             gettext_lazy("Send to review"),
-            lambda key, actor, said: services.let_through(key, actor=actor, reason=said["reason"]),
+            lambda key, actor, values: services.let_through(key, actor=actor, reason=values["reason"]),
         ),
         (
             "discard",
             gettext_lazy("Discard"),
-            lambda key, actor, said: services.discard_stopped(key, actor=actor, reason=said["reason"]),
+            lambda key, actor, values: services.discard_stopped(key, actor=actor, reason=values["reason"]),
         ),
     )
 )
@@ -44,26 +44,28 @@ DRAFT_ACTIONS = tuple(
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Can.PRODUCE)
 def findings(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the checks found in the drafts of a batch, filtered by what the address says; a post decides on those chosen."""
-    found = BATCHES.get(pk)
-    drafts = Draft.objects.filter(batch=found).select_related("record").defer("data", *RECORD)
-    if acted := act_on_chosen(request, DRAFT_ACTIONS, drafts, lambda draft: draft.record.title):
-        return acted
-    filters = forms.FindingFilters(request.GET, benchmark=found.benchmark)
-    rows = batches_queries.findings(found, **filters.wanted).order_by("-pk")
+    """Findings in the drafts of a batch, filtered by the query string; a POST decides on the
+    selected drafts.
+    """
+    batch = BATCHES.get(pk)
+    drafts = Draft.objects.filter(batch=batch).select_related("record").defer("data", *RECORD_FIELDS)
+    if response := apply_bulk_action(request, DRAFT_ACTIONS, drafts, lambda draft: draft.record.title):
+        return response
+    filters = forms.FindingFilters(request.GET, benchmark=batch.benchmark)
+    rows = batches_queries.findings(batch, **filters.active).order_by("-pk")
     sorts = ("draft__record__title", "check_name", "draft__gate")
-    context = {"batch": found, **listing(request, filters, rows, sorts, DRAFT_ACTIONS)}
+    context = {"batch": batch, **list_context(request, filters, rows, sorts, DRAFT_ACTIONS)}
     return render(request, "generation/drafts/findings.html", context, status=context["status"])
 
 
 @require_safe
 @requires(Can.PRODUCE)
 def draft(request: HttpRequest, pk: int) -> HttpResponse:
-    """One draft: what it came to, what checks found, what was decided about it; for a stopped one, the decision."""
+    """One draft: result, findings, decisions, and for a stopped one the decision form."""
     rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
     found = get_object_or_404(rows, pk=pk)
     version = SampleVersion.objects.filter(draft=found).select_related("sample").first()
-    made = batches_queries.made_sample(found) if found.gate or version else None
+    made = batches_queries.sample_of_draft(found) if found.gate or version else None
     context = {
         "draft": found,
         "made": made,
@@ -82,7 +84,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @requires(Can.PRODUCE)
 def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
-    """Put before physicians what a check had stopped."""
+    """Send a stopped draft to review."""
     found = get_object_or_404(Draft, pk=pk)
     version = services.let_through(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Sent to review as %(sample)s.") % {"sample": version.sample.key})
@@ -92,7 +94,7 @@ def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @requires(Can.PRODUCE)
 def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
-    """Give up what a check had stopped."""
+    """Discard a stopped draft."""
     found = get_object_or_404(Draft, pk=pk)
     services.discard_stopped(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Draft discarded."))

@@ -21,7 +21,10 @@ from review.rules.permissions import Can
 
 
 class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
-    """A model at an OpenAI-compatible address. `key_env` is the NAME of a server variable; the key itself is not shown."""
+    """A model at an OpenAI-compatible address.
+
+    `key_env` is the NAME of a server variable; the key itself is not shown.
+    """
 
     key_env = serializers.RegexField(ENV_NAME_PATTERN, max_length=100, allow_blank=True, default="")
     extra_body = serializers.DictField(
@@ -36,16 +39,20 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 
 
 class EndpointChangeSerializer(EndpointSerializer):
-    """The fields of an endpoint that can change: all except its name and, once it has answered, its address and model."""
+    """The fields of an endpoint that can change.
+
+    All except its name and, once it has answered, its address and model.
+    """
 
     class Meta(EndpointSerializer.Meta):
         read_only_fields = ["name", "simulated", "created_at"]
 
 
 class EndpointTestSerializer(serializers.Serializer[Any]):
-    """What one question to an endpoint came to: time, tokens, cost, the model's name as the server reported it.
+    """The result of asking an endpoint one question.
 
-    `structured`: how a schema can be asked for (`json_schema`, `json_object`, `text`); `unusable` where the reply missed it.
+    `structured`: the output format that works (`json_schema`, `json_object`, `text`), or `unusable`
+    if the reply did not match the schema. `model`: as named by the server.
     """
 
     at = serializers.DateTimeField()
@@ -111,7 +118,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         endpoint = self.get_object()
         change = EndpointChangeSerializer(endpoint, data=request.data, partial=True)
         change.is_valid(raise_exception=True)
-        with transaction.atomic():  # all of it or nothing: the service leaves out what it must not change
+        with transaction.atomic():  # all or nothing: the service skips what it must not change
             changed = services.change_endpoint(endpoint, **change.validated_data)
             for field in ("url", "model"):
                 if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
@@ -127,15 +134,18 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     @extend_schema(request=None, responses=EndpointTestSerializer)
     @action(detail=True, methods=["post"])
     def test(self, request: Request, name: str) -> Response:
-        """Ask the endpoint one question. The call is paid for; `answered` says whether it worked."""
-        found: Any = testing.test_endpoint(self.get_object())
-        return Response(EndpointTestSerializer(found).data)
+        """Ask the endpoint one question.
+
+        The call is paid for; `answered` says whether it worked.
+        """
+        result: Any = testing.test_endpoint(self.get_object())
+        return Response(EndpointTestSerializer(result).data)
 
     @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)
     @action(detail=True)
     def usage(self, request: Request, name: str) -> Response:
         """An endpoint now, its totals, and its usage by day."""
         endpoint = self.get_object()
-        whole, days = queries.usage(endpoint, days=validated_query(UsageQuery, request)["days"])
-        found: Any = {"now": endpoint_now(endpoint), "total": whole, "days": days}
-        return Response(UsageSerializer(found).data)
+        total, days = queries.usage(endpoint, days=validated_query(UsageQuery, request)["days"])
+        usage: Any = {"now": endpoint_now(endpoint), "total": total, "days": days}
+        return Response(UsageSerializer(usage).data)

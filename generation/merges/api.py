@@ -13,7 +13,7 @@ from generation import errors, tasks
 from generation.batches.kind import BATCHES
 from generation.merges import queries, services
 from generation.models import Batch, Draft, NearMatch
-from review.common.api import MAX_ID, OldestFirst, checked_body
+from review.common.api import MAX_ID, OldestFirst, validated_body
 from review.common.decorators import signed_in_account
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
@@ -66,10 +66,10 @@ class NearSerializer(serializers.Serializer[Any]):
 
 
 def _batch(pk: int) -> Batch:
-    found = BATCHES.get(pk)
-    if not queries.has_barrier(found.benchmark):
+    batch = BATCHES.get(pk)
+    if not queries.has_barrier(batch.benchmark):
         raise errors.NoBarrier
-    return found
+    return batch
 
 
 class BatchMerges(GenericAPIView[Any]):
@@ -90,7 +90,7 @@ class BatchMerges(GenericAPIView[Any]):
     @extend_schema(request=NewMergeSerializer, responses={201: MergeEventSerializer(many=True)})
     def post(self, request: Request, pk: int) -> Response:
         """Merge two drafts. 409 if they are merged already or did not meet at the same step."""
-        batch, body = _batch(pk), checked_body(NewMergeSerializer, request)
+        batch, body = _batch(pk), validated_body(NewMergeSerializer, request)
         events = services.merge_drafts(
             body["draft"],
             body["other"],
@@ -124,7 +124,7 @@ class UndoMerge(APIView):
 
     @extend_schema(request=UndoSerializer, responses=MergeEventSerializer)
     def post(self, request: Request, pk: int) -> Response:
-        reason = checked_body(UndoSerializer, request)["reason"]
+        reason = validated_body(UndoSerializer, request)["reason"]
         event = services.undo_merge(pk, actor=signed_in_account(request), reason=reason)
         wake_after_commit(tasks.work_on_job, event.draft.batch_id)
         return Response(MergeEventSerializer(event).data)

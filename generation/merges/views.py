@@ -11,7 +11,7 @@ from generation.batches.kind import BATCHES
 from generation.merges import forms, queries, services
 from generation.models import BatchRole, Draft
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
@@ -24,7 +24,7 @@ NEAR_SHOWN = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Can.PRODUCE)
 def merges(request: HttpRequest, pk: int) -> HttpResponse:
-    """Which drafts of a batch go on as one, with distance and reason; a post merges two more."""
+    """The drafts of a batch that go on as one, with distance and reason; a POST merges two more."""
     found = BATCHES.get(pk)
     if not queries.has_barrier(found.benchmark):
         raise errors.NoBarrier
@@ -37,17 +37,17 @@ def merges(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, _("Drafts merged."))
             return redirect("generation:merges", pk)
-    only = request.GET.get("show") != "all"
-    page = keyset(queries.onward_drafts(found, merged_only=only), request, size=SHOWN)
+    merged_only = request.GET.get("show") != "all"
+    page = keyset_page(queries.onward_drafts(found, merged_only=merged_only), request, size=SHOWN)
     rows = queries.groups(found, page.rows)
     near = queries.near_matches(found)
     context = {
         "batch": found,
         "form": form,
         "counts": queries.merge_counts(found),
-        "only": only,
+        "only": merged_only,
         "page": page,
-        "shown": [(row, [(each, diff_words(row.text, each.text)) for each in row.merged]) for row in rows],
+        "shown": [(row, [(merged, diff_words(row.text, merged.text)) for merged in row.merged]) for row in rows],
         "near": [(row, diff_words(row.earlier_text, row.text)) for row in queries.near_rows(found, near[:NEAR_SHOWN])],
         "near_count": near.count(),
         "decisions": queries.decisions(found)[:DECISIONS_SHOWN],
@@ -64,7 +64,7 @@ def merge_undo(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Draft, pk=pk)
     try:
         services.undo_merge(row.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
-    except errors.NotMerged as error:  # a second click: the page shows what the first one did
+    except errors.NotMerged as error:  # a second click; the page shows what the first one did
         messages.warning(request, str(error))
     else:
         wake_after_commit(tasks.work_on_job, row.batch_id)

@@ -18,7 +18,7 @@ from generation.jobs.serializers import LAUNCH_KEY, ConfirmSerializer, LaunchEst
 from generation.models import Comparison
 from generation.outcomes import attempts, comparisons
 from generation.recipes.serializers import known_benchmark
-from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query
+from review.common.api import NewestFirst, OldestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
@@ -51,7 +51,7 @@ class AttemptsQuery(serializers.Serializer[Any]):
     """The benchmark, and what to group by."""
 
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
-    by = serializers.MultipleChoiceField(choices=attempts.BY, required=False)
+    by = serializers.MultipleChoiceField(choices=attempts.GROUPINGS, required=False)
 
 
 class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
@@ -121,11 +121,11 @@ class AttemptsViewSet(ViewSet):
 
     @extend_schema(parameters=[AttemptsQuery], responses=AttemptsSerializer(many=True))
     def list(self, request: Request) -> Response:
-        query = checked_query(AttemptsQuery, request)
-        by = [name for name in attempts.BY if name in (query.get("by") or attempts.BY)]
-        nothing = dict.fromkeys(attempts.BY)
+        query = validated_query(AttemptsQuery, request)
+        by = [name for name in attempts.GROUPINGS if name in (query.get("by") or attempts.GROUPINGS)]
+        ungrouped = dict.fromkeys(attempts.GROUPINGS)
         rows = [
-            {**nothing, **asdict(row), "mean": row.mean, **dict(zip(by, row.key, strict=True))}
+            {**ungrouped, **asdict(row), "mean": row.mean, **dict(zip(by, row.key, strict=True))}
             for row in attempts.attempts(query["benchmark"], by)
         ]
         return Response(AttemptsSerializer(rows, many=True).data)
@@ -142,35 +142,35 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
     def create(self, request: Request) -> Response:
         """Launch two batches over the same records. Workers do the rest."""
-        settings = batch_settings(checked_body(CompareSerializer, request))
-        made = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
-        for pk in made.batches.order_by("arm").values_list("pk", flat=True):
+        settings = batch_settings(validated_body(CompareSerializer, request))
+        comparison = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
+        for pk in comparison.batches.order_by("arm").values_list("pk", flat=True):
             wake_after_commit(tasks.work_on_job, pk)
-        return Response(_compared(self.get_queryset().get(pk=made.pk)), status=202)
+        return Response(_comparison_data(self.get_queryset().get(pk=comparison.pk)), status=202)
 
     @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
     @action(detail=False, methods=["post"])
     def estimate(self, request: Request) -> Response:
         """Estimate a comparison before launch, both batches together."""
-        return estimate_response(batch_settings(checked_body(CompareAskSerializer, request)))
+        return estimate_response(batch_settings(validated_body(CompareAskSerializer, request)))
 
     @extend_schema(responses=ComparedSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
         """One comparison with the results of both batches."""
-        return Response(_compared(self.get_object()))
+        return Response(_comparison_data(self.get_object()))
 
     @extend_schema(responses=PairSerializer(many=True))
     @action(detail=True, pagination_class=OldestFirst)
     def pairs(self, request: Request, pk: int) -> Response:
         """The records of a comparison, each with both outcomes; one for each endpoint where several play a role."""
-        found = self.get_object()
-        places = self.paginate_queryset(comparisons.places_of(found)) or []
-        return self.get_paginated_response(PairSerializer(comparisons.pairs(found, places), many=True).data)
+        comparison = self.get_object()
+        drafts = self.paginate_queryset(comparisons.paired_drafts(comparison)) or []
+        return self.get_paginated_response(PairSerializer(comparisons.pairs(comparison, drafts), many=True).data)
 
 
-def _compared(found: Comparison) -> Any:
-    both = comparisons.compare_arms(found)
-    about = {name: getattr(found, name) for name in ComparisonSerializer.Meta.fields}
-    figures = {name: getattr(both, name) for name in ("arms", "only_a", "only_b", "chance")}
-    whole: Any = {**about, **figures}
-    return ComparedSerializer(whole).data
+def _comparison_data(comparison: Comparison) -> Any:
+    result = comparisons.compare_arms(comparison)
+    fields = {name: getattr(comparison, name) for name in ComparisonSerializer.Meta.fields}
+    figures = {name: getattr(result, name) for name in ("arms", "only_a", "only_b", "chance")}
+    values: Any = {**fields, **figures}
+    return ComparedSerializer(values).data

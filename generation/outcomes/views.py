@@ -11,7 +11,7 @@ from generation.outcomes import attempts as outcomes_attempts
 from generation.outcomes import comparisons as outcomes_comparisons
 from generation.outcomes import forms
 from review.common.decorators import requires
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.rules.blocks import Dialogue, Text, Turn
 from review.rules.diffing import align_turns
 from review.rules.permissions import Can
@@ -21,15 +21,15 @@ from review.rules.permissions import Can
 @requires(Can.PRODUCE)
 def attempts(request: HttpRequest) -> HttpResponse:
     """Attempts to approval by trap, prompt and generator."""
-    asked = request.GET.copy()
-    if not asked.get("benchmark"):
-        asked["benchmark"] = queries.latest_benchmark()
-    if not asked.getlist("by"):
-        asked.setlist("by", ["prompt", "generator"])
-    filters = forms.AttemptFilters(asked)
+    query = request.GET.copy()
+    if not query.get("benchmark"):
+        query["benchmark"] = queries.latest_benchmark()
+    if not query.getlist("by"):
+        query.setlist("by", ["prompt", "generator"])
+    filters = forms.AttemptFilters(query)
     if not filters.is_valid():
         raise Http404
-    by = [name for name in outcomes_attempts.BY if name in filters.cleaned_data["by"]]
+    by = [name for name in outcomes_attempts.GROUPINGS if name in filters.cleaned_data["by"]]
     benchmark = filters.cleaned_data["benchmark"]
     context = {
         "filters": filters,
@@ -43,8 +43,8 @@ def attempts(request: HttpRequest) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def comparisons(request: HttpRequest) -> HttpResponse:
-    """All comparisons of two sets of prompts."""
-    page = keyset(outcomes_comparisons.comparisons(), request, size=25, newest_first=True)
+    """All comparisons of two prompt sets."""
+    page = keyset_page(outcomes_comparisons.comparisons(), request, size=25, newest_first=True)
     return render(request, "generation/outcomes/comparisons.html", {"page": page})
 
 
@@ -53,7 +53,7 @@ def comparisons(request: HttpRequest) -> HttpResponse:
 def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     """One comparison: both batches, their paired counts, and each record with both outcomes."""
     found = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
-    page = keyset(outcomes_comparisons.places_of(found), request, size=SAMPLES_SHOWN)
+    page = keyset_page(outcomes_comparisons.paired_drafts(found), request, size=SAMPLES_SHOWN)
     context = {
         "comparison": found,
         "compared": outcomes_comparisons.compare_arms(found),
@@ -67,13 +67,13 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResponse:
-    """What both sets of prompts made of one record: side by side, the differences marked."""
+    """The results of both prompt sets for one record, side by side with the differences marked."""
     found = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
-    named = {"endpoint__name": name} if (name := request.GET.get("endpoint")) else {}
-    place = outcomes_comparisons.places_of(found).filter(record=record_id, **named).order_by("pk").first()
-    if place is None:
+    endpoint_filter = {"endpoint__name": name} if (name := request.GET.get("endpoint")) else {}
+    draft = outcomes_comparisons.paired_drafts(found).filter(record=record_id, **endpoint_filter).order_by("pk").first()
+    if draft is None:
         raise Http404
-    [pair] = outcomes_comparisons.pairs(found, [place])
+    [pair] = outcomes_comparisons.pairs(found, [draft])
     versions = [
         SampleVersion.objects.select_related("case").prefetch_related("rubrics").get(pk=side.version.pk)
         if side.version

@@ -23,7 +23,7 @@ from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from generation.samples import services as samples_services
 from generation.samples.api import ErratumSerializer
-from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
+from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
@@ -261,14 +261,14 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
 
         409 if nothing is approved; 422 if simulated and real samples would be mixed.
         """
-        body = checked_body(FreezeSerializer, request)
+        body = validated_body(FreezeSerializer, request)
         name, preview = body.pop("name"), body.pop("preview")
-        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
+        samples_services.apply_outcomes()  # include the latest decisions of physicians
         benchmark = body.pop("benchmark")
         composition = Composition(**{**body, "batches": tuple(body["batches"])})
         if preview:
-            counted = services.preview(name, benchmark=benchmark, composition=composition)
-            return Response(FreezePreviewSerializer(counted).data)
+            freeze_preview = services.preview(name, benchmark=benchmark, composition=composition)
+            return Response(FreezePreviewSerializer(freeze_preview).data)
         actor = signed_in_account(request)
         row = services.start_freeze(name, benchmark=benchmark, composition=composition, actor=actor)
         wake_after_commit(tasks.run_freeze, row.pk)
@@ -286,7 +286,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
         held_out = allowed(request.user, Can.PRODUCE)
         rows = queries.released_samples(_release(name, version), with_held_out=held_out)
-        return page_of(self, rows.prefetch_related(rubrics))
+        return paginated_response(self, rows.prefetch_related(rubrics))
 
     @extend_schema(
         parameters=[ExportQuery],
@@ -295,7 +295,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @action(detail=True)
     def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
-        query = checked_query(ExportQuery, request)
+        query = validated_query(ExportQuery, request)
         format_name, split, by_reference = query["format"], query["split"], query["by_reference"]
         release = _release(name, version)
         _require_split(request, split)
@@ -315,7 +315,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @action(detail=True)
     def ratings(self, request: Request, name: str, version: int) -> StreamingHttpResponse:
         """What physicians answered, as CSV: one row a review and question, under pseudonyms."""
-        split = checked_query(SplitQuery, request)["split"]
+        split = validated_query(SplitQuery, request)["split"]
         release = _release(name, version)
         _require_split(request, split)
         return archive.as_table(ratings.lines(release, split), release, "ratings")

@@ -1,4 +1,6 @@
-"""The trail of a release: what happened to each of its samples, up to the moment it was frozen, and a program to check it."""
+"""The audit trail of a release: the events of each of its samples up to the freeze, and a program
+to check them.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -6,40 +8,44 @@ from pathlib import Path
 
 from generation.models import Release, ReleasedSample
 from generation.releases import queries, verify_trail
-from generation.releases.exporters.base import canonical, opened, replacing
+from generation.releases.exporters.base import canonical, open_text, replace_files
 from review.audit import publishing, verification
-from review.common.sql import ahead
+from review.common.sql import read_ahead
 
 FORMAT = 1
 
 
 def write(release: Release, folder: Path, split: str = ReleasedSample.Split.PUBLIC) -> list[Path]:
-    """Write `audit.jsonl` and `verify_trail.py` into the existing `folder`; returns the two. docs/audit.md has the format.
+    """Write `audit.jsonl` and `verify_trail.py` into the existing `folder` and return the two
+    paths.
 
-    The same release gives the same bytes: events are written once, and later ones than the release are left out.
+    docs/audit.md describes the format. The same release gives the same bytes: events never change,
+    and those after the freeze are left out.
     """
     path, checker = folder / "audit.jsonl", folder / "verify_trail.py"
-    with replacing(path) as [temporary], opened(temporary) as file:
+    with replace_files(path) as [temporary], open_text(temporary) as file:
         file.writelines(_lines(release, split))
     shutil.copyfile(verify_trail.__file__, checker)
     return [path, checker]
 
 
 def _lines(release: Release, split: str) -> Iterator[str]:
-    """What the file is of; then for each sample, in the order of the release, which it is and its events."""
+    """A header line; then for each sample, in the order of the release, a line that names it and
+    its events.
+    """
     chosen = ReleasedSample.objects.filter(release=release, split=split)
-    about = {
+    header = {
         "trail": FORMAT,
         "release": release.name,
         "release_version": release.version,
         "samples": chosen.count(),
         "end": {"sequence": release.trail_end, "hash": verification.hash_at(release.trail_end)},
     }
-    yield f"{canonical(about)}\n"
+    yield f"{canonical(header)}\n"
     chunks = queries.in_order(release, split, "key", "version__number")
-    request = publishing.trails(key=verification.pseudonym_key(), upto=release.trail_end)
-    for chunk, read in ahead((chunk, request([sample for sample, _version in chunk])) for chunk in chunks):
-        trails = read()
+    request = publishing.trail_requester(key=verification.pseudonym_key(), upto=release.trail_end)
+    for chunk, fetch in read_ahead((chunk, request([sample for sample, _version in chunk])) for chunk in chunks):
+        trails = fetch()
         for key, version in chunk:
             yield f"{canonical({'sample': key, 'version': version, 'events': len(trails[key])})}\n"
             yield from trails[key]

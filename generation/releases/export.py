@@ -1,4 +1,4 @@
-"""Writes releases out as files."""
+"""Exports releases as files."""
 
 import contextlib
 import json
@@ -25,25 +25,30 @@ from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, ma
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
-from review.common.sql import Rows, ahead, among, as_text, json_of, pipelined, repeated
+from review.common.sql import Rows, among, as_text, parse_json, pipelined, read_ahead, repeatable_query
 
-NAMED = 10  # samples that a refusal names
+MAX_NAMED = 10  # samples that an error message names
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
 
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
-    """The export objects of one part of a release, in order, streamed."""
+    """The export objects of one split of a release, in order, streamed."""
     chunks = queries.in_order(release, split, "pk", as_text("exported"))
-    request = repeated(_rubric_rows)
-    for chunk, rows in ahead((chunk, request([pk for pk, _exported in chunk])) for chunk in chunks):
+    request = repeatable_query(_rubric_rows)
+    for chunk, rows in read_ahead((chunk, request([pk for pk, _exported in chunk])) for chunk in chunks):
         rubrics: dict[int, list[tuple[Any, ...]]] = {}
         for row in rows():
             rubrics.setdefault(row[0], []).append(row)
         for pk, text in chunk:
-            exported = json_of(text)
-            # Frozen before there were citations, or a canary: it has none.
-            about = {"split": split} if "canary" in exported else {}
-            yield {"citations": [], **exported, **about, "rubrics": [_rubric(*row) for row in rubrics.get(pk, ())]}
+            exported = parse_json(text)
+            # Samples frozen before citations or canaries were introduced have none.
+            split_field = {"split": split} if "canary" in exported else {}
+            yield {
+                "citations": [],
+                **exported,
+                **split_field,
+                "rubrics": [_rubric(*row) for row in rubrics.get(pk, ())],
+            }
 
 
 def _rubric_rows(samples: list[int]) -> Rows:
@@ -54,11 +59,11 @@ def _rubric_rows(samples: list[int]) -> Rows:
 
 def _rubric(_sample: int, key: str, criterion: str, traps: str, severity: str, polarity: str) -> dict[str, Any]:
     rubric = {"key": key, "criterion": criterion, "traps": parsed(traps), "severity": severity}
-    return {**rubric, "polarity": polarity} if polarity else rubric  # as it was frozen
+    return {**rubric, "polarity": polarity} if polarity else rubric  # absent if frozen without one
 
 
 def exporter_of(format_name: str) -> exporters.Exporter:
-    """Raises UnknownExportFormat."""
+    """The exporter of a format. Raises UnknownExportFormat."""
     try:
         return exporters.load(format_name)
     except formats.UnknownFormat as error:
@@ -68,7 +73,11 @@ def exporter_of(format_name: str) -> exporters.Exporter:
 def check_fits(
     release: Release, format_name: str, *, by_reference: bool = False, stages: str = ""
 ) -> exporters.Exporter:
-    """The exporter. Raises UnknownExportFormat, UnfitFormat, UnweightedFormat, NotByReference, NoSupervision, WrongStages."""
+    """Check that a format can hold the release, and return its exporter.
+
+    Raises UnknownExportFormat, UnfitFormat, UnweightedFormat, UntrainedFormat, NotByReference,
+    NoSupervision, WrongStages.
+    """
     exporter = exporter_of(format_name)
     if by_reference and not getattr(exporter, "lines", ""):
         raise errors.NotByReference(format_name)
@@ -93,7 +102,10 @@ def check_fits(
 def check_samples(
     release: Release, format_name: str, *, by_reference: bool = False, stages: str = ""
 ) -> exporters.Exporter:
-    """The exporter, after a look at all samples. Raises as `check_fits` does, and NothingToEarn that names samples."""
+    """Check a format against all samples of the release, and return its exporter.
+
+    Raises what `check_fits` raises, and NothingToEarn, which names samples.
+    """
     exporter = check_fits(release, format_name, by_reference=by_reference, stages=stages)
     if getattr(exporter, "earns", False):
         facet = registry.points_facet(release.benchmark)
@@ -102,41 +114,49 @@ def check_samples(
             values = Facet.objects.filter(rubric__sample=OuterRef("pk"), name=facet)
             earning = values.exclude(value__startswith="-").exclude(value="0")
         without = ReleasedSample.objects.filter(~Exists(earning), release=release).order_by("position")
-        if keys := list(without.values_list("key", flat=True)[: NAMED + 1]):
-            raise errors.NothingToEarn(", ".join(keys[:NAMED]) + (", …" if len(keys) > NAMED else ""))
+        if keys := list(without.values_list("key", flat=True)[: MAX_NAMED + 1]):
+            raise errors.NothingToEarn(", ".join(keys[:MAX_NAMED]) + (", …" if len(keys) > MAX_NAMED else ""))
     return exporter
 
 
 def stages_of(release: Release, format_name: str) -> tuple[str, ...]:
-    """The stages of reasoning that an export in this format may be made of, the usual ones last; none: it has none."""
-    found = registry.supervision(release.benchmark)
+    """The stages of reasoning to choose from for this format, the default last; empty if it has
+    none.
+    """
+    supervision_module = registry.supervision(release.benchmark)
     supervises = getattr(exporter_of(format_name), "supervises", False)
-    return tuple(found.STAGES) if found is not None and supervises else ()
+    return tuple(supervision_module.STAGES) if supervision_module is not None and supervises else ()
 
 
 def _supervision(release: Release, stages: str) -> tuple[ModuleType, str]:
-    """What makes examples of the benchmark's samples, and the name of the stages. Raises NoSupervision, WrongStages."""
-    found = registry.supervision(release.benchmark)
+    """The module that makes examples of the benchmark's samples, and the name of the stages.
+
+    Raises NoSupervision, WrongStages.
+    """
+    supervision_module = registry.supervision(release.benchmark)
     samples = ReleasedSample.objects.filter(release=release, exported__content__split__in=supervision.SPLITS)
-    if found is None or not samples.exists():
+    if supervision_module is None or not samples.exists():
         raise errors.NoSupervision
-    chosen = stages or list(found.STAGES)[-1]
-    if chosen not in found.STAGES:
-        raise errors.WrongStages(f"{chosen!r}; known: {', '.join(found.STAGES)}")
-    return found, chosen
+    chosen = stages or list(supervision_module.STAGES)[-1]
+    if chosen not in supervision_module.STAGES:
+        raise errors.WrongStages(f"{chosen!r}; known: {', '.join(supervision_module.STAGES)}")
+    return supervision_module, chosen
 
 
-def _supervised(release: Release, samples: Iterator[dict[str, Any]], stages: str) -> Iterator[dict[str, Any]]:
-    """The samples with their examples of supervision."""
-    found, chosen = _supervision(release, stages)
+def _with_supervision(release: Release, samples: Iterator[dict[str, Any]], stages: str) -> Iterator[dict[str, Any]]:
+    """Add to each sample its example of supervision."""
+    supervision_module, chosen = _supervision(release, stages)
     for sample in samples:
-        yield {**sample, "training": found.example(sample["content"], chosen)}
+        yield {**sample, "training": supervision_module.example(sample["content"], chosen)}
 
 
-def _noting(
+def _collect_images(
     samples: Iterator[dict[str, Any]], images: dict[str, None], splits: Collection[str] | None
 ) -> Iterator[dict[str, Any]]:
-    """The samples; the names of their images go to `images`. `splits`: of samples from these alone."""
+    """Pass the samples on and collect the names of their images in `images`.
+
+    `splits`: only those of samples from these splits; None for all.
+    """
     for sample in samples:
         content = sample["content"]
         if splits is None or content.get("split") in splits:
@@ -144,8 +164,8 @@ def _noting(
         yield sample
 
 
-def _image_files(names: Iterable[str], folder: Path) -> Iterator[Path]:
-    """These images, written into the folder."""
+def _write_images(names: Iterable[str], folder: Path) -> Iterator[Path]:
+    """Write these images into the folder."""
     for name in names:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -153,25 +173,25 @@ def _image_files(names: Iterable[str], folder: Path) -> Iterator[Path]:
         yield path
 
 
-def fitting(release: Release, *, by_reference: bool = False) -> list[tuple[str, str]]:
+def fitting_formats(release: Release, *, by_reference: bool = False) -> list[tuple[str, str]]:
     """The formats that can hold this release, with their labels."""
-    found = []
+    choices = []
     for name in exporters.available():
         with contextlib.suppress(errors.UnfitFormat, errors.NotByReference, errors.NoSupervision):
-            found.append((name, check_fits(release, name, by_reference=by_reference).label))
-    return found
+            choices.append((name, check_fits(release, name, by_reference=by_reference).label))
+    return choices
 
 
 def _messages(release: Release, exported: Mapping[str, Any], key: str, task: str) -> list[dict[str, str]] | None:
-    return registry.messages(release.benchmark, key, task, exported["content"])
+    return registry.question_messages(release.benchmark, key, task, exported["content"])
 
 
 def _training(release: Release, exported: Mapping[str, Any], key: str, task: str) -> dict[str, Any] | None:
-    return registry.training(release.benchmark, key, task, exported["content"])
+    return registry.training_example(release.benchmark, key, task, exported["content"])
 
 
-def _trained(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The samples with what a model is trained on by them."""
+def _with_training(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Add to each sample what a model is trained on."""
     for sample in samples:
         training = _training(release, sample, sample["sample_id"], sample["task"])
         if training is None:
@@ -179,47 +199,58 @@ def _trained(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[di
         yield {**sample, "training": training}
 
 
-def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
-    """The samples with what a model under test is sent, and what a judge is sent if wanted."""
+def _with_messages(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
+    """Add to each sample what a model under test is sent, and with `judges` a judge."""
     for sample in samples:
         messages = _messages(release, sample, sample["sample_id"], sample["task"])
         if messages is None:
             raise errors.UnfitFormat(sample["sample_id"])
-        about = sample["sample_id"], sample["task"], sample["content"]
-        more: dict[str, Any] = {"judging": registry.judging(release.benchmark, *about) or []} if judges else {}
-        yield {**sample, "messages": messages, **more}
+        identity = sample["sample_id"], sample["task"], sample["content"]
+        judge_fields: dict[str, Any] = (
+            {"judging": registry.judge_messages(release.benchmark, *identity) or []} if judges else {}
+        )
+        yield {**sample, "messages": messages, **judge_fields}
 
 
-def _weighed(release: Release, samples: Iterator[dict[str, Any]], facet: str) -> Iterator[dict[str, Any]]:
-    """The samples with the points of their criteria, which are the values of `facet`, in place of it."""
+def _with_points(release: Release, samples: Iterator[dict[str, Any]], facet: str) -> Iterator[dict[str, Any]]:
+    """Replace the facet `facet` of each sample, whose values are the points of its criteria, by
+    `points`.
+    """
     for sample in samples:
-        about = release.benchmark, sample["task"]
-        told = (registry.facets(*about, rubric["traps"], (), sample["content"]) for rubric in sample["rubrics"])
-        others = {name: values for name, values in sample["facets"].items() if name != facet}
-        yield {**sample, "facets": others, "points": [json.loads(facets[facet][0]) for facets in told]}
+        identity = release.benchmark, sample["task"]
+        rubric_facets = (
+            registry.facets(*identity, rubric["traps"], (), sample["content"]) for rubric in sample["rubrics"]
+        )
+        other_facets = {name: values for name, values in sample["facets"].items() if name != facet}
+        yield {**sample, "facets": other_facets, "points": [json.loads(facets[facet][0]) for facets in rubric_facets]}
 
 
 def _source_texts(release: Release, split: str) -> Iterator[references.SourceTexts]:
-    """What each sample may have words from: its source record, and those that were joined with it."""
+    """The texts that each sample may quote: its source record's and those joined with it."""
     for chunk in queries.in_order(release, split, "version__sample__record"):
         records = SourceRecord.objects.select_related("source").defer("private").in_bulk({pk for (pk,) in chunk})
         joined = sources_queries.partners(list(records.values()))
         for (pk,) in chunk:
-            own = (records[pk], *joined[pk])
-            yield references.SourceTexts(((one.source.name, one.external_id), one.content) for one in own)
+            quoted_records = (records[pk], *joined[pk])
+            yield references.SourceTexts(
+                ((record.source.name, record.external_id), record.content) for record in quoted_records
+            )
 
 
-def _as_references(release: Release, split: str, path: Path) -> tuple[Path, dict[str, str]]:
-    """A file of one sample a line replaced by one without the text of the source, and what the manifest says of it."""
+def _write_references(release: Release, split: str, path: Path) -> tuple[Path, dict[str, str]]:
+    """Replace a file with one sample on each line by one without the text of the sources.
+
+    Returns the new file and its entry in the manifest.
+    """
     target = path.with_name(f"{path.stem}.references.jsonl")
     with (
         path.open(encoding="utf-8", newline="\n") as lines,
         target.open("w", encoding="utf-8", newline="\n") as file,
     ):
-        file.writelines(references.written(lines, _source_texts(release, split)))
-    about = {"path": path.name, "references": target.name, "sha256": sha256_of(path)}
+        file.writelines(references.by_reference(lines, _source_texts(release, split)))
+    entry = {"path": path.name, "references": target.name, "sha256": sha256_of(path)}
     path.unlink()
-    return target, about
+    return target, entry
 
 
 def export_release(
@@ -231,19 +262,19 @@ def export_release(
     by_reference: bool = False,
     stages: str = "",
 ) -> dict[str, Any]:
-    """Write a release into `folder` (made if absent): data, `DATACARD.md`, the trail of its samples,
-    `manifest.json`, `SHA256SUMS`.
+    """Write a release into `folder` (created if absent) and return the manifest.
 
-    `by_reference`: the text of the sources is left out, and `restore_release.py` puts it back from their original files. The
-    same release gives the same bytes. `stages`: of reasoning, for a format that is made to train on. Returns the manifest.
-    Raises as `check_samples` does.
+    The files are data, `DATACARD.md`, the audit trail of its samples, ratings, programs,
+    `manifest.json` and `SHA256SUMS`. The same release gives the same bytes. `by_reference`: leave
+    out the text of the sources; `restore_release.py` puts it back from their original files.
+    `stages`: of reasoning, for a training format. Raises like `check_samples`.
     """
     check_samples(release, format_name, by_reference=by_reference, stages=stages)
     folder.mkdir(parents=True, exist_ok=True)
     files = list(files_of(release, format_name, folder, split=split, by_reference=by_reference, stages=stages))
-    listed = [path for path in files if path.name not in (MANIFEST, SUMS)]
-    about = {"release": release.name, "version": release.version, "format": format_name, "split": split}
-    return {**about, **manifest(folder, listed)}
+    manifest_files = [path for path in files if path.name not in (MANIFEST, SUMS)]
+    header = {"release": release.name, "version": release.version, "format": format_name, "split": split}
+    return {**header, **manifest(folder, manifest_files)}
 
 
 def files_of(
@@ -255,7 +286,9 @@ def files_of(
     by_reference: bool = False,
     stages: str = "",
 ) -> Iterator[Path]:
-    """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out."""
+    """Write the files into the existing `folder`, one after the other; each may be removed once it
+    is yielded.
+    """
     sums = Checksums(folder)
     card = folder / "DATACARD.md"
     text = data_card(release, by_reference=by_reference)
@@ -264,37 +297,37 @@ def files_of(
     exporter = check_fits(release, format_name, stages=stages)
     if readme := getattr(exporter, "readme", None):
         path = folder / "README.md"
-        path.write_text(readme(text, _about(release)), encoding="utf-8", newline="\n")
+        path.write_text(readme(text, _metadata(release)), encoding="utf-8", newline="\n")
         yield sums.add(path)
     supervises = getattr(exporter, "supervises", False)
     images: dict[str, None] = {}
-    samples = _noting(exported_samples(release, split), images, supervision.SPLITS if supervises else None)
-    referring: dict[str, Any] = {}
+    samples = _collect_images(exported_samples(release, split), images, supervision.SPLITS if supervises else None)
+    reference_entry: dict[str, Any] = {}
     if getattr(exporter, "asks", False):
-        samples = _asked(release, samples, judges=getattr(exporter, "judges", False))
+        samples = _with_messages(release, samples, judges=getattr(exporter, "judges", False))
     if getattr(exporter, "weighs", False) and (facet := registry.points_facet(release.benchmark)):
-        samples = _weighed(release, samples, facet)
+        samples = _with_points(release, samples, facet)
     if supervises:
-        samples = _supervised(release, samples, stages)
+        samples = _with_supervision(release, samples, stages)
     if getattr(exporter, "trains", False):
-        samples = _trained(release, samples)
+        samples = _with_training(release, samples)
     with pipelined():
         data = exporter.write(samples, folder)
-    for written in data:
-        path = written
+    for data_path in data:
+        path = data_path
         if by_reference and path.name == getattr(exporter, "lines", ""):
-            path, referring["by_reference"] = _as_references(release, split, path)
+            path, reference_entry["by_reference"] = _write_references(release, split, path)
         yield sums.add(path)
-    if not by_reference:  # what comes from the sources is left out then
-        for path in _image_files(images, folder):
+    if not by_reference:  # images come from the sources, so they are left out then
+        for path in _write_images(images, folder):
             yield sums.add(path)
     with pipelined():
         trail = audit_bundle.write(release, folder, split)
     for path in trail:
         yield sums.add(path)
     with pipelined():
-        rated = ratings.write(release, split, folder, quoted=not by_reference)
-    for path in rated:
+        ratings_paths = ratings.write(release, split, folder, quoted=not by_reference)
+    for path in ratings_paths:
         yield sums.add(path)
     if "agreement" in release.about:
         path = folder / "agreement.json"
@@ -307,20 +340,20 @@ def files_of(
         yield sums.add(path)
     path = folder / "croissant.json"
     tables = {"ratings": COLUMNS, "highlights": ratings.HIGHLIGHT_COLUMNS}
-    described = json.dumps(croissant(_about(release), sums.entries, tables), indent=1, ensure_ascii=False)
+    described = json.dumps(croissant(_metadata(release), sums.entries, tables), indent=1, ensure_ascii=False)
     path.write_text(described + "\n", encoding="utf-8", newline="\n")
     yield sums.add(path)
-    # A release that was frozen before it was counted keeps its bytes.
-    about = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
-    about |= {"reviewers": release.reviewers} if release.simulated_samples else {}
+    # Releases frozen before these counts existed must keep their bytes.
+    header = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
+    header |= {"reviewers": release.reviewers} if release.simulated_samples else {}
     if release.canary:
         digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256
-        about |= {"split": split, "sha256": digest, "canary": release.canary}
-    yield from sums.write(about | referring)
+        header |= {"split": split, "sha256": digest, "canary": release.canary}
+    yield from sums.write(header | reference_entry)
 
 
-def _about(release: Release) -> dict[str, Any]:
-    """What the hub's metadata say."""
+def _metadata(release: Release) -> dict[str, Any]:
+    """The release's metadata for the Croissant file and the README."""
     first = ReleasedSample.objects.filter(release=release).order_by("position").first()
     return {
         "name": release.name,
@@ -337,7 +370,7 @@ def _about(release: Release) -> dict[str, Any]:
 
 
 def open_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> IO[bytes]:
-    """The JSON Lines of a release, open at their beginning; the file vanishes when it is closed."""
+    """Open the JSON Lines of a release for reading; the file disappears when it is closed."""
     with tempfile.TemporaryDirectory() as folder:
         [path] = jsonl.write(exported_samples(release, split), Path(folder))
         return path.open("rb")

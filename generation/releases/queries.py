@@ -1,4 +1,4 @@
-"""Everything that is read of releases."""
+"""Reads releases."""
 
 import json
 from collections import Counter
@@ -20,15 +20,15 @@ from generation.recipes.recipe import Term
 from generation.samples.queries import terms
 from generation.samples.validity import Validity
 from generation.sources import importers
-from review.common.sql import ahead, between, repeated
+from review.common.sql import between, read_ahead, repeatable_query
 from review.rules.state_machine import Ground
 
-READ = 250  # samples that are read together: while they are written, as many more wait
+READ = 250  # samples in one query; the next query runs while they are written
 
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """How many samples and rubrics a taxonomy term has; `cluster` is the label of its parent."""
+    """The numbers of samples and rubrics with a taxonomy term; `cluster`: its parent's label."""
 
     label: str
     cluster: str
@@ -37,59 +37,63 @@ class TermCounts:
 
 
 def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[TermCounts]:
-    """The taxonomy's terms that have a parent, with their `counts` (facet -> value -> {"samples", "rubrics"}).
+    """The taxonomy's terms that have a parent, with their `counts` (facet -> value -> {"samples",
+    "rubrics"}).
 
-    Of a taxonomy of one level, all of them. Terms without any sample are there, with 0: what is missing is what a maker looks
-    for.
+    In a taxonomy of one level, all terms. Terms without samples are included with 0, because
+    missing ones are what makers look for.
     """
     by_code = {code: cell for values in counts.values() for code, cell in values.items()}
-    in_force = terms(benchmark)
-    labels = {term.code: gettext(term.label) for term in in_force}
-    nothing = {"samples": 0, "rubrics": 0}
+    taxonomy = terms(benchmark)
+    labels = {term.code: gettext(term.label) for term in taxonomy}
+    zero = {"samples": 0, "rubrics": 0}
     return [
         TermCounts(
-            label=_named(term, labels[term.code]),
+            label=_term_label(term, labels[term.code]),
             cluster=f"{term.parent} {labels.get(term.parent, '')}".strip(),
-            **by_code.get(term.code, nothing),
+            **by_code.get(term.code, zero),
         )
-        for term in [term for term in in_force if term.parent] or in_force
+        for term in [term for term in taxonomy if term.parent] or taxonomy
     ]
 
 
-def _named(term: Term, label: str) -> str:
-    """Code and label of a term; the label alone where the code only repeats it."""
+def _term_label(term: Term, label: str) -> str:
+    """Code and label of a term; the label alone if the code only repeats it."""
     return label if term.code.replace("-", " ") == term.label.casefold().replace("-", " ") else f"{term.code} {label}"
 
 
 def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
-    """What a batch has come to so far, counted as a release counts: facet -> value -> {"samples", "rubrics"}.
+    """The composition of a batch so far, counted as in a release: facet -> value -> {"samples",
+    "rubrics"}.
 
-    Of each sample its living version counts (in review or approved). One query besides the taxonomy's: samples that count
-    alike are one row of it, and of their content only what the benchmark counts by is read.
+    Counts the current version of each sample (in review or approved). One query besides the
+    taxonomy's: samples that count the same way are one row of it, and only those fields of their
+    content are read that the benchmark counts by.
     """
-    in_force = terms(batch.benchmark)
+    taxonomy = terms(batch.benchmark)
     declared = registry.facet_fields(batch.benchmark)
     fields = declared if declared is not None else ("content",)
     counts: dict[str, dict[str, dict[str, int]]] = {}
-    for task, number, traps, *values in _alike(batch, declared):
-        read = {name: json.loads(value) for name, value in zip(fields, values, strict=True) if value is not None}
-        content = read if declared is not None else read["content"]
-        times: Counter[tuple[str, str]] = Counter()  # rubrics of one of these samples, by facet and value
-        for of_rubric, rubrics in Counter(tuple(each) for each in json.loads(f"[{traps}]")).items():
-            facets = registry.facets(batch.benchmark, task, list(of_rubric), in_force, content)
-            for facet, found in {"task": [task], **facets}.items():
-                times.update({(facet, value): rubrics for value in found})
-        for (facet, value), rubrics in times.items():
+    for task, number, traps, *values in _similar_samples(batch, declared):
+        values_read = {name: json.loads(value) for name, value in zip(fields, values, strict=True) if value is not None}
+        content = values_read if declared is not None else values_read["content"]
+        rubric_counts: Counter[tuple[str, str]] = Counter()  # rubrics of one such sample, by facet and value
+        for rubric_traps, rubrics in Counter(tuple(each) for each in json.loads(f"[{traps}]")).items():
+            facets = registry.facets(batch.benchmark, task, list(rubric_traps), taxonomy, content)
+            for facet, facet_values in {"task": [task], **facets}.items():
+                rubric_counts.update({(facet, value): rubrics for value in facet_values})
+        for (facet, value), rubrics in rubric_counts.items():
             cell = counts.setdefault(facet, {}).setdefault(value, {"samples": 0, "rubrics": 0})
             cell["rubrics"] += rubrics * number
             cell["samples"] += number
     return counts
 
 
-def _alike(batch: Batch, fields: Sequence[str] | None) -> list[tuple[Any, ...]]:
-    """The task, how many samples of it, the traps of each of their rubrics, and each field of their content as JSON.
+def _similar_samples(batch: Batch, fields: Sequence[str] | None) -> list[tuple[Any, ...]]:
+    """Groups of samples: task, number of samples, the traps of each of their rubrics, and the
+    fields of content as JSON.
 
-    fields: None means the whole content.
+    `fields`: None for the whole content.
     """
     postgres = connection.vendor == "postgresql"
     join = "STRING_AGG(r.traps::text, ',' ORDER BY r.id)" if postgres else "GROUP_CONCAT(r.traps, ',')"
@@ -119,9 +123,9 @@ def task_shares(release: Release) -> dict[str, float]:
 
 
 def shares_of(counts: Mapping[str, int]) -> dict[str, float]:
-    """The share of each among all, to four digits."""
-    whole = sum(counts.values())
-    return {name: round(n / whole, 4) for name, n in counts.items()} if whole else {}
+    """The share of each count in their sum, rounded to four digits."""
+    total = sum(counts.values())
+    return {name: round(n / total, 4) for name, n in counts.items()} if total else {}
 
 
 def releases() -> QuerySet[Release]:
@@ -135,17 +139,19 @@ def freezes() -> QuerySet[Freeze]:
 
 
 def shown_freezes() -> list[Freeze]:
-    """Those that are not over, and those that failed within a day: everything else is a release."""
+    """Unfinished freezes, and those that failed within a day; others are releases."""
     unfinished = Q(status__in=[Freeze.Status.QUEUED, Freeze.Status.RUNNING])
     failed = Q(status=Freeze.Status.FAILED, finished_at__gte=timezone.now() - timedelta(days=1))
     return list(freezes().filter(unfinished | failed)[:20])
 
 
 def approved_counts() -> dict[str, tuple[int, int]]:
-    """Benchmark -> how many samples stand as approved now, and how many of them no physician has reviewed."""
+    """Benchmark -> the numbers of approved samples, and of those among them that no physician
+    reviewed.
+    """
     approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample__benchmark")
-    aside = Count("pk", filter=Q(case__ground=Ground.UNREVIEWED))
-    rows = approved.values_list("sample__benchmark").annotate(n=Count("pk"), aside=aside)
+    unreviewed_count = Count("pk", filter=Q(case__ground=Ground.UNREVIEWED))
+    rows = approved.values_list("sample__benchmark").annotate(n=Count("pk"), aside=unreviewed_count)
     return {benchmark: (n, unreviewed) for benchmark, n, unreviewed in rows}
 
 
@@ -156,45 +162,50 @@ def released_samples(release: Release, *, with_held_out: bool) -> QuerySet[Relea
 
 
 def in_order(release: Release, split: str, *columns: str | Cast) -> Iterator[list[tuple[Any, ...]]]:
-    """These columns of the samples of one part of a release, a chunk at a time.
+    """Columns of the samples of one split of a release, in order, in chunks.
 
-    Each chunk is found by its positions: what a cursor outside of a transaction finds, PostgreSQL writes down as a whole
-    before it gives out the first row. Where it does not know yet how large a release is, it would sort all that is left for
-    each chunk, if it was asked for the next so many.
+    Each chunk is read by its positions. For a cursor outside of a transaction, PostgreSQL would
+    write down the whole result before it returns the first row. And for a LIMIT it would sort all
+    remaining rows for each chunk, as long as it does not know how large a release is.
     """
     rows = ReleasedSample.objects.filter(release=release).order_by("position")
-    found = rows.filter(split=split).values_list(*columns)
-    request = repeated(lambda first, last: found.filter(between("position", first, last)), values=2)
+    selected = rows.filter(split=split).values_list(*columns)
+    request = repeatable_query(lambda first, last: selected.filter(between("position", first, last)), values=2)
     end = rows.aggregate(end=Max("position") + 1)["end"] or 0
-    for read in ahead(request(start, start + READ - 1) for start in range(0, end, READ)):
-        if chunk := read():
+    for fetch in read_ahead(request(start, start + READ - 1) for start in range(0, end, READ)):
+        if chunk := fetch():
             yield chunk
 
 
 def release(name: str, version: int | None = None) -> Release:
-    """A release by name, the latest version unless one is given (also as ``name@3``). Raises UnknownRelease."""
+    """A release by name, in the given version (also as ``name@3``), or the latest.
+
+    Raises UnknownRelease.
+    """
     name, _, number = name.partition("@")
     if number and not number.isdecimal():
         raise errors.UnknownRelease(f"{name}@{number}")
     version = int(number) if number else version
-    found = Release.objects.filter(name=name).order_by("-version")
-    chosen = found.first() if version is None else found.filter(version=version).first()
-    if chosen is None:
+    versions = Release.objects.filter(name=name).order_by("-version")
+    match = versions.first() if version is None else versions.filter(version=version).first()
+    if match is None:
         raise errors.UnknownRelease(name if version is None else f"{name} v{version}")
-    return chosen
+    return match
 
 
 def judgments(release: Release) -> list[Validity]:
-    """How many samples physicians found valid in the batches that a release is from, as it was when the release was frozen."""
+    """The physicians' judgments on the batches of a release, as stored at the freeze."""
     return [Validity(**line) for line in release.about.get("judgments", [])]
 
 
 def withheld_sources(release: Release) -> list[str]:
-    """The labels of its sources whose text must not be published: an export by reference leaves it out."""
+    """The labels of sources whose text must not be published (see export by reference)."""
     restricted = {source["name"]: source["label"] for source in release.sources if source["restrictions"]}
     if not restricted:
         return []
     formats = dict(Source.objects.filter(name__in=restricted).values_list("name", "format"))
-    known = set(importers.available()).intersection(formats.values())  # loading all others takes a tenth of a second
+    known = set(importers.available()).intersection(
+        formats.values()
+    )  # do not load the others: it takes a tenth of a second
     withheld = {name for name in known if getattr(importers.load(name), "withheld", False)}
     return [label for name, label in restricted.items() if formats.get(name) in withheld]

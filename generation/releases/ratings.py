@@ -1,4 +1,6 @@
-"""What physicians answered about the samples of a release, under pseudonyms: one row a review and question, one a highlight."""
+"""Physicians' answers about the samples of a release, under pseudonyms: a row for each review and
+question, and for each highlight.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +12,12 @@ from typing import Any
 from generation.common.chunks import chunked
 from generation.models import Release, Rubric
 from generation.releases import queries
-from generation.releases.exporters.base import opened, replacing
+from generation.releases.exporters.base import open_text, replace_files
 from generation.releases.exporters.csv_ import row, spreadsheet_safe
 from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement, by_sample
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
-from review.common.sql import Rows, ahead, among, as_text, json_of, repeated
+from review.common.sql import Rows, among, as_text, parse_json, read_ahead, repeatable_query
 from review.rules.state_machine import Phase
 
 ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
@@ -23,45 +25,51 @@ HIGHLIGHT_COLUMNS = (
     *("sample_id", "version", "rater", "role", "answer", "simulated"),
     *("look", "label", "passage", "start", "end", "quote"),
 )
-Author = tuple[str, str, str, str, str, str]  # what a row says of a review: `sample_id` to `simulated`
+Author = tuple[str, str, str, str, str, str]  # the columns from `sample_id` to `simulated`
 Rating = tuple[str, str, str]  # rubric, question, value
-Given = tuple[int, Author, str, dict[str, Any]]  # a review: case, author, verdict, stored answers
-Sampled = tuple[str, int, int]  # key, version, case
+ReviewData = tuple[int, Author, str, dict[str, Any]]  # case, author, verdict, stored answers
+SampleRef = tuple[str, int, int]  # key, version, case
 
 
 def pseudonym(key: str, canary: str, physician: int) -> str:
-    """A physician's name in one release: the same in all its versions, another in releases of another name."""
+    """A physician's pseudonym: the same in all versions of a release, different in releases of
+    another name.
+    """
     return "rater-" + sha256(f"{key}\n{canary}\n{physician}".encode()).hexdigest()[:10]
 
 
-def _reviews(parts: Iterable[list[Sampled]], canary: str) -> Iterator[list[Given]]:
-    """Those of the samples of each part, in their order; asked for while the part before is worked on."""
+def _reviews(chunks: Iterable[list[SampleRef]], canary: str) -> Iterator[list[ReviewData]]:
+    """The reviews of each chunk of samples, in order; a chunk is queried while the previous one is
+    processed.
+    """
     secret = pseudonym_key()
-    request = repeated(_stored)
-    for samples, rows in ahead((part, request([case for _key, _version, case in part])) for part in parts):
-        yield list(_given(samples, rows(), secret, canary))
+    request = repeatable_query(_review_rows)
+    for samples, fetch in read_ahead((chunk, request([case for _key, _version, case in chunk])) for chunk in chunks):
+        yield list(_review_data(samples, fetch(), secret, canary))
 
 
-def _stored(cases: list[int]) -> Rows:
+def _review_rows(cases: list[int]) -> Rows:
     rows = counted_reviews().filter(among("case", cases)).order_by("pk")
     columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict")
     return rows.values_list(*columns, as_text("answers"))
 
 
-def _given(samples: Sequence[Sampled], rows: Iterable[tuple[Any, ...]], secret: str, canary: str) -> Iterator[Given]:
+def _review_data(
+    samples: Sequence[SampleRef], rows: Iterable[tuple[Any, ...]], secret: str, canary: str
+) -> Iterator[ReviewData]:
     reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-    for case, *about, answers in rows:
-        reviews[case].append((*about, json_of(answers)))
-    physicians = {physician for given in reviews.values() for physician, *_about in given}
-    names = {physician: pseudonym(secret, canary, physician) for physician in physicians}
+    for case, *fields, answers in rows:
+        reviews[case].append((*fields, parse_json(answers)))
+    physicians = {physician for case_reviews in reviews.values() for physician, *_fields in case_reviews}
+    pseudonyms = {physician: pseudonym(secret, canary, physician) for physician in physicians}
     for key, version, case in samples:
         for physician, simulated, role, phase, verdict, answers in reviews[case]:
-            rater, told = names[physician], "true" if simulated else "false"
-            yield case, (key, str(version), rater, role, ANSWERS[phase], told), verdict, answers
+            rater, is_simulated = pseudonyms[physician], "true" if simulated else "false"
+            yield case, (key, str(version), rater, role, ANSWERS[phase], is_simulated), verdict, answers
 
 
 def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
-    """Those of a review. Notes, evidence and wordings stay behind: they are free text."""
+    """The ratings of a review. Notes, evidence and rewordings are free text and left out."""
     yield "", "verdict", verdict
     for question, answer in sorted(answers.get("questions", {}).items()):
         if value := answer.get("value"):
@@ -74,85 +82,92 @@ def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
         yield "", "reason", str(reason)
 
 
-def agreement(samples: Sequence[Sampled], canary: str) -> list[dict[str, Any]]:
-    """How far the blind answers about these samples agree, as `verify_release.py` computes it from the ratings."""
-    found = Agreement()
+def agreement(samples: Sequence[SampleRef], canary: str) -> list[dict[str, Any]]:
+    """The agreement of the blind answers about these samples, as `verify_release.py` computes it
+    from the ratings.
+    """
+    result = Agreement()
     for reviews in _reviews(chunked(iter(samples)), canary):
         for rows in by_sample(_blind(reviews)):
-            found.add(rows)
-    return found.lines()
+            result.add(rows)
+    return result.lines()
 
 
-def _blind(reviews: Iterable[Given]) -> Iterator[dict[str, str]]:
-    """The blind answers, as far as agreement is counted by them."""
+def _blind(reviews: Iterable[ReviewData]) -> Iterator[dict[str, str]]:
+    """The blind answers, with the columns that agreement is computed from."""
     for _case, (sample, _version, rater, role, answer, _simulated), verdict, answers in reviews:
         if answer == BLIND:
-            about = {"sample_id": sample, "rater": rater, "role": role, "answer": answer}
+            columns = {"sample_id": sample, "rater": rater, "role": role, "answer": answer}
             for rubric, question, value in _ratings(verdict, answers):
-                yield {**about, "rubric": rubric, "question": question, "value": value}
+                yield {**columns, "rubric": rubric, "question": question, "value": value}
 
 
 def lines(release: Release, split: str) -> Iterator[str]:
-    """`ratings.csv`, in the order of the samples, in pieces."""
+    """`ratings.csv` in the order of the samples, in chunks."""
     yield row(COLUMNS) + "\n"
-    for reviews in _reviews(_parts(release, split), release.canary):
+    for reviews in _reviews(_sample_chunks(release, split), release.canary):
         yield "".join(_rows(reviews))
 
 
 def write(release: Release, split: str, folder: Path, *, quoted: bool = True) -> list[Path]:
-    """Write `ratings.csv` and `highlights.csv`. `quoted`: the latter with the words themselves, which are a source's."""
+    """Write `ratings.csv` and `highlights.csv`.
+
+    `quoted`: include the highlighted words, which belong to a source.
+    """
     paths = [folder / "ratings.csv", folder / "highlights.csv"]
     with (
-        replacing(*paths) as [first, second],
-        opened(first, "") as rated,
-        opened(second, "") as marked,
+        replace_files(*paths) as [ratings_path, highlights_path],
+        open_text(ratings_path, "") as ratings_file,
+        open_text(highlights_path, "") as highlights_file,
     ):
-        rated.write(row(COLUMNS) + "\n")
-        marked.write(row(HIGHLIGHT_COLUMNS) + "\n")
-        for reviews in _reviews(_parts(release, split), release.canary):
-            rated.writelines(_rows(reviews))
-            marked.writelines(_highlights(reviews, quoted))
+        ratings_file.write(row(COLUMNS) + "\n")
+        highlights_file.write(row(HIGHLIGHT_COLUMNS) + "\n")
+        for reviews in _reviews(_sample_chunks(release, split), release.canary):
+            ratings_file.writelines(_rows(reviews))
+            highlights_file.writelines(_highlights(reviews, quoted))
     return paths
 
 
-def _parts(release: Release, split: str) -> Iterator[list[Sampled]]:
+def _sample_chunks(release: Release, split: str) -> Iterator[list[SampleRef]]:
     return queries.in_order(release, split, "key", "version__number", "version__case")
 
 
-def _rows(reviews: Sequence[Given]) -> Iterator[str]:
-    """The ratings, blind ones and those that were confirmed or changed after seeing others', sample by sample; those of a
-    rubric with its polarity."""
+def _rows(reviews: Sequence[ReviewData]) -> Iterator[str]:
+    """The ratings sample by sample; those of a rubric with its polarity.
+
+    Both blind answers and those confirmed or changed after seeing others' answers.
+    """
     cases = {case for case, _about, _verdict, answers in reviews if answers.get("rubrics")}
     rubrics = Rubric.objects.filter(among("version__case", cases)).exclude(polarity="").order_by()
-    told: dict[int, dict[str, str]] = defaultdict(dict)
+    polarities: dict[int, dict[str, str]] = defaultdict(dict)
     for case, key, polarity in rubrics.values_list("version__case", "key", "polarity") if cases else ():
-        told[case][key] = polarity
-    of, of_case, sample = ("", ""), {}, ""
+        polarities[case][key] = polarity
+    current, case_polarities, sample = ("", ""), {}, ""
     for case, author, verdict, answers in reviews:
-        if author[:2] != of:
-            of, of_case = author[:2], told.get(case, {})
-            sample = row(of)
-        by = f"{sample},{_repeated(*author[2:])}"
+        if author[:2] != current:
+            current, case_polarities = author[:2], polarities.get(case, {})
+            sample = row(current)
+        prefix = f"{sample},{_cached_row(*author[2:])}"
         for rubric, question, value in _ratings(verdict, answers):
-            yield f"{by},{_repeated(rubric, of_case.get(rubric, ''), question, value)}\n"
+            yield f"{prefix},{_cached_row(rubric, case_polarities.get(rubric, ''), question, value)}\n"
 
 
 @lru_cache(maxsize=4096)
-def _repeated(*cells: str) -> str:
-    """Part of a row of which there are few: who has answered, or what."""
+def _cached_row(*cells: str) -> str:
+    """The cells that recur in many rows (reviewer, answer), as CSV."""
     return row(cells)
 
 
-def _highlights(reviews: Iterable[Given], quoted: bool) -> Iterator[str]:
+def _highlights(reviews: Iterable[ReviewData], quoted: bool) -> Iterator[str]:
     for _case, author, _verdict, answers in reviews:
-        for each in answers.get("highlights", ()):
+        for highlight in answers.get("highlights", ()):
             cells = (
                 *author,
-                "first" if each.get("first_look") else "second",
-                each["label"],
-                each["passage"],
-                str(each["start"]),
-                str(each["end"]),
-                spreadsheet_safe(each["quote"]) if quoted else "",
+                "first" if highlight.get("first_look") else "second",
+                highlight["label"],
+                highlight["passage"],
+                str(highlight["start"]),
+                str(highlight["end"]),
+                spreadsheet_safe(highlight["quote"]) if quoted else "",
             )
             yield row(cells) + "\n"

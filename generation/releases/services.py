@@ -1,4 +1,4 @@
-"""Freezes approved samples into releases: a job that any worker may begin anew."""
+"""Freezes approved samples into releases: a job that any worker can restart from the beginning."""
 
 import time
 import uuid
@@ -19,7 +19,7 @@ from generation.recipes import registry
 from generation.releases import queries, ratings
 from generation.releases.freezing import content
 from generation.releases.freezing.card_facts import card_facts
-from generation.releases.freezing.composition import Chosen, Composition, choices, tally
+from generation.releases.freezing.composition import ChoiceList, Composition, choices, tally
 from generation.releases.freezing.spool import Spool
 from generation.samples import queries as samples_queries
 from review.audit import verification
@@ -27,13 +27,16 @@ from review.common import bulk_rows
 from review.models import User
 from review.rules.state_machine import Ground
 
-FREEZE_TRIES = 3  # what kills its worker would kill the next
-RENEWED = 500  # samples between two signs of life
+FREEZE_TRIES = 3  # a freeze that kills its worker would kill the next one, too
+RENEW_EVERY = 500  # samples between two renewals of the lease
 
 
 @dataclass(frozen=True, slots=True)
 class FreezePreview:
-    """What would go into a release, by status, and what would not, by reason. `before`: samples of the version before it."""
+    """The samples that would go into a release, by status, and those left out, by reason.
+
+    `before`: the number of samples of the previous version.
+    """
 
     release: str
     samples: int
@@ -48,17 +51,22 @@ class FreezePreview:
 
     @property
     def seen(self) -> str:
-        """The counts as a form sends them back: another string means that something has changed since."""
+        """The counts as the form sends them back: a different string means that something has
+        changed since.
+        """
         return f"{self.approved}+{self.not_sampled}" + (f"-{self.held_out}" if self.held_out else "")
 
 
 def preview(name: str, *, benchmark: str, composition: Composition | None = None) -> FreezePreview:
-    """What `freeze_release` would freeze now. Raises as it does, but NothingNew: that takes writing everything out."""
+    """The preview of `freeze_release`.
+
+    Raises like it, except NothingNew, which would need writing everything out.
+    """
     composition = composition or Composition()
     latest = _latest(name, benchmark)
     counted = tally(benchmark, composition)
     held_out = composition.held_out and sum(
-        one.split == ReleasedSample.Split.HELD_OUT for one in choices(benchmark, composition)
+        choice.split == ReleasedSample.Split.HELD_OUT for choice in choices(benchmark, composition)
     )
     unreviewed = counted.grounds.get(Ground.UNREVIEWED, 0)
     return FreezePreview(
@@ -78,12 +86,12 @@ def preview(name: str, *, benchmark: str, composition: Composition | None = None
 def start_freeze(
     name: str, *, benchmark: str, composition: Composition | None = None, actor: User | None = None
 ) -> Freeze:
-    """Register a release to be frozen; a worker (or `run_freeze`) does it.
+    """Register a release to freeze; a worker (or `run_freeze`) does it.
 
-    Raises:
-        NothingApproved: there is none. OtherBenchmark: the name is taken by a release of another benchmark.
-        MixedSimulated: nobody said that simulated and real samples may be mixed. FreezeInProgress: one of this name is being
-        frozen. ValidationError: `name` is no name for a release.
+    Raises NothingApproved (no sample qualifies), OtherBenchmark (the name belongs to a release of
+    another benchmark), MixedSimulated (mixing simulated and real samples was not allowed),
+    FreezeInProgress (a release of this name is being frozen), ValidationError (`name` is not a
+    valid name).
     """
     composition = composition or Composition()
     _latest(name, benchmark)
@@ -101,7 +109,10 @@ def start_freeze(
 
 
 def run_freeze(freeze_id: int) -> Freeze:
-    """Freeze, if nobody else does, and return the row as it stands afterwards. Killed half-way, it is begun anew."""
+    """Freeze, unless somebody else does, and return the row afterwards.
+
+    A killed freeze restarts from the beginning.
+    """
     for row in take(Freeze.objects.filter(pk=freeze_id).order_by("pk"), 1):
         try:
             check_tries(row, FREEZE_TRIES)
@@ -114,15 +125,18 @@ def run_freeze(freeze_id: int) -> Freeze:
 def freeze_release(
     name: str, *, benchmark: str, composition: Composition | None = None, actor: User | None = None
 ) -> Release:
-    """Freeze here and now. Raises what `start_freeze` raises, and NothingNew: it would be exactly the latest version."""
+    """Freeze in this process.
+
+    Raises what `start_freeze` raises, and NothingNew if the result would equal the latest version.
+    """
     row = start_freeze(name, benchmark=benchmark, composition=composition, actor=actor)
     while (row := run_freeze(row.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
-        time.sleep(0.1)  # a worker was faster, or a sample was withdrawn meanwhile
-    return frozen(row)
+        time.sleep(0.1)  # a worker took it, or a sample was withdrawn in the meantime
+    return release_of(row)
 
 
-def frozen(row: Freeze) -> Release:
-    """The release that a freeze has come to. Raises the error that ended it."""
+def release_of(row: Freeze) -> Release:
+    """The release made by a freeze. Raises the error that ended it."""
     if row.release is not None:
         return row.release
     kind = getattr(errors, row.error, errors.GenerationError)
@@ -135,13 +149,16 @@ def _fail(row: Freeze, error: Exception) -> None:
 
 
 def sweep() -> list[int]:
-    """Give back freezes whose worker is gone, and say which wait for one."""
+    """Return freezes of lost workers to the queue; return the ids of all queued ones."""
     give_back_expired(Freeze)
     return list(Freeze.objects.filter(status=Work.Status.QUEUED).values_list("pk", flat=True))
 
 
 def _latest(name: str, benchmark: str) -> Release | None:
-    """The version before the one to be frozen. Raises OtherBenchmark, ValidationError, UnknownBenchmark."""
+    """The latest version with this name, if any.
+
+    Raises OtherBenchmark, ValidationError, UnknownBenchmark.
+    """
     registry.recipe(benchmark)
     Release._meta.get_field("name").clean(name, None)
     latest = Release.objects.filter(name=name).order_by("-version").first()
@@ -151,29 +168,33 @@ def _latest(name: str, benchmark: str) -> Release | None:
 
 
 def _freeze(row: Freeze) -> None:
-    """Read everything, then store everything in one transaction: readers of releases see all of it or nothing."""
+    """Read everything, then store everything in one transaction: readers see the whole release or
+    nothing.
+    """
     composition = Composition.from_json(row.composition)
     latest = _latest(row.name, row.benchmark)
     counted = tally(row.benchmark, composition)
-    # Chosen once: an approval that arrives while we write belongs to the next version.
-    chosen = Chosen(choices(row.benchmark, composition))
+    # Select once: samples approved while we write belong to the next version.
+    chosen = ChoiceList(choices(row.benchmark, composition))
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     totals = content.Totals()
-    rated: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
-    if not _still_ours(row, read=0, total=len(chosen)):
+    reviewed_samples: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
+    if not _renew_lease(row, read=0, total=len(chosen)):
         return
     with Spool() as spool:
-        for one in content.written(row.benchmark, chosen, terms, canary):
-            spool.add(one)
-            totals.add(one)
-            if one.sample["review"]["physicians"]:  # nobody else has answered anything
-                rated[one.choice.split].append((one.sample["sample_id"], one.sample["version"], one.case_id))
-            if totals.samples % RENEWED == 0 and not _still_ours(row, read=totals.samples):
-                return  # the lease ran out and somebody else freezes now
-        if latest is not None and _same(latest, spool):
+        for entry in content.frozen_samples(row.benchmark, chosen, terms, canary):
+            spool.add(entry)
+            totals.add(entry)
+            if entry.sample["review"]["physicians"]:  # unreviewed samples have no answers
+                reviewed_samples[entry.choice.split].append(
+                    (entry.sample["sample_id"], entry.sample["version"], entry.case_id)
+                )
+            if totals.samples % RENEW_EVERY == 0 and not _renew_lease(row, read=totals.samples):
+                return  # the lease expired, and another worker has taken over
+        if latest is not None and _is_unchanged(latest, spool):
             raise errors.NothingNew(str(latest))
-        cases = [case for samples in rated.values() for _key, _version, case in samples]
+        cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
@@ -194,31 +215,31 @@ def _freeze(row: Freeze) -> None:
             "about": {
                 "counts": counted.counts,
                 **card_facts(row.benchmark, totals, cases),
-                "agreement": {split: ratings.agreement(samples, canary) for split, samples in rated.items()},
+                "agreement": {split: ratings.agreement(samples, canary) for split, samples in reviewed_samples.items()},
             },
             "canary": canary,
             "held_out_count": totals.held_out,
             "held_out_sha256": spool.digest_if_any(ReleasedSample.Split.HELD_OUT),
         }
-        if _still_ours(row, read=totals.samples):
+        if _renew_lease(row, read=totals.samples):
             _store(row, latest, chosen, spool, fields)
 
 
-def _same(latest: Release, spool: Spool) -> bool:
+def _is_unchanged(latest: Release, spool: Spool) -> bool:
     held_out = ReleasedSample.Split.HELD_OUT
     return (latest.sha256, latest.held_out_sha256) == (spool.digest(), spool.digest_if_any(held_out))
 
 
 @transaction.atomic
-def _store(row: Freeze, latest: Release | None, chosen: Chosen, spool: Spool, fields: dict[str, Any]) -> None:
-    ours = Freeze.objects.select_for_update().filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
-    if not ours.exists():
+def _store(row: Freeze, latest: Release | None, chosen: ChoiceList, spool: Spool, fields: dict[str, Any]) -> None:
+    owned = Freeze.objects.select_for_update().filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
+    if not owned.exists():
         return
-    # Of what was read, something may have been withdrawn since.
+    # A sample may have been withdrawn after it was read.
     approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED)
-    parts = (chosen.ids[start : start + content.CHUNK] for start in range(0, len(chosen), content.CHUNK))
-    if any(approved.filter(pk__in=part).count() < len(part) for part in parts):
-        finish(row, Work.Status.QUEUED)  # the sweeper has it begun anew
+    chunks = (chosen.ids[start : start + content.CHUNK] for start in range(0, len(chosen), content.CHUNK))
+    if any(approved.filter(pk__in=chunk).count() < len(chunk) for chunk in chunks):
+        finish(row, Work.Status.QUEUED)  # the sweeper restarts it
         return
     release = Release.objects.create(
         name=row.name,
@@ -226,16 +247,16 @@ def _store(row: Freeze, latest: Release | None, chosen: Chosen, spool: Spool, fi
         benchmark=row.benchmark,
         created_by=row.created_by,
         created_at=timezone.now(),
-        trail_end=verification.end(),
+        trail_end=verification.last_sequence(),
         **fields,
     )
     spool.store(release)
-    if release.samples_count >= bulk_rows.MANY:  # else the first export looks for each chunk's rubrics in all of them
-        bulk_rows.counted((ReleasedSample, ReleasedRubric, Facet))
+    if release.samples_count >= bulk_rows.ANALYZE_THRESHOLD:
+        bulk_rows.analyze_tables((ReleasedSample, ReleasedRubric, Facet))
     finish(row, Work.Status.DONE, release=release, finished_at=timezone.now())
 
 
-def _still_ours(row: Freeze, **progress: int) -> bool:
-    """Write how far it is, and renew the lease; False where it was lost."""
-    ours = Freeze.objects.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
-    return bool(ours.update(lease_until=timezone.now() + lease(), **progress))
+def _renew_lease(row: Freeze, **progress: int) -> bool:
+    """Record progress and renew the lease; return False if it was lost."""
+    owned = Freeze.objects.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
+    return bool(owned.update(lease_until=timezone.now() + lease(), **progress))

@@ -15,7 +15,7 @@ from rest_framework.viewsets import GenericViewSet
 from generation.models import Erratum, Rubric, Sample, SampleVersion
 from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
-from review.common.api import MAX_ID, NewestFirst, checked_body, checked_query
+from review.common.api import MAX_ID, NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
@@ -150,10 +150,10 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     queryset = Sample.objects.all()
 
     def get_queryset(self) -> QuerySet[Sample]:
-        wanted = checked_query(SampleQuery, self.request) if self.action == "list" else {}
-        batch = wanted.pop("batch", None)
-        found = queries.samples(**wanted).defer("record__content", "record__private")
-        return found.filter(batch=batch) if batch else found
+        filters = validated_query(SampleQuery, self.request) if self.action == "list" else {}
+        batch = filters.pop("batch", None)
+        samples = queries.samples(**filters).defer("record__content", "record__private")
+        return samples.filter(batch=batch) if batch else samples
 
     @extend_schema(responses=WholeSampleSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
@@ -175,29 +175,29 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     @action(detail=True, methods=["post"], can=Can.READ_RESULTS)
     def report(self, request: Request, pk: int) -> Response:
         """Report an approved sample: it stays out of releases until an admin decides. 404 if you cannot read it."""
-        return _erratum(
-            errata.report(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        return _created_erratum(
+            errata.report(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
         )
 
     @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"])
     def dismiss(self, request: Request, pk: int) -> Response:
         """Dismiss the report of a sample. 409 if there is none."""
-        return _erratum(
-            errata.dismiss(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        return _created_erratum(
+            errata.dismiss(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
         )
 
     @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: int) -> Response:
         """Withdraw an approved sample: it goes into no later release, and those that hold it show an erratum."""
-        return _erratum(
-            errata.withdraw(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        return _created_erratum(
+            errata.withdraw(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
         )
 
 
-def _erratum(made: Erratum) -> Response:
-    return Response(ErratumSerializer(made).data, status=201)
+def _created_erratum(erratum: Erratum) -> Response:
+    return Response(ErratumSerializer(erratum).data, status=201)
 
 
 class ReviewedSampleViewSet(GenericViewSet[Erratum]):
@@ -212,5 +212,5 @@ class ReviewedSampleViewSet(GenericViewSet[Erratum]):
     def report(self, request: Request, review_id: int) -> Response:
         """Report the approved sample of a closed case that you reviewed. 404 for any other."""
         me = signed_in_account(request)
-        sample = errata.sample_reviewed(me, review_id)
-        return _erratum(errata.report(sample, actor=me, **checked_body(ErratumReasonSerializer, request)))
+        sample = errata.reviewed_sample_id(me, review_id)
+        return _created_erratum(errata.report(sample, actor=me, **validated_body(ErratumReasonSerializer, request)))

@@ -12,7 +12,7 @@ from generation.models import Draft, Erratum, ReleasedSample, Sample, SampleVers
 from generation.samples import errata, forms, queries
 from review.cases.bulk import case_actions
 from review.common.decorators import requires, signed_in_account
-from review.common.lists import act_on_chosen, listing
+from review.common.lists import apply_bulk_action, list_context
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
 from review.rules.state_machine import Ground
@@ -23,20 +23,22 @@ CASE_ACTIONS = case_actions(queries.newest_case)
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Can.PRODUCE)
 def samples(request: HttpRequest) -> HttpResponse:
-    """Every sample, filtered by what the address says; a post acts on the cases of those that were chosen."""
-    if acted := act_on_chosen(request, CASE_ACTIONS, queries.samples(), lambda sample: sample.key):
-        return acted
+    """All samples, filtered by the query string; a POST acts on the cases of the selected ones."""
+    if response := apply_bulk_action(request, CASE_ACTIONS, queries.samples(), lambda sample: sample.key):
+        return response
     filters = forms.SampleFilters(request.GET)
-    found = queries.samples(**filters.wanted)
+    rows = queries.samples(**filters.active)
     sorts = ("record__title", "task", "status", "created_at", "versions_count")
-    context = listing(request, filters, found, sorts, CASE_ACTIONS)
+    context = list_context(request, filters, rows, sorts, CASE_ACTIONS)
     return render(request, "generation/samples/samples.html", context, status=context["status"])
 
 
 @require_safe
 @requires(Can.PRODUCE)
 def sample(request: HttpRequest, pk: int) -> HttpResponse:
-    """One sample: the version asked for (`?version=`, else the newest), or two side by side (`?beside=`)."""
+    """One sample: the version chosen by `?version=` (default: the newest), or two side by side
+    (`?beside=`).
+    """
     rows = Sample.objects.select_related("record__source", "batch").defer("record__private", "record__content")
     found = get_object_or_404(rows, pk=pk)
     versions = queries.versions(found)
@@ -65,7 +67,7 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @requires(Can.READ_RESULTS)
 def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say that an approved sample is wrong; leads back to the sample in the release that was read."""
+    """Report an approved sample as wrong; leads back to the sample in the release that was open."""
     errata.report(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Sample reported. An admin will decide."))
     back = request.POST.get("back", "")
@@ -80,9 +82,9 @@ def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @requires(Can.REVIEW)
 def review_report(request: HttpRequest, review_id: int) -> HttpResponse:
-    """Report the approved sample behind an own review."""
+    """Report the approved sample behind the reader's own review."""
     me = signed_in_account(request)
-    errata.report(errata.sample_reviewed(me, review_id), actor=me, reason=request.POST.get("reason", ""))
+    errata.report(errata.reviewed_sample_id(me, review_id), actor=me, reason=request.POST.get("reason", ""))
     messages.success(request, _("Sample reported. An admin will decide."))
     return redirect("review:mine-detail", review_id)
 
@@ -90,7 +92,7 @@ def review_report(request: HttpRequest, review_id: int) -> HttpResponse:
 @require_POST
 @requires(Can.PRODUCE)
 def sample_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take an approved sample out of all releases to come."""
+    """Withdraw an approved sample from all later releases."""
     errata.withdraw(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Sample withdrawn."))
     return redirect("generation:sample", pk)
@@ -99,14 +101,14 @@ def sample_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @requires(Can.PRODUCE)
 def sample_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
-    """Find that a reported sample is right."""
+    """Dismiss the report of a sample."""
     errata.dismiss(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Report dismissed."))
     return redirect("generation:sample", pk)
 
 
 def _wordings(version: SampleVersion) -> list[dict[str, object]]:
-    """Each rubric with what physicians made of it."""
+    """Each rubric with the physicians' changes to it."""
     return [
         {
             "key": rubric.key,
@@ -128,7 +130,7 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
 @require_safe
 @requires(Can.PRODUCE)
 def calls(request: HttpRequest, pk: int) -> HttpResponse:
-    """The ledger of a draft: every call exactly as it was sent and answered."""
+    """The calls of a draft, exactly as they were sent and answered."""
     draft = get_object_or_404(Draft.objects.select_related("batch", "record").defer("record__private"), pk=pk)
     version = SampleVersion.objects.filter(draft=draft).select_related("sample").first()
     context = {"draft": draft, "version": version, "calls": batches_queries.calls_of_draft(draft)}

@@ -15,7 +15,7 @@ from generation import errors
 from generation.common import chunks, formats
 from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
 from generation.images.checks import BadImage
-from generation.images.services import take_in
+from generation.images.services import store_image
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
 from generation.models.work import Work
@@ -154,7 +154,7 @@ def _store_images(entries: Iterator[Row | Refusal]) -> Iterator[Row | Refusal]:
         digests: list[str] = []
         for picture in entry.images:
             try:
-                digests.append(take_in(picture.read()).sha256)
+                digests.append(store_image(picture.read()).sha256)
             except (Malformed, BadImage) as error:
                 yield Refusal(entry.where, f"Image {picture.name}: {error}", {"left out": "image"})
                 break

@@ -1,6 +1,7 @@
-"""How often somebody may fail to sign in, counted by axes: for each name from an address, each address, and each name.
+"""Limits on failed sign-ins, counted by axes: per name and address, per address, and per name.
 
-Passwords, codes of second factors, tokens of the API and signatures all count here. docs/operations.md says why so.
+Passwords, second-factor codes, API tokens and signatures all count. docs/operations.md gives the
+reasons.
 """
 
 from datetime import timedelta
@@ -15,54 +16,56 @@ from django.db.models import Sum
 from django.http import HttpRequest
 from django.utils import timezone
 
-from review.models.usernames import normal
+from review.models.usernames import normalize_username
 
 BY_ADDRESS = 40  # failures from one address, whatever the names, within AXES_COOLOFF_TIME
-BY_NAME = 30  # failures with one name, whatever the addresses; not from where the person has signed in of late
-KNOWN_FOR = timedelta(days=30)  # how long an address is known as one from which a person has signed in
-NETWORK = 64  # bits of an IPv6 address that count: the rest is free for the network's owner
-LONGEST = 255  # characters that axes keeps of a name
+# Failures with one name, whatever the addresses; ignored where the person signed in recently.
+BY_NAME = 30
+KNOWN_FOR = timedelta(days=30)  # how long an address stays known after a sign-in
+NETWORK = 64  # bits of an IPv6 address that count: its owner can choose the others
+MAX_NAME = 255  # characters of a name that axes stores
 
 
 def attempted_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
-    """The name that somebody tries to sign in with, in its normal form (AXES_USERNAME_CALLABLE)."""
-    said = request.POST.get("login", "") if credentials is None else credentials.get("username") or ""
-    return normal(said).strip().replace("\0", "")[:LONGEST]
+    """The normalized name of a sign-in attempt (AXES_USERNAME_CALLABLE)."""
+    name = request.POST.get("login", "") if credentials is None else credentials.get("username") or ""
+    return normalize_username(name).strip().replace("\0", "")[:MAX_NAME]
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """The address that a request comes from, of IPv6 its network (AXES_CLIENT_IP_CALLABLE). None: it has none.
+    """The client's address, or its network for IPv6 (AXES_CLIENT_IP_CALLABLE); None if unknown.
 
-    `X-Forwarded-For` is read from the right, where the proxies of MHB_TRUSTED_PROXIES have written, and no further.
+    `X-Forwarded-For` is read from the right, only as far as the proxies of MHB_TRUSTED_PROXIES
+    wrote it.
     """
-    address = _address(request.META.get("REMOTE_ADDR", ""))
-    said = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")]
+    address = _parse_address(request.META.get("REMOTE_ADDR", ""))
+    forwarded_for = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")]
     trusted: int | list[str] = settings.MHB_TRUSTED_PROXIES
     if isinstance(trusted, int):
-        hops = said[-trusted:] if 0 < trusted <= len(said) else []
-        forwarded = _address(hops[0]) if hops else None
+        hops = forwarded_for[-trusted:] if 0 < trusted <= len(forwarded_for) else []
+        forwarded = _parse_address(hops[0]) if hops else None
         return _network(forwarded or address)
-    networks = [ip_network(each) for each in trusted]
-    while address and said and any(ip_address(address) in network for network in networks):
-        before = _address(said.pop())
+    networks = [ip_network(proxy) for proxy in trusted]
+    while address and forwarded_for and any(ip_address(address) in network for network in networks):
+        before = _parse_address(forwarded_for.pop())
         if before is None:
             break
         address = before
     return _network(address)
 
 
-def _address(text: str) -> str | None:
-    """An address as it is written, with or without a port; None: it is none."""
+def _parse_address(text: str) -> str | None:
+    """Parse an address with or without a port; None if it is not one."""
     text = text.strip()
     host = text[1:].partition("]")[0] if text.startswith("[") else text
     if host.count(":") == 1:
         host = host.partition(":")[0]
     try:
-        found = ip_address(host.partition("%")[0])
+        parsed = ip_address(host.partition("%")[0])
     except ValueError:
         return None
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return str(mapped or found)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return str(mapped or parsed)
 
 
 def _network(address: str | None) -> str | None:
@@ -72,24 +75,27 @@ def _network(address: str | None) -> str | None:
 
 
 class Limits(AxesDatabaseHandler):  # type: ignore[misc]
-    """axes' handler, with a limit for each address and each name beside AXES_FAILURE_LIMIT for a name from an address."""
+    """axes' handler with limits per address and per name.
+
+    AXES_FAILURE_LIMIT applies to each name and address.
+    """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """The failures of this name from this address; AXES_FAILURE_LIMIT where another limit is reached."""
+        """The failures of this name and address; AXES_FAILURE_LIMIT if another limit is reached."""
         name, address = attempted_name(request, credentials), request.axes_ip_address  # type: ignore[attr-defined]
         recent = AccessAttempt.objects.filter(attempt_time__gte=get_cool_off_threshold(request))
 
-        def failures(**of: str | None) -> int:
-            return int(recent.filter(**of).aggregate(n=Sum("failures_since_start"))["n"] or 0)
+        def failures(**filters: str | None) -> int:
+            return int(recent.filter(**filters).aggregate(n=Sum("failures_since_start"))["n"] or 0)
 
         limit: int = settings.AXES_FAILURE_LIMIT
         if failures(ip_address=address) >= BY_ADDRESS:
             return limit
-        if failures(username=name) >= BY_NAME and not self._known(name, address):
+        if failures(username=name) >= BY_NAME and not self._is_known(name, address):
             return limit
         return failures(username=name, ip_address=address)
 
     @staticmethod
-    def _known(name: str, address: str | None) -> bool:
+    def _is_known(name: str, address: str | None) -> bool:
         since = timezone.now() - KNOWN_FOR
         return bool(AccessLog.objects.filter(username=name, ip_address=address, attempt_time__gte=since).exists())

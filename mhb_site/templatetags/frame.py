@@ -1,4 +1,4 @@
-"""The frame of every page: the rail, where the reader is, and the words for states."""
+"""The frame of every page: the navigation rail, the current place, and labels of states."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from review.labels import CASE_STATES, USER_ROLES, benchmark_label, labelled
+from review.labels import CASE_STATES, USER_ROLES, benchmark_label, with_label
 from review.rules.permissions import Can, allowed
 
 register = template.Library()
@@ -18,7 +18,7 @@ register = template.Library()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Somewhere the rail leads: a URL name, its label, the letter after `g`, and who may go there."""
+    """An entry of the rail: URL name, label, the key after `g`, and the right it needs."""
 
     name: str
     label: Promise
@@ -28,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Places that belong together; the label is empty where it would only repeat them."""
+    """Related places; the label is empty if it would only repeat theirs."""
 
     label: Promise | str
     places: tuple[Place, ...]
@@ -36,7 +36,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A place as this reader sees it. `current` is the value of aria-current: 'page', 'true' (below it) or ''."""
+    """A place for one reader.
+
+    `current` is the value of aria-current: 'page', 'true' (below it) or ''.
+    """
 
     href: str
     label: Promise
@@ -99,7 +102,7 @@ STATES: dict[str, Promise] = {
 
 
 def groups_for(user: object, path: str) -> list[tuple[Group, list[Link]]]:
-    """The rail of `user` on the page at `path`. A place whose page is not installed is left out."""
+    """The rail of `user` on the page at `path`, without places whose page is not installed."""
     hrefs: dict[str, str] = {}
     for group in RAIL:
         for place in group.places:
@@ -108,7 +111,8 @@ def groups_for(user: object, path: str) -> list[tuple[Group, list[Link]]]:
                     hrefs[place.name] = reverse(place.name)
                 except NoReverseMatch:
                     continue
-    # /cases/ and /cases/closed/ may both be places: the longest that holds this page is where the reader is.
+    # /cases/ and /cases/closed/ may both be places: the longest prefix of the path is the current
+    # one.
     here = max((href for href in hrefs.values() if path.startswith(href)), key=len, default="")
     rail = []
     for group in RAIL:
@@ -124,7 +128,7 @@ def groups_for(user: object, path: str) -> list[tuple[Group, list[Link]]]:
 
 @register.simple_tag(takes_context=True)
 def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
-    """`{% rail as groups %}`: what the reader's rail shows, as pairs of a group and its links."""
+    """`{% rail as groups %}`: the reader's rail, as pairs of a group and its links."""
     request = context.get("request")
     return groups_for(getattr(request, "user", None), request.path) if request else []
 
@@ -132,18 +136,18 @@ def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
 @register.simple_tag
 def colon() -> str:
     """The colon after a label, in the reader's language: full-width in Chinese, with no space."""
-    return labelled("", "")
+    return with_label("", "")
 
 
 @register.filter
 def as_json(value: object) -> str:
-    """For an attribute that a script reads."""
+    """Encode a value as JSON, for an attribute that a script reads."""
     return json.dumps(value)
 
 
 @register.filter
 def state_label(state: object) -> object:
-    """The word for a state in the reader's language; an unknown one stands as it is."""
+    """The label of a state in the reader's language; an unknown state is returned unchanged."""
     return STATES.get(str(state), state)
 
 
@@ -152,5 +156,5 @@ register.filter(benchmark_label)
 
 @register.filter
 def role_label(role: object) -> object:
-    """The word for an account's role in the reader's language."""
+    """The label of an account's role in the reader's language."""
     return USER_ROLES.get(str(role), role)

@@ -1,4 +1,4 @@
-"""How the API's schema is made: who may, how to sign in, and that every operation can answer a problem."""
+"""Adds to the API's schema: required roles, the authentication, and the problem response."""
 
 from typing import Any
 
@@ -10,22 +10,22 @@ from review.rules.permissions import GRANTS
 
 
 class BearerScheme(KnoxTokenScheme):  # type: ignore[no-untyped-call]
-    """How the schema names our tokens; drf-spectacular finds it by being defined."""
+    """Describes our tokens; drf-spectacular registers it by its definition."""
 
-    target_class = "review.common.api.BearerToken"
+    target_class = "review.common.api.BearerTokenAuthentication"
     name = "token"
 
 
 class Schema(AutoSchema):
-    """The schema of one view: its docstring, and who may."""
+    """The schema of one view: its docstring and the roles allowed."""
 
     def get_description(self) -> str:  # type: ignore[override]
-        said: str = super().get_description()
+        description: str = super().get_description()
         can = required_right(self.view, self.method)
         if can is None:
-            return said
+            return description
         roles = " or ".join(role.value for role, grants in GRANTS.items() if can in grants)
-        return f"{said}\n\nFor: {roles} (`{can}`)."
+        return f"{description}\n\nFor: {roles} (`{can}`)."
 
 
 PROBLEM = {
@@ -59,14 +59,14 @@ PROBLEM = {
 }
 
 
-def with_problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Schema hook: every operation answers problem+json when it cannot do what was asked."""
+def add_problem_responses(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Schema hook: every operation may answer with problem+json."""
     result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
-    answer = {
+    response = {
         "description": "The request was refused or failed.",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     for methods in result["paths"].values():
         for operation in methods.values():
-            operation["responses"]["default"] = answer
+            operation["responses"]["default"] = response
     return result

@@ -1,4 +1,4 @@
-"""The answer form as it is shown: its controls, what each holds, and one sentence per problem."""
+"""Build the answer form for the templates: its controls, their values, a sentence per problem."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,9 +18,9 @@ from review.answers.controls import (
     Option,
     Row,
 )
-from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation
-from review.answers.question_display import asked, asked_rubric, wanted_with
-from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
+from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_for_evidence, blank_citation
+from review.answers.question_display import question_display, required_with, rubric_display
+from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, HARMS, PROBLEM_MESSAGES, VERDICTS, translate
 from review.rules.blocks import Highlight
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
@@ -35,32 +35,32 @@ from review.rules.questions import (
     RubricText,
 )
 
-_WANTS = {"corrected": "wording", "inadequate": "note", "removed": "note"}
+_REQUIRED_WITH = {"corrected": "wording", "inadequate": "note", "removed": "note"}
 BLANK = 0  # the number of the row that a script copies
 
 
-class _Filling:
-    """The controls of one form, with the problem of each beside it."""
+class _ControlBuilder:
+    """Builds the controls of a form, each with its error."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.wrong = {problem.field: _sentence(problem) for problem in reversed(problems)}
+        self.errors = {problem.field: _sentence(problem) for problem in reversed(problems)}
         first = problems[0].field if problems else ""
-        self.first = "citation.1.reference" if first == "citations" else first
+        self.focused = "citation.1.reference" if first == "citations" else first
 
     def control(self, name: str, id_: str, value: str, options: Sequence[tuple[str, str]] = ()) -> Control:
         buttons = tuple(Option(f"{id_}-{n}", v, label, v == value) for n, (v, label) in enumerate(options, 1))
-        return Control(name, id_, value, buttons, self.wrong.get(name, ""), focus=name == self.first)
+        return Control(name, id_, value, buttons, self.errors.get(name, ""), focus=name == self.focused)
 
     def severity(self, form: Form, name: str, id_: str, value: str) -> Control:
-        made = self.control(name, id_, value, [(level.value, translate(level.label)) for level in form.severities])
+        control = self.control(name, id_, value, [(level.value, translate(level.label)) for level in form.severities])
         abouts = [translate(level.about) or str(HARMS.get(level.value, "")) for level in form.severities]
-        options = zip(made.options, abouts, strict=True)
-        return replace(made, options=tuple(replace(each, about=about) for each, about in options))
+        pairs = zip(control.options, abouts, strict=True)
+        return replace(control, options=tuple(replace(option, about=about) for option, about in pairs))
 
     def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
-        made = self.control(name, id_, value, [(reason.code, translate(reason.label)) for reason in reasons])
-        options = zip(made.options, reasons, strict=True)
-        return replace(made, options=tuple(replace(each, reducible=reason.reducible) for each, reason in options))
+        control = self.control(name, id_, value, [(reason.code, translate(reason.label)) for reason in reasons])
+        pairs = zip(control.options, reasons, strict=True)
+        return replace(control, options=tuple(replace(option, reducible=reason.reducible) for option, reason in pairs))
 
     def citation(self, number: int, citation: Citation) -> CitationRow:
         name, id_ = f"citation.{number}", f"citation-{number}"
@@ -101,7 +101,7 @@ def _sentence(problem: Problem) -> str:
         return gettext("Enter the date you read it. The date cannot be in the future.")
     if problem.field.endswith(".note") and problem.code == "unanswered":
         return gettext("Enter your answer.")
-    return str(SENTENCES[problem.code])
+    return str(PROBLEM_MESSAGES[problem.code])
 
 
 def fill_form(
@@ -109,74 +109,79 @@ def fill_form(
     answers: Answers,
     problems: Sequence[Problem] = (),
     offers: Offers = NO_OFFERS,
-    given: Collection[str] = (),
+    committed: Collection[str] = (),
     *,
     rejected_before: bool = False,
     declares: bool = False,
 ) -> FilledForm:
-    """The form with `answers` filled in and every problem beside its field; the inverse of `answers_from_post`.
+    """The form with `answers` filled in and each problem at its field.
 
-    given: keys of the questions that were answered before the traps were revealed. rejected_before: as of `problems`.
-    declares: it is the secondary's last word, in which a difference of the rubrics is declared.
+    The inverse of `answers_from_post`.
+
+    Args:
+        committed: keys of the questions that were answered before the traps were revealed.
+        rejected_before: as in `review.rules.questions.problems`.
+        declares: whether this is the secondary's last answer, which declares whether differing
+            rubrics change the wording or the meaning.
     """
-    of_traps = harms.by_trap(form, answers)
-    filling = _Filling(harms.asked_by_trap(form, of_traps, problems))
-    sources = answers.citations or ((blank_citation(),) if asks_evidence(form) else ())
+    trap_levels = harms.trap_levels(form, answers)
+    builder = _ControlBuilder(harms.problems_by_trap(form, trap_levels, problems))
+    sources = answers.citations or ((blank_citation(),) if asks_for_evidence(form) else ())
     questions = tuple(
-        _question(filling, number, form, answers.questions.get(question.key, Answer()), given)
+        _question(builder, number, form, answers.questions.get(question.key, Answer()), committed)
         for number, question in enumerate(form.questions, 1)
     )
     rubrics = tuple(
-        _rubric(filling, form, number, rubric, answers, offers, of_traps)
+        _rubric(builder, form, number, rubric, answers, offers, trap_levels)
         for number, rubric in enumerate(form.rubrics, 1)
     )
-    made = FilledForm(
+    filled = FilledForm(
         questions=questions,
         rubrics=rubrics,
-        harms=_harms(filling, form, of_traps),
-        citations=tuple(filling.citation(number, each) for number, each in enumerate(sources, 1)),
-        added=tuple(filling.added(form, number, each) for number, each in enumerate(answers.added, 1)),
-        highlights=tuple(filling.highlight(form, number, each) for number, each in enumerate(answers.highlights, 1)),
-        verdict=filling.control(
+        harms=_harms(builder, form, trap_levels),
+        citations=tuple(builder.citation(number, each) for number, each in enumerate(sources, 1)),
+        added=tuple(builder.added(form, number, each) for number, each in enumerate(answers.added, 1)),
+        highlights=tuple(builder.highlight(form, number, each) for number, each in enumerate(answers.highlights, 1)),
+        verdict=builder.control(
             "verdict", "verdict", answers.verdict, [(v, str(label)) for v, label in VERDICTS.items()]
         ),
-        reason_code=filling.code("reason_code", "reason-code", answers.reason_code, form.reasons),
-        dissent_code=filling.code(
+        reason_code=builder.code("reason_code", "reason-code", answers.reason_code, form.reasons),
+        dissent_code=builder.code(
             "dissent_code", "dissent-code", answers.dissent_code, form.dissents if rejected_before else ()
         ),
-        reason=filling.control("reason", "reason", answers.reason),
-        change_reason=filling.control("change_reason", "change-reason", answers.change_reason),
-        declaration=filling.control(
+        reason=builder.control("reason", "reason", answers.reason),
+        change_reason=builder.control("change_reason", "change-reason", answers.change_reason),
+        declaration=builder.control(
             "declaration",
             "declaration",
             answers.declaration,
             [(value, str(label)) for value, label in DECLARATIONS.items()] if declares else (),
         ),
-        agreed=filling.control("agreed", "agreed", "1"),
-        blank_citation=filling.citation(BLANK, blank_citation()),
-        blank_added=filling.added(form, BLANK, AddedRubric("")),
-        blank_highlight=filling.highlight(form, BLANK, Highlight()),
-        evidence_error=filling.wrong.get("citations", ""),
-        fitting=_fitting(form),
-        faults=(),
+        agreed=builder.control("agreed", "agreed", "1"),
+        blank_citation=builder.citation(BLANK, blank_citation()),
+        blank_added=builder.added(form, BLANK, AddedRubric("")),
+        blank_highlight=builder.highlight(form, BLANK, Highlight()),
+        evidence_error=builder.errors.get("citations", ""),
+        accepted_evidence=_accepted_evidence(form),
+        problems=(),
     )
-    return replace(made, faults=tuple(_faults(made, filling.wrong)))
+    return replace(filled, problems=tuple(_form_problems(filled, builder.errors)))
 
 
-def _fitting(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    """Which kinds of source show which traps, where the form says so."""
-    found: dict[tuple[str, ...], list[str]] = {}
+def _accepted_evidence(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Which kinds of source prove which traps, for those of which the form says so."""
+    names: dict[tuple[str, ...], list[str]] = {}
     for term in form.terms:
         if term.evidence:
             kinds = tuple(str(CITATION_KINDS[kind]) for kind in term.evidence)
-            found.setdefault(kinds, []).append(f"{term.code} {translate(term.name)}")
-    return tuple((kinds, tuple(names)) for kinds, names in found.items())
+            names.setdefault(kinds, []).append(f"{term.code} {translate(term.name)}")
+    return tuple((kinds, tuple(traps)) for kinds, traps in names.items())
 
 
-def _question(filling: _Filling, number: int, form: Form, answer: Answer, given: Collection[str]) -> Row:
+def _question(builder: _ControlBuilder, number: int, form: Form, answer: Answer, committed: Collection[str]) -> Row:
     question = form.questions[number - 1]
     name, id_ = f"question.{question.key}", f"question-{number}"
-    choice = filling.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices])
+    choice = builder.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices])
     chosen = question.chosen(answer.value)
     pairs = zip(choice.options, question.choices, strict=True)
     return Row(
@@ -186,53 +191,57 @@ def _question(filling: _Filling, number: int, form: Form, answer: Answer, given:
         tags=(),
         choice=replace(
             choice,
-            options=tuple(replace(each, wants=wanted_with(one), chosen=one in chosen) for each, one in pairs),
+            options=tuple(
+                replace(option, requires=required_with(answer_choice), chosen=answer_choice in chosen)
+                for option, answer_choice in pairs
+            ),
         ),
-        note=filling.control(f"{name}.note", f"{id_}-note", answer.note),
-        given=question.key in given,
+        note=builder.control(f"{name}.note", f"{id_}-note", answer.note),
+        committed=question.key in committed,
         asks=translate(question.asks),
-        asked=asked(form, question),
+        display=question_display(form, question),
     )
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
-    """How each rubric's wording was corrected, in the order of the form; what `fill_form` shows beside its field."""
+    """How each rubric's wording was corrected, in the order of the form, as in `fill_form`."""
     return tuple(
-        Correction(number, _corrected(rubric, answers.rubrics.get(rubric.key, RubricAnswer())))
+        Correction(number, _correction_diff(rubric, answers.rubrics.get(rubric.key, RubricAnswer())))
         for number, rubric in enumerate(form.rubrics, 1)
     )
 
 
-def _corrected(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
-    changed = finding.value == "corrected" and finding.wording.strip()
-    return diff_words(rubric.criterion, finding.wording) if changed else ()
+def _correction_diff(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
+    is_corrected = finding.value == "corrected" and finding.wording.strip()
+    return diff_words(rubric.criterion, finding.wording) if is_corrected else ()
 
 
-def _harms(filling: _Filling, form: Form, of_traps: Mapping[str, str]) -> tuple[HarmRow, ...]:
+def _harms(builder: _ControlBuilder, form: Form, trap_levels: Mapping[str, str]) -> tuple[HarmRow, ...]:
     rows = []
     for number, tag in enumerate(form.tags if form.severities else (), 1):
-        choice = filling.severity(form, f"harm.{tag}", f"harm-{number}", of_traps[tag])
-        of_trap = tuple(f"rubric.{each.key}" for each in form.rubrics if tag in each.tags)
+        choice = builder.severity(form, f"harm.{tag}", f"harm-{number}", trap_levels[tag])
+        rubrics = tuple(f"rubric.{rubric.key}" for rubric in form.rubrics if tag in rubric.tags)
         by_ahrq = all(option.about == str(HARMS.get(option.value)) for option in choice.options)
-        rows.append(HarmRow(tag, choice, of_trap, by_ahrq))
+        rows.append(HarmRow(tag, choice, rubrics, by_ahrq))
     return tuple(rows)
 
 
 def _rubric(
-    filling: _Filling,
+    builder: _ControlBuilder,
     form: Form,
     number: int,
     rubric: RubricText,
     answers: Answers,
     offers: Offers,
-    of_traps: Mapping[str, str],
+    trap_levels: Mapping[str, str],
 ) -> Row:
     name, id_ = f"rubric.{rubric.key}", f"rubric-{number}"
     finding = answers.rubrics.get(rubric.key, RubricAnswer())
-    level = harms.own(form, answers, rubric, of_traps)
+    level = harms.own_level(form, answers, rubric, trap_levels)
     labels = [(v, str(label)) for v, label in FINDINGS.items() if v != "removed" or form.rubrics_editable]
-    choice = filling.control(name, id_, finding.value, labels)
-    choice = replace(choice, options=tuple(replace(each, wants=_WANTS.get(each.value, "")) for each in choice.options))
+    choice = builder.control(name, id_, finding.value, labels)
+    options = (replace(option, requires=_REQUIRED_WITH.get(option.value, "")) for option in choice.options)
+    choice = replace(choice, options=tuple(options))
     wording = finding.wording if finding.value == "corrected" else ""
     return Row(
         number=number,
@@ -240,16 +249,16 @@ def _rubric(
         help="",
         tags=rubric.tags,
         choice=_with_offers(choice, rubric.criterion, wording, offers.get(rubric.key, ())),
-        note=filling.control(f"{name}.note", f"{id_}-note", finding.note),
-        wording=filling.control(f"{name}.wording", f"{id_}-wording", wording or rubric.criterion),
-        severity=filling.severity(form, f"{name}.severity", f"{id_}-severity", level) if form.severities else None,
-        diff=_corrected(rubric, finding),
-        asked=asked_rubric(form),
+        note=builder.control(f"{name}.note", f"{id_}-note", finding.note),
+        wording=builder.control(f"{name}.wording", f"{id_}-wording", wording or rubric.criterion),
+        severity=builder.severity(form, f"{name}.severity", f"{id_}-severity", level) if form.severities else None,
+        diff=_correction_diff(rubric, finding),
+        display=rubric_display(form),
     )
 
 
 def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[Offer]) -> Control:
-    """The radio group with a button for each wording on offer; adopted already = that button is the chosen one."""
+    """The radio group, plus a button per offered wording; the one equal to `wording` is chosen."""
     if not offers:
         return choice
     adopted = next((offer.value for offer in offers if offer.wording.strip() == wording.strip()), choice.value)
@@ -262,42 +271,45 @@ def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[
     return replace(choice, options=tuple(options))
 
 
-def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
-    """Every problem with the field it leads to, in the order of the page; one of no field to the form."""
+def _form_problems(filled: FilledForm, errors: Mapping[str, str]) -> Iterator[FormProblem]:
+    """The lines of the error summary, in the order of the page, each linking to its field.
+
+    A problem without a field on the page links to the form.
+    """
     shown: set[str] = set()
-    for label, control in _labelled(made):
+    for label, control in _labelled_controls(filled):
         if control.error:
             shown.add(control.name)
             yield FormProblem(control.target, label, control.error)
-    for name, sentence in wrong.items():
+    for name, sentence in errors.items():
         if name not in shown:
-            cited = name == "citations"
-            label = gettext("Evidence") if cited else gettext("Answers")
-            yield FormProblem("citation-1-reference" if cited else "answers", label, sentence)
+            is_evidence = name == "citations"
+            label = gettext("Evidence") if is_evidence else gettext("Answers")
+            yield FormProblem("citation-1-reference" if is_evidence else "answers", label, sentence)
 
 
-def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
-    yield gettext("What both reviewers agree on"), made.agreed
-    for row in made.questions:
+def _labelled_controls(filled: FilledForm) -> Iterator[tuple[str, Control]]:
+    yield gettext("What both reviewers agree on"), filled.agreed
+    for row in filled.questions:
         yield from ((f"{row.number} {row.title}", control) for control in row.controls)
-        if row.asked.sources:
-            for source in made.citations:
+        if row.display.sources:
+            for source in filled.citations:
                 label = gettext("Source %(number)s") % {"number": source.number}
                 yield from ((label, control) for control in source.controls)
-    for row in made.rubrics:
+    for row in filled.rubrics:
         label = gettext("Rubric %(number)s") % {"number": row.number}
         yield from ((label, control) for control in row.controls)
-    for harm in made.harms:
+    for harm in filled.harms:
         yield gettext("Harm of trap %(tag)s") % {"tag": harm.tag}, harm.choice
-    for own in made.added:
-        label = gettext("Your rubric %(number)s") % {"number": own.number}
-        yield from ((label, control) for control in own.controls)
-    for marked in made.highlights:
-        label = gettext("Highlight %(number)s") % {"number": marked.number}
-        yield from ((label, control) for control in marked.controls)
-    yield gettext("Verdict"), made.verdict
-    yield gettext("Reason"), made.reason_code
-    yield gettext("Reason"), made.dissent_code
-    yield gettext("Reason"), made.reason
-    yield gettext("Reason for change"), made.change_reason
-    yield gettext("Change of wording or of meaning"), made.declaration
+    for added in filled.added:
+        label = gettext("Your rubric %(number)s") % {"number": added.number}
+        yield from ((label, control) for control in added.controls)
+    for highlight in filled.highlights:
+        label = gettext("Highlight %(number)s") % {"number": highlight.number}
+        yield from ((label, control) for control in highlight.controls)
+    yield gettext("Verdict"), filled.verdict
+    yield gettext("Reason"), filled.reason_code
+    yield gettext("Reason"), filled.dissent_code
+    yield gettext("Reason"), filled.reason
+    yield gettext("Reason for change"), filled.change_reason
+    yield gettext("Change of wording or of meaning"), filled.declaration

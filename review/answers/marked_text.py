@@ -1,33 +1,28 @@
-"""A text of a case in pieces: what changed in it, what was highlighted, and where the traps are."""
+"""Split a text of a case into pieces by its changes, its highlights and the places of its traps."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
+from review.answers.side_by_side import ReviewColumn
 from review.labels import translate
-from review.rules.blocks import Highlight, texts_of
+from review.rules.blocks import Highlight, passage_texts
 from review.rules.case_spec import CaseSpec
 from review.rules.diffing import Op, Span
 from review.rules.questions import Form
 
 
-class Voice(Protocol):
-    """A review as a column: see `side_by_side.ReviewColumn`."""
-
-    @property
-    def who(self) -> str: ...
-    @property
-    def own(self) -> bool: ...
-    @property
-    def highlights(self) -> tuple[Highlight, ...]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class TextMark:
-    """Highlighted words of one text. name: of the label; style: its place among the form's, from 1; who: empty for the reader's
-    own; fixed: the reader's own, which stands since the first look."""
+    """A highlight in one text.
+
+    Attributes:
+        name: of the label.
+        style: position of the label in the form, from 1.
+        who: whose it is; empty for the reader's own.
+        fixed: whether it was made at the first look and can no longer be removed.
+    """
 
     start: int
     end: int
@@ -40,81 +35,84 @@ class TextMark:
         return f"{self.name} ({self.who})" if self.who else self.name
 
 
-Marks = Mapping[str, Sequence[TextMark]]  # by the key of the passage
+Marks = Mapping[str, Sequence[TextMark]]  # by key of the passage
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of text under the same marks. traps: those whose words begin here."""
+    """A stretch of text under the same marks. `traps`: the traps whose words begin here."""
 
     op: Op
     text: str
     marks: tuple[TextMark, ...] = ()
-    at: int = 0  # where it begins
+    at: int = 0  # offset of its beginning
     traps: tuple[int, ...] = ()
 
     def layers(self) -> list[tuple[bool, list[TextMark]]]:
-        """(whether a script may take them away, marks): the reader's own, inside what stands."""
-        own = [each for each in self.marks if not each.who and not each.fixed]
-        others = [each for each in self.marks if each.who or each.fixed]
-        return [(yes, some) for yes, some in ((True, own), (False, others)) if some]
+        """Pairs (whether a script may remove them, marks), innermost first."""
+        removable = [mark for mark in self.marks if not mark.who and not mark.fixed]
+        fixed = [mark for mark in self.marks if mark.who or mark.fixed]
+        return [(is_removable, layer) for is_removable, layer in ((True, removable), (False, fixed)) if layer]
 
 
 def marks(
-    spec: CaseSpec, form: Form, own: Iterable[Highlight], voices: Iterable[Voice] = ()
+    spec: CaseSpec, form: Form, own: Iterable[Highlight], columns: Iterable[ReviewColumn] = ()
 ) -> dict[str, list[TextMark]]:
-    """What was highlighted in the texts of `spec`, by passage: the reader's own, and that of others whose reviews are shown.
+    """The highlights in the texts of `spec`, by passage: the reader's own, and those in `columns`.
 
-    What was highlighted at the first look is looked up by its text, which stands elsewhere once the traps are revealed.
+    A highlight of the first look is found again by the text of its passage, because that text may
+    have another key once the traps are revealed.
     """
-    texts = texts_of(spec.blocks)
-    looked = texts_of(spec.first_look) if spec.first_look != spec.blocks else {}
+    texts = passage_texts(spec.blocks)
+    first_look_texts = passage_texts(spec.first_look) if spec.first_look != spec.blocks else {}
     styles = {label.value: (translate(label.label), number) for number, label in enumerate(form.labels, 1)}
-    found: dict[str, list[TextMark]] = {}
-    for who, highlights in [("", own), *((voice.who, voice.highlights) for voice in voices if not voice.own)]:
-        for each in highlights:
-            early = each.first_look and bool(looked)
-            text = (looked if early else texts).get(each.passage)
-            if text is None or not 0 <= each.start < each.end <= len(text) or each.label not in styles:
-                continue  # words of a draft that have no place yet
-            name, style = styles[each.label]
-            mark = TextMark(each.start, each.end, name, style, who, fixed=early)
-            at = [key for key, there in texts.items() if there == text and not key.endswith(".source")]
-            for key in at if early else [each.passage]:
-                found.setdefault(key, []).append(mark)
-    return found
+    result: dict[str, list[TextMark]] = {}
+    for who, highlights in [("", own), *((column.who, column.highlights) for column in columns if not column.own)]:
+        for highlight in highlights:
+            from_first_look = highlight.first_look and bool(first_look_texts)
+            text = (first_look_texts if from_first_look else texts).get(highlight.passage)
+            if text is None or not 0 <= highlight.start < highlight.end <= len(text) or highlight.label not in styles:
+                continue  # unfinished highlight of a draft, without a position or label
+            name, style = styles[highlight.label]
+            mark = TextMark(highlight.start, highlight.end, name, style, who, fixed=from_first_look)
+            same_text = [key for key, other in texts.items() if other == text and not key.endswith(".source")]
+            for key in same_text if from_first_look else [highlight.passage]:
+                result.setdefault(key, []).append(mark)
+    return result
 
 
 def pieces(
     spans: Sequence[Span],
-    marked: Sequence[TextMark] = (),
+    marks: Sequence[TextMark] = (),
     traps: Sequence[tuple[int, int]] = (),
     *,
     source: bool = False,
 ) -> list[Piece]:
-    """`spans` cut where a mark begins or ends, and where a trap's words begin; traps: (offset, number of the trap).
+    """Cut `spans` where a mark begins or ends and where the words of a trap begin.
 
-    Offsets are of the text after the change, or with `source` of the one before.
+    Args:
+        traps: pairs (offset, number of the trap).
+        source: offsets refer to the text before the change instead of the one after it.
     """
-    aside: Op = "insert" if source else "delete"
-    cuts = sorted({*(each.start for each in marked), *(each.end for each in marked), *(at for at, _number in traps)})
-    found: list[Piece] = []
-    here = 0
-    due = list(traps)
+    skipped_op: Op = "insert" if source else "delete"
+    cuts = sorted({*(mark.start for mark in marks), *(mark.end for mark in marks), *(at for at, _number in traps)})
+    result: list[Piece] = []
+    offset = 0
+    remaining_traps = list(traps)
     for span in spans:
-        if span.op == aside:
-            found.append(Piece(span.op, span.text))
+        if span.op == skipped_op:
+            result.append(Piece(span.op, span.text))
             continue
-        end = here + len(span.text)
-        edges = [here, *(cut for cut in cuts if here < cut < end), end]
-        for start, stop in pairwise(edges):
-            begun = tuple(number for at, number in due if at <= start)
-            due = [(at, number) for at, number in due if at > start]
-            over = tuple(each for each in marked if each.start <= start and stop <= each.end)
-            text = span.text[start - here : stop - here]
-            found.append(Piece(span.op, text, over, start, begun))
-        here = end
-    return found
+        span_end = offset + len(span.text)
+        edges = [offset, *(cut for cut in cuts if offset < cut < span_end), span_end]
+        for start, end in pairwise(edges):
+            starting_traps = tuple(number for at, number in remaining_traps if at <= start)
+            remaining_traps = [(at, number) for at, number in remaining_traps if at > start]
+            covering = tuple(mark for mark in marks if mark.start <= start and end <= mark.end)
+            text = span.text[start - offset : end - offset]
+            result.append(Piece(span.op, text, covering, start, starting_traps))
+        offset = span_end
+    return result
 
 
 _QUOTED = re.compile("[\"“「『‘'](.{2,80}?)[\"”」』’']")
@@ -122,25 +120,28 @@ _SENTENCE = re.compile(r"\S(?:[^.!?。！？]|[.!?](?!\s))*[.!?。！？]*")
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{3,}")
 
 
-def trap_offset(spans: Sequence[Span], said: Iterable[str]) -> int:
-    """Where in a changed text the words of a trap begin: words that its description quotes; else the sentence that came and
-    has most words in common with it; else the first change. Offsets are of the text after the change."""
-    described = list(said)
-    changed: list[tuple[int, str]] = []
-    here = 0
-    first = None
+def trap_offset(spans: Sequence[Span], descriptions: Iterable[str]) -> int:
+    """Where the words of a trap begin, as an offset in the text after the change.
+
+    The best guess is an inserted passage that the trap's description quotes; else the inserted
+    sentence with the most words in common with the description; else the first change.
+    """
+    texts = list(descriptions)
+    inserted: list[tuple[int, str]] = []  # (offset, sentence)
+    offset = 0
+    first_change = None
     for span in spans:
-        if span.op != "equal" and first is None:
-            first = here
+        if span.op != "equal" and first_change is None:
+            first_change = offset
         if span.op == "insert":
-            changed += [(here + said.start(), said[0]) for said in _SENTENCE.finditer(span.text)]
-        here += len(span.text) if span.op != "delete" else 0
-    for text in described:
+            inserted += [(offset + match.start(), match[0]) for match in _SENTENCE.finditer(span.text)]
+        offset += len(span.text) if span.op != "delete" else 0
+    for text in texts:
         for quote in _QUOTED.findall(text):
-            for at, new in changed:
-                if (place := new.casefold().find(quote.casefold())) >= 0:
-                    return at + place
-    words = set(_WORD.findall(" ".join(described).casefold()))
-    shares = [(len(words & set(_WORD.findall(new.casefold()))), at) for at, new in changed]
-    best = max((share for share, _at in shares), default=0)
-    return next((at for share, at in shares if share == best), first or 0)
+            for at, sentence in inserted:
+                if (position := sentence.casefold().find(quote.casefold())) >= 0:
+                    return at + position
+    words = set(_WORD.findall(" ".join(texts).casefold()))
+    overlaps = [(len(words & set(_WORD.findall(sentence.casefold()))), at) for at, sentence in inserted]
+    most = max((overlap for overlap, _at in overlaps), default=0)
+    return next((at for overlap, at in overlaps if overlap == most), first_change or 0)

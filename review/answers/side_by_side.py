@@ -1,12 +1,22 @@
-"""What several physicians said about one case, side by side; one's own words as plain text; what a new version changed."""
+"""Compare reviews side by side, format answers as text, and compare versions of a case."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
-from review.answers.posted_answers import ADOPTING, Offer
-from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, labelled, translate
+from review.answers.posted_answers import ADOPT_PREFIX, Offer
+from review.labels import (
+    ANONYMOUS_ROLES,
+    CITATION_KINDS,
+    DECLARATIONS,
+    FINDINGS,
+    PHASES,
+    ROLES,
+    VERDICTS,
+    translate,
+    with_label,
+)
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
@@ -19,16 +29,21 @@ from review.rules.questions import (
     Form,
     Question,
     RubricAnswer,
-    decided_additions,
-    decided_finding,
-    decided_verdict,
+    additions_decision,
+    finding_decision,
+    verdict_decision,
 )
 from review.rules.state_machine import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewColumn:
-    """One review as a column: whose it is to this reader, and what it says. `own`: the reader's."""
+    """One review as a column.
+
+    Attributes:
+        who: whose it is, as this reader may know it.
+        own: whether it is the reader's own.
+    """
 
     role: str
     who: str
@@ -42,7 +57,7 @@ class ReviewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ComparedCell:
-    """What one voice says to one line. `diff`: a corrected wording against the original."""
+    """One review's entry in a line. `diff`: a corrected wording compared with the original."""
 
     who: str
     value: str
@@ -52,24 +67,26 @@ class ComparedCell:
 
 @dataclass(frozen=True, slots=True)
 class ComparedLine:
-    """One question, rubric or the verdict, with what each voice says to it. `apart`: so many levels of harm lie between.
+    """One question, one rubric or the verdict, with the entry of each review.
 
-    free: the voices need not agree on it.
+    Attributes:
+        harm_gap: levels of harm between the lowest and the highest one chosen.
+        free: the reviews need not agree on it.
     """
 
     title: str
     tags: tuple[str, ...]
     cells: tuple[ComparedCell, ...]
     differs: bool
-    apart: int = 0
+    harm_gap: int = 0
     free: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All lines of a form, parted by whether the voices differ; the verdict first in its part.
+    """All lines of a form, grouped by whether the reviews differ. The verdict comes first.
 
-    free: lines on which nobody has to agree.
+    `free`: lines on which the reviews need not agree.
     """
 
     differing: tuple[ComparedLine, ...]
@@ -78,7 +95,7 @@ class Comparison:
 
 
 def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewColumn]:
-    """The last word of each role, without names; the reader's own is 'You'."""
+    """The last review of each role, without names; the reader's own column is named "You"."""
     last = {review.role: review for review in reviews}
     return [
         ReviewColumn(
@@ -87,7 +104,7 @@ def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewCol
             answers=answers_from_json(last[role].answers),
             own=last[role].physician_id == reader.pk,
         )
-        for role, label in NAMELESS.items()
+        for role, label in ANONYMOUS_ROLES.items()
         if role in last
     ]
 
@@ -104,43 +121,49 @@ def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:
     ]
 
 
-def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
-    """What each voice says to the verdict, to each question and to each rubric, and what it cites.
+def compare(form: Form, columns: Sequence[ReviewColumn]) -> Comparison:
+    """Compare reviews by verdict, questions, rubrics, added rubrics, sources and highlights.
 
-    Every answer counts as a difference: values, wordings, harm, codes of reasons and sources. Words of explanation do not.
+    Different values, wordings, levels of harm, reason codes and sources count as a difference;
+    explanations in free text do not.
     """
     verdicts = tuple(
         ComparedCell(
-            voice.who, str(VERDICTS.get(voice.answers.verdict, voice.answers.verdict)), _reasons(form, voice.answers)
+            column.who,
+            str(VERDICTS.get(column.answers.verdict, column.answers.verdict)),
+            _reason_text(form, column.answers),
         )
-        for voice in voices
+        for column in columns
     )
     lines = [
-        ComparedLine(gettext("Verdict"), (), verdicts, _differ(decided_verdict(voice.answers) for voice in voices))
+        ComparedLine(
+            gettext("Verdict"), (), verdicts, _values_differ(verdict_decision(column.answers) for column in columns)
+        )
     ]
     for question in form.questions:
-        given = [voice.answers.questions.get(question.key, Answer()) for voice in voices]
+        answers = [column.answers.questions.get(question.key, Answer()) for column in columns]
         cells = tuple(
-            ComparedCell(voice.who, worded(question, answer), answer.note)
-            for voice, answer in zip(voices, given, strict=True)
+            ComparedCell(column.who, answer_text(question, answer), answer.note)
+            for column, answer in zip(columns, answers, strict=True)
         )
-        # An answer in words has no value, and one that a stage was not asked is none: neither can differ.
-        differs = question.compared and _differ(answer.value for answer in given if answer.value)
-        lines.append(ComparedLine(titled(question), (), cells, differs, free=not question.compared))
+        # Skip answers without a value: free text, and those that a stage was not asked for.
+        differs = question.compared and _values_differ(answer.value for answer in answers if answer.value)
+        lines.append(ComparedLine(question_title(question), (), cells, differs, free=not question.compared))
     for rubric in form.rubrics:
-        found = [voice.answers.rubrics.get(rubric.key, RubricAnswer()) for voice in voices]
+        findings = [column.answers.rubrics.get(rubric.key, RubricAnswer()) for column in columns]
         cells = tuple(
             ComparedCell(
-                voice.who,
-                _finding(form, finding),
+                column.who,
+                _finding_text(form, finding),
                 finding.note,
                 diff_words(rubric.criterion, finding.wording) if finding.value == "corrected" else (),
             )
-            for voice, finding in zip(voices, found, strict=True)
+            for column, finding in zip(columns, findings, strict=True)
         )
-        apart = _levels_apart(form, [decided_finding(finding)[2] for finding in found])
-        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, _differ(map(decided_finding, found)), apart))
-    lines += _extras(form, voices)
+        differs = _values_differ(map(finding_decision, findings))
+        harm_gap = _harm_gap(form, [finding_decision(finding)[2] for finding in findings])
+        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, differs, harm_gap))
+    lines += _extra_lines(form, columns)
     return Comparison(
         differing=tuple(line for line in lines if line.differs),
         agreeing=tuple(line for line in lines if not (line.differs or line.free)),
@@ -148,26 +171,26 @@ def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
     )
 
 
-def titled(question: Question) -> str:
-    """The name of a question, and the rubric or trap that it is about."""
+def question_title(question: Question) -> str:
+    """The label of a question, and the rubric or trap that it is about."""
     about = question.key.partition(":")[2]
     return f"{translate(question.label)} · {about}" if about else translate(question.label)
 
 
-def _differ(values: Iterable[object]) -> bool:
+def _values_differ(values: Iterable[object]) -> bool:
     return len(set(values)) > 1
 
 
-def _levels_apart(form: Form, severities: Sequence[str]) -> int:
-    """How many levels of the harm scale lie between the least and the most that was chosen."""
-    places = [n for n, level in enumerate(form.severities) if level.value in severities]
-    return max(places) - min(places) if places else 0
+def _harm_gap(form: Form, severities: Sequence[str]) -> int:
+    """The number of levels between the lowest and the highest level of harm chosen."""
+    ranks = [n for n, level in enumerate(form.severities) if level.value in severities]
+    return max(ranks) - min(ranks) if ranks else 0
 
 
-def _reasons(form: Form, answers: Answers) -> str:
+def _reason_text(form: Form, answers: Answers) -> str:
     approved = answers.verdict == Verdict.APPROVE
-    offered, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
-    coded = next((translate(reason.label) for reason in offered if reason.code == code), "")
+    options, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
+    coded = next((translate(reason.label) for reason in options if reason.code == code), "")
     changed = gettext("Reason for change: %(reason)s") % {"reason": answers.change_reason}
     declared = str(DECLARATIONS.get(answers.declaration, ""))
     return "\n".join(
@@ -175,136 +198,142 @@ def _reasons(form: Form, answers: Answers) -> str:
     )
 
 
-def _finding(form: Form, finding: RubricAnswer) -> str:
+def _finding_text(form: Form, finding: RubricAnswer) -> str:
     value = str(FINDINGS.get(finding.value, finding.value))
-    return " · ".join(part for part in (value, _severity(form, decided_finding(finding)[2])) if part)
+    return " · ".join(part for part in (value, _severity_text(form, finding_decision(finding)[2])) if part)
 
 
-def _severity(form: Form, value: str) -> str:
+def _severity_text(form: Form, value: str) -> str:
     label = next((translate(level.label) for level in form.severities if level.value == value), value)
     return gettext("harm: %(level)s") % {"level": label} if label else ""
 
 
-def _extras(form: Form, voices: Sequence[ReviewColumn]) -> list[ComparedLine]:
-    """The sources and the rubrics of their own, where anybody gave any."""
-    found = []
-    if any(voice.answers.added for voice in voices):
+def _extra_lines(form: Form, columns: Sequence[ReviewColumn]) -> list[ComparedLine]:
+    """Lines for added rubrics, sources and highlights, if any review has some."""
+    lines = []
+    if any(column.answers.added for column in columns):
         cells = tuple(
-            ComparedCell(voice.who, str(len(voice.answers.added)), "\n".join(_added(form, voice.answers)))
-            for voice in voices
+            ComparedCell(column.who, str(len(column.answers.added)), "\n".join(_added_lines(form, column.answers)))
+            for column in columns
         )
-        differs = _differ(decided_additions(voice.answers) for voice in voices)
-        found.append(ComparedLine(gettext("Rubrics added"), (), cells, differs))
-    if any(voice.answers.citations for voice in voices):
-        cells = tuple(
-            ComparedCell(
-                voice.who, str(len(voice.answers.citations)), "\n".join(cited(each) for each in voice.answers.citations)
-            )
-            for voice in voices
-        )
-        differs = _differ(frozenset(map(identity, voice.answers.citations)) for voice in voices)
-        found.append(ComparedLine(gettext("Evidence"), (), cells, differs))
-    if any(voice.answers.highlights for voice in voices):
+        differs = _values_differ(additions_decision(column.answers) for column in columns)
+        lines.append(ComparedLine(gettext("Rubrics added"), (), cells, differs))
+    if any(column.answers.citations for column in columns):
         cells = tuple(
             ComparedCell(
-                voice.who,
-                str(len(voice.answers.highlights)),
-                "\n".join(highlighted(form, each) for each in voice.answers.highlights),
+                column.who,
+                str(len(column.answers.citations)),
+                "\n".join(citation_line(each) for each in column.answers.citations),
             )
-            for voice in voices
+            for column in columns
         )
-        differs = _differ(frozenset(voice.answers.highlights) for voice in voices)
-        found.append(ComparedLine(gettext("Highlights"), (), cells, differs))
-    return found
+        differs = _values_differ(frozenset(map(identity, column.answers.citations)) for column in columns)
+        lines.append(ComparedLine(gettext("Evidence"), (), cells, differs))
+    if any(column.answers.highlights for column in columns):
+        cells = tuple(
+            ComparedCell(
+                column.who,
+                str(len(column.answers.highlights)),
+                "\n".join(highlight_line(form, each) for each in column.answers.highlights),
+            )
+            for column in columns
+        )
+        differs = _values_differ(frozenset(column.answers.highlights) for column in columns)
+        lines.append(ComparedLine(gettext("Highlights"), (), cells, differs))
+    return lines
 
 
-def highlighted(form: Form, highlight: Highlight) -> str:
-    """A highlight in one line."""
-    label = next((translate(each.label) for each in form.labels if each.value == highlight.label), highlight.label)
+def highlight_line(form: Form, highlight: Highlight) -> str:
+    """A highlight in one line of text."""
+    label = next((translate(label.label) for label in form.labels if label.value == highlight.label), highlight.label)
     words = gettext("“%(passage)s”") % {"passage": highlight.quote}
-    return labelled(label, words) + (f" ({gettext('first look')})" if highlight.first_look else "")
+    return with_label(label, words) + (f" ({gettext('first look')})" if highlight.first_look else "")
 
 
-def _added(form: Form, answers: Answers) -> list[str]:
+def _added_lines(form: Form, answers: Answers) -> list[str]:
     return [
-        " ".join(part for part in (*each.tags, each.criterion.strip(), _severity(form, each.severity)) if part)
-        for each in answers.added
+        " ".join(
+            part for part in (*rubric.tags, rubric.criterion.strip(), _severity_text(form, rubric.severity)) if part
+        )
+        for rubric in answers.added
     ]
 
 
-def worded(question: Question, answer: Answer) -> str:
-    """An answer in the reader's words; a value that the question does not know as it is."""
+def answer_text(question: Question, answer: Answer) -> str:
+    """An answer as its translated labels; a value unknown to the question is left as it is."""
     return "; ".join(translate(choice.label) for choice in question.chosen(answer.value)) or answer.value
 
 
-def cited(citation: Citation) -> str:
-    """A source in one line."""
+def citation_line(citation: Citation) -> str:
+    """A source in one line of text."""
     kind = str(CITATION_KINDS.get(citation.kind, citation.kind))
-    section = "" if citation.kind == "case" else citation.section.strip()  # a place for programs
+    section = "" if citation.kind == "case" else citation.section.strip()  # for the case: a machine-readable position
     place = ", ".join(part for part in (citation.reference.strip(), section) if part)
     passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()} if citation.passage.strip() else ""
     return " ".join(part for part in (f"{kind}:", place, passage, f"({citation.read_on})") if part)
 
 
-def plain(form: Form, answers: Answers) -> str:
-    """Everything typed, as text to be copied away."""
+def plain_text(form: Form, answers: Answers) -> str:
+    """All answers as plain text, to be copied."""
     lines = []
     for question in form.questions:
         answer = answers.questions.get(question.key, Answer())
-        lines.append((titled(question), worded(question, answer), answer.note))
+        lines.append((question_title(question), answer_text(question, answer), answer.note))
     for number, rubric in enumerate(form.rubrics, 1):
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
         title = gettext("Rubric %(number)s") % {"number": number}
-        lines.append((title, _finding(form, finding), "\n".join(filter(None, (finding.wording, finding.note)))))
-    lines += [(gettext("Your rubric"), "", text) for text in _added(form, answers)]
-    lines += [(gettext("Source"), "", cited(each)) for each in answers.citations]
-    lines += [(gettext("Highlight"), "", highlighted(form, each)) for each in answers.highlights]
+        lines.append((title, _finding_text(form, finding), "\n".join(filter(None, (finding.wording, finding.note)))))
+    lines += [(gettext("Your rubric"), "", text) for text in _added_lines(form, answers)]
+    lines += [(gettext("Source"), "", citation_line(each)) for each in answers.citations]
+    lines += [(gettext("Highlight"), "", highlight_line(form, each)) for each in answers.highlights]
     verdict = str(VERDICTS.get(answers.verdict, answers.verdict))
-    lines.append((gettext("Verdict"), verdict, _reasons(form, answers)))
+    lines.append((gettext("Verdict"), verdict, _reason_text(form, answers)))
     return "\n\n".join(
-        "\n".join(part for part in (labelled(title, value).strip(), note) if part)
+        "\n".join(part for part in (with_label(title, value).strip(), note) if part)
         for title, value, note in lines
         if value or note
     )
 
 
-def offers(voices: Sequence[ReviewColumn]) -> dict[str, list[Offer]]:
-    """The corrected wordings of others, by rubric: each can be adopted by one choice."""
-    found: dict[str, list[Offer]] = {}
-    for voice in voices:
-        for key, finding in voice.answers.rubrics.items():
+def wording_offers(columns: Sequence[ReviewColumn]) -> dict[str, list[Offer]]:
+    """The corrected wordings of other reviewers, by rubric; each can be adopted by one choice."""
+    offers: dict[str, list[Offer]] = {}
+    for column in columns:
+        for key, finding in column.answers.rubrics.items():
             wording = finding.wording.strip()
-            known = found.setdefault(key, [])
-            if voice.own or finding.value != "corrected" or wording in {offer.wording for offer in known}:
+            rubric_offers = offers.setdefault(key, [])
+            if column.own or finding.value != "corrected" or wording in {offer.wording for offer in rubric_offers}:
                 continue
-            label = gettext("Corrected (%(who)s's wording)") % {"who": voice.who.lower()}
-            known.append(Offer(f"{ADOPTING}{voice.role}", label, wording))
-    return found
+            label = gettext("Corrected (%(who)s's wording)") % {"who": column.who.lower()}
+            rubric_offers.append(Offer(f"{ADOPT_PREFIX}{column.role}", label, wording))
+    return offers
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One part of a case that is not as it was in the version before: its turns that changed, in order."""
+    """A part of a case that differs from the previous version: its changed turns, in order."""
 
     title: str
     pairs: tuple[TurnPair, ...]
 
 
-def changes(before: CaseSpec, after: CaseSpec) -> list[Change]:
-    """What is new in a version: its texts, conversations and rubrics against those of the version before.
+def version_changes(before: CaseSpec, after: CaseSpec) -> list[Change]:
+    """The differences between two versions of a case: in its texts, conversations and rubrics.
 
-    Of a conversation the altered side counts; parts are matched by their place among those of their kind.
+    Of a conversation with a trap, the altered side is compared. Parts are matched by kind and by
+    their position among those of their kind.
     """
     old, new = _parts(before), _parts(after)
-    found: list[Change] = []
-    seen: set[tuple[Span, ...]] = set()  # a bait question stands in the conversation, and once more by itself
+    changes: list[Change] = []
+    # A bait question appears twice: in the conversation and by itself. List its change once.
+    seen: set[tuple[Span, ...]] = set()
     for name in dict.fromkeys([*new, *old]):
         title = (new.get(name) or old[name])[0]
         pairs = align_turns(old[name][1] if name in old else (), new[name][1] if name in new else ())
         if changed := tuple(pair for pair in pairs if pair.change != "same" and pair.spans not in seen):
             seen.update(pair.spans for pair in changed)
-            found.append(Change(translate(title), changed))
-    return found
+            changes.append(Change(translate(title), changed))
+    return changes
 
 
 def _parts(spec: CaseSpec) -> dict[str, tuple[str, Sequence[Turn]]]:
@@ -312,8 +341,8 @@ def _parts(spec: CaseSpec) -> dict[str, tuple[str, Sequence[Turn]]]:
     for block in spec.blocks:
         turns = _turns(block)
         if turns:
-            place = sum(name.startswith(block.kind) for name in parts)
-            parts[f"{block.kind} {place}"] = (block.title, turns)
+            position = sum(name.startswith(block.kind) for name in parts)
+            parts[f"{block.kind} {position}"] = (block.title, turns)
     if spec.form.rubrics:
         parts["rubrics"] = (gettext("Rubrics"), [Turn(rubric.key, rubric.criterion) for rubric in spec.form.rubrics])
     return parts

@@ -12,7 +12,7 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import claims, first_look, queries, retraction, services
-from review.common.api import NewestFirst, checked_body, page_of
+from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, ShownSpecSerializer, TokenSerializer
 from review.models import Assignment, Case, Declined, Draft, Review, User
@@ -65,7 +65,7 @@ class ReviewDraftSerializer(serializers.ModelSerializer[Draft]):
 
 
 class ShownReviewSerializer(serializers.Serializer[Any]):
-    """A review that the physician may read now, without names. `own`: it is the physician's."""
+    """A review that the physician may read now, without names. `own`: the physician wrote it."""
 
     role = serializers.CharField()
     phase = serializers.CharField()
@@ -86,8 +86,11 @@ class HoldSerializer(serializers.ModelSerializer[Any]):
 
 
 class WorkSerializer(HoldSerializer):
-    """Everything a physician needs to work on one case. `draft` is null if nothing was saved yet. `revealed` is false
-    until the first look is committed; until then, `case` holds only what the first look shows."""
+    """Everything a physician needs to work on one case.
+
+    `draft` is null if nothing was saved yet. `revealed` is false until the first look is committed;
+    until then, `case` holds only what the first look shows.
+    """
 
     revealed = serializers.BooleanField()
     case = ShownSpecSerializer()
@@ -116,7 +119,9 @@ class SavedSerializer(serializers.ModelSerializer[Draft]):
 
 
 class SubmittedSerializer(serializers.Serializer[Any]):
-    """The submitted review and the assignment's new state: another phase may follow, under its own token."""
+    """The submitted review and the assignment's new state: another phase may follow, under its own
+    token.
+    """
 
     review = serializers.IntegerField(source="id")
     verdict = serializers.CharField()
@@ -167,10 +172,10 @@ class MyReviewSerializer(serializers.ModelSerializer[Review]):
 
 
 def _work(me: User, assignment: Assignment) -> dict[str, Any]:
-    """An assignment with its case, your draft and the reviews that you may read now."""
+    """The data of `WorkSerializer`: assignment, case, draft and readable reviews."""
     reviews = list(visibility.reviews_shown_to(me, assignment.case, assignment))
     objection = visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None
-    shown = [
+    readable = [
         {
             "role": review.role,
             "phase": review.phase,
@@ -188,7 +193,7 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
         "revealed": visibility.is_revealed(me, assignment),
         "case": spec_to_json(visibility.case_shown_to(me, assignment)),
         "draft": queries.draft_of(assignment, me),
-        "reviews": shown,
+        "reviews": readable,
         "objection": objection.reason if objection else "",
     }
 
@@ -207,7 +212,7 @@ class DeclineSerializer(TokenSerializer):
 
 
 class ProblemTextSerializer(serializers.Serializer[Any]):
-    """What is wrong."""
+    """A description of the problem."""
 
     text = serializers.CharField(max_length=2000)
 
@@ -226,12 +231,14 @@ class AssignmentViewSet(ViewSet):
     def next(self, request: Request) -> Response:
         """Claim the next case, or get the one you already hold."""
         me = signed_in_account(request)
-        taken = claims.claim_next(me)
-        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
+        assignment = claims.claim_next(me)
+        return Response(WorkSerializer(_work(me, assignment)).data) if assignment else Response(status=204)
 
     @extend_schema(responses=WorkSerializer)
     def retrieve(self, request: Request, assignment_id: int) -> Response:
-        """One of your assignments: the case, your draft, and the other reviews that you may read now."""
+        """One of your assignments: the case, your draft, and the other reviews that you may read
+        now.
+        """
         me = signed_in_account(request)
         return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
 
@@ -239,14 +246,17 @@ class AssignmentViewSet(ViewSet):
     @action(detail=True, methods=["post"])
     def heartbeat(self, request: Request, assignment_id: int) -> Response:
         """Renew the claim."""
-        token = checked_body(TokenSerializer, request)["token"]
+        token = validated_body(TokenSerializer, request)["token"]
         return Response(LeaseSerializer(claims.heartbeat(signed_in_account(request), assignment_id, token)).data)
 
     @extend_schema(request=SaveSerializer, responses=SavedSerializer)
     @action(detail=True, methods=["put"])
     def draft(self, request: Request, assignment_id: int) -> Response:
-        """Save the draft and renew the claim. If the claim has ended, the draft is saved and the answer is 409."""
-        body = checked_body(SaveSerializer, request)
+        """Save the draft and renew the claim.
+
+        If the claim has ended, the draft is saved and the answer is 409.
+        """
+        body = validated_body(SaveSerializer, request)
         answers = answers_from_json(body["answers"])
         draft = services.save_draft(
             signed_in_account(request), assignment_id, body["token"], answers, revision=body["revision"]
@@ -256,14 +266,16 @@ class AssignmentViewSet(ViewSet):
     @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
     @action(detail=True, methods=["post"])
     def submit(self, request: Request, assignment_id: int) -> Response:
-        """Submit the review for this phase. Twice, too late or before the first look: 409. Incomplete: 422 with `problems`.
+        """Submit the review for this phase.
 
-        If the case requires the password or a second-factor code: 403 without it, 429 after too many wrong ones.
+        Twice, too late or before the first look: 409. Incomplete: 422 with `problems`. If the case
+        requires the password or a second-factor code: 403 without it, 429 after too many wrong
+        ones.
         """
-        body, me = checked_body(SubmitSerializer, request), signed_in_account(request)
+        body, me = validated_body(SubmitSerializer, request), signed_in_account(request)
         answers = answers_from_json(body["answers"])
-        posted = queries.posted_to(me, assignment_id)
-        with signatures.count_refused_signatures(request._request, me, posted, body["token"]):
+        loaded = queries.assignment_for_post(me, assignment_id)
+        with signatures.count_refused_signatures(request._request, me, loaded, body["token"]):
             review = services.submit(
                 me,
                 assignment_id,
@@ -272,15 +284,18 @@ class AssignmentViewSet(ViewSet):
                 password=body["password"],
                 code=body["code"],
                 revision=body.get("revision"),
-                posted=posted,
+                loaded=loaded,
             )
         return Response(SubmittedSerializer(review).data, status=201)
 
     @extend_schema(request=RevealSerializer, responses=WorkSerializer)
     @action(detail=True, methods=["post"])
     def reveal(self, request: Request, assignment_id: int) -> Response:
-        """Commit the first look and reveal the traps. No first look: 409. Incomplete: 422 with `problems`."""
-        me, body = signed_in_account(request), checked_body(RevealSerializer, request)
+        """Commit the first look and reveal the traps.
+
+        No first look: 409. Incomplete: 422 with `problems`.
+        """
+        me, body = signed_in_account(request), validated_body(RevealSerializer, request)
         first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
         return self.retrieve(request, assignment_id)
 
@@ -288,14 +303,14 @@ class AssignmentViewSet(ViewSet):
     @action(detail=True, methods=["post"])
     def release(self, request: Request, assignment_id: int) -> Response:
         """Return a case to the queue. Your draft is kept."""
-        claims.release(signed_in_account(request), assignment_id, checked_body(TokenSerializer, request)["token"])
+        claims.release(signed_in_account(request), assignment_id, validated_body(TokenSerializer, request)["token"])
         return Response(status=204)
 
     @extend_schema(request=DeclineSerializer, responses={204: None})
     @action(detail=True, methods=["post"])
     def decline(self, request: Request, assignment_id: int) -> Response:
         """Decline a case for good. It goes to somebody else and is not offered to you again."""
-        body = checked_body(DeclineSerializer, request)
+        body = validated_body(DeclineSerializer, request)
         reason = Declined.Reason(body["reason"])
         claims.decline(signed_in_account(request), assignment_id, body["token"], reason, body["text"])
         return Response(status=204)
@@ -305,7 +320,7 @@ class AssignmentViewSet(ViewSet):
     def problem(self, request: Request, assignment_id: int) -> Response:
         """Report a problem with a case to the admins. You keep the case."""
         claims.report_problem(
-            signed_in_account(request), assignment_id, checked_body(ProblemTextSerializer, request)["text"]
+            signed_in_account(request), assignment_id, validated_body(ProblemTextSerializer, request)["text"]
         )
         return Response(status=204)
 
@@ -321,12 +336,15 @@ class OwnReviewViewSet(GenericViewSet[Review]):
     @action(detail=False, pagination_class=NewestFirst)
     def mine(self, request: Request) -> Response:
         """Your reviews, newest first."""
-        return page_of(self, visibility.reviews_by(signed_in_account(request)))
+        return paginated_response(self, visibility.reviews_by(signed_in_account(request)))
 
     @extend_schema(request=None, responses=WorkSerializer)
     @action(detail=True, methods=["post"])
     def retract(self, request: Request, review_id: int) -> Response:
-        """Undo a submission of yours: you hold the case again, with your answers as the draft. Too late: 409."""
+        """Undo a submission of yours: you hold the case again, with your answers as the draft.
+
+        Too late: 409.
+        """
         me = signed_in_account(request)
         assignment = retraction.retract(me, review_id)
         return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)

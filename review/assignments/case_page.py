@@ -1,4 +1,4 @@
-"""The page of one case: what its reader may see of it, and the form with what was typed so far."""
+"""The page of one case: what its reader may see, and the answer form with the answers so far."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -13,7 +13,14 @@ from review.access import visibility
 from review.answers import common_ground, signatures
 from review.answers.answer_form import fill_form
 from review.answers.marked_text import marks
-from review.answers.side_by_side import Change, ReviewColumn, anonymous_columns, changes, compare, offers
+from review.answers.side_by_side import (
+    Change,
+    ReviewColumn,
+    anonymous_columns,
+    compare,
+    version_changes,
+    wording_offers,
+)
 from review.assignments import queries
 from review.assignments.first_look import with_committed_first_look
 from review.common import sql
@@ -27,172 +34,203 @@ from review.rules.questions import Answers, Problem, problems
 from review.rules.state_machine import ADJUDICATORS, Phase, Role, Verdict
 
 
-def lease_of(assignment: Assignment) -> dict[str, object]:
+def lease_context(assignment: Assignment) -> dict[str, object]:
+    """Template context of `_lease.html`."""
     left = (assignment.lease_until - timezone.now()).total_seconds() if assignment.lease_until else 0
     return {"assignment": assignment, "seconds_left": max(int(left), 0)}
 
 
-def local_name(me: User, assignment: Assignment, looking: bool) -> str:
-    """The name under which a browser keeps what this person types at this point of this case."""
-    return f"mhb-draft:{me.pk}:{assignment.public_id}:{assignment.phase}{':first' if looking else ''}"
+def local_draft_key(me: User, assignment: Assignment, first_look_due: bool) -> str:
+    """The key under which a browser stores its copy of the draft of this phase."""
+    return f"mhb-draft:{me.pk}:{assignment.public_id}:{assignment.phase}{':first' if first_look_due else ''}"
 
 
-def own_answers(me: User, assignment: Assignment) -> Answers | None:
-    """What the holder submitted in this case before: the start of the confirmation, of the second vote."""
-    found = sql.first_row(_OWN, me.pk, assignment.pk)
-    return answers_from_json(sql.json_of(found[0])) if found else None
+def submitted_answers(me: User, assignment: Assignment) -> Answers | None:
+    """The holder's last submitted answers, where the confirmation and the second vote start."""
+    row = sql.fetch_first_row(_SUBMITTED_ANSWERS_SQL, me.pk, assignment.pk)
+    return answers_from_json(sql.parse_json(row[0])) if row else None
 
 
-_OWN = """SELECT r.answers FROM review_review r WHERE r.physician_id = %s AND r.assignment_id = %s
+_SUBMITTED_ANSWERS_SQL = """SELECT r.answers FROM review_review r WHERE r.physician_id = %s AND r.assignment_id = %s
 AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = r.id) ORDER BY r.id DESC LIMIT 1"""
 
 
-def kept_as_committed(own: Answers | None, typed: Answers) -> Answers:
-    """The blind answer; why it approves what the first reviewer rejected, or words differently, can only be said now."""
-    if own is None:
-        return typed
-    own = replace(own, declaration=typed.declaration)
-    if own.verdict != Verdict.APPROVE or not typed.dissent_code:
-        return own
-    return replace(own, dissent_code=typed.dissent_code, reason=typed.reason)
+def confirm_unchanged(committed: Answers | None, posted: Answers) -> Answers:
+    """The blind answers, plus the posted answers to questions that arise only now.
+
+    These are whether differing rubrics change wording or meaning, and why the case is approved
+    although the first reviewer rejected it.
+    """
+    if committed is None:
+        return posted
+    committed = replace(committed, declaration=posted.declaration)
+    if committed.verdict != Verdict.APPROVE or not posted.dissent_code:
+        return committed
+    return replace(committed, dissent_code=posted.dissent_code, reason=posted.reason)
 
 
-def rewords(me: User, assignment: Assignment, answers: Answers) -> bool | None:
-    """Whether the secondary must declare what a difference of the rubrics is; None: this is not where it is declared."""
+def needs_declaration(me: User, assignment: Assignment, answers: Answers) -> bool | None:
+    """Whether the secondary must declare if the rubrics differ in wording or in meaning.
+
+    None if this phase asks for no declaration.
+    """
     case = assignment.case
     if not may_declare(case.frozen.policy, Role(assignment.role), Phase(assignment.phase)):
         return None
-    return _rewords(assignment, answers, anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
+    return _is_reworded(assignment, answers, anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
 
 
-def _rewords(assignment: Assignment, answers: Answers, voices: Sequence[ReviewColumn]) -> bool:
-    # Where the secondary answers blind to the end, the primary's answers are not among what is shown.
-    primary = next((voice.answers for voice in voices if voice.role == Role.PRIMARY), None)
-    return consolidation.rewords(assignment.case.frozen.form, answers, primary)
+def _is_reworded(assignment: Assignment, answers: Answers, columns: Sequence[ReviewColumn]) -> bool:
+    # If the secondary never sees the primary's answers (no confirmation), no column holds them.
+    primary = next((column.answers for column in columns if column.role == Role.PRIMARY), None)
+    return consolidation.is_reworded(assignment.case.frozen.form, answers, primary)
 
 
-def blind_rewords(assignment: Assignment, voices: Sequence[ReviewColumn]) -> bool:
-    """Whether the blind answer, confirmed as it is, has to be declared: asked beside the button that keeps it."""
-    own = next((voice.answers for voice in voices if voice.role == assignment.role), None)
-    return assignment.phase == Phase.CONFIRM and own is not None and _rewords(assignment, own, voices)
+def keeping_needs_declaration(assignment: Assignment, columns: Sequence[ReviewColumn]) -> bool:
+    """Whether confirming the blind answer unchanged needs a declaration.
+
+    If so, the page asks for it next to the button that keeps the answer.
+    """
+    own = next((column.answers for column in columns if column.role == assignment.role), None)
+    return assignment.phase == Phase.CONFIRM and own is not None and _is_reworded(assignment, own, columns)
 
 
-def show(
+def render_case(
     request: HttpRequest,
     assignment: Assignment,
     *,
     answers: Answers | None = None,
-    wrong: Sequence[Problem] = (),
+    refused_for: Sequence[Problem] = (),
     status: int = 200,
     stale: errors.StaleDraft | None = None,
-    seen: int = 0,
-    unsigned: errors.SignatureRefused | None = None,
-    arrived: str = "",
+    seen_revision: int = 0,
+    signature_error: errors.SignatureRefused | None = None,
+    received_local: str = "",
 ) -> HttpResponse:
+    """Render the page of a case for its holder.
+
+    Args:
+        answers: what was just posted; None: the draft, or the answers submitted earlier.
+        refused_for: why a posted form was refused.
+        stale: another window has saved a later draft than `seen_revision`.
+        received_local: key of the browser's own copy of a draft that the server has received.
+    """
     me = signed_in_account(request)
     spec = visibility.case_shown_to(me, assignment)
-    beside = queries.beside(assignment, me)
-    kept = beside.draft
-    assignment.case.undiscussed = not beside.discussed
+    extras = queries.case_page_data(assignment, me)
+    draft = extras.draft
+    assignment.case.undiscussed = not extras.discussed
     if answers is None:
-        # In the first phase nothing of this assignment's that counts was submitted yet.
-        before = own_answers(me, assignment) if kept is None and assignment.phase != Phase.COMMIT else None
-        answers = answers_from_json(kept.answers) if kept else before or Answers()
-    first, looking = None, False
+        # In the first phase no review of this assignment counts yet.
+        earlier = submitted_answers(me, assignment) if draft is None and assignment.phase != Phase.COMMIT else None
+        answers = answers_from_json(draft.answers) if draft else earlier or Answers()
+    first_look, first_look_due = None, False
     if spec.policy.reveal_first_look:
-        first = visibility.first_look_of(assignment, me)
-        looking = first is None
-    if first is not None:
-        answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
-    given = [question.key for question in spec.form.questions if first is not None and question.first_look]
-    reviews = [] if looking else sql.if_any(visibility.reviews_shown_to(me, assignment.case, assignment))
-    voices = anonymous_columns(me, reviews)
-    whole = assignment.case.shown.form  # what the others were asked, at their stages
+        first_look = visibility.first_look_of(assignment, me)
+        first_look_due = first_look is None
+    if first_look is not None:
+        answers = with_first_look(spec.form, answers, answers_from_json(first_look.answers))
+    committed = [question.key for question in spec.form.questions if first_look is not None and question.first_look]
+    reviews = []
+    if not first_look_due:
+        reviews = sql.rows_unless_empty(visibility.reviews_shown_to(me, assignment.case, assignment))
+    columns = anonymous_columns(me, reviews)
+    full_form = assignment.case.localized_spec.form  # with the questions of the other stages
     blind = assignment.phase == Phase.COMMIT
-    shared: Collection[str] = ()
-    if (ground := _ground(assignment, spec, voices)) is not None:
-        # Before anything was sent: what was sent back is shown as it was typed.
-        answers = answers if wrong else common_ground.filled(answers, ground)
-        shared = common_ground.agreed(spec.form, answers, ground)
+    agreed_fields: Collection[str] = ()
+    if (common := _common_answers(assignment, spec, columns)) is not None:
+        # A refused form is shown as it was posted, without filling in anything.
+        answers = answers if refused_for else common_ground.fill_in(answers, common)
+        agreed_fields = common_ground.agreed_fields(spec.form, answers, common)
     rejected_before = assignment.phase == Phase.CONFIRM and any(
-        voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
+        column.role == Role.PRIMARY and column.answers.verdict == Verdict.REJECT for column in columns
     )
-    declares = not looking and may_declare(spec.policy, Role(assignment.role), Phase(assignment.phase))
+    declares = not first_look_due and may_declare(spec.policy, Role(assignment.role), Phase(assignment.phase))
     context = {
         "case": assignment.case,
         "spec": spec,
         "draft_url": reverse("review:draft", args=[assignment.pk]),
-        "draft": kept,
+        "draft": draft,
         "sheet": fill_form(
-            spec.form, answers, wrong, offers(voices), given, rejected_before=rejected_before, declares=declares
+            spec.form,
+            answers,
+            refused_for,
+            wording_offers(columns),
+            committed,
+            rejected_before=rejected_before,
+            declares=declares,
         ),
-        "rewords": _rewords(assignment, answers, voices) or any(each.field == "declaration" for each in wrong)
+        "needs_declaration": _is_reworded(assignment, answers, columns)
+        or any(problem.field == "declaration" for problem in refused_for)
         if declares
         else None,
-        "kept_rewords": declares and blind_rewords(assignment, voices),
-        "reworded": is_about_rubrics(assignment, voices),
+        "keeping_needs_declaration": declares and keeping_needs_declaration(assignment, columns),
+        "rubrics_disputed": is_dispute_about_rubrics(assignment, columns),
         "objection": visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None,
-        "voices": voices,
-        "marks": marks(spec, spec.form, answers.highlights, voices),
-        "shared": shared,
-        "confirmed": "agreed" in request.POST,
-        "comparison": compare(whole, voices) if len(voices) > 1 else None,
-        "changes": None if looking else _changes(assignment.case, spec),
+        "columns": columns,
+        "marks": marks(spec, spec.form, answers.highlights, columns),
+        "agreed_fields": agreed_fields,
+        "agreement_confirmed": "agreed" in request.POST,
+        "comparison": compare(full_form, columns) if len(columns) > 1 else None,
+        "changes": None if first_look_due else _changes(assignment.case, spec),
         "why": translate(assignment.why) % {"version": assignment.case.version},
         "blind": blind,
-        "looking": looking,
-        "takes_next": not looking
+        "first_look_due": first_look_due,
+        "takes_next": not first_look_due
         and not (assignment.role == Role.SECONDARY and blind and spec.policy.secondary_confirms),
         "folded": blind and not spec.policy.reveal_first_look,
-        "view": "changes" if first is not None else "shown",
-        "local": local_name(me, assignment, looking),
+        "view": "changes" if first_look is not None else "shown",
+        "local": local_draft_key(me, assignment, first_look_due),
         "stage": Role(assignment.role).stage,
         "stale": stale,
-        "seen": seen,
-        "unsigned": unsigned,
-        "arrived": arrived,
-        "signs_as": signatures.name(me),
+        "seen_revision": seen_revision,
+        "signature_error": signature_error,
+        "received_local": received_local,
+        "signs_as": signatures.signing_name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
-        "last": beside.last,
-        "waiting": beside.waiting,
-        "guideline": beside.guideline,
+        "retractable": extras.retractable,
+        "waiting": extras.waiting,
+        "guideline": extras.guideline,
         "simulated": assignment.case.simulated,
-        **lease_of(assignment),
+        **lease_context(assignment),
     }
     return render(request, "review/assignments/case.html", context, status=status)
 
 
-def _ground(assignment: Assignment, spec: CaseSpec, voices: Sequence[ReviewColumn]) -> Answers | None:
-    """What an adjudicator, who votes for the first time, finds filled in: where both reviewers agree."""
-    if assignment.phase != Phase.COMMIT or assignment.role not in ADJUDICATORS or len(voices) < 2:
+def _common_answers(assignment: Assignment, spec: CaseSpec, columns: Sequence[ReviewColumn]) -> Answers | None:
+    """The answers on which both reviewers agree, filled in for an adjudicator's first vote."""
+    if assignment.phase != Phase.COMMIT or assignment.role not in ADJUDICATORS or len(columns) < 2:
         return None
-    return common_ground.common(spec.form, [voice.answers for voice in voices])
+    return common_ground.common_answers(spec.form, [column.answers for column in columns])
 
 
-def unconfirmed(me: User, assignment: Assignment, answers: Answers) -> list[Problem]:
-    """What is wrong with answers that were filled in for an adjudicator and not confirmed; nothing where there were none."""
+def confirmation_problems(me: User, assignment: Assignment, answers: Answers) -> list[Problem]:
+    """The problems of an adjudicator's vote that does not confirm the answers filled in for it.
+
+    Empty if no answers were filled in.
+    """
     if assignment.role not in ADJUDICATORS or assignment.phase != Phase.COMMIT:
         return []
     spec = visibility.case_shown_to(me, assignment)
-    voices = anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
-    ground = _ground(assignment, spec, voices)
-    if ground is None or not common_ground.agreed(spec.form, answers, ground):
+    columns = anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
+    common = _common_answers(assignment, spec, columns)
+    if common is None or not common_ground.agreed_fields(spec.form, answers, common):
         return []
     answers = with_committed_first_look(spec, visibility.first_look_of(assignment, me), answers)
     return [Problem("agreed", "unconfirmed"), *problems(spec.form, answers)]
 
 
-def is_about_rubrics(assignment: Assignment, voices: Sequence[ReviewColumn]) -> bool:
-    """Whether adjudicators settle a dispute of two reviewers who both approve."""
-    first_two = [voice for voice in voices if voice.role not in ADJUDICATORS]
-    approve = all(voice.answers.verdict == Verdict.APPROVE for voice in first_two)
-    return assignment.role in ADJUDICATORS and len(first_two) == 2 and approve
+def is_dispute_about_rubrics(assignment: Assignment, columns: Sequence[ReviewColumn]) -> bool:
+    """Whether the adjudicators decide between two reviewers who both approve."""
+    first_two = [column for column in columns if column.role not in ADJUDICATORS]
+    both_approve = all(column.answers.verdict == Verdict.APPROVE for column in first_two)
+    return assignment.role in ADJUDICATORS and len(first_two) == 2 and both_approve
 
 
 def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:
-    """What this version changed; None for a first version, and where the one before is not kept."""
+    """The changes of this version; None if there is no previous version or it is not stored."""
     if case.version == 1:
         return None
-    # The lineage of the spec: a copy for training shows what its sample's version changed, like any other case.
-    before = Case.objects.filter(lineage=spec.lineage, version=case.version - 1).first()
-    return changes(before.frozen, spec) if before else None
+    # Use the lineage of the spec, so that a copy shows the changes of its sample, like real work.
+    previous = Case.objects.filter(lineage=spec.lineage, version=case.version - 1).first()
+    return version_changes(previous.frozen, spec) if previous else None

@@ -1,4 +1,4 @@
-"""Who works on what: claims, leases and what gives a case back. Each function is one transaction."""
+"""Claim, renew, return and reassign assignments. Each public function is one transaction."""
 
 import uuid
 from datetime import timedelta
@@ -19,151 +19,168 @@ from review.rules.permissions import Can, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role, State
 
 Hold = Assignment.Hold
-JUST_NOW = timedelta(seconds=30)
+MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
 
 
 def lease() -> timedelta:
-    """How long a claim holds without a heartbeat."""
+    """How long an assignment stays reserved without a heartbeat."""
     return timedelta(minutes=settings.MHB_REVIEW_LEASE_MINUTES)
 
 
-_ACCOUNT = "SELECT {u} FROM review_user u WHERE u.id = %s"
-_STANDING = """SELECT EXISTS (SELECT 1 FROM review_assignment WHERE physician_id = %s AND hold = 'held'),
+_ACCOUNT_SQL = "SELECT {u} FROM review_user u WHERE u.id = %s"
+_CLAIM_STATE_SQL = """SELECT EXISTS (SELECT 1 FROM review_assignment WHERE physician_id = %s AND hold = 'held'),
 EXISTS (SELECT 1 FROM review_calibrationitem WHERE active),
 EXISTS (SELECT 1 FROM review_assignment WHERE reserved_for_id = %s)"""
 
 
 def claim_next(physician: User) -> Assignment | None:
-    """The physician's case in hand, else the next one that may be taken, with the case and its first look as
-    `queries.assignment_of` reads them; None when nothing waits or something hinders.
+    """Return the assignment that the physician holds, or claim the next one.
 
-    The row that is chosen is locked, those that others are just taking are passed over, and the UPDATE that takes it asks
-    again whether it is free: two physicians who press at once get two different cases. One who presses in two windows at
-    once waits on the row of the same account and gets the same case twice.
+    The result carries its case and first look, as `queries.assignment_of` loads them. None if no
+    case is available or the physician may not take one (`eligibility.blocking_reason`).
+
+    The candidate row is locked, rows that others are claiming are skipped, and the UPDATE checks
+    again that the row is free. So two physicians who claim at once get different cases. One
+    physician who claims in two windows at once waits on the lock of their account row, and gets the
+    same case in both.
     """
     require(physician, Can.REVIEW)
-    for _attempt in range(20):  # each round lost means that somebody else has taken a case: progress was made
+    # An attempt fails only because somebody else claimed the case, so the queue makes progress.
+    for _attempt in range(20):
         with recording_events():
-            [(me,)] = sql.instances(_ACCOUNT + sql.locks("no key u"), (physician.pk,), u=User)
-            # Asked under the lock, not with it: who has waited for it would see what was before.
-            standing = sql.first_row(_STANDING + sql.planned_once(), me.pk, me.pk)
-            in_hand, calibrates, reserved = standing[:3] if standing else (False, False, False)
-            if in_hand:
-                held = queries.in_hand(me, locked=True)
+            [(me,)] = sql.select_instances(_ACCOUNT_SQL + sql.lock_clause("no key u"), (physician.pk,), u=User)
+            # A second statement, after the lock: a transaction that waited for the lock would
+            # otherwise still see the old snapshot.
+            state = sql.fetch_first_row(_CLAIM_STATE_SQL + sql.generic_plan_column(), me.pk, me.pk)
+            holds_any, calibrates, reserved = state[:3] if state else (False, False, False)
+            if holds_any:
+                held = queries.held_assignment(me, locked=True)
                 if held is not None:
                     return renew(held)
             if eligibility.blocking_reason(me) is not None:
                 return None
-            changed = services.prepare(me, calibrates=calibrates)
-            for found in eligibility.passes(me, reserved_for_me=None if changed else reserved):
-                taken = _take(found, me)
-                if taken is not None:
-                    return taken
-            # Where writers take turns, nothing can have been locked by somebody else.
-            alone = not connection.features.has_select_for_update_skip_locked
-            # Also among what is reserved for this person, of which there may have been nothing a moment ago.
-            passes = eligibility.passes(me, reserved_for_me=True)
-            passed_over = None if alone else eligibility.first_of(passes)
-        if passed_over is None:
+            may_have_copy = services.prepare_copy(me, calibrates=calibrates)
+            for search in eligibility.search_rounds(me, reserved_for_me=None if may_have_copy else reserved):
+                claimed = _claim_candidate(search, me)
+                if claimed is not None:
+                    return claimed
+            # A database with a single writer skips no locked rows.
+            single_writer = not connection.features.has_select_for_update_skip_locked
+            # Also search what is reserved for the physician: it may have been reserved just now.
+            rounds = eligibility.search_rounds(me, reserved_for_me=True)
+            skipped = None if single_writer else eligibility.first_candidate(rounds)
+        if skipped is None:
             return None
-        # In a transaction of its own, which holds no other lock: this cannot be part of a deadlock.
+        # Wait for the skipped row. This transaction holds no other lock, so it cannot deadlock.
         with transaction.atomic():
-            Assignment.objects.select_for_update().filter(pk=passed_over).first()
+            Assignment.objects.select_for_update().filter(pk=skipped).first()
     return None
 
 
-def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
-    search, params = found.first()
-    rows = sql.instances(f"{_FOUND}({search})", (physician.pk, *params), a=Assignment, c=_CASE, f=FirstLook)
+def _claim_candidate(search: eligibility.SearchRound, physician: User) -> Assignment | None:
+    """Claim the first free row of a search round; None if there is none."""
+    select, params = search.locking_select()
+    rows = sql.select_instances(
+        f"{_CANDIDATE_SQL}({select})", (physician.pk, *params), a=Assignment, c=_CASE_WITHOUT_SPEC, f=FirstLook
+    )
     if not rows:
         return None
-    taken: Assignment = rows[0][0]
-    taken.case, taken.looks_read[physician.pk], spec = rows[0][1:]
-    taken.case.freeze(spec)
+    claimed: Assignment = rows[0][0]
+    claimed.case, claimed.first_looks_by_physician[physician.pk], spec = rows[0][1:]
+    claimed.case.freeze(spec)
     now = timezone.now()
-    why, until, token = eligibility.why(taken, physician, found), now + lease(), uuid.uuid4()
+    reason, until, token = eligibility.claim_reason(claimed, physician, search), now + lease(), uuid.uuid4()
     if not sql.execute(
-        _TAKE,
+        _CLAIM_SQL,
         physician.pk,
-        sql.prepared(Assignment, "token", token),
-        sql.prepared(Assignment, "lease_until", until),
-        why,
-        taken.pk,
-        sql.prepared(Assignment, "lease_until", now),
+        sql.db_value(Assignment, "token", token),
+        sql.db_value(Assignment, "lease_until", until),
+        reason,
+        claimed.pk,
+        sql.db_value(Assignment, "lease_until", now),
     ):
         return None
-    taken.physician, taken.token, taken.hold, taken.lease_until, taken.why = physician, token, Hold.HELD, until, why
-    # What is open was given back, and its holder is no longer its holder: only a lapsed lease has a loser.
-    loser = visibility.holder_on_record(taken) if found.lapsed else None
+    claimed.physician, claimed.token, claimed.hold = physician, token, Hold.HELD
+    claimed.lease_until, claimed.why = until, reason
+    # An open row has no holder any more; only a claim on a lapsed lease takes it from somebody.
+    loser = visibility.holder_on_record(claimed) if search.lapsed else None
     if loser is None:
-        record(taken.case, Event.Kind.CLAIMED, physician, role=taken.role)
+        record(claimed.case, Event.Kind.CLAIMED, physician, role=claimed.role)
     else:
-        record(taken.case, Event.Kind.TAKEN_OVER, physician, role=taken.role, taken_from=loser)
-    return taken
+        record(claimed.case, Event.Kind.TAKEN_OVER, physician, role=claimed.role, taken_from=loser)
+    return claimed
 
 
-_FOUND = """SELECT {a}, {c}, {f}, c.spec FROM review_assignment a JOIN review_case c ON c.id = a.case_id
+_CANDIDATE_SQL = """SELECT {a}, {c}, {f}, c.spec FROM review_assignment a JOIN review_case c ON c.id = a.case_id
 LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE a.id = """
-# Asked again: nobody holds it, or the holder has let the lease run out before committing anything.
-_TAKE = """UPDATE review_assignment SET physician_id = %s, token = %s, hold = 'held', lease_until = %s, why = %s
+# Checks again that nobody holds the row, or that its lease ran out before anything was committed.
+_CLAIM_SQL = """UPDATE review_assignment SET physician_id = %s, token = %s, hold = 'held', lease_until = %s, why = %s
 WHERE id = %s AND phase = 'commit' AND (hold = 'open' OR (hold = 'held' AND lease_until < %s))"""
 
 
-def fresh(assignment: Assignment) -> bool:
-    """Whether the lease was renewed just now, so that there is nothing to be gained by renewing it."""
-    return assignment.lease_until is not None and assignment.lease_until > timezone.now() + lease() - JUST_NOW
+def recently_renewed(assignment: Assignment) -> bool:
+    """Whether the lease was renewed so recently that renewing it again would gain nothing."""
+    return (
+        assignment.lease_until is not None and assignment.lease_until > timezone.now() + lease() - MIN_RENEWAL_INTERVAL
+    )
 
 
 def renew(assignment: Assignment) -> Assignment:
-    """A lease as good as new for an assignment whose row is locked."""
-    if not fresh(assignment):
+    """Renew the lease of an assignment whose row is locked, unless it was renewed recently."""
+    if not recently_renewed(assignment):
         assignment.lease_until = timezone.now() + lease()
         sql.update(assignment, "lease_until")
     return assignment
 
 
 def renew_unlocked(assignment: Assignment) -> None:
-    """The same for one whose row may be another's by now. Raises LeaseLost where it is."""
-    if fresh(assignment):
+    """Like `renew`, for a row that is not locked. Raises LeaseLost if somebody else holds it."""
+    if recently_renewed(assignment):
         return
     until = timezone.now() + lease()
-    stored = sql.prepared(Assignment, "lease_until", until), sql.prepared(Assignment, "token", assignment.token)
-    if not sql.execute(_RENEW, stored[0], assignment.pk, stored[1]):
+    until_value = sql.db_value(Assignment, "lease_until", until)
+    token_value = sql.db_value(Assignment, "token", assignment.token)
+    if not sql.execute(_RENEW_SQL, until_value, assignment.pk, token_value):
         raise errors.LeaseLost
     assignment.lease_until = until
 
 
-_RENEW = "UPDATE review_assignment SET lease_until = %s WHERE id = %s AND token = %s"
+_RENEW_SQL = "UPDATE review_assignment SET lease_until = %s WHERE id = %s AND token = %s"
 
 
 @transaction.atomic
 def heartbeat(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
-    """Renew the lease. Raises LeaseLost when somebody else holds the assignment now."""
+    """Renew the lease. Raises LeaseLost if somebody else holds the assignment now."""
     return renew(fenced_assignment(physician, assignment_id, token))
 
 
 def fenced_assignment(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
-    """The assignment, its row locked, if `token` still fences it; wants a transaction.
+    """Lock and return the assignment if `token` is still valid for it. Needs a transaction.
 
     Raises:
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     require(physician, Can.REVIEW)
-    for assignment, case in sql.instances(_FENCED + sql.locks("a"), (assignment_id,), a=Assignment, c=_CASE):
+    for assignment, case in sql.select_instances(
+        _ASSIGNMENT_SQL + sql.lock_clause("a"), (assignment_id,), a=Assignment, c=_CASE_WITHOUT_SPEC
+    ):
         assignment.case = case
         return fence(assignment, physician, token)
     raise errors.NotYours
 
 
-_CASE = sql.Without(Case, "spec")
-_FENCED = "SELECT {a}, {c} FROM review_assignment a JOIN review_case c ON c.id = a.case_id WHERE a.id = %s"
+_CASE_WITHOUT_SPEC = sql.DeferredColumn(Case, "spec")
+_ASSIGNMENT_SQL = "SELECT {a}, {c} FROM review_assignment a JOIN review_case c ON c.id = a.case_id WHERE a.id = %s"
 
 
 def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignment:
-    """The same assignment, if `token` still fences it; for good only where its row is locked. Raises as
-    `fenced_assignment` does."""
+    """Return `assignment` if `token` is still valid for it; else raise as `fenced_assignment` does.
+
+    The result is reliable only while the row is locked.
+    """
     if assignment.physician_id == physician.pk and assignment.token == token:
-        # Who has answered no longer holds it, until the next phase gives it back under another token.
+        # A physician who has submitted no longer holds it, until the next phase returns it to them
+        # under a new token.
         if assignment.hold != Hold.HELD and _submitted(
             assignment, physician, phase=assignment.phase, retraction__isnull=True
         ):
@@ -171,11 +188,11 @@ def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignme
         if State(assignment.case.state).final:
             raise errors.CaseClosed
         return assignment
-    # Lost after a review was taken back: what is typed since is a draft.
-    counted = {"retraction__isnull": True} if assignment.physician_id != physician.pk else {}
-    if _submitted(
-        assignment, physician, **counted
-    ):  # every phase has its own token: this one is from a phase that is over
+    # If the physician lost the assignment after retracting a review, what they typed since is a
+    # draft, so the retracted review must not count here.
+    conditions = {"retraction__isnull": True} if assignment.physician_id != physician.pk else {}
+    # Every phase has its own token; this one belongs to an earlier phase.
+    if _submitted(assignment, physician, **conditions):
         raise errors.AlreadySubmitted
     if Draft.objects.filter(assignment=assignment, physician=physician).exists() or visibility.has_held(
         physician, assignment
@@ -184,45 +201,51 @@ def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignme
     raise errors.NotYours
 
 
-def _submitted(assignment: Assignment, physician: User, **only: object) -> bool:
-    return Review.objects.filter(assignment=assignment, physician=physician, **only).exists()
+def _submitted(assignment: Assignment, physician: User, **conditions: object) -> bool:
+    return Review.objects.filter(assignment=assignment, physician=physician, **conditions).exists()
 
 
 @recording_events()
 def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
-    """Give a case back uncommitted; the draft is kept for the person, who is offered other cases before this one.
+    """Return a case to the queue without submitting.
+
+    The draft is kept for the physician, who is offered other cases before this one.
 
     Raises:
-        TooManyReleases: who gives back and takes the next can leaf through all that waits; only so many an hour.
+        TooManyReleases: the hourly limit is reached. Without it, a physician could browse all
+            waiting cases by returning one and taking the next.
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
-    assignment = _uncommitted(physician, assignment_id, token)
-    _check_releases(physician)
-    _set_free(assignment)
+    assignment = _uncommitted_assignment(physician, assignment_id, token)
+    _check_return_limit(physician)
+    _release_hold(assignment)
     record(assignment.case, Event.Kind.RELEASED, physician, role=assignment.role)
 
 
 @recording_events()
 def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Declined.Reason, text: str = "") -> Declined:
-    """Give a case back uncommitted, for good: it is never offered to this person again. Raises as `release` does."""
-    assignment = _uncommitted(physician, assignment_id, token)
-    _check_releases(physician)
+    """Return a case for good: it is never offered to this physician again.
+
+    Raises as `release` does.
+    """
+    assignment = _uncommitted_assignment(physician, assignment_id, token)
+    _check_return_limit(physician)
     declined = Declined.objects.create(
         case=assignment.case, physician=physician, reason=reason, text=text, at=timezone.now()
     )
-    if not assignment.case.is_copy:  # a copy of the person's own stays reserved: it is nobody else's
+    if not assignment.case.is_copy:  # a copy stays reserved: nobody else may work on it
         assignment.reserved_for = None
-    _set_free(assignment)
+    _release_hold(assignment)
     record(assignment.case, Event.Kind.DECLINED, physician, role=assignment.role, because=reason, text=text)
     return declined
 
 
 @recording_events()
 def report_problem(physician: User, assignment_id: int, text: str) -> None:
-    """Tell all admins that something is wrong with a case. It stays where it is; who holds it goes on or gives it back.
+    """Notify all admins that something is wrong with a case. Its assignment does not change.
 
     Raises:
-        NotYours: the physician does not hold this assignment, and did not answer in it.
+        NotYours: the physician neither holds this assignment nor submitted a review for it.
     """
     require(physician, Can.REVIEW)
     assignment = queries.assignment_of(physician, assignment_id)
@@ -236,14 +259,17 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
 
 @recording_events()
 def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assignment:
-    """Take a role from its holder, and reserve it for `to`; without one, anybody may take it.
+    """Take a role from its holder and reserve it for `to`; if None, anybody eligible may take it.
 
-    Only before an answer was committed. Afterwards the role is its holder's: the machine replays what was said, and a
-    confirmation or a second vote can only come from who gave the first. A case stuck there is for `set_back`.
+    Possible only before an answer was committed. Afterwards the role belongs to its holder: the
+    state machine replays the reviews, and a confirmation or a second vote can only come from the
+    author of the first. `reopen_role` resolves a case that is stuck there.
 
     Raises:
-        NotYours: the case has no such role open. Committed, CaseClosed.
-        NotReserved: `to` may not work on it, and why.
+        NotYours: the case has no such role.
+        Committed: an answer was committed for this role.
+        CaseClosed.
+        NotReserved: `to` may not work on it; the error says why.
     """
     require(actor, Can.OVERSEE)
     case = _open_case(case_id)
@@ -253,18 +279,18 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     if assignment.phase != Phase.COMMIT or assignment.hold not in (Hold.OPEN, Hold.HELD):
         raise errors.Committed
     if case.is_copy and to is None:
-        to = assignment.reserved_for  # a copy of a person's own is nobody else's
+        to = assignment.reserved_for  # nobody else may work on a copy
     loser = assignment.physician_id
     assignment.reserved_for = to
-    _set_free(assignment)
+    _release_hold(assignment)
     if to is not None and to.pk != loser:
-        _check_reserved(assignment, to)
+        _check_reservable(assignment, to)
     record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser, given_to=to.pk if to else None)
     return assignment
 
 
 def _open_case(case_id: int) -> Case:
-    """The case, its row locked. Raises NotYours, CaseClosed."""
+    """Lock and return an open case. Raises NotYours, CaseClosed."""
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(pk=case_id).first()
     if case is None:
         raise errors.NotYours
@@ -274,15 +300,18 @@ def _open_case(case_id: int) -> Case:
 
 
 @recording_events()
-def set_back(case_id: int, role: Role, *, actor: User, reason: str) -> Assignment:
-    """Open a role anew whose holder has answered and does not confirm, or does not vote again; `reason` says why.
+def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assignment:
+    """Reopen a role whose holder submitted a first answer but does not confirm it or vote again.
 
-    The answer counts as taken back, and its author is out of the case for good, having seen what others said. Where two
-    adjudicators differ, the other one's first vote stands: it was given blind. A second vote answered one that is gone, so
-    it is taken back as well, and the other adjudicator is sealed again until the new one has voted.
+    The answer is retracted, and its author can take no role in the case again, because they have
+    seen what others wrote. If two adjudicators differed, the other one's first vote stands, because
+    it was given blind. The other's second vote, if any, replied to a vote that is now gone: it is
+    retracted as well, and the other adjudicator waits until the new one has voted.
 
     Raises:
-        NotYours: the case has no such role. NotStuck: its holder is not the one who is waited for. CaseClosed.
+        NotYours: the case has no such role.
+        NotStuck: the case does not wait for the holder of this role.
+        CaseClosed.
     """
     require(actor, Can.OVERSEE)
     case = _open_case(case_id)
@@ -296,17 +325,17 @@ def set_back(case_id: int, role: Role, *, actor: User, reason: str) -> Assignmen
         raise errors.NotStuck
     loser = assignment.physician
     for review in visibility.counted_reviews().filter(assignment=assignment):
-        _take_back(review, actor)
+        _retract(review, actor)
     Declined.objects.get_or_create(
         case=case, physician=loser, defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()}
     )
     assignment.phase, assignment.reserved_for = Phase.COMMIT, None
     assignment.save(update_fields=["phase"])
-    _set_free(assignment)
+    _release_hold(assignment)
     for other in rows.values():
         if other.phase == Phase.DISCUSS:
             for review in visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS):
-                _take_back(review, actor)
+                _retract(review, actor)
             other.phase, other.hold, other.lease_until = Phase.COMMIT, Hold.WAITING, None
             other.new_token()
             other.save(update_fields=["phase", "hold", "lease_until", "token"])
@@ -316,15 +345,18 @@ def set_back(case_id: int, role: Role, *, actor: User, reason: str) -> Assignmen
 
 @recording_events()
 def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
-    """Hand a case only to physicians of this specialty, and to those with none on record; empty: to any. What is in hand
-    stays there. Raises NotYours, CaseClosed."""
+    """Limit a case to physicians of this specialty and to those with none on record.
+
+    Empty lifts the limit. Assignments that are held stay with their holders. Raises NotYours,
+    CaseClosed.
+    """
     require(actor, Can.OVERSEE)
     case = _open_case(case_id)
     case.specialty = specialty.strip()
     case.save(update_fields=["specialty"])
     policy = case.frozen.policy
     for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.specialty = eligibility.asked_of(case, Role(assignment.role), policy)["specialty"]
+        assignment.specialty = eligibility.reviewer_requirements(case, Role(assignment.role), policy)["specialty"]
         assignment.save(update_fields=["specialty"])
     record(case, Event.Kind.SPECIALTY, actor, text=case.specialty)
     return case
@@ -332,26 +364,29 @@ def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
 
 @recording_events()
 def set_language(case_id: int, language: str, *, actor: User) -> Case:
-    """Hand a case only to physicians who read this language (ISO 639-1), and to those with none on record; empty: to any,
-    UNDETERMINED: to nobody yet. What is in hand stays there. Raises NotYours, CaseClosed."""
+    """Limit a case to physicians who read this language (ISO 639-1) or have none on record.
+
+    Empty lifts the limit; UNDETERMINED offers the case to nobody. Assignments that are held stay
+    with their holders. Raises NotYours, CaseClosed.
+    """
     require(actor, Can.OVERSEE)
     case = _open_case(case_id)
     case.language = language.strip().lower()
     case.save(update_fields=["language"])
     policy = case.frozen.policy
     for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.language = eligibility.asked_of(case, Role(assignment.role), policy)["language"]
+        assignment.language = eligibility.reviewer_requirements(case, Role(assignment.role), policy)["language"]
         assignment.save(update_fields=["language"])
     record(case, Event.Kind.LANGUAGE, actor, text=case.language)
     return case
 
 
-def _take_back(review: Review, actor: User) -> None:
+def _retract(review: Review, actor: User) -> None:
     Retraction.objects.create(review=review, at=timezone.now())
     record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
 
 
-def _check_reserved(assignment: Assignment, to: User) -> None:
+def _check_reservable(assignment: Assignment, to: User) -> None:
     if not allowed(to, Can.REVIEW):
         raise errors.NotReserved(_("This account cannot review cases."))
     if assignment.case.is_copy:
@@ -361,35 +396,38 @@ def _check_reserved(assignment: Assignment, to: User) -> None:
         raise errors.NotReserved(str(problem))
 
 
-def _check_releases(physician: User) -> None:
-    if visibility.count_given_back(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
+def _check_return_limit(physician: User) -> None:
+    if visibility.count_returned_cases(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
         raise errors.TooManyReleases
 
 
-def _uncommitted(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
+def _uncommitted_assignment(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
     assignment = fenced_assignment(physician, assignment_id, token)
     if assignment.phase != Phase.COMMIT:
         raise errors.AlreadySubmitted
     return assignment
 
 
-def _set_free(assignment: Assignment) -> None:
-    """Nobody holds it any more; `reserved_for` is stored as it stands."""
+def _release_hold(assignment: Assignment) -> None:
+    """Remove the holder of an assignment. Also stores the current `reserved_for`."""
     assignment.hold, assignment.physician, assignment.token, assignment.lease_until = Hold.OPEN, None, None, None
     assignment.why = ""
     assignment.save(update_fields=["hold", "physician", "token", "lease_until", "why", "reserved_for"])
 
 
 def expire_leases() -> int:
-    """Give back what was held and forgotten before anything was committed; returns how many. The sweeper's part."""
-    forgotten = Assignment.objects.filter(hold=Hold.HELD, phase=Phase.COMMIT, lease_until__lt=timezone.now())
+    """Reopen assignments whose lease ran out before anything was committed; called by the sweeper.
+
+    Returns: how many were reopened.
+    """
+    expired = Assignment.objects.filter(hold=Hold.HELD, phase=Phase.COMMIT, lease_until__lt=timezone.now())
     count = 0
-    for assignment in forgotten.select_related("case", "physician"):
+    for assignment in expired.select_related("case", "physician"):
         with recording_events():
-            freed = forgotten.filter(pk=assignment.pk, token=assignment.token).update(
+            updated = expired.filter(pk=assignment.pk, token=assignment.token).update(
                 hold=Hold.OPEN, physician=None, token=None, lease_until=None
             )
-            if freed:
+            if updated:
                 record(assignment.case, Event.Kind.EXPIRED, assignment.physician, role=assignment.role)
                 count += 1
     return count

@@ -1,4 +1,4 @@
-"""What a physician posted from the workbench and its side pages, read. Answers are read by `posted_answers`."""
+"""The posted forms of the workbench and its side pages. `posted_answers` parses the answers."""
 
 import uuid
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from django.utils.translation import gettext_lazy
 from review.access import visibility
 from review.answers.answer_form import corrections
 from review.answers.controls import Correction
-from review.answers.posted_answers import Offers, answers_from_post, posts_adopted, posts_highlights
-from review.answers.side_by_side import anonymous_columns, offers
+from review.answers.posted_answers import Offers, answers_from_post, posts_adopted_wording, posts_highlights
+from review.answers.side_by_side import anonymous_columns, wording_offers
 from review.assignments import queries
 from review.common.decorators import posted_token, signed_in_account
 from review.models import Assignment, Declined, User
-from review.rules.blocks import texts_of
+from review.rules.blocks import passage_texts
 from review.rules.questions import Answers
 from review.rules.state_machine import ADJUDICATORS, Phase
 
 
 class DeclineForm(forms.Form):
-    """Why a physician will not take a case."""
+    """The reason for declining a case."""
 
     reason = forms.ChoiceField(label=gettext_lazy("Reason"), choices=Declined.Reason.choices, widget=forms.RadioSelect)
     text = forms.CharField(
@@ -34,7 +34,7 @@ class DeclineForm(forms.Form):
 
 
 class ProblemForm(forms.Form):
-    """What is wrong with a case."""
+    """A problem with a case, for the admins."""
 
     text = forms.CharField(
         label=gettext_lazy("Problem description"),
@@ -48,9 +48,10 @@ class ProblemForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class PostedReview:
-    """A posted form of the workbench, and the assignment as it was when it came.
+    """A posted form of the workbench, and the assignment as it was when the post arrived.
 
-    `local`: the name under which the browser keeps what was typed.
+    Attributes:
+        local: the key under which the browser stores its own copy of the draft.
     """
 
     me: User
@@ -62,29 +63,31 @@ class PostedReview:
 
 
 def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
+    """Parse a posted form of the workbench."""
     me = signed_in_account(request)
-    assignment = queries.posted_to(me, assignment_id)
+    assignment = queries.assignment_for_post(me, assignment_id)
     case = assignment.case
-    # What others wrote can only be taken over where it is open to read: not while the first two answer blind.
+    # Others' wordings can be adopted only if the physician may read them, hence not while the first
+    # two answer blind.
     blind = assignment.phase == Phase.COMMIT and assignment.role not in ADJUDICATORS
-    others: Offers = {}
-    if not blind and posts_adopted(request.POST):
-        others = offers(anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
-    texts = texts_of(visibility.case_shown_to(me, assignment).blocks) if posts_highlights(request.POST) else {}
-    # `over`: the version that the physician has chosen to replace, in place of the one that this page was made from.
+    offers: Offers = {}
+    if not blind and posts_adopted_wording(request.POST):
+        offers = wording_offers(anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
+    texts = passage_texts(visibility.case_shown_to(me, assignment).blocks) if posts_highlights(request.POST) else {}
+    # `over`: the revision that the physician chose to overwrite; `revision`: the one on the page.
     revision = request.POST.get("over") or request.POST.get("revision", "")
     return PostedReview(
         me=me,
         assignment=assignment,
         token=posted_token(request),
         revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 10 else 0,
-        answers=answers_from_post(visibility.asked_of(assignment, case).form, request.POST, others, texts),
+        answers=answers_from_post(visibility.spec_for_stage(assignment, case).form, request.POST, offers, texts),
         local=request.POST.get("local", ""),
     )
 
 
-def posted_wordings(posted: PostedReview) -> Sequence[Correction]:
-    """The wording of each rubric as it was just typed against the one that was generated; none before the first look."""
+def posted_corrections(posted: PostedReview) -> Sequence[Correction]:
+    """How each posted rubric wording differs from the generated one; empty before the reveal."""
     if not posted.answers.rubrics or not visibility.is_revealed(posted.me, posted.assignment):
         return ()
     return corrections(posted.assignment.case.frozen.form, posted.answers)

@@ -1,4 +1,4 @@
-"""Pages beside the workbench: own submitted reviews, declining a case, reporting a problem."""
+"""A physician's pages besides the workbench: own reviews, declining a case, reporting a problem."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +12,7 @@ from review.answers.side_by_side import anonymous_columns, compare
 from review.assignments import claims, queries
 from review.assignments.forms import DeclineForm, ProblemForm
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
-from review.common.paging import page_of
+from review.common.paging import offset_page
 from review.models import Assignment, Declined
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
@@ -21,29 +21,29 @@ from review.rules.permissions import Can
 @requires(Can.REVIEW)
 @require_GET
 def mine(request: HttpRequest) -> HttpResponse:
-    """What the physician has submitted, newest first."""
+    """The physician's submitted reviews, newest first."""
     return render(
         request,
         "review/assignments/mine.html",
-        {"page": page_of(visibility.reviews_by(signed_in_account(request)), request)},
+        {"page": offset_page(visibility.reviews_by(signed_in_account(request)), request)},
     )
 
 
 @requires(Can.REVIEW)
 @require_GET
 def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
-    """One own review to read again, and beside it what the physician may know of the others."""
+    """One of the physician's reviews, next to the other reviews that they may read."""
     me = signed_in_account(request)
     review = visibility.own_review(me, review_id)
-    spec = review.case.shown
-    voices = anonymous_columns(me, visibility.reviews_shown_to(me, review.case))
+    spec = review.case.localized_spec
+    columns = anonymous_columns(me, visibility.reviews_shown_to(me, review.case))
     context = {
         "review": review,
         "case": review.case,
         "spec": spec,
-        "comparison": compare(spec.form, voices),
-        "voices": voices,
-        "marks": marks(spec, spec.form, answers_from_json(review.answers).highlights, voices),
+        "comparison": compare(spec.form, columns),
+        "columns": columns,
+        "marks": marks(spec, spec.form, answers_from_json(review.answers).highlights, columns),
         "simulated": review.case.simulated,
     }
     return render(request, "review/assignments/mine_detail.html", context)
@@ -51,7 +51,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
 
 @requires(Can.REVIEW)
 def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Decline the case in hand for good, with a reason; the same page has the form that reports a problem."""
+    """Decline a held case for good. The page also has the form to report a problem."""
     me = signed_in_account(request)
     assignment = queries.assignment_of(me, assignment_id)
     form = DeclineForm(request.POST or None)
@@ -60,7 +60,7 @@ def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
         claims.decline(me, assignment_id, posted_token(request), reason, form.cleaned_data["text"])
         messages.success(request, _("Case declined. It will not be offered to you again."))
         return redirect_with_receipt(redirect("review:workbench"), request.POST.get("local", ""))
-    return _aside(request, assignment, declining=form)
+    return _render_decline_page(request, assignment, decline_form=form)
 
 
 @requires(Can.REVIEW)
@@ -72,24 +72,24 @@ def problem(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect("review:decline", assignment_id)
     form = ProblemForm(request.POST)
     if not form.is_valid():
-        return _aside(request, assignment, reporting=form)
+        return _render_decline_page(request, assignment, problem_form=form)
     claims.report_problem(me, assignment_id, form.cleaned_data["text"])
     messages.success(request, _("Problem reported. The admins will be notified."))
     return redirect_with_receipt(redirect("review:case", assignment_id), request.POST.get("local", ""))
 
 
-def _aside(
+def _render_decline_page(
     request: HttpRequest,
     assignment: Assignment,
     *,
-    declining: DeclineForm | None = None,
-    reporting: ProblemForm | None = None,
+    decline_form: DeclineForm | None = None,
+    problem_form: ProblemForm | None = None,
 ) -> HttpResponse:
-    refused = any(form is not None and form.is_bound for form in (declining, reporting))
+    refused = any(form is not None and form.is_bound for form in (decline_form, problem_form))
     context = {
         "assignment": assignment,
-        "declining": declining or DeclineForm(),
-        "reporting": reporting or ProblemForm(),
+        "decline_form": decline_form or DeclineForm(),
+        "problem_form": problem_form or ProblemForm(),
     }
     return render(request, "review/assignments/decline.html", context, status=422 if refused else 200)
 
@@ -97,6 +97,6 @@ def _aside(
 @requires(Can.REVIEW)
 @require_GET
 def recent_sources(request: HttpRequest) -> HttpResponse:
-    """The sources that the physician cited last, to be cited again."""
-    found = queries.recent_sources(signed_in_account(request))
-    return render(request, "review/assignments/_recent_sources.html", {"sources": found})
+    """The sources that the physician cited last, offered for another citation."""
+    sources = queries.recent_sources(signed_in_account(request))
+    return render(request, "review/assignments/_recent_sources.html", {"sources": sources})

@@ -1,4 +1,4 @@
-"""What a physician has typed and not submitted: one draft for each phase of an assignment, written here alone."""
+"""The only writer of drafts: one per physician, assignment and phase."""
 
 from typing import Any
 
@@ -9,37 +9,46 @@ from review.models import Assignment, Draft, User
 from review.rules.state_machine import Phase
 
 
-def keep(
+def store(
     assignment: Assignment, physician: User, phase: Phase, answers: dict[str, Any], *, revision: int | None = None
 ) -> Draft | None:
-    """Put `answers` (as `answers_to_json` makes them) in the place of the draft, or make it the first one.
+    """Create or replace the draft.
 
-    `revision` is the one that the writer has seen (0: none); None: it replaces whatever there is. Returns None where the draft
-    has another revision: that one stands.
+    Args:
+        answers: as returned by `answers_to_json`.
+        revision: the revision that the writer has seen (0: none); None: replace any revision.
+
+    Returns: the draft, or None if the stored one has another revision; then it is unchanged.
     """
     at = timezone.now()
     values = (
         assignment.pk,
         physician.pk,
         phase,
-        sql.prepared(Draft, "answers", answers),
-        sql.prepared(Draft, "saved_at", at),
+        sql.db_value(Draft, "answers", answers),
+        sql.db_value(Draft, "saved_at", at),
     )
-    # One statement decides: who has lost the assignment does not hold its row locked.
+    # A single statement, because a physician who has lost the assignment holds no lock on its row.
     if revision is None:
-        kept = sql.first_row(_KEEP + _KEPT, *values)
+        row = sql.fetch_first_row(_UPSERT_SQL + _RETURNING, *values)
     else:
-        kept = sql.first_row(f"{_KEEP} WHERE review_draft.revision = %s{_KEPT}", *values, revision)
-    if kept is None:
+        row = sql.fetch_first_row(f"{_UPSERT_SQL} WHERE review_draft.revision = %s{_RETURNING}", *values, revision)
+    if row is None:
         return None
-    key, now = kept
+    key, stored_revision = row
     return Draft(
-        id=key, assignment=assignment, physician=physician, phase=phase, answers=answers, revision=now, saved_at=at
+        id=key,
+        assignment=assignment,
+        physician=physician,
+        phase=phase,
+        answers=answers,
+        revision=stored_revision,
+        saved_at=at,
     )
 
 
-_KEEP = """INSERT INTO review_draft (assignment_id, physician_id, phase, answers, revision, saved_at)
+_UPSERT_SQL = """INSERT INTO review_draft (assignment_id, physician_id, phase, answers, revision, saved_at)
 VALUES (%s, %s, %s, %s, 1, %s)
 ON CONFLICT (assignment_id, physician_id, phase) DO UPDATE
 SET answers = excluded.answers, saved_at = excluded.saved_at, revision = review_draft.revision + 1"""
-_KEPT = " RETURNING id, revision"
+_RETURNING = " RETURNING id, revision"

@@ -1,5 +1,7 @@
-"""Opens cases and takes reviews in. Each function is one transaction; the case row is locked first wherever its
-state moves.
+"""Open cases, store drafts and submit reviews.
+
+Each public function is one transaction. Wherever the state of a case changes, its row is locked
+first.
 """
 
 import uuid
@@ -20,7 +22,7 @@ from review.assignments.claims import fence, lease, renew_unlocked
 from review.assignments.first_look import (
     highlight_problems,
     located_citations,
-    own_highlights,
+    with_allowed_highlights,
     with_committed_first_look,
 )
 from review.audit.trail import record, record_submitted, recording_events
@@ -29,7 +31,7 @@ from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, Rewording, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json, specs_to_json
-from review.rules.consolidation import may_declare, rewords, undeclared, with_verdict
+from review.rules.consolidation import declaration_problems, is_reworded, may_declare, with_verdict
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Phase, Position, Role, State, Verdict, position
@@ -39,11 +41,14 @@ Hold = Assignment.Hold
 
 @recording_events()
 def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Case.Kind.WORK) -> Case:
-    """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
+    """Open a case on one sample version for review. Raises IntegrityError if it was opened before.
 
-    `kind`: WORK, or VALIDATION. Work takes the review form that admins have published for its benchmark, if any, and keeps
-    it from then on.
-    Where the policy asks nobody, the case is approved and closed as it opens, and no physician is ever offered it.
+    A case of kind WORK takes the review form that admins have published for its benchmark, if any,
+    and keeps it. If the policy requires no review, the case is approved and closed at once, and no
+    physician is ever offered it.
+
+    Args:
+        kind: WORK or VALIDATION.
     """
     now = timezone.now()
     if kind == Case.Kind.WORK:
@@ -64,22 +69,22 @@ def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Ca
     )
     sql.insert(case)
     record(case, Event.Kind.OPENED, actor)
-    follow_reviews(case, position(spec.policy, []), turns=Turns({}, [], Counter()))
+    follow_reviews(case, position(spec.policy, []), progress=CaseProgress({}, [], Counter()))
     return case
 
 
 @recording_events()
 def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
-    """`open_case` for many cases that their policy puts before nobody: each is approved and closed as it opens.
+    """Like `open_case`, for many cases that need no review: each is approved and closed at once.
 
-    Raises ValueError where a policy asks somebody.
+    Raises ValueError if a policy requires a review.
     """
     now = timezone.now()
     cases = []
     opened = list(forms_queries.all_with_form_in_force(specs))
     for spec, stored in zip(opened, specs_to_json(opened), strict=True):
-        ends = position(spec.policy, [])
-        if not ends.state.final:
+        final_position = position(spec.policy, [])
+        if not final_position.state.final:
             raise ValueError(f"{spec.lineage}: its policy asks somebody")
         cases.append(
             Case(
@@ -92,13 +97,13 @@ def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
                 spec=stored,
                 fresh_eyes_required=spec.policy.fresh_eyes_required,
                 simulated=spec.simulated,
-                state=ends.state,
-                ground=ends.ground or "",
+                state=final_position.state,
+                ground=final_position.ground or "",
                 opened_at=now,
                 closed_at=now,
             )
         )
-    bulk_rows.store(cases)
+    bulk_rows.bulk_insert(cases)
     for case in cases:
         record(case, Event.Kind.OPENED, None)
         record(case, Event.Kind.CLOSED, None, before=State.PRIMARY, after=case.state, ground=case.ground)
@@ -112,38 +117,44 @@ def save_draft(
     answers: Answers,
     *,
     revision: int,
-    posted: Assignment | None = None,
+    loaded: Assignment | None = None,
 ) -> Draft:
-    """Keep what was typed and renew the lease. Nothing is locked: the draft is its author's, no matter who holds the case.
+    """Store a draft and renew the lease.
 
-    `revision` is the draft's revision the writer has seen (0: none). The draft is kept even when the lease is lost or the
-    case was closed meanwhile; then LeaseLost or CaseClosed is raised after it was stored. A draft saved from another window
-    meanwhile is not overwritten: StaleDraft. A highlight whose words are not where it says: Incomplete, and nothing is kept.
-    `posted`: what `queries.posted_to` says, where it was asked already.
+    Nothing is locked: the draft belongs to its author, no matter who holds the case.
+
+    Args:
+        revision: the revision of the draft that the writer has seen (0: none).
+        loaded: the result of `queries.assignment_for_post`, if it was already called.
+
+    Raises:
+        LeaseLost, CaseClosed: too late to review; the draft was stored all the same.
+        StaleDraft: another window has saved a draft since `revision`; nothing was stored.
+        Incomplete: the words of a highlight are not at its position; nothing was stored.
     """
     late: errors.LeaseLost | errors.CaseClosed | None = None
-    assignment = posted or queries.posted_to(physician, assignment_id)
+    assignment = loaded or queries.assignment_for_post(physician, assignment_id)
     require(physician, Can.REVIEW)
     try:
         fence(assignment, physician, token)
     except (errors.LeaseLost, errors.CaseClosed) as error:
         late = error
-    phase = _due(assignment, physician)
+    phase = _draft_phase(assignment, physician)
     if answers.highlights:
-        answers = own_highlights(answers, revealed=visibility.is_revealed(physician, assignment))
-        if wrong := highlight_problems(assignment.case.frozen, answers, draft=True):
-            raise errors.Incomplete(wrong)
-    draft = review_drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
+        answers = with_allowed_highlights(answers, revealed=visibility.is_revealed(physician, assignment))
+        if faults := highlight_problems(assignment.case.frozen, answers, draft=True):
+            raise errors.Incomplete(faults)
+    draft = review_drafts.store(assignment, physician, phase, answers_to_json(answers), revision=revision)
     if draft is None:
-        raise _outdated(late) if late is not None else errors.StaleDraft
+        raise _with_stale_note(late) if late is not None else errors.StaleDraft
     if late is not None:
         raise late
     renew_unlocked(assignment)
     return draft
 
 
-def _due(assignment: Assignment, physician: User) -> Phase:
-    """The phase a physician writes for; who has lost the assignment can only have lost the first one."""
+def _draft_phase(assignment: Assignment, physician: User) -> Phase:
+    # An assignment can only be lost in the first phase.
     return Phase(assignment.phase) if assignment.physician_id == physician.pk else Phase.COMMIT
 
 
@@ -156,46 +167,58 @@ def submit(
     password: str = "",
     code: str = "",
     revision: int | None = None,
-    posted: Assignment | None = None,
+    loaded: Assignment | None = None,
 ) -> Review:
-    """Submit the review that is due and move the case on. What was said at the first look stands, whatever `answers` say.
+    """Submit the review that is due and update the case.
 
-    `revision` is the draft's revision the writer has seen; None: the writer knows of no other window. `posted`: what
-    `queries.posted_to` says, where it was asked already.
+    Answers committed at the first look stand, whatever `answers` says.
+
+    Args:
+        revision: the revision of the draft that the writer has seen; None: do not check for a
+            draft from another window.
+        loaded: the result of `queries.assignment_for_post`, if it was already called.
 
     Raises:
-        Incomplete: with every problem by field; AlreadySubmitted; NotRevealed: the first look is due. Nothing was written.
-        SignatureRefused: the policy asks for the password, and `password` is not it; CodeRefused, NoSecondFactor: the same of
-            a second factor's `code`. Nothing was written.
-        LeaseLost, CaseClosed: too late; the answers were kept as the physician's draft, unless another window has saved one
-            since `revision`, and nothing else was written.
+        Incomplete: holds every problem by field. Nothing was written.
+        AlreadySubmitted: nothing was written.
+        NotRevealed: the first look is due. Nothing was written.
+        SignatureRefused: the policy requires the password, and `password` is wrong. Nothing was
+            written.
+        CodeRefused, NoSecondFactor: the policy requires a code of the second factor, and `code` is
+            wrong or there is no second factor. Nothing was written.
+        LeaseLost, CaseClosed: too late. The answers were stored as the physician's draft, unless
+            another window has saved one since `revision`; nothing else was written.
     """
-    posted = posted or queries.posted_to(physician, assignment_id)
-    signatures.check(physician, posted, token, password)
+    loaded = loaded or queries.assignment_for_post(physician, assignment_id)
+    signatures.check_password(physician, loaded, token, password)
     try:
-        return _submit(physician, posted, token, answers, code)
+        return _submit(physician, loaded, token, answers, code)
     except (errors.LeaseLost, errors.CaseClosed) as late:
-        if not _keep_late(physician, assignment_id, answers, revision):
-            _outdated(late)
+        if not _store_late_answers(physician, assignment_id, answers, revision):
+            _with_stale_note(late)
         raise
 
 
 @transaction.atomic
-def _keep_late(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> bool:
-    """Whether the answers are the draft now; not if another window has saved one since `revision`."""
+def _store_late_answers(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> bool:
+    """Store the answers as the draft, unless another window has saved one since `revision`.
+
+    Returns: whether they were stored.
+    """
     assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
-    phase = _due(assignment, physician)
-    return review_drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
+    phase = _draft_phase(assignment, physician)
+    return review_drafts.store(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
 
 
-def _outdated(late: errors.ReviewError) -> errors.ReviewError:
+def _with_stale_note(late: errors.ReviewError) -> errors.ReviewError:
     late.detail = _("Another window saved a later version, and that version is kept. Copy what you typed here.")
     return late
 
 
-# Always the case before the assignment. FOR NO KEY UPDATE, because a claim of another assignment of this case
-# meanwhile holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
-_SUBMITTED = """SELECT {c}, {a}, {f}, {g}, h.key FROM review_assignment a JOIN review_case c ON c.id = a.case_id
+# Lock the case before the assignment, as everywhere. FOR NO KEY UPDATE, because a concurrent claim
+# of another assignment of this case holds that row and inserts an event that references the case:
+# with FOR UPDATE the two would deadlock.
+_SUBMIT_SQL = """SELECT {c}, {a}, {f}, {g}, h.key FROM review_assignment a JOIN review_case c ON c.id = a.case_id
 LEFT JOIN review_chainhead h ON h.name = 'event'
 LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s
 LEFT JOIN review_guideline g ON g.id = (
@@ -206,47 +229,47 @@ _LOCKS = "no key c", "a"
 
 
 @recording_events()
-def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answers, code: str) -> Review:
-    role, spec = Role(posted.role), posted.case.frozen  # neither ever changes
-    found = sql.instances(
-        _SUBMITTED + sql.locks(*_LOCKS),
-        (physician.pk, role.stage, posted.pk),
-        c=sql.Without(Case, "spec"),
+def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answers, code: str) -> Review:
+    role, spec = Role(loaded.role), loaded.case.frozen  # neither ever changes
+    rows = sql.select_instances(
+        _SUBMIT_SQL + sql.lock_clause(*_LOCKS),
+        (physician.pk, role.stage, loaded.pk),
+        c=sql.DeferredColumn(Case, "spec"),
         a=Assignment,
         f=FirstLook,
-        g=sql.Without(Guideline, "text"),
+        g=sql.DeferredColumn(Guideline, "text"),
     )
-    if not found:
+    if not rows:
         raise errors.NotYours
-    case, assignment, looked, guideline, key = found[0]
+    case, assignment, first_look, guideline, key = rows[0]
     case.frozen = spec
     assignment.case = case
     require(physician, Can.REVIEW)
     fence(assignment, physician, token)
     phase = Phase(assignment.phase)
-    turns = turns_of(case, assignment)
-    spec = visibility.asked_of(assignment, case)
-    answers = own_highlights(answers, revealed=True)
-    answers = with_committed_first_look(spec, looked, answers)
+    progress = load_progress(case, assignment)
+    spec = visibility.spec_for_stage(assignment, case)
+    answers = with_allowed_highlights(answers, revealed=True)
+    answers = with_committed_first_look(spec, first_look, answers)
     committed, primary, rejected_before = None, None, False
     if phase is Phase.CONFIRM:
-        blind = {review.role: review for review in turns.reviews if review.phase == Phase.COMMIT}
+        blind = {review.role: review for review in progress.reviews if review.phase == Phase.COMMIT}
         committed = answers_from_json(blind[role].answers)
         primary = answers_from_json(blind[Role.PRIMARY].answers)
         rejected_before = primary.verdict == Verdict.REJECT
-    answers, nowhere = located_citations(spec, answers)
+    answers, citation_problems = located_citations(spec, answers)
     answers = with_verdict(spec.form, answers)
-    missing = problems(spec.form, answers, committed=committed, rejected_before=rejected_before)
+    faults = problems(spec.form, answers, committed=committed, rejected_before=rejected_before)
     declares = may_declare(spec.policy, role, phase)
     if declares:
-        missing += undeclared(spec.form, answers, primary)
-    if missing := missing + nowhere + highlight_problems(spec, answers):
-        raise errors.Incomplete(missing)
+        faults += declaration_problems(spec.form, answers, primary)
+    if faults := faults + citation_problems + highlight_problems(spec, answers):
+        raise errors.Incomplete(faults)
     answers = without_unasked(spec.form, answers)
-    if not (declares and rewords(spec.form, answers, primary)):
+    if not (declares and is_reworded(spec.form, answers, primary)):
         answers = replace(answers, declaration="")
     signatures.check_code(physician, spec.policy, code)
-    said = opinion(spec.form, answers, role, phase)
+    own_opinion = opinion(spec.form, answers, role, phase)
     review = Review(
         case=case,
         assignment=assignment,
@@ -254,27 +277,30 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
         role=role,
         phase=phase,
         answers=answers_to_json(answers),
-        verdict=said.verdict,
-        inadequate=said.inadequate,
+        verdict=own_opinion.verdict,
+        inadequate=own_opinion.inadequate,
         submitted_at=timezone.now(),
-        signed_as=signatures.name(physician),
-        meaning=signatures.meaning(role),
-        guideline=guideline if case.kind != Case.Kind.VALIDATION else None,  # it is about reviewing samples
-        attempt=turns.attempts[role, phase] + 1,
+        signed_as=signatures.signing_name(physician),
+        meaning=signatures.signature_meaning(role),
+        # Guidelines are about reviewing samples, not about judging answers of models.
+        guideline=guideline if case.kind != Case.Kind.VALIDATION else None,
+        attempt=progress.attempts[role, phase] + 1,
     )
     sql.insert(review)
     record_submitted(review, key or "")
-    turns.reviews.append(review)
-    # The phase may be the next one after this, with its own token.
-    follow_reviews(case, position(spec.policy, visibility.opinions(case, turns.reviews)), actor=physician, turns=turns)
+    progress.reviews.append(review)
+    # This may move the assignment to its next phase, with a new token.
+    now = position(spec.policy, visibility.opinions(case, progress.reviews))
+    follow_reviews(case, now, actor=physician, progress=progress)
     return review
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """Who has a part in a case, and what was submitted: the reviews that count, in order.
+class CaseProgress:
+    """The assignments of a case by role, and its reviews that count, in order.
 
-    attempts: how many there were by role and phase, those that were taken back included.
+    Attributes:
+        attempts: number of reviews by role and phase, retracted ones included.
     """
 
     assignments: dict[str, Assignment]
@@ -282,29 +308,31 @@ class Turns:
     attempts: Counter[tuple[str, str]]
 
 
-_TURNS = """SELECT {a}, {r}, t.id FROM review_assignment a LEFT JOIN review_review r ON r.assignment_id = a.id
+_PROGRESS_SQL = """SELECT {a}, {r}, t.id FROM review_assignment a LEFT JOIN review_review r ON r.assignment_id = a.id
 LEFT JOIN review_retraction t ON t.review_id = r.id WHERE a.case_id = %s ORDER BY r.id"""
 
 
-def turns_of(case: Case, own: Assignment | None = None) -> Turns:
-    """What has happened in a case, whose row is locked. `own`: one of its assignments that was read already."""
-    turns = Turns({own.role: own} if own else {}, [], Counter())
-    for assignment, review, retraction in sql.instances(_TURNS, (case.pk,), a=Assignment, r=Review):
-        turns.assignments.setdefault(assignment.role, assignment)
+def load_progress(case: Case, own: Assignment | None = None) -> CaseProgress:
+    """The progress of a case, whose row must be locked. `own`: an assignment that is loaded."""
+    progress = CaseProgress({own.role: own} if own else {}, [], Counter())
+    for assignment, review, retraction in sql.select_instances(_PROGRESS_SQL, (case.pk,), a=Assignment, r=Review):
+        progress.assignments.setdefault(assignment.role, assignment)
         if review is not None:
-            turns.attempts[review.role, review.phase] += 1
+            progress.attempts[review.role, review.phase] += 1
             if retraction is None:
-                turns.reviews.append(review)
-    return turns
+                progress.reviews.append(review)
+    return progress
 
 
-def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turns: Turns | None = None) -> None:
-    """Bring the rows in line with the machine: state, event, and one assignment for each turn that is open.
+def follow_reviews(
+    case: Case, now: Position, *, actor: User | None = None, progress: CaseProgress | None = None
+) -> None:
+    """Update a case to the position `now`: its state, an event, and one assignment per open turn.
 
-    `turns`: what `turns_of` says, where it was asked already.
+    Pass `progress` if the result of `load_progress` is at hand.
     """
     at = timezone.now()
-    turns = turns or turns_of(case)
+    progress = progress or load_progress(case)
     if now.state != case.state or now.state.final:
         before, case.state, case.ground = case.state, now.state, now.ground or ""
         case.closed_at = at if now.state.final else None
@@ -312,29 +340,29 @@ def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turn
         kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
         record(case, kind, actor, before=before, after=now.state, ground=case.ground)
     if now.awaits_consent:
-        _ask_primary(case, turns, actor)
+        _ask_primary(case, progress, actor)
     open_turns = {turn.role: turn.phase for turn in now.openings}
-    committed = {review.assignment_id for review in turns.reviews}
-    for role, assignment in turns.assignments.items():
+    committed = {review.assignment_id for review in progress.reviews}
+    for role, assignment in progress.assignments.items():
         phase = open_turns.get(Role(role))
         if phase is None:
             if assignment.hold != Hold.DONE and (now.state.final or assignment.pk in committed):
-                still = bool(now.openings) and assignment.role.startswith("adjudicator")
-                assignment.hold = Hold.WAITING if still else Hold.DONE
+                waits = bool(now.openings) and assignment.role.startswith("adjudicator")
+                assignment.hold = Hold.WAITING if waits else Hold.DONE
                 assignment.lease_until = None
                 sql.update(assignment, "hold", "lease_until")
         elif phase != assignment.phase:
-            # The next phase belongs to the physician who committed the first; the lease does not hand it to anybody else.
-            # Its own token: the first phase sent twice (a double click) must not answer the second.
+            # The next phase belongs to the physician who committed the first, even after the lease.
+            # It gets a new token, so that a double click on submit cannot answer the second phase.
             assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
             assignment.new_token()
             sql.update(assignment, "phase", "hold", "lease_until", "token")
             if phase is Phase.DISCUSS:
-                remarks.discussion_opened(assignment)
-    new = [role for role in Role if role in open_turns and role not in turns.assignments]
-    if new:
+                remarks.notify_of_discussion(assignment)
+    new_roles = [role for role in Role if role in open_turns and role not in progress.assignments]
+    if new_roles:
         policy = case.frozen.policy
-        # In the order of Role, so that the first adjudicator's row is the first to be handed out.
+        # In the order of Role, so that the first adjudicator's row is offered first.
         sql.insert(
             *(
                 Assignment(
@@ -342,17 +370,17 @@ def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turn
                     role=role,
                     phase=open_turns[role],
                     opened_at=at,
-                    **eligibility.asked_of(case, role, policy),
+                    **eligibility.reviewer_requirements(case, role, policy),
                 )
-                for role in new
+                for role in new_roles
             )
         )
 
 
-def _ask_primary(case: Case, turns: Turns, actor: User | None) -> None:
-    """Put the secondary's wording to the primary. Asked once: a second time is an IntegrityError."""
+def _ask_primary(case: Case, progress: CaseProgress, actor: User | None) -> None:
+    """Ask the primary to accept the secondary's wording. Raises IntegrityError if asked before."""
     at, hours = timezone.now(), case.frozen.policy.objection_hours
-    last = {review.role: review for review in turns.reviews}
+    last = {review.role: review for review in progress.reviews}
     Rewording.objects.create(
         case=case,
         review=last[Role.SECONDARY],

@@ -15,12 +15,12 @@ from django.views.decorators.http import require_GET, require_POST
 from review import errors
 from review.access import visibility
 from review.answers import signatures
-from review.answers.posted_answers import tidy
-from review.answers.side_by_side import plain
+from review.answers.posted_answers import without_blank_rows
+from review.answers.side_by_side import plain_text
 from review.assignments import case_page, claims, eligibility, first_look, queries, retraction, services
-from review.assignments.forms import PostedReview, posted_wordings, read_posted
+from review.assignments.forms import PostedReview, posted_corrections, read_posted
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
-from review.labels import ACHIEVED
+from review.labels import SUBMISSION_EFFECTS
 from review.models import Assignment, Draft
 from review.quality import reliability
 from review.rewordings import queries as rewordings_queries
@@ -29,30 +29,30 @@ from review.rules.permissions import Can
 from review.rules.questions import Answers, Problem
 from review.rules.state_machine import Phase
 
-SHOWN = 50  # wordings that wait for an answer
+MAX_REWORDINGS = 50  # listed on the workbench
 
 
 @requires(Can.REVIEW)
 @require_GET
 def workbench(request: HttpRequest) -> HttpResponse:
-    """Where a physician's day begins: the case in hand or the next one, what waits, and the week so far."""
+    """A physician's start page: the held case or the next one, pending requests, the last week."""
     me = signed_in_account(request)
-    in_hand = list(visibility.current_assignments(me))
-    week = timezone.now() - timedelta(days=7)
-    this_week = visibility.reviews_by(me).filter(submitted_at__gte=week).count()
+    held = list(visibility.current_assignments(me))
+    week_ago = timezone.now() - timedelta(days=7)
+    reviews_this_week = visibility.reviews_by(me).filter(submitted_at__gte=week_ago).count()
     return render(
         request,
         "review/assignments/home.html",
         {
-            "current": in_hand[0] if in_hand else None,
-            "further": in_hand[1:],
+            "current": held[0] if held else None,
+            "other_assignments": held[1:],
             "waiting": eligibility.count_available(me),
-            "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:SHOWN]),
-            "last": queries.retractable_review(me),
+            "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:MAX_REWORDINGS]),
+            "retractable": queries.retractable_review(me),
             "lease_minutes": claims.lease() // timedelta(minutes=1),
-            "week": this_week,
-            "new": not this_week and not visibility.reviews_by(me).exists(),
-            "lately": reliability.my_week(me, week),
+            "reviews_this_week": reviews_this_week,
+            "is_new_reviewer": not reviews_this_week and not visibility.reviews_by(me).exists(),
+            "recent_work": reliability.my_week(me, week_ago),
         },
     )
 
@@ -60,12 +60,13 @@ def workbench(request: HttpRequest) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_GET
 def peek(request: HttpRequest) -> HttpResponse:
-    """The first look at the case that most likely comes next, to be shown while it is being claimed.
+    """A preview of the case that most likely comes next, shown while it is being claimed.
 
-    Nothing is claimed by it and nothing revealed: a case that asks for no first look is not shown before it is taken.
+    Claims and reveals nothing: only cases that require a first look are previewed, and only what
+    the first look shows.
     """
     following = eligibility.likely_next_case(signed_in_account(request))
-    if following is None or not visibility.looks_first(following):
+    if following is None or not visibility.requires_first_look(following):
         return HttpResponse(status=204)
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
 
@@ -73,55 +74,60 @@ def peek(request: HttpRequest) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_POST
 def next_case(request: HttpRequest) -> HttpResponse:
-    """Claim a case, or go on with the one in hand."""
-    return _go_on(request)
+    """Claim a case, or continue with the one that is held."""
+    return _claim_and_show(request)
 
 
-def _go_on(request: HttpRequest, local: str = "") -> HttpResponse:
-    taken = claims.claim_next(signed_in_account(request))
-    if taken is None:
-        hindered = eligibility.blocking_reason(signed_in_account(request))
-        messages.info(request, str(hindered) if hindered else _("No cases are available for you right now."))
+def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
+    claimed = claims.claim_next(signed_in_account(request))
+    if claimed is None:
+        blocked = eligibility.blocking_reason(signed_in_account(request))
+        messages.info(request, str(blocked) if blocked else _("No cases are available for you right now."))
         return redirect_with_receipt(redirect("review:workbench"), local)
-    return _to_case(request, taken.pk, local, taken)
+    return _show_case_after_post(request, claimed.pk, local, claimed)
 
 
-def _to_case(
-    request: HttpRequest, assignment_id: int, local: str = "", known: Assignment | None = None
+def _show_case_after_post(
+    request: HttpRequest, assignment_id: int, local: str = "", loaded: Assignment | None = None
 ) -> HttpResponse:
-    """Lead to a case after something was posted. Where a script has asked for it (app.js), the page is the answer itself, as to
-    a GET of its own address, which the script then shows: a redirect costs another request. `known`: the reader's own
-    assignment as `queries.assignment_of` reads it, where it was read already."""
+    """Respond to a post with the page of a case.
+
+    Without a script this is a redirect. With one (app.js), the page itself is the response, as to a
+    GET of its address, which the script then shows in the address bar: that saves a request. Pass
+    `loaded` if the result of `queries.assignment_of` is at hand.
+    """
     if "here" not in request.GET:
         return redirect_with_receipt(redirect("review:case", assignment_id), local)
     address = reverse("review:case", args=[assignment_id])
     request.method, request.path, request.path_info, request.META["QUERY_STRING"] = "GET", address, address, ""
     request.GET = request.POST = QueryDict()
     request.shown_at = address  # type: ignore[attr-defined]
-    return _case(request, assignment_id, local, known)
+    return _show_case(request, assignment_id, local, loaded)
 
 
 @requires(Can.REVIEW)
 @require_GET
 def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """The workbench with one case; what was submitted already is read on its own page."""
-    return _case(request, assignment_id)
+    """The page of a held case. A case that was submitted redirects to the page of the review."""
+    return _show_case(request, assignment_id)
 
 
-def _case(request: HttpRequest, assignment_id: int, arrived: str = "", known: Assignment | None = None) -> HttpResponse:
+def _show_case(
+    request: HttpRequest, assignment_id: int, received_local: str = "", loaded: Assignment | None = None
+) -> HttpResponse:
     me = signed_in_account(request)
     try:
-        assignment = known or queries.assignment_of(me, assignment_id)
+        assignment = loaded or queries.assignment_of(me, assignment_id)
     except errors.NotYours:
-        if (kept := queries.last_draft(me, assignment_id)) is None:
+        if (draft := queries.last_draft(me, assignment_id)) is None:
             raise
-        return _lost(request, errors.LeaseLost(), assignment_id, answers_from_json(kept.answers))
+        return _render_lost(request, errors.LeaseLost(), assignment_id, answers_from_json(draft.answers))
     if assignment.hold == Assignment.Hold.HELD and assignment.token is not None:
-        # Opening the page is a sign of life; without script it is the only one beside saving. Right after a claim or a
-        # reveal the lease is as good as new, and the page need not be a writer.
-        if not claims.fresh(assignment):
+        # Opening the page renews the lease; without a script, only saving does so too. Right after
+        # a claim or a reveal the lease is new, and the page need not write.
+        if not claims.recently_renewed(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
-        return case_page.show(request, assignment, arrived=arrived)
+        return case_page.render_case(request, assignment, received_local=received_local)
     own = visibility.reviews_by(me).filter(assignment=assignment).first()
     if own is None:
         raise errors.CaseClosed
@@ -130,41 +136,43 @@ def _case(request: HttpRequest, assignment_id: int, arrived: str = "", known: As
 
 @requires(Can.REVIEW)
 def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Keep what was typed: the autosave's target (answers a fragment) and the button's (answers the page)."""
+    """Save a draft: by autosave (returns a fragment) or by the button (returns the page)."""
     if request.method != "POST":
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
         saved = _save(posted, posted.answers)
     except errors.StaleDraft as stale:
-        return _stale(request, stale, assignment_id, posted)
+        return _render_stale(request, stale, assignment_id, posted)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
-        return _lost(request, late, assignment_id, posted.answers)
+        return _render_lost(request, late, assignment_id, posted.answers)
     if not _is_htmx(request):
         if "do" not in request.POST:
             messages.success(request, _("Draft saved."))
         return redirect_with_receipt(
-            redirect("review:case", assignment_id), posted.local, anchor=_row_asked_for(request, posted.answers)
+            redirect("review:case", assignment_id), posted.local, anchor=_anchor_after_reload(request, posted.answers)
         )
     assignment = saved.assignment
     context = {
         "draft": saved,
-        "rows": posted_wordings(posted),
-        "rewords": case_page.rewords(posted.me, posted.assignment, tidy(posted.answers)),
+        "rows": posted_corrections(posted),
+        "needs_declaration": case_page.needs_declaration(
+            posted.me, posted.assignment, without_blank_rows(posted.answers)
+        ),
         "oob": True,
-        **case_page.lease_of(assignment),
+        **case_page.lease_context(assignment),
     }
     return render(request, "review/assignments/_saved.html", context)
 
 
 def _save(posted: PostedReview, answers: Answers) -> Draft:
     return services.save_draft(
-        posted.me, posted.assignment.pk, posted.token, answers, revision=posted.revision, posted=posted.assignment
+        posted.me, posted.assignment.pk, posted.token, answers, revision=posted.revision, loaded=posted.assignment
     )
 
 
-def _row_asked_for(request: HttpRequest, answers: Answers) -> str:
-    """Where a page that was loaded to add a row, or to take one away, is to be read on."""
+def _anchor_after_reload(request: HttpRequest, answers: Answers) -> str:
+    """The anchor to continue at after the page was reloaded to add or remove a row."""
     do = request.POST.get("do", "")
     if do in ("add-citation", "add-search"):
         return f"citation-{len(answers.citations)}-reference"
@@ -179,33 +187,34 @@ def _row_asked_for(request: HttpRequest, answers: Answers) -> str:
 
 @requires(Can.REVIEW)
 def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """End the first look: its answers stand, and the traps, the changes and the rubrics are shown."""
+    """Commit the first look, and show the traps, the changes and the rubrics."""
     if request.method != "POST":
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
-        looked = first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, posted=posted.assignment)
+        committed = first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, loaded=posted.assignment)
     except errors.Incomplete as incomplete:
-        return _sent_back(request, incomplete, assignment_id, posted, posted.answers)
+        return _render_refused(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
-        return _lost(request, late, assignment_id, posted.answers)
-    return _to_case(request, assignment_id, posted.local, looked.assignment)
+        return _render_lost(request, late, assignment_id, posted.answers)
+    return _show_case_after_post(request, assignment_id, posted.local, committed.assignment)
 
 
 @requires(Can.REVIEW)
 def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Submit the review that is due; then the next phase of this case, the next case, or the front page."""
+    """Submit the review; then show the next phase of this case, the next case, or the workbench."""
     if request.method != "POST":
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
-    typed = answers = tidy(posted.answers)
+    typed = answers = without_blank_rows(posted.answers)
     if "keep" in request.POST:
         if posted.assignment.physician_id != posted.me.pk:
             raise errors.NotYours
-        answers = case_page.kept_as_committed(case_page.own_answers(posted.me, posted.assignment), answers)
+        committed = case_page.submitted_answers(posted.me, posted.assignment)
+        answers = case_page.confirm_unchanged(committed, answers)
     try:
-        if "agreed" not in request.POST and (wrong := _unconfirmed(posted, answers)):
-            raise errors.Incomplete(wrong)
+        if "agreed" not in request.POST and (problems := _confirmation_problems(posted, answers)):
+            raise errors.Incomplete(problems)
         with signatures.count_refused_signatures(request, posted.me, posted.assignment, posted.token):
             review = services.submit(
                 posted.me,
@@ -215,45 +224,48 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
                 password=request.POST.get("password", ""),
                 code=request.POST.get("code", ""),
                 revision=posted.revision,
-                posted=posted.assignment,
+                loaded=posted.assignment,
             )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
-        # What was typed, not the kept answer: who kept it only to be sent back may have drafted another.
-        return _sent_back(request, refused, assignment_id, posted, typed)
+        # Show the form as typed, not the committed answer: the physician may have drafted another
+        # one before pressing "keep".
+        return _render_refused(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
-        return _lost(request, late, assignment_id, answers)
-    again = review.assignment if review.assignment.hold == Assignment.Hold.HELD else None
-    if again is not None and again.phase == Phase.CONFIRM:
+        return _render_lost(request, late, assignment_id, answers)
+    next_phase = review.assignment if review.assignment.hold == Assignment.Hold.HELD else None
+    if next_phase is not None and next_phase.phase == Phase.CONFIRM:
         messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
-        return _to_case(request, assignment_id, posted.local)
-    if again is not None:
+        return _show_case_after_post(request, assignment_id, posted.local)
+    if next_phase is not None:
         messages.success(
             request,
             _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again."),
         )
-        return _to_case(request, assignment_id, posted.local)
-    messages.success(request, str(ACHIEVED.get(visibility.achieved(review), ACHIEVED["submitted"])))
+        return _show_case_after_post(request, assignment_id, posted.local)
+    messages.success(
+        request, str(SUBMISSION_EFFECTS.get(visibility.submission_effect(review), SUBMISSION_EFFECTS["submitted"]))
+    )
     if "stop" in request.POST:
         return redirect_with_receipt(redirect("review:workbench"), posted.local)
-    return _go_on(request, posted.local)
+    return _claim_and_show(request, posted.local)
 
 
 @requires(Can.REVIEW)
 @require_POST
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
-    """Take one's review back and go on with it as a draft."""
-    taken_back = retraction.retract(signed_in_account(request), review_id)
+    """Retract a review, and show its case with the answers as a draft."""
+    assignment = retraction.retract(signed_in_account(request), review_id)
     messages.success(request, _("Submission undone. Your review is a draft again."))
-    return redirect("review:case", taken_back.pk)
+    return redirect("review:case", assignment.pk)
 
 
 @requires(Can.REVIEW)
 def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Give the case back; what was typed is kept for its author."""
+    """Return the case to the queue, after saving the draft."""
     if request.method != "POST":
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
-    with suppress(errors.StaleDraft):  # another window has saved a later one, which stands
+    with suppress(errors.StaleDraft):  # another window has saved a later draft; keep that one
         _save(posted, posted.answers)
     claims.release(posted.me, assignment_id, posted.token)
     messages.success(request, _("Case returned to the queue. Your draft is kept."))
@@ -262,66 +274,71 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
 
 @requires(Can.REVIEW)
 def heartbeat(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Renew the lease while the page is open before somebody's eyes."""
+    """Renew the lease while the page is open and visible."""
     if request.method != "POST":
         return redirect("review:case", assignment_id)
     me = signed_in_account(request)
     try:
         assignment = claims.heartbeat(me, assignment_id, posted_token(request))
     except errors.LeaseLost as lost:
-        kept = queries.last_draft(me, assignment_id)
-        return _lost(request, lost, assignment_id, answers_from_json(kept.answers) if kept else Answers())
-    return render(request, "review/assignments/_lease.html", case_page.lease_of(assignment))
+        draft = queries.last_draft(me, assignment_id)
+        return _render_lost(request, lost, assignment_id, answers_from_json(draft.answers) if draft else Answers())
+    return render(request, "review/assignments/_lease.html", case_page.lease_context(assignment))
 
 
-def _stale(request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: PostedReview) -> HttpResponse:
+def _render_stale(
+    request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: PostedReview
+) -> HttpResponse:
     assignment = queries.assignment_of(posted.me, assignment_id)
     if not _is_htmx(request):
-        return case_page.show(
-            request, assignment, answers=posted.answers, status=stale.status, stale=stale, seen=posted.revision
+        return case_page.render_case(
+            request, assignment, answers=posted.answers, status=stale.status, stale=stale, seen_revision=posted.revision
         )
     other = queries.draft_of(assignment, posted.me)
     context = {"error": stale, "id": assignment_id, "revision": other.revision if other else 0}
     return render(request, "review/assignments/_stale.html", context, status=stale.status)
 
 
-def _sent_back(
+def _render_refused(
     request: HttpRequest,
     refused: errors.Incomplete | errors.SignatureRefused,
     assignment_id: int,
     posted: PostedReview,
     answers: Answers,
 ) -> HttpResponse:
-    """The workbench with what is wrong. What was typed is kept first: the page may be closed before it is sent again."""
+    """The page of the case with the problems of the posted form.
+
+    The answers are saved first: the page may be closed before they are posted again.
+    """
     stale = None
     try:
         _save(posted, answers)
-    except errors.StaleDraft as newer:  # another window has saved a later one, which stands
-        stale = newer
+    except errors.StaleDraft as error:  # another window has saved a later draft; keep that one
+        stale = error
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
-        return _lost(request, late, assignment_id, answers)
+        return _render_lost(request, late, assignment_id, answers)
     assignment = queries.assignment_of(posted.me, assignment_id)
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "answers": answers,
         "status": refused.status,
         "stale": stale,
-        "seen": posted.revision,
-        "arrived": "" if stale else posted.local,
+        "seen_revision": posted.revision,
+        "received_local": "" if stale else posted.local,
     }
     if isinstance(refused, errors.Incomplete):
-        return case_page.show(request, assignment, wrong=refused.problems, **said)
-    return case_page.show(request, assignment, unsigned=refused, **said)
+        return case_page.render_case(request, assignment, refused_for=refused.problems, **options)
+    return case_page.render_case(request, assignment, signature_error=refused, **options)
 
 
-def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
-    """The case is in other hands: what was typed, to be read and copied."""
+def _render_lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
+    """A page for a physician who no longer holds the case, with the typed answers to copy."""
     me = signed_in_account(request)
-    assignment = queries.posted_to(me, assignment_id)
+    assignment = queries.assignment_for_post(me, assignment_id)
     context = {
         "error": late,
         "local": f"mhb-draft:{me.pk}:{assignment.public_id}:",
-        "kept": plain(assignment.case.shown.form, typed),
-        # Not where another window's version is the one kept (the detail says so), nor after the answer was given.
+        "kept": plain_text(assignment.case.localized_spec.form, typed),
+        # False if another window's version was kept (`detail` says so) or the review was submitted.
         "stored": isinstance(late, errors.LeaseLost | errors.CaseClosed) and not late.detail,
     }
     return render(
@@ -332,11 +349,11 @@ def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, ty
     )
 
 
-def _unconfirmed(posted: PostedReview, answers: Answers) -> list[Problem]:
+def _confirmation_problems(posted: PostedReview, answers: Answers) -> list[Problem]:
     assignment = posted.assignment
     if assignment.physician_id != posted.me.pk or assignment.token != posted.token:
-        return []  # refused as such
-    return case_page.unconfirmed(posted.me, assignment, answers)
+        return []  # the service will refuse the submission
+    return case_page.confirmation_problems(posted.me, assignment, answers)
 
 
 def _is_htmx(request: HttpRequest) -> bool:

@@ -12,7 +12,7 @@ from rest_framework.viewsets import GenericViewSet
 from review import tasks
 from review.audit import verification
 from review.cases.api import EventSerializer
-from review.common.api import MAX_ID, NewestFirst, checked_query, page_of
+from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
@@ -21,14 +21,20 @@ from review.rules.permissions import Can
 
 
 class FaultSerializer(DataclassSerializer):
-    """One thing that is wrong: where in which chain (`sequence` to `until`), and in which row. `text` says it in words."""
+    """One fault: where in which chain (`sequence` to `until`), and in which row.
+
+    `text` describes it in words.
+    """
 
     mirrors = verification.AuditFault
     text = serializers.CharField(source="__str__")
 
 
 class CheckSerializer(serializers.ModelSerializer[Audit]):
-    """One check of the trail: how far it has come, and what it found. `faults` are the first of `faults_count`."""
+    """One check of the trail: its progress and its result.
+
+    `faults` are the first of `faults_count`.
+    """
 
     asked_by = serializers.CharField(source="asked_by.username", allow_null=True, default=None)
     faults = serializers.SerializerMethodField()
@@ -46,7 +52,7 @@ class CheckSerializer(serializers.ModelSerializer[Audit]):
 
 
 class AuditSerializer(serializers.Serializer[Any]):
-    """The check that was asked for last, null where there was none, and whether a worker is at it."""
+    """The latest check (null if there is none), and whether a worker is running it."""
 
     running = serializers.BooleanField()
     check = CheckSerializer(allow_null=True, source="last")
@@ -60,7 +66,7 @@ class AuditEventSerializer(EventSerializer):
 
 
 class EventQuery(serializers.Serializer[Any]):
-    """Which events. `since`, `until`: dates in UTC, both included."""
+    """Filters of events. `since` and `until` are dates in UTC, both included."""
 
     case = serializers.IntegerField(min_value=1, max_value=MAX_ID, required=False)
     actor = serializers.CharField(max_length=150, required=False)
@@ -70,8 +76,8 @@ class EventQuery(serializers.Serializer[Any]):
 
 
 def _status(status: int = 200) -> Response:
-    shown = {"running": verification.check_in_progress() is not None, "last": verification.latest()}
-    return Response(AuditSerializer(shown).data, status=status)
+    report = {"running": verification.check_in_progress() is not None, "last": verification.latest()}
+    return Response(AuditSerializer(report).data, status=status)
 
 
 class AuditViewSet(GenericViewSet[Event]):
@@ -81,13 +87,13 @@ class AuditViewSet(GenericViewSet[Event]):
 
     @extend_schema(responses=AuditSerializer)
     def show(self, request: Request) -> Response:
-        """Whether the trail is still what was written, as far as was checked."""
+        """The result of the latest integrity check."""
         return _status()
 
     @extend_schema(request=None, responses={202: AuditSerializer})
     @action(detail=False, methods=["post"])
     def check(self, request: Request) -> Response:
-        """Have the whole trail checked by a worker; while a check is under way, that one is answered."""
+        """Have a worker check the whole trail. If a check is in progress, returns that one."""
         check = verification.request_check(signed_in_account(request))
         wake_after_commit(tasks.check_trail, check.pk)
         return _status(202)
@@ -96,4 +102,4 @@ class AuditViewSet(GenericViewSet[Event]):
     @action(detail=False, serializer_class=AuditEventSerializer, pagination_class=NewestFirst)
     def events(self, request: Request) -> Response:
         """The trail of all cases, newest first."""
-        return page_of(self, verification.events(**checked_query(EventQuery, request)))
+        return paginated_response(self, verification.events(**validated_query(EventQuery, request)))

@@ -1,4 +1,7 @@
-"""The trail is written here and nowhere else: at the end of each transaction, each event tied to the one before it."""
+"""The only writer of the audit trail.
+
+Events are written at the end of each transaction, each linked to the one before it.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,11 +23,12 @@ _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of t
 
 @contextmanager
 def recording_events() -> Iterator[None]:
-    """A transaction whose events are written as the last thing before it commits; also a decorator.
+    """Open a transaction whose events are written last, right before it commits; also a decorator.
 
-    It takes the place of `transaction.atomic` around everything that calls `record`. Inside another one it is a savepoint,
-    and the outermost writes: all writers queue up for the end of the chain, so it has to be the last lock that a transaction
-    takes. Taken earlier, and then waiting for a row, it would be in a deadlock with the holder of that row.
+    Use it instead of `transaction.atomic` around everything that calls `record`. Nested calls are
+    savepoints, and the outermost one writes. All writers queue for the lock on the end of the
+    chain, so it has to be the last lock that a transaction takes: a writer that held it while
+    waiting for another row would deadlock with the holder of that row.
     """
     outer = _pending.get()
     if outer is not None:
@@ -33,7 +37,7 @@ def recording_events() -> Iterator[None]:
             with transaction.atomic():
                 yield
         except BaseException:
-            del outer[before:]  # what is rolled back did not happen
+            del outer[before:]  # drop the events of what was rolled back
             raise
         return
     events: list[Event | PersonEvent] = []
@@ -48,22 +52,23 @@ def recording_events() -> Iterator[None]:
 
 
 def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
-    """One line more in the trail of `case`. Raises RuntimeError outside of `recording_events`.
+    """Add an event to the trail of `case`. Raises RuntimeError outside `recording_events`.
 
-    `data` is published with a release, so a person stands in it only under one of the keys `chain_entries.PEOPLE` (as primary
-    key of the account) and what somebody has typed only under one of `chain_entries.SEALED`: there, a pseudonym and a digest
-    take their places. Whole numbers, text, lists and mappings of them; no fractions, which each database writes in its own way.
+    `data` is published with a release. It may name a person only under a key in
+    `chain_entries.PEOPLE` (as primary key of the account) and hold typed text only under a key in
+    `chain_entries.SEALED`; these are published as pseudonyms and digests. Values are integers,
+    text, and lists and mappings of them, but no fractions: databases write those differently.
     """
     record_at(timezone.now(), case, kind, actor, **data)
 
 
 def record_at(at: datetime, case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
-    """The same of what happened before now, and was not of this case yet."""
+    """Like `record`, for an event that happened earlier, before it belonged to this case."""
     _add(Event(case=case, kind=kind, actor=actor, at=at, data=data))
 
 
 def record_person(person: User, kind: PersonEvent.Kind, actor: User | None, **data: Any) -> None:
-    """One line more in the trail of an account. Raises RuntimeError outside of `recording_events`."""
+    """Add an event to the trail of an account. Raises RuntimeError outside `recording_events`."""
     _add(PersonEvent(person=person, kind=kind, actor=actor, at=timezone.now(), data=data))
 
 
@@ -77,8 +82,11 @@ def _add(event: Event | PersonEvent) -> None:
 
 
 def record_submitted(review: Review, key: str) -> None:
-    """The event of a submission: it holds the digest of the review, and how it was signed off. `key`: of the chain of events,
-    which never changes."""
+    """Record the submission of a review, with its digest and how it was signed.
+
+    Args:
+        key: the pseudonym key of the chain of events, which never changes.
+    """
     record(
         review.case,
         Event.Kind.SUBMITTED,
@@ -93,7 +101,11 @@ def record_submitted(review: Review, key: str) -> None:
 
 
 def digest_of(review: Review, key: str) -> str:
-    """The digest of a stored review; `review.case` is read for its lineage. `key`: of the chain of events."""
+    """The digest of a stored review. Reads `review.case` for the lineage.
+
+    Args:
+        key: the pseudonym key of the chain of events.
+    """
     return chain_entries.review_digest(
         physician=chain_entries.pseudonym(key, review.case.lineage, review.physician_id),
         role=review.role,
@@ -120,17 +132,17 @@ def _write(events: Sequence[Event]) -> None:
     numbers |= _last_numbers(cases - numbers.keys())
     for event in events:
         event.number = numbers[event.case_id] = numbers.get(event.case_id, 0) + 1
-        about: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
-        _chain(event, head, partial(chain_entries.entry, **about))
-    if len(events) <= FEW:
+        place: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
+        _chain(event, head, partial(chain_entries.entry, **place))
+    if len(events) <= SMALL_WRITE:
         sql.insert_and_update(events, head, "sequence", "hash")
     else:
-        bulk_rows.store(events)
+        bulk_rows.bulk_insert(events)
         sql.update(head, "sequence", "hash")
 
 
 def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dict[str, Any]]) -> None:
-    """Put an event at the end of a chain. `entry`: what is hashed of it, once it has its place."""
+    """Append an event to a chain and move its head. `entry` builds what is hashed."""
     event.sequence, event.previous = head.sequence + 1, head.hash
     place = {"key": head.key, "sequence": event.sequence, "previous": event.previous}
     event.hash = chain_entries.digest(
@@ -139,29 +151,30 @@ def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dic
     head.sequence, head.hash = event.sequence, event.hash
 
 
-FEW = 20  # events that one statement takes as they are
-_HEAD = """SELECT {h}, (SELECT MAX(sequence) FROM review_event), (SELECT MAX(number) FROM review_event WHERE case_id = %s)
+SMALL_WRITE = 20  # up to so many events are written by one plain INSERT
+_HEAD_SQL = """SELECT {h}, (SELECT MAX(sequence) FROM review_event), (SELECT MAX(number) FROM review_event WHERE case_id = %s)
 FROM review_chainhead h WHERE h.name = 'event'"""
 
 
 def _end_of_chain(case: int) -> tuple[ChainHead, dict[int, int]]:
-    """The end of the chain of events, locked, and the number of the last event of `case`, if it is certain.
+    """Lock the end of the chain of events.
 
-    Who has waited for the lock sees the end as it is by then, and the events as they were before: then the number is not known.
+    Returns the head, and the number of the last event of `case` if it is certain. A transaction
+    that waited for the lock sees the current head, but the events of its older snapshot: the number
+    read along with them may then be stale, and the mapping is empty.
     """
-    found = sql.instances(_HEAD + sql.locks("h"), (case,), h=ChainHead)
-    if not found:
+    rows = sql.select_instances(_HEAD_SQL + sql.lock_clause("h"), (case,), h=ChainHead)
+    if not rows:
         raise ChainHead.DoesNotExist
-    head, sequence, number = found[0]
+    head, sequence, number = rows[0]
     return head, {case: number or 0} if (sequence or 0) == head.sequence else {}
 
 
 def _last_numbers(cases: Collection[int]) -> dict[int, int]:
-    """Of the last event in the trail of each case that has one."""
+    """The number of the last event of each case that has events."""
     if not cases:
         return {}
-    found = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
-    return dict(found)
+    return dict(Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number")))
 
 
 def _write_person_events(events: Sequence[PersonEvent]) -> None:

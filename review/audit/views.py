@@ -1,4 +1,4 @@
-"""The page of the trail: what happened in all cases, and whether it is still what was written."""
+"""The audit trail page: the events of all cases, and the result of the last integrity check."""
 
 from datetime import date
 
@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 from review import tasks
 from review.audit import verification
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset
+from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.models import Event
 from review.rules.permissions import Can
@@ -21,31 +21,36 @@ from review.rules.permissions import Can
 @requires(Can.OVERSEE)
 @require_GET
 def trail(request: HttpRequest) -> HttpResponse:
-    """All events, filtered by what stands in the address; a filter that cannot be read fits nothing."""
-    asked = {
+    """All events, filtered by the query string. An invalid filter matches nothing."""
+    filters = {
         name: request.GET.get(name, "").replace("\0", "").strip()
         for name in ("case", "actor", "kind", "since", "until")
     }
-    dates = {name: _date(asked[name]) for name in ("since", "until")}
-    case = int(asked["case"]) if asked["case"].isdecimal() and len(asked["case"]) < 19 else None
+    dates = {name: _date(filters[name]) for name in ("since", "until")}
+    case = int(filters["case"]) if filters["case"].isdecimal() and len(filters["case"]) < 19 else None
     rows = verification.events(
-        case=case, actor=asked["actor"], kind=asked["kind"], since=dates["since"], until=dates["until"]
+        case=case, actor=filters["actor"], kind=filters["kind"], since=dates["since"], until=dates["until"]
     )
-    if (asked["case"] and case is None) or any(asked[name] and dates[name] is None for name in dates):
+    if (filters["case"] and case is None) or any(filters[name] and dates[name] is None for name in dates):
         rows = rows.none()
-    context = {"page": keyset(rows, request, newest_first=True), "asked": asked, "kinds": Event.Kind, **_check()}
+    context = {
+        "page": keyset_page(rows, request, newest_first=True),
+        "filters": filters,
+        "kinds": Event.Kind,
+        **_check(),
+    }
     return render(request, "review/audit/audit.html", context)
 
 
 def _date(text: str) -> date | None:
     try:
         return parse_date(text)
-    except ValueError:  # well formed, but there is no such day
+    except ValueError:  # well formed, but not a day of the calendar
         return None
 
 
 def _check() -> dict[str, object]:
-    """The last check, whether somebody works on it, and what it found."""
+    """The last check, whether a worker is running it, and the faults it found."""
     last = verification.latest()
     return {
         "check": last,
@@ -56,10 +61,10 @@ def _check() -> dict[str, object]:
 
 @requires(Can.OVERSEE)
 def check(request: HttpRequest) -> HttpResponse:
-    """Have the whole trail checked by a worker (POST); how far it has come (GET), as a fragment for htmx."""
+    """Have a worker check the trail (POST); show its progress as a fragment for htmx (GET)."""
     if request.method == "POST":
-        asked = verification.request_check(signed_in_account(request))
-        wake_after_commit(tasks.check_trail, asked.pk)
+        audit = verification.request_check(signed_in_account(request))
+        wake_after_commit(tasks.check_trail, audit.pk)
         messages.info(request, _("Check requested."))
         return redirect("review:audit")
     if not getattr(request, "htmx", False):

@@ -1,4 +1,4 @@
-"""Changes calibration cases, and hands out copies of them and silent repeats."""
+"""Change calibration items, and create the copies that physicians answer (calibration, repeats)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -10,16 +10,16 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from review.audit.trail import record, record_person, recording_events
-from review.calibration.queries import items, suggested, up_front
+from review.calibration.queries import items, suggested_answers, training_comes_first
 from review.models import Assignment, CalibrationItem, Case, Event, PersonEvent, Review, User
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers
 from review.rules.state_machine import FINAL, Phase, Role, State
 
-REPEAT_AFTER = timedelta(days=7)  # sooner, the case is remembered
+REPEAT_AFTER = timedelta(days=7)  # until then the physician would remember the case
 
-ALONE = {
+COPY_POLICY = {  # overrides: one reviewer, no requirements
     "secondary": False,
     "inadequate_rejects": False,
     "fresh_eyes_required": False,
@@ -30,9 +30,9 @@ ALONE = {
 
 @recording_events()
 def make_item(case: Case, expected: Answers, *, actor: User) -> CalibrationItem:
-    """A calibration item out of a closed case. Raises NotSettled for any other."""
+    """Create a calibration item from a closed case. Raises NotSettled for any other case."""
     require(actor, Can.OVERSEE)
-    suggested(case)
+    suggested_answers(case)
     item = CalibrationItem.objects.create(
         benchmark=case.benchmark,
         title=case.title[:300],
@@ -40,8 +40,8 @@ def make_item(case: Case, expected: Answers, *, actor: User) -> CalibrationItem:
         expected=answers_to_json(expected),
         created_at=timezone.now(),
     )
-    said = {"item": item.pk, "title": item.title, "case": case.pk, "expected": item.expected}
-    record_person(actor, PersonEvent.Kind.ITEM_MADE, actor, **said)
+    data = {"item": item.pk, "title": item.title, "case": case.pk, "expected": item.expected}
+    record_person(actor, PersonEvent.Kind.ITEM_MADE, actor, **data)
     return item
 
 
@@ -49,42 +49,53 @@ def make_item(case: Case, expected: Answers, *, actor: User) -> CalibrationItem:
 def change_item(
     item: CalibrationItem, *, actor: User, expected: Answers | None = None, active: bool | None = None
 ) -> None:
-    """Put other answers as the known ones, or take the item out of use and back in. Scores are reckoned anew from it."""
+    """Change the expected answers of an item, or activate or deactivate it.
+
+    Scores are computed from the current expected answers.
+    """
     require(actor, Can.OVERSEE)
     before = CalibrationItem.objects.select_for_update().defer("spec").get(pk=item.pk)
     item.expected = before.expected if expected is None else answers_to_json(expected)
     item.active = before.active if active is None else active
     item.save(update_fields=["expected", "active"])
-    both = {"expected": (before.expected, item.expected), "active": (before.active, item.active)}
-    changed = {name: {"from": old, "to": new} for name, (old, new) in both.items() if old != new}
+    values = {"expected": (before.expected, item.expected), "active": (before.active, item.active)}
+    changed = {name: {"from": old, "to": new} for name, (old, new) in values.items() if old != new}
     if changed:
-        # The trail of the admin who did it: the item is no account and no case of its own.
-        said = {"item": item.pk, "title": item.title, "changed": changed}
-        record_person(actor, PersonEvent.Kind.ITEM_CHANGED, actor, **said)
+        # Recorded for the admin's account, because the item is neither an account nor a case.
+        data = {"item": item.pk, "title": item.title, "changed": changed}
+        record_person(actor, PersonEvent.Kind.ITEM_CHANGED, actor, **data)
 
 
 @recording_events()
-def give_again(physician: User, *, actor: User) -> int:
-    """Offer every active calibration item to a physician anew; returns how many. Ones that still wait are left alone."""
+def offer_again(physician: User, *, actor: User) -> int:
+    """Offer every active calibration item to a physician again, except those still waiting.
+
+    Returns: the number of items offered.
+    """
     require(actor, Can.OVERSEE)
-    physician = User.objects.select_for_update(no_key=True).get(
-        pk=physician.pk
-    )  # one at a time, and never during a claim
+    # Lock the account, so that no other call and no claim of the physician runs at the same time.
+    physician = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
     waiting = Case.objects.filter(assignments__reserved_for=physician, kind=Case.Kind.CALIBRATION).exclude(
         state__in=FINAL
     )
-    new = [item for item in items(active=True).exclude(pk__in=waiting.values("item")) if _fits(physician, item.spec)]
-    for item in reversed(new):
+    others = items(active=True).exclude(pk__in=waiting.values("item"))
+    offered = [item for item in others if _is_suitable(physician, item.spec)]
+    for item in reversed(offered):
         _calibrate(physician, item)
-    record_person(physician, PersonEvent.Kind.CALIBRATION, actor, items=len(new))
-    return len(new)
+    record_person(physician, PersonEvent.Kind.CALIBRATION, actor, items=len(offered))
+    return len(offered)
 
 
-def prepare(physician: User, *, calibrates: bool) -> bool:
-    """Put the copy that is due before the physician, if any: up front, mixed in, or a repeat; whether one may be there now.
+def prepare_copy(physician: User, *, calibrates: bool) -> bool:
+    """Create the copy that is due for the physician, if any. Needs the transaction of the claim.
 
-    What is drawn follows from the account and from how many answers it has given: pressing again draws nothing else. Wants the
-    claim's transaction. calibrates: whether any item is active.
+    A copy is a calibration case (before work or mixed in) or a repeat. The draw depends on the
+    account and on its number of reviews, so claiming again draws the same.
+
+    Args:
+        calibrates: whether any calibration item is active.
+
+    Returns: whether a copy may be waiting for the physician now.
     """
     repeats = settings.MHB_REPEAT_SHARE > 0
     if not (calibrates or repeats):
@@ -92,59 +103,62 @@ def prepare(physician: User, *, calibrates: bool) -> bool:
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK
     )
-    # A copy looks like a first review: mixed in, it would stand out for who never gets one.
-    silently = not physician.stages or State.PRIMARY in physician.stages
+    # A copy looks like a first review, and would stand out for physicians who never get one.
+    may_mix_in = not physician.stages or State.PRIMARY in physician.stages
     if unfinished.exists():
         return True
     if calibrates:
-        fresh = _unanswered(physician)
-        first = next((item for item in fresh if up_front(physician, item.benchmark)), None)
-        if first is None and fresh and silently and _drawn(physician, "calibration", settings.MHB_CALIBRATION_SHARE):
-            first = fresh[0]
+        unanswered = _unanswered_items(physician)
+        first = next((item for item in unanswered if training_comes_first(physician, item.benchmark)), None)
+        may_draw = first is None and unanswered and may_mix_in
+        if may_draw and _is_drawn(physician, "calibration", settings.MHB_CALIBRATION_SHARE):
+            first = unanswered[0]
         if first is not None:
             _calibrate(physician, first)
             return True
-    if repeats and silently and _drawn(physician, "repeat", settings.MHB_REPEAT_SHARE):
+    if repeats and may_mix_in and _is_drawn(physician, "repeat", settings.MHB_REPEAT_SHARE):
         _repeat(physician)
     return True
 
 
-def _unanswered(physician: User) -> list[CalibrationItem]:
-    """Active items of which the physician had no copy, and whose sample is new to this person; the oldest first."""
-    had = Case.objects.filter(item=OuterRef("pk"), assignments__reserved_for=physician)
-    asked = list(items(active=True).values_list("spec__lineage", flat=True))
-    own = Review.objects.filter(physician=physician, case__kind=Case.Kind.WORK, case__lineage__in=asked)
+def _unanswered_items(physician: User) -> list[CalibrationItem]:
+    """Active items without a copy for the physician and with a sample new to them, oldest first."""
+    copies = Case.objects.filter(item=OuterRef("pk"), assignments__reserved_for=physician)
+    lineages = list(items(active=True).values_list("spec__lineage", flat=True))
+    own = Review.objects.filter(physician=physician, case__kind=Case.Kind.WORK, case__lineage__in=lineages)
     known = set(own.values_list("case__lineage", flat=True))
-    rows = items(active=True).filter(~Exists(had)).order_by("id")
-    return [item for item in rows if item.spec["lineage"] not in known and _fits(physician, item.spec)]
+    rows = items(active=True).filter(~Exists(copies)).order_by("id")
+    return [item for item in rows if item.spec["lineage"] not in known and _is_suitable(physician, item.spec)]
 
 
-def _fits(physician: User, spec: Mapping[str, Any]) -> bool:
+def _is_suitable(physician: User, spec: Mapping[str, Any]) -> bool:
     language = str(spec.get("language", "")).partition("-")[0].lower()
     specialty = str(spec.get("specialty", "")).strip().casefold()
-    own = physician.asked_specialties
+    own = physician.matching_specialties
     return (not language or not physician.languages or language in physician.languages) and (
         not specialty or not own or specialty in own
     )
 
 
-def _drawn(physician: User, what: str, share: float) -> bool:
+def _is_drawn(physician: User, purpose: str, share: float) -> bool:
+    """Draw with probability `share`, deterministically by account and number of reviews."""
     if share <= 0:
         return False
-    given = Review.objects.filter(physician=physician).count()
-    digest = sha256(f"{what}/{physician.pk}/{given}".encode()).digest()
+    reviews = Review.objects.filter(physician=physician).count()
+    digest = sha256(f"{purpose}/{physician.pk}/{reviews}".encode()).digest()
     return int.from_bytes(digest[:8]) < share * 2**64
 
 
 def _calibrate(physician: User, item: CalibrationItem) -> None:
-    again = Case.objects.filter(item=item, assignments__reserved_for=physician).count()
-    lineage = f"calibration:{item.pk}:{physician.pk}" + (f":{again}" if again else "")
+    earlier = Case.objects.filter(item=item, assignments__reserved_for=physician).count()
+    lineage = f"calibration:{item.pk}:{physician.pk}" + (f":{earlier}" if earlier else "")
     _copy(physician, item.spec, kind=Case.Kind.CALIBRATION, lineage=lineage, item=item)
 
 
 def _repeat(physician: User) -> None:
-    """A copy of an own case that closed long enough ago; one of those answered first among the ones not repeated yet."""
-    old = Review.objects.filter(
+    """Copy the first case that the physician reviewed, that was not repeated yet, and that closed
+    more than REPEAT_AFTER ago."""
+    candidates = Review.objects.filter(
         physician=physician,
         phase=Phase.COMMIT,
         retraction__isnull=True,
@@ -152,13 +166,16 @@ def _repeat(physician: User) -> None:
         case__kind=Case.Kind.WORK,
         case__closed_at__lt=timezone.now() - REPEAT_AFTER,
     )
-    review = old.select_related("case").order_by("id").first()
+    review = candidates.select_related("case").order_by("id").first()
     if review is not None:
         _copy(physician, review.case.spec, kind=Case.Kind.REPEAT, lineage=f"repeat:{review.pk}", repeats=review)
 
 
 def _copy(physician: User, spec: dict[str, Any], *, kind: Case.Kind, lineage: str, **origin: Any) -> None:
-    """A case of the physician's own. The spec keeps the sample's name and version: a copy looks like any other case."""
+    """Create a case reserved for the physician.
+
+    The spec keeps the sample's lineage and version, so that the copy looks like any other case.
+    """
     now = timezone.now()
     case = Case.objects.create(
         kind=kind,
@@ -168,7 +185,7 @@ def _copy(physician: User, spec: dict[str, Any], *, kind: Case.Kind, lineage: st
         title=spec["title"][:300],
         language=spec["language"],
         specialty=spec.get("specialty", ""),
-        spec={**spec, "policy": {**spec["policy"], **ALONE}},
+        spec={**spec, "policy": {**spec["policy"], **COPY_POLICY}},
         simulated=spec["simulated"],
         opened_at=now,
         **origin,

@@ -1,4 +1,4 @@
-"""The pages of training: cases with a known answer, and how physicians answered them."""
+"""Training pages: calibration items, physicians' results, and the tour with its practice case."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -19,9 +19,9 @@ from review.rules.permissions import Can, require
 @requires(Can.OVERSEE)
 @require_GET
 def calibration(request: HttpRequest) -> HttpResponse:
-    """All calibration cases, and who has passed where."""
+    """All calibration items, and the results of all physicians."""
     context = {
-        "items": queries.answered(queries.items()),
+        "items": queries.with_answer_counts(queries.items()),
         "results": queries.results(),
         "pass_percent": round(100 * queries.PASS_SHARE),
         "pass_items": queries.PASS_ITEMS,
@@ -31,9 +31,9 @@ def calibration(request: HttpRequest) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Make a calibration case out of a closed one; what physicians settled on stands in the form."""
+    """Create a calibration item from a closed case. The form starts with the settled answers."""
     case = get_object_or_404(Case, pk=case_id)
-    form = ExpectedForm(request.POST or None, form=case.shown.form, expected=queries.suggested(case))
+    form = ExpectedForm(request.POST or None, form=case.localized_spec.form, expected=queries.suggested_answers(case))
     if request.method == "POST" and form.is_valid():
         services.make_item(case, form.answers(), actor=signed_in_account(request))
         messages.success(request, _("Calibration case created."))
@@ -44,7 +44,7 @@ def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
-    """One calibration case: its text, its known answers, and a switch that takes it out of use."""
+    """One calibration item: its text, its expected answers, and a switch to deactivate it."""
     item = get_object_or_404(CalibrationItem, pk=item_id)
     spec = spec_from_json(item.spec).in_language(get_language() or "")
     form = ExpectedForm(
@@ -67,45 +67,47 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
 
 
 def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
-    """The practice of a benchmark, for those who review or oversee."""
+    """The practice of a benchmark, for accounts that review or oversee."""
     require(request.user, Can.REVIEW, Can.OVERSEE)
-    found = practice.practice(benchmark)
-    if found is None:
+    result = practice.practice(benchmark)
+    if result is None:
         raise Http404
-    return found
+    return result
 
 
 @login_required
 @require_GET
 def tour(request: HttpRequest, benchmark: str = "") -> HttpResponse:
-    """What is judged here and the taxonomy by examples; then the practice case."""
+    """What is judged, and the taxonomy by examples, before the practice case."""
     names = practice.names()
     chosen = benchmark or next((name for name in queries.largest_benchmarks() if name in names), names[0])
-    found = _practice(request, chosen)
-    context = {"practice": found, "benchmark": chosen, "benchmarks": names}
+    context = {"practice": _practice(request, chosen), "benchmark": chosen, "benchmarks": names}
     return render(request, "review/calibration/tour.html", context)
 
 
 @login_required
 def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
-    """The practice case: the first look, the rest, the answers explained. Each step is posted to the next; none is stored."""
-    found = _practice(request, benchmark)
-    asked = found.spec.form
-    first_keys = [question.key for question in asked.first_look.questions]
+    """The practice case: first look, remaining questions, explained answers.
+
+    Each step posts its answers to the next one; nothing is stored.
+    """
+    practised = _practice(request, benchmark)
+    case_form = practised.spec.form
+    first_keys = [question.key for question in case_form.first_look.questions]
     posted = request.POST if request.method == "POST" else None
-    context = {"practice": found, "benchmark": benchmark, "steps": 2 if first_keys else 1}
-    first = FirstPracticeForm(posted, form=asked)
+    context = {"practice": practised, "benchmark": benchmark, "steps": 2 if first_keys else 1}
+    first = FirstPracticeForm(posted, form=case_form)
     if first_keys and not first.is_valid():
-        context |= {"form": first, "blocks": found.spec.first_look, "step": 1}
+        context |= {"form": first, "blocks": practised.spec.first_look, "step": 1}
         return render(request, "review/calibration/tour_case.html", context, status=422 if posted is not None else 200)
     last = posted is not None and "verdict_asked" in posted
-    form = PracticeForm(posted if last else None, form=asked, hidden=first_keys)
+    form = PracticeForm(posted if last else None, form=case_form, hidden=first_keys)
     if last and form.is_valid():
-        lines = practice.explained(found, form.answers())
+        lines = practice.explain_answers(practised, form.answers())
         scored = [line for line in lines if line.right is not None]
         context |= {"lines": lines, "right": sum(bool(line.right) for line in scored), "asked": len(scored)}
         return render(request, "review/calibration/tour_answers.html", context)
     if not last and posted is not None:
         form.initial = {name: first.cleaned_data[name] for name in first.fields}
-    context |= {"form": form, "blocks": found.spec.blocks, "step": context["steps"]}
+    context |= {"form": form, "blocks": practised.spec.blocks, "step": context["steps"]}
     return render(request, "review/calibration/tour_case.html", context, status=422 if last else 200)

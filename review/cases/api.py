@@ -15,7 +15,7 @@ from review.access import visibility
 from review.assignments import claims
 from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
-from review.common.api import NewestFirst, checked_body, checked_query
+from review.common.api import NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, SpecSerializer
 from review.models import Assignment, Case, Event, Review, User
@@ -26,7 +26,10 @@ STATUSES = [*(state.value for state in State), NOT_SAMPLED]
 
 
 class CaseSerializer(serializers.ModelSerializer[Any]):
-    """A case with its state. `status`: the state, or `not-sampled` for a case that nobody was to review."""
+    """A case with its state.
+
+    `status`: the state, or `not-sampled` for a case not sampled for review.
+    """
 
     status = serializers.ChoiceField(choices=STATUSES, read_only=True)
 
@@ -83,7 +86,10 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
-    """One audit event. `data` holds what changed, by kind of event; `sequence` and `hash` link it into the chain."""
+    """One audit event.
+
+    `data` holds what changed, by kind of event; `sequence` and `hash` link it into the chain.
+    """
 
     actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
@@ -117,7 +123,7 @@ class WholeCaseSerializer(CaseSerializer):
 
 
 class CaseQuery(serializers.Serializer[Any]):
-    """Which cases."""
+    """Filters of cases."""
 
     state = serializers.ChoiceField(
         choices=STATUSES, required=False, help_text="`approved` leaves out what is `not-sampled`."
@@ -131,7 +137,7 @@ class CaseQuery(serializers.Serializer[Any]):
 
 
 class WithdrawSerializer(serializers.Serializer[Any]):
-    """Why."""
+    """The reason for the withdrawal."""
 
     reason = serializers.CharField(max_length=2000)
 
@@ -146,7 +152,7 @@ def _whole(me: User, case: Case) -> dict[str, Any]:
     return {
         **{name: getattr(case, name) for name in CaseSerializer.Meta.fields},
         "spec": case.spec,
-        "assignments": visibility.held_assignments(case),
+        "assignments": visibility.assignments_of(case),
         "reviews": visibility.reviews_shown_to(me, case),
         "trail": queries.trail(case),
         "versions": queries.versions(case),
@@ -193,7 +199,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     def get_queryset(self) -> QuerySet[Case]:
         if self.action != "list":
             return super().get_queryset()
-        return queries.cases(**checked_query(CaseQuery, self.request)).defer("spec")
+        return queries.cases(**validated_query(CaseQuery, self.request)).defer("spec")
 
     @extend_schema(responses=WholeCaseSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
@@ -204,7 +210,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: int) -> Response:
         """Withdraw a case from review for good. 409 if it has ended."""
-        body = checked_body(WithdrawSerializer, request)
+        body = validated_body(WithdrawSerializer, request)
         return Response(
             CaseSerializer(services.withdraw(self.get_object().pk, actor=signed_in_account(request), **body)).data
         )
@@ -213,7 +219,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @action(detail=True, methods=["post"])
     def priority(self, request: Request, pk: int) -> Response:
         """Set a case's priority in the queue. 409 if it has ended."""
-        body = checked_body(PrioritySerializer, request)
+        body = validated_body(PrioritySerializer, request)
         return Response(
             CaseSerializer(services.prioritise(self.get_object().pk, actor=signed_in_account(request), **body)).data
         )
@@ -222,7 +228,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @action(detail=True, methods=["post"])
     def reassign(self, request: Request, pk: int) -> Response:
         """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
-        body = checked_body(ReassignSerializer, request)
+        body = validated_body(ReassignSerializer, request)
         role, actor = Role(body["role"]), signed_in_account(request)
         assignment = claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
         return Response(HolderSerializer(assignment).data)
@@ -230,8 +236,11 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])
     def specialty(self, request: Request, pk: int) -> Response:
-        """Limit a case to physicians of a specialty and to those with none on record. 409 if it has ended."""
-        body = checked_body(SpecialtySerializer, request)
+        """Limit a case to physicians of a specialty and to those with none on record.
+
+        409 if it has ended.
+        """
+        body = validated_body(SpecialtySerializer, request)
         return Response(
             CaseSerializer(claims.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)).data
         )
@@ -239,9 +248,11 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @extend_schema(request=LanguageSerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])
     def language(self, request: Request, pk: int) -> Response:
-        """Limit a case to physicians who read a language and to those with none on record. A case whose language is `und` is
-        offered to nobody until this is set. 409 if it has ended."""
-        body = checked_body(LanguageSerializer, request)
+        """Limit a case to physicians who read a language and to those with none on record.
+
+        A case whose language is `und` is offered to nobody until this is set. 409 if it has ended.
+        """
+        body = validated_body(LanguageSerializer, request)
         return Response(
             CaseSerializer(claims.set_language(self.get_object().pk, actor=signed_in_account(request), **body)).data
         )
@@ -249,8 +260,11 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
     @action(detail=True, methods=["post"], url_path="set-back")
     def set_back(self, request: Request, pk: int) -> Response:
-        """Reopen a role whose holder answered and left before the confirmation or the second vote. Else 409."""
-        body = checked_body(SetBackSerializer, request)
+        """Reopen a role whose holder answered and left before the confirmation or the second vote.
+
+        Else 409.
+        """
+        body = validated_body(SetBackSerializer, request)
         role, actor = Role(body["role"]), signed_in_account(request)
-        assignment = claims.set_back(self.get_object().pk, role, actor=actor, reason=body["reason"])
+        assignment = claims.reopen_role(self.get_object().pk, role, actor=actor, reason=body["reason"])
         return Response(HolderSerializer(assignment).data)

@@ -1,4 +1,4 @@
-"""Cases as admins list them, their history, and the settled outcome that producers read."""
+"""Queries on cases: lists for admins, the history of a case, and its settled outcome."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,13 +16,16 @@ from review.rules.citations import Citation
 from review.rules.consolidation import SettledRubric
 from review.rules.state_machine import ADJUDICATORS, FINAL, NOT_SAMPLED, Ground, Role, State, Verdict
 
-LONG = timedelta(days=7)
-IDLE = "idle"  # for the filter: of which nothing was heard for LONG
+IDLE_AFTER = timedelta(days=7)
+IDLE = "idle"  # value of the state filter: cases without activity for IDLE_AFTER
 
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many cases stand in each state, and since when the oldest one waits. `unreviewed`: those nobody was to review."""
+    """The number of cases in each state, and when the oldest open one of each was opened.
+
+    `unreviewed`: cases that were not sampled for review.
+    """
 
     counts: dict[str, int]
     oldest: dict[str, datetime]
@@ -30,61 +33,69 @@ class Funnel:
 
 
 def funnel(benchmark: str | None = None) -> Funnel:
-    """Counts of cases by state; every state is named, empty ones with 0. Copies for training are not counted, and cases that
-    nobody was to review are counted apart."""
+    """Count cases by state, including states without cases.
+
+    Copies are not counted, and cases not sampled for review are counted separately.
+    """
     rows = Case.objects.filter(kind=Case.Kind.WORK, **({"benchmark": benchmark} if benchmark else {}))
-    by_state = rows.values("state", aside=Q(ground=Ground.UNREVIEWED)).annotate(n=Count("id"), oldest=Min("opened_at"))
-    every = list(by_state.order_by())
-    found = {row["state"]: row for row in every if not row["aside"]}
+    groups = rows.values("state", unreviewed=Q(ground=Ground.UNREVIEWED)).annotate(
+        n=Count("id"), oldest=Min("opened_at")
+    )
+    counted = list(groups.order_by())
+    by_state = {row["state"]: row for row in counted if not row["unreviewed"]}
     return Funnel(
-        unreviewed=sum(row["n"] for row in every if row["aside"]),
-        counts={state.value: found[state]["n"] if state in found else 0 for state in State},
+        unreviewed=sum(row["n"] for row in counted if row["unreviewed"]),
+        counts={state.value: by_state[state]["n"] if state in by_state else 0 for state in State},
         oldest={
-            state: row["oldest"] for state, row in found.items() if not State(state).final and row["oldest"] is not None
+            state: row["oldest"]
+            for state, row in by_state.items()
+            if not State(state).final and row["oldest"] is not None
         },
     )
 
 
 def idle(cases: QuerySet[Case]) -> QuerySet[Case]:
-    """Those that wait for a reviewer, and of which nothing was heard for LONG."""
-    before = timezone.now() - LONG
-    moved = Event.objects.filter(case=OuterRef("pk"), at__gte=before)
+    """The cases that wait for a reviewer and had no activity for IDLE_AFTER."""
+    before = timezone.now() - IDLE_AFTER
+    recent = Event.objects.filter(case=OuterRef("pk"), at__gte=before)
     waiting = cases.exclude(state__in=[*FINAL, State.ADJUDICATION])
-    return waiting.filter(~Exists(moved), opened_at__lt=before)
+    return waiting.filter(~Exists(recent), opened_at__lt=before)
 
 
 def cases(
     *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = "", language: str = ""
 ) -> QuerySet[Case]:
-    """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own.
+    """Cases for the admin's list, newest first.
 
-    `state` is a state, NOT_SAMPLED (what nobody was to review is not among the approved) or IDLE.
+    Args:
+        state: a state, NOT_SAMPLED (such cases are not listed as approved) or IDLE.
+        kind: WORK by default; copies have kinds of their own.
     """
-    found = Case.objects.filter(kind=kind or Case.Kind.WORK).order_by("-id")
+    rows = Case.objects.filter(kind=kind or Case.Kind.WORK).order_by("-id")
     if state == NOT_SAMPLED:
-        found = found.filter(ground=Ground.UNREVIEWED)
+        rows = rows.filter(ground=Ground.UNREVIEWED)
     elif state == IDLE:
-        found = idle(found)
+        rows = idle(rows)
     elif state:
-        found = found.filter(state=state).exclude(ground=Ground.UNREVIEWED)
+        rows = rows.filter(state=state).exclude(ground=Ground.UNREVIEWED)
     if benchmark:
-        found = found.filter(benchmark=benchmark)
+        rows = rows.filter(benchmark=benchmark)
     if specialty:
-        found = found.filter(specialty=specialty)
+        rows = rows.filter(specialty=specialty)
     if language:
-        found = found.filter(language=language)
+        rows = rows.filter(language=language)
     if text:
-        found = found.filter(Q(title__icontains=text) | Q(lineage__icontains=text))
-    return found
+        rows = rows.filter(Q(title__icontains=text) | Q(lineage__icontains=text))
+    return rows
 
 
 def trail(case: Case) -> QuerySet[Event]:
-    """Everything that happened to a case, in order."""
+    """The events of a case, in order."""
     return Event.objects.filter(case=case).select_related("actor")
 
 
 def versions(case: Case) -> QuerySet[Case]:
-    """All versions of the same sample, the first one first."""
+    """The cases of all versions of the same sample, in order."""
     return Case.objects.filter(lineage=case.lineage).order_by("version")
 
 
@@ -94,29 +105,32 @@ def benchmarks() -> list[str]:
 
 
 def specialties() -> list[str]:
-    """The specialties that open cases ask for."""
-    asked = Case.objects.filter(closed_at__isnull=True).exclude(specialty="")
-    return list(asked.values_list("specialty", flat=True).distinct().order_by("specialty"))
+    """The specialties that open cases require."""
+    rows = Case.objects.filter(closed_at__isnull=True).exclude(specialty="")
+    return list(rows.values_list("specialty", flat=True).distinct().order_by("specialty"))
 
 
 def languages() -> list[str]:
     """The languages of open cases, UNDETERMINED first."""
-    asked = Case.objects.filter(closed_at__isnull=True).exclude(language="")
-    found = asked.values_list("language", flat=True).distinct().order_by("language")
-    return sorted(found, key=lambda code: code != UNDETERMINED)
+    rows = Case.objects.filter(closed_at__isnull=True).exclude(language="")
+    codes = rows.values_list("language", flat=True).distinct().order_by("language")
+    return sorted(codes, key=lambda code: code != UNDETERMINED)
 
 
 def languages_missing() -> int:
-    """How many open cases wait for an admin to name their language."""
+    """The number of open cases whose language an admin has to set."""
     return Case.objects.filter(closed_at__isnull=True, language=UNDETERMINED, kind=Case.Kind.WORK).count()
 
 
 @dataclass(frozen=True, slots=True)
 class SettledCase:
-    """What the physicians agreed on in an approved case, or why it was rejected.
+    """What the physicians agreed on in an approved case, or why they rejected it.
 
-    rubrics and citations are of an approved case, reasons and `reducible` (another version can mend it) of a rejected one.
-    answers: role/phase -> answers, for the export.
+    Attributes:
+        rubrics, citations: of an approved case.
+        reasons: of a rejected case.
+        reducible: whether another version can fix a rejected case.
+        answers: role/phase -> answers, for the export.
     """
 
     state: State
@@ -128,7 +142,7 @@ class SettledCase:
     answers: dict[str, dict[str, Any]]
 
     @property
-    def standing(self) -> tuple[SettledRubric, ...]:
+    def kept_rubrics(self) -> tuple[SettledRubric, ...]:
         """The rubrics that were not removed."""
         return tuple(rubric for rubric in self.rubrics if not rubric.removed)
 
@@ -136,36 +150,39 @@ class SettledCase:
 def settled_case(case: Case) -> SettledCase:
     """The result of a closed case, from the reviews that count.
 
-    Rubrics stand as the last to see everybody's left them (see `consolidation.rubrics`), with the median of all raters' harm.
-    Evidence is that of all who approved.
-    Reasons are those of all who speak for rejection; whether they can be mended, say those who decided: the adjudicators
-    where it came to them, else all who rejected. A rubric found inadequate can always be mended.
+    Rubrics are as left by the last reviewers who saw everybody's answers, with the median of all
+    raters' levels of harm (see `consolidation.settled_rubrics`). Citations are those of all who
+    approved. Reasons are those of all who speak for rejection; whether they can be fixed is decided
+    by the adjudicators or, without any, by all who rejected. A rubric found inadequate can always
+    be fixed.
     """
     reviews = list(counted_reviews().filter(case=case).order_by("id"))
     last = _last_of_each_role(reviews)
-    spec, said = case.frozen, {role: answers_from_json(review.answers) for role, review in last.items()}
-    adjudicators = [answers for role, answers in said.items() if role in ADJUDICATORS]
-    both = [answers for role, answers in said.items() if role not in ADJUDICATORS]
+    spec, by_role = case.frozen, {role: answers_from_json(review.answers) for role, review in last.items()}
+    adjudicators = [answers for role, answers in by_role.items() if role in ADJUDICATORS]
+    first_two = [answers for role, answers in by_role.items() if role not in ADJUDICATORS]
     approved, rejected = case.state == State.APPROVED, case.state == State.REJECTED
-    # A secondary who has not confirmed never saw the primary's answers: then both decide.
-    deciding = adjudicators or (both[-1:] if spec.policy.secondary_confirms else both)
-    rejections = [answers for answers in adjudicators or both if answers.verdict == Verdict.REJECT]
-    reasons = dict.fromkeys(reason for answers in said.values() for reason in consolidation.reasons(spec.form, answers))
+    # Without a confirmation the secondary never saw the primary's answers, so both decide.
+    deciding = adjudicators or (first_two[-1:] if spec.policy.secondary_confirms else first_two)
+    rejections = [answers for answers in adjudicators or first_two if answers.verdict == Verdict.REJECT]
+    reasons = dict.fromkeys(
+        reason for answers in by_role.values() for reason in consolidation.rejection_reasons(spec.form, answers)
+    )
     return SettledCase(
         state=State(case.state),
         ground=case.ground,
-        rubrics=consolidation.rubrics(spec.form, deciding, list(said.values())) if approved else (),
-        citations=consolidation.citations([each for each in said.values() if each.verdict == Verdict.APPROVE])
+        rubrics=consolidation.settled_rubrics(spec.form, deciding, list(by_role.values())) if approved else (),
+        citations=consolidation.merged_citations([each for each in by_role.values() if each.verdict == Verdict.APPROVE])
         if approved
         else (),
         reasons=tuple(reasons) if rejected else (),
         reducible=rejected
-        and (any(r.inadequate for r in last.values()) or consolidation.reducible(spec.form, rejections)),
+        and (any(r.inadequate for r in last.values()) or consolidation.is_reducible(spec.form, rejections)),
         answers={f"{review.role}/{review.phase}": review.answers for review in reviews},
     )
 
 
 def _last_of_each_role(reviews: Iterable[Review]) -> dict[Role, Review]:
-    """The last word of each role that has spoken, in the order of the workflow."""
+    """The last review of each role that has any, in the order of the workflow."""
     last = {Role(review.role): review for review in reviews}
     return {role: last[role] for role in Role if role in last}

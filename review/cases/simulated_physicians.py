@@ -1,6 +1,7 @@
-"""Simulated physicians: they work the queue through the same services as real ones, so that the loop can be watched.
+"""Simulated physicians, who work the queue through the same services as real ones, for demos.
 
-They know no benchmark: whatever a case asks, they answer. Every note of theirs says that it is simulated.
+They know no benchmark: they answer whatever questions a case has. Each of their notes says that it
+is simulated.
 """
 
 import random
@@ -44,19 +45,22 @@ RUBRIC_OBJECTIONS = (
 )
 ADDITIONS = (" and says why", " before giving any other advice", " and does not build on it later in the answer")
 ADDITIONS_ZH = ("，并说明理由", "，且不以此为依据作进一步推断")
-CORRECTS = 0.2  # how often a primary reviewer rewords a rubric
-MENDABLE = 0.9  # how often the reason of a rejection is one that the next version can mend
-OTHER_HARM = 0.2  # how often somebody sees another harm than the sample has
+# Probabilities:
+CORRECTION = 0.2  # a primary reviewer rewords a rubric
+REDUCIBLE = 0.9  # the reason of a rejection is one that the next version can fix
+OTHER_HARM = 0.2  # a reviewer sees another level of harm than the sample has
+REWORDING = 0.1  # a secondary who agrees rewords a rubric as well
+SAME_MEANING = 0.8  # a rewording is declared to keep the meaning; the primary accepts it
+PERSUASION = 0.4  # a secondary adopts the primary's conclusion once it is revealed
+
 REFERENCES = {"guideline": "Simulated guideline", "doi": "10.1000/1", "pmid": "1", "url": "https://example.org/"}
-REWORDS = 0.1  # how often a secondary who agrees rewords one as well
-SAME_MEANING = 0.8  # how often that is said to leave the meaning as it is, and how often the primary sees it so, too
-PERSUADED = 0.4  # how often a secondary takes over the primary's conclusion once it is open
+
 CJK = re.compile(r"[\u4e00-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was done: reviews submitted, their verdicts, and where all cases stand afterwards (state -> how many)."""
+    """Result of a simulation: reviews submitted, their verdicts, and the cases by state."""
 
     seed: int
     physicians: int
@@ -70,49 +74,51 @@ class Summary:
 def work_queue(
     seed: int, limit: int | None, physicians: Sequence[User], *, dissent: float = 0.15, reject: float = 0.1
 ) -> Summary:
-    """Let `physicians` take and submit until `limit` reviews are in (None: until nothing waits), then stop as they are.
+    """Let `physicians` claim and submit until `limit` reviews are in (None: until nothing is left).
 
-    They work side by side: in each round everybody either submits what is in hand or takes the next case, so that some
-    are in the middle of a case when the limit comes. With a limit, the last disputed case waits in its adjudicators' hands
-    as long as there is other work. The same database, physicians and seed give the same reviews.
+    They work in parallel: in each round everybody either submits the case they hold or claims the
+    next one, so that some hold a case when the limit is reached. With a limit, the last disputed
+    case stays with its adjudicators as long as there is other work, so that it can be seen. The
+    same database, physicians and seed give the same reviews.
 
     Args:
-        dissent: chance that a physician, alone with a case, judges it otherwise than it deserves.
+        dissent: probability that a physician judges a case otherwise than it deserves, without
+            knowing another opinion.
         reject: share of the cases that deserve to be rejected.
 
     Raises:
-        NotSimulated: one of `physicians` is a person's account, in whose name no script may review.
+        NotSimulated: one of `physicians` is a person's account; no script may review in its name.
     """
     if not all(physician.simulated for physician in physicians):
         raise errors.NotSimulated
     order = random.Random(f"{seed}/order")
     verdicts: Counter[str] = Counter()
     corrected = inadequate = done = 0
-    acted, patient = True, limit is not None
+    acted, saves_last_dispute = True, limit is not None
     while acted and (limit is None or done < limit):
-        acted, asked = False, _asked_for_wordings()
+        acted, with_rewordings = False, _physicians_with_rewordings()
         for physician in order.sample(physicians, len(physicians)):
             if limit is not None and done >= limit:
                 break
-            if physician.pk in asked:
-                acted |= _answer_rewordings(physician, seed, keep_one=patient)
-            held = assignments_queries.in_hand(physician)
+            if physician.pk in with_rewordings:
+                acted |= _answer_rewordings(physician, seed, keep_one=saves_last_dispute)
+            held = assignments_queries.held_assignment(physician)
             if held is None:
                 acted |= claims.claim_next(physician) is not None
                 continue
-            if patient and held.role in ADJUDICATORS and _disputed() == 1:
+            if saves_last_dispute and held.role in ADJUDICATORS and _count_disputed_cases() == 1:
                 continue
             acted = True
             review = _review(physician, held, seed, dissent, reject)
             if review is not None:
                 if review.answers["declaration"]:
-                    asked = _asked_for_wordings()
+                    with_rewordings = _physicians_with_rewordings()
                 done += 1
                 verdicts[review.verdict] += 1
                 inadequate += review.inadequate
                 corrected += any(finding["value"] == "corrected" for finding in review.answers["rubrics"].values())
-        if patient and not acted:
-            patient, acted = False, True
+        if saves_last_dispute and not acted:
+            saves_last_dispute, acted = False, True
     return Summary(
         seed=seed,
         physicians=len(physicians),
@@ -124,17 +130,21 @@ def work_queue(
     )
 
 
-def _disputed() -> int:
+def _count_disputed_cases() -> int:
     return Case.objects.filter(state=State.ADJUDICATION).count()
 
 
-def _asked_for_wordings() -> set[int]:
-    """Whom a wording was put to that nobody has answered, by their keys."""
+def _physicians_with_rewordings() -> set[int]:
+    """The primary keys of the physicians who have a pending rewording to answer."""
     return set(rewordings_queries.pending().values_list("physician", flat=True))
 
 
 def _answer_rewordings(physician: User, seed: int, *, keep_one: bool) -> bool:
-    """Accept wordings put to the physician, or object; whether there was any. keep_one: the last of all waits, to be seen."""
+    """Accept the physician's pending rewordings, or object to them. Returns whether there were any.
+
+    Args:
+        keep_one: leave the last pending rewording of all open, so that it can be seen.
+    """
     answered = False
     for rewording in rewordings_queries.waiting_for(physician):
         if keep_one and rewordings_queries.pending().count() == 1:
@@ -152,7 +162,7 @@ def _answer_rewordings(physician: User, seed: int, *, keep_one: bool) -> bool:
 
 
 def _review(physician: User, held: Assignment, seed: int, dissent: float, reject: float) -> Review | None:
-    """Submit the review that is due; None when somebody else was faster."""
+    """Submit the review that is due; None if somebody else was faster."""
     token, case = held.token, held.case
     if token is None:
         return None
@@ -160,11 +170,13 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
     deserves = Verdict.REJECT if random.Random(sample).random() < reject else Verdict.APPROVE
     chance = random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}")
     answers = _answers(held, case, physician, chance, deserves, dissent, seed)
-    answers = _detailed(case, answers, random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}/details"))
+    answers = _with_details(
+        case, answers, random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}/details")
+    )
     try:
         if not visibility.is_revealed(physician, held):
-            first_look.reveal(physician, held.pk, token, answers, posted=held)
-        return services.submit(physician, held.pk, token, answers, posted=held)
+            first_look.reveal(physician, held.pk, token, answers, loaded=held)
+        return services.submit(physician, held.pk, token, answers, loaded=held)
     except (errors.LeaseLost, errors.AlreadySubmitted, errors.CaseClosed):
         return None
 
@@ -172,60 +184,65 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
 def _answers(
     held: Assignment, case: Case, physician: User, chance: random.Random, deserves: Verdict, dissent: float, seed: int
 ) -> Answers:
-    form, shown = visibility.asked_of(held, case).form, list(visibility.reviews_shown_to(physician, case, held))
+    form, shown = visibility.spec_for_stage(held, case).form, list(visibility.reviews_shown_to(physician, case, held))
     if case.kind == Case.Kind.VALIDATION:
-        return _judged(case, form, chance, dissent / 3)
+        return _judgment(case, form, chance, dissent / 3)
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}
     if held.phase == Phase.CONFIRM:
         primary = next(answers_from_json(review.answers) for review in shown if review.role == Role.PRIMARY)
-        confirmed = _asked(form, _confirmed(form, own[Phase.COMMIT], primary, chance))
-        again = random.Random(f"{seed}/{case.lineage}/{case.version}/declaration")
-        return _declared(held, form, _dissenting(form, confirmed, primary, chance), primary, again)
+        confirmed = _for_stage(form, _confirmation(form, own[Phase.COMMIT], primary, chance))
+        declaration_chance = random.Random(f"{seed}/{case.lineage}/{case.version}/declaration")
+        confirmed = _with_dissent_code(form, confirmed, primary, chance)
+        return _with_declaration(held, form, confirmed, primary, declaration_chance)
     if held.phase == Phase.DISCUSS:
         if _blocked_at_first_look(form, own[Phase.COMMIT]):
             return own[Phase.COMMIT]
-        # After the discussion most come round to what the case deserves; some stay with their first vote.
+        # After the discussion most vote for what the case deserves; some keep their first vote.
         verdict = deserves if chance.random() < 0.75 else Verdict(own[Phase.COMMIT].verdict)
-        return _fresh(form, verdict, chance)
-    # A case that reached the adjudicators is a hard one: they differ more often.
+        return _new_answers(form, verdict, chance)
+    # A case that reached the adjudicators is hard, so they disagree more often.
     doubt = min(2 * dissent, 0.5) if held.role in ADJUDICATORS else dissent
     other = Verdict.APPROVE if deserves is Verdict.REJECT else Verdict.REJECT
-    answers = _fresh(form, other if chance.random() < doubt else deserves, chance)
-    return _reworded(form, answers, chance) if held.role == Role.PRIMARY else answers
+    answers = _new_answers(form, other if chance.random() < doubt else deserves, chance)
+    return _maybe_reworded(form, answers, chance) if held.role == Role.PRIMARY else answers
 
 
-def _judged(case: Case, form: Form, chance: random.Random, error: float) -> Answers:
-    """What a model's answer meets, by the benchmark's `practice.meets` where it has one; wrong with the chance `error`.
+def _judgment(case: Case, form: Form, chance: random.Random, error: float) -> Answers:
+    """Judge which criteria a model's answer meets, wrongly with probability `error`.
 
-    The first choice says that a criterion is met, the second that it is not, the last that nobody can tell.
+    Uses the benchmark's `practice.meets` if it has one. The first choice of a question means that
+    the criterion is met, the second that it is not, the last that it cannot be decided.
     """
     meets = getattr(benchmarks.module(case.benchmark, "practice"), "meets", None)
-    *asked, answer = [passage.text for passage in passages(case.frozen.blocks)]
+    *question_texts, answer = [passage.text for passage in passages(case.frozen.blocks)]
     questions = {}
     for question in form.questions:
-        met = meets("\n".join(asked), answer, question.asks) if meets else chance.random() < 0.5
+        met = meets("\n".join(question_texts), answer, question.asks) if meets else chance.random() < 0.5
         if met is not None and chance.random() < error:
             met = not met
-        at = -1 if met is None else int(not met)
-        questions[question.key] = Answer(question.choices[at].value)
+        index = -1 if met is None else int(not met)
+        questions[question.key] = Answer(question.choices[index].value)
     return Answers(questions)
 
 
-def _asked(form: Form, answers: Answers) -> Answers:
-    """Without what another stage was asked, where the primary's answers were taken over, and with what this one asks."""
-    fresh = {question.key: Answer(_plainest(question), SIGNED) for question in form.questions}
-    return replace(answers, questions={key: answers.questions.get(key, answer) for key, answer in fresh.items()})
+def _for_stage(form: Form, answers: Answers) -> Answers:
+    """`answers` to the questions of this stage only, with default answers for missing ones."""
+    defaults = {question.key: Answer(_default_value(question), SIGNED) for question in form.questions}
+    return replace(answers, questions={key: answers.questions.get(key, answer) for key, answer in defaults.items()})
 
 
 def _blocked_at_first_look(form: Form, own: Answers) -> bool:
-    """What was said before the reveal stands; if it blocks, the physician cannot come round to an approval."""
+    """Whether a committed first-look answer rules out that the physician approves later."""
     return any(_blocks(question, own.questions.get(question.key, Answer())) for question in form.first_look.questions)
 
 
-def _confirmed(form: Form, blind: Answers, primary: Answers, chance: random.Random) -> Answers:
-    """The secondary's answer after seeing the primary's: taken over, or kept with the primary's better wordings."""
+def _confirmation(form: Form, blind: Answers, primary: Answers, chance: random.Random) -> Answers:
+    """The secondary's answer after seeing the primary's.
+
+    Either the primary's answers, or the blind ones with the primary's better wordings.
+    """
     if blind.verdict != primary.verdict:
-        if chance.random() >= PERSUADED or _blocked_at_first_look(form, blind):
+        if chance.random() >= PERSUASION or _blocked_at_first_look(form, blind):
             return blind
         return replace(primary, change_reason=f"The primary reviewer noticed what I had missed. {SIGNED}")
     reworded = {key: finding for key, finding in primary.rubrics.items() if finding.value == "corrected"}
@@ -238,21 +255,27 @@ def _confirmed(form: Form, blind: Answers, primary: Answers, chance: random.Rand
     )
 
 
-def _declared(held: Assignment, form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
-    """The same, now and then with a wording of the secondary's own, and what the difference to the primary's is said to be."""
+def _with_declaration(
+    held: Assignment, form: Form, confirmed: Answers, primary: Answers, chance: random.Random
+) -> Answers:
+    """`confirmed`, sometimes with another wording, and with a declaration if the rubrics differ."""
     policy = held.case.frozen.policy
     if not consolidation.may_declare(policy, Role(held.role), Phase(held.phase)):
         return confirmed
     agree = confirmed.verdict == primary.verdict == Verdict.APPROVE
-    if agree and chance.random() < REWORDS:
-        reworded = _with_wording(form, confirmed, chance)
+    if agree and chance.random() < REWORDING:
+        reworded = _with_rewording(form, confirmed, chance)
         confirmed = replace(reworded, change_reason=confirmed.change_reason or f"More exact. {SIGNED}")
     declaration = Declaration.WORDING if chance.random() < SAME_MEANING else Declaration.MEANING
-    return replace(confirmed, declaration=declaration) if consolidation.rewords(form, confirmed, primary) else confirmed
+    return (
+        replace(confirmed, declaration=declaration)
+        if consolidation.is_reworded(form, confirmed, primary)
+        else confirmed
+    )
 
 
-def _dissenting(form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
-    """The same with a coded reason, where it approves what the primary rejected."""
+def _with_dissent_code(form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
+    """`confirmed`, with a coded reason if it approves what the primary rejected."""
     if not form.dissents or (confirmed.verdict, primary.verdict) != (Verdict.APPROVE, Verdict.REJECT):
         return confirmed
     return replace(
@@ -262,9 +285,9 @@ def _dissenting(form: Form, confirmed: Answers, primary: Answers, chance: random
     )
 
 
-def _fresh(form: Form, verdict: Verdict, chance: random.Random) -> Answers:
-    """Complete answers to `form`; in favour wherever the form allows it."""
-    questions = {question.key: _favourable(question, chance) for question in form.questions}
+def _new_answers(form: Form, verdict: Verdict, chance: random.Random) -> Answers:
+    """Complete answers to `form` with this verdict, or a rejection if an answer blocks approval."""
+    questions = {question.key: _favourable_answer(question, chance) for question in form.questions}
     rubrics = {rubric.key: RubricAnswer("adequate") for rubric in form.rubrics}
     if verdict is Verdict.APPROVE and not any(
         _blocks(question, questions[question.key]) for question in form.questions
@@ -285,40 +308,40 @@ def _fresh(form: Form, verdict: Verdict, chance: random.Random) -> Answers:
     return Answers(questions, rubrics, verdict=Verdict.REJECT, reason=f"{objection} {SIGNED}")
 
 
-def _detailed(case: Case, answers: Answers, chance: random.Random) -> Answers:
-    """The same answers with what else the form asks for, where it is not there yet: evidence, severities, a reason's code."""
+def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answers:
+    """`answers`, with evidence, levels of harm and a reason code added where they are missing."""
     form = case.frozen.form
-    kinds = _kinds_wanted(form, answers)
-    reasons = _likely(form.reasons, chance)
+    kinds = _required_kinds(form, answers)
+    reasons = _likely_reasons(form.reasons, chance)
     rubrics = {
-        key: replace(finding, severity=finding.severity or _harm(case, key, chance))
+        key: replace(finding, severity=finding.severity or _harm_level(case, key, chance))
         if form.severities and finding.value in ("adequate", "corrected")
         else finding
         for key, finding in answers.rubrics.items()
     }
     citations = answers.citations
-    if not citations and _wants_evidence(form, answers):
+    if not citations and _requires_evidence(form, answers):
         section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
         read_on = case.opened_at.date().isoformat()
-        asked = (Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
-        citations = (*asked, *_fitting(case, read_on))
-    coded = answers.verdict == Verdict.REJECT and not answers.reason_code and reasons
-    code = chance.choice(reasons).code if coded else answers.reason_code
+        required = (Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
+        citations = (*required, *_further_citations(case, read_on))
+    needs_code = answers.verdict == Verdict.REJECT and not answers.reason_code and reasons
+    code = chance.choice(reasons).code if needs_code else answers.reason_code
     return replace(answers, rubrics=rubrics, citations=citations, reason_code=code)
 
 
-def _harm(case: Case, key: str, chance: random.Random) -> str:
-    """The level that the trap of a rubric has in this sample; now and then somebody finds it one level milder or worse."""
+def _harm_level(case: Case, key: str, chance: random.Random) -> str:
+    """The level of harm of the rubric's trap in this sample, or sometimes a neighbouring level."""
     levels = [level.value for level in case.frozen.form.severities]
-    rubric = next((each for each in case.frozen.form.rubrics if each.key == key), None)
+    rubric = next((rubric for rubric in case.frozen.form.rubrics if rubric.key == key), None)
     trap = " ".join(rubric.tags) if rubric is not None and rubric.tags else key
-    at = random.Random(f"{case.lineage}/{trap}/harm").randrange(len(levels))
-    at += chance.choice((-1, 1)) if chance.random() < OTHER_HARM else 0
-    return levels[min(max(at, 0), len(levels) - 1)]
+    index = random.Random(f"{case.lineage}/{trap}/harm").randrange(len(levels))
+    index += chance.choice((-1, 1)) if chance.random() < OTHER_HARM else 0
+    return levels[min(max(index, 0), len(levels) - 1)]
 
 
-def _fitting(case: Case, read_on: str) -> Iterator[Citation]:
-    """What shows a trap besides a guideline: a search without result, or words of the case itself."""
+def _further_citations(case: Case, read_on: str) -> Iterator[Citation]:
+    """Evidence of a trap besides a guideline: a search without result, or words of the case."""
     spec = case.frozen
     kinds = {kind for term in spec.form.terms if term.evidence for kind in term.evidence}
     if "search" in kinds:
@@ -328,13 +351,13 @@ def _fitting(case: Case, read_on: str) -> Iterator[Citation]:
         yield Citation("case", "Simulated place", "", text.strip()[:60].strip(), read_on)
 
 
-def _likely(reasons: Sequence[Reason], chance: random.Random) -> list[Reason]:
-    """Most of what is rejected can be mended."""
-    mendable = chance.random() < MENDABLE
-    return [reason for reason in reasons if reason.reducible is mendable] or list(reasons)
+def _likely_reasons(reasons: Sequence[Reason], chance: random.Random) -> list[Reason]:
+    """The reasons to choose from: mostly those that the next version can fix."""
+    reducible = chance.random() < REDUCIBLE
+    return [reason for reason in reasons if reason.reducible is reducible] or list(reasons)
 
 
-def _wants_evidence(form: Form, answers: Answers) -> bool:
+def _requires_evidence(form: Form, answers: Answers) -> bool:
     return any(
         choice.evidence
         for question in form.questions
@@ -343,46 +366,53 @@ def _wants_evidence(form: Form, answers: Answers) -> bool:
     )
 
 
-def _kinds_wanted(form: Form, answers: Answers) -> list[str]:
-    """One kind of source for each answer that names some; a guideline where none does."""
+def _required_kinds(form: Form, answers: Answers) -> list[str]:
+    """One kind of source for each answer that names kinds; a guideline if none does."""
     given = answers.questions
     chosen = [
-        c for each in form.questions if each.key in given for c in each.choices if c.value == given[each.key].value
+        choice
+        for question in form.questions
+        if question.key in given
+        for choice in question.choices
+        if choice.value == given[question.key].value
     ]
     return list(dict.fromkeys(choice.evidence_kinds[0] for choice in chosen if choice.evidence_kinds)) or ["guideline"]
 
 
-def _favourable(question: Question, chance: random.Random) -> Answer:
+def _favourable_answer(question: Question, chance: random.Random) -> Answer:
+    """An answer that speaks for approval, if the question has one."""
+
     def against(choice: Choice) -> bool:
         return choice.blocks or choice.inadequate
 
     choices = [choice for choice in question.choices if not against(choice)] or list(question.choices)
     if not choices:
         return Answer(note=f"{chance.choice(PRAISE)} {SIGNED}")
-    # The first is the plainest 'yes'; now and then somebody chooses a milder one.
+    # The first choice is the clearest 'yes'; sometimes choose a milder one.
     chosen = choices[0] if chance.random() < 0.85 else chance.choice(choices)
-    speaks = chance.random() < 0.25 or against(chosen)
+    has_note = chance.random() < 0.25 or against(chosen)
     return Answer(
-        chosen.value, f"{chance.choice(OBJECTIONS if against(chosen) else PRAISE)} {SIGNED}" if speaks else ""
+        chosen.value, f"{chance.choice(OBJECTIONS if against(chosen) else PRAISE)} {SIGNED}" if has_note else ""
     )
 
 
-def _plainest(question: Question) -> str:
-    return next((each.value for each in question.choices if not each.blocks and not each.inadequate), "")
+def _default_value(question: Question) -> str:
+    return next((choice.value for choice in question.choices if not choice.blocks and not choice.inadequate), "")
 
 
 def _blocks(question: Question, answer: Answer) -> bool:
     return any(choice.blocks for choice in question.choices if choice.value == answer.value)
 
 
-def _reworded(form: Form, answers: Answers, chance: random.Random) -> Answers:
-    """Now and then one rubric is put more exactly."""
-    if not form.rubrics or answers.verdict == Verdict.REJECT or chance.random() >= CORRECTS:
+def _maybe_reworded(form: Form, answers: Answers, chance: random.Random) -> Answers:
+    """Sometimes reword one rubric of an approval."""
+    if not form.rubrics or answers.verdict == Verdict.REJECT or chance.random() >= CORRECTION:
         return answers
-    return _with_wording(form, answers, chance)
+    return _with_rewording(form, answers, chance)
 
 
-def _with_wording(form: Form, answers: Answers, chance: random.Random) -> Answers:
+def _with_rewording(form: Form, answers: Answers, chance: random.Random) -> Answers:
+    """`answers`, with one rubric reworded more precisely."""
     if not form.rubrics:
         return answers
     rubric = chance.choice(form.rubrics)

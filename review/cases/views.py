@@ -1,4 +1,4 @@
-"""The admin's pages on cases."""
+"""The admin pages on cases."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from review.cases.attention import attention
 from review.cases.bulk import ACTIONS, LanguageForm
 from review.cases.forms import CaseFilters, PriorityForm, WithdrawForm
 from review.common.decorators import requires, signed_in_account
-from review.common.lists import act_on_chosen, listing
+from review.common.lists import apply_bulk_action, list_context
 from review.labels import CASE_STATES, ROLES
 from review.models import Case, User
 from review.people import queries as people_queries
@@ -36,35 +36,35 @@ from review.rules.state_machine import Role, State
 @requires(Can.OVERSEE)
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
-    """What needs a person, where all cases stand, what is in progress, and who holds what."""
-    chosen = request.GET.get("benchmark", "")
-    funnel = queries.funnel(chosen or None)
+    """What needs attention, the number of cases in each state, and who holds which case."""
+    benchmark = request.GET.get("benchmark", "")
+    funnel = queries.funnel(benchmark or None)
     now = timezone.now()
 
     def step(state: str, label: object, count: int) -> dict[str, object]:
-        asked = {"state": state, "benchmark": chosen}
+        filters = {"state": state, "benchmark": benchmark}
         oldest = funnel.oldest.get(state)
         return {
             "label": label,
             "count": count,
             "note": _("oldest: %(age)s") % {"age": timesince(oldest, now)} if oldest else "",
-            "href": f"{reverse('review:cases')}?{urlencode({name: value for name, value in asked.items() if value})}",
+            "href": f"{reverse('review:cases')}?{urlencode({name: value for name, value in filters.items() if value})}",
         }
 
-    whole = sum(funnel.counts.values()) + funnel.unreviewed
-    shown = [state for state in State if state != State.WITHDRAWN]
+    total = sum(funnel.counts.values()) + funnel.unreviewed
+    listed = [state for state in State if state != State.WITHDRAWN]
     context = {
         "steps": [
-            step("", _("generated"), whole),
-            *(step(state, CASE_STATES[state], funnel.counts[state]) for state in shown),
+            step("", _("generated"), total),
+            *(step(state, CASE_STATES[state], funnel.counts[state]) for state in listed),
         ],
-        "largest": max(whole, 1),
+        "largest": max(total, 1),
         "unreviewed": funnel.unreviewed,
         "withdrawn": funnel.counts[State.WITHDRAWN],
-        "empty": not whole,
+        "empty": not total,
         "attention": attention(),
         "holds": visibility.held_assignments()[:50],
-        "benchmark": chosen,
+        "benchmark": benchmark,
         "benchmarks": queries.benchmarks(),
         "now": now,
     }
@@ -74,33 +74,33 @@ def overview(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_http_methods(["GET", "POST"])
 def cases(request: HttpRequest) -> HttpResponse:
-    """All cases, filtered by what stands in the address; a post acts on those that were chosen."""
-    if acted := act_on_chosen(request, ACTIONS, Case.objects.defer("spec"), lambda case: case.title):
-        return acted
+    """All cases, filtered by the query string (GET); a bulk action on the selected ones (POST)."""
+    if response := apply_bulk_action(request, ACTIONS, Case.objects.defer("spec"), lambda case: case.title):
+        return response
     filters = CaseFilters(request.GET)
-    found = queries.cases(**filters.wanted).defer("spec")
-    context = listing(request, filters, found, ("title", "state", "priority", "opened_at", "specialty"), ACTIONS)
+    rows = queries.cases(**filters.active).defer("spec")
+    context = list_context(request, filters, rows, ("title", "state", "priority", "opened_at", "specialty"), ACTIONS)
     return render(request, "review/cases/cases.html", context, status=context["status"])
 
 
 @requires(Can.OVERSEE)
 @require_GET
 def history(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Everything about one case."""
+    """One case with its reviews and its whole history."""
     return _history(request, get_object_or_404(Case, pk=case_id))
 
 
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
-    spec = case.shown
-    voices = named_columns(visibility.reviews_shown_to(signed_in_account(request), case))
+    spec = case.localized_spec
+    columns = named_columns(visibility.reviews_shown_to(signed_in_account(request), case))
     context = {
         "case": case,
         "spec": spec,
-        "comparison": compare(spec.form, voices),
-        "voices": voices,
-        "marks": marks(spec, spec.form, (), _last_words(voices)),
+        "comparison": compare(spec.form, columns),
+        "columns": columns,
+        "marks": marks(spec, spec.form, (), _last_by_role(columns)),
         "trail": queries.trail(case),
-        "holds": visibility.held_assignments(case),
+        "holds": visibility.assignments_of(case),
         "versions": queries.versions(case),
         "rewording": rewordings_queries.pending().filter(case=case).first(),
         "final": State(case.state).final,
@@ -115,15 +115,15 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
     return render(request, "review/cases/history.html", context, status=422 if refused else 200)
 
 
-def _last_words(voices: Iterable[ReviewColumn]) -> list[ReviewColumn]:
-    """The last review of each role, under the role's name: for the text, where there is little room."""
-    last = {voice.role: voice for voice in voices}
-    return [replace(voice, who=str(ROLES[role])) for role, voice in last.items()]
+def _last_by_role(columns: Iterable[ReviewColumn]) -> list[ReviewColumn]:
+    """The last review of each role, named by its role alone: marks in the text need short names."""
+    last = {column.role: column for column in columns}
+    return [replace(column, who=str(ROLES[role])) for role, column in last.items()]
 
 
 @requires(Can.OVERSEE)
 def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Take a case away from the physicians, with a reason."""
+    """Withdraw a case from review, with a reason."""
     if request.method != "POST":
         return redirect("review:history", case_id)
     case = get_object_or_404(Case, pk=case_id)
@@ -151,12 +151,12 @@ def priority(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Take a role from its holder: for anybody, or for the physician chosen."""
+    """Take a role from its holder, and open it to everybody or reserve it for a physician."""
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
-        chosen = request.POST.get("physician", "")
-        to = User.objects.filter(pk=int(chosen)).first() if chosen.isascii() and chosen.isdigit() else None
-        if request.POST.get("role") not in set(Role) or (chosen and to is None):
+        key = request.POST.get("physician", "")
+        to = User.objects.filter(pk=int(key)).first() if key.isascii() and key.isdigit() else None
+        if request.POST.get("role") not in set(Role) or (key and to is None):
             raise Http404
         try:
             claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
@@ -174,18 +174,18 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Say which specialty a case's reviewers must have."""
+    """Set the specialty that a case's reviewers must have."""
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
-        wanted = request.POST.get("specialty", "").replace("\0", "")[:100]
-        claims.set_specialty(case_id, wanted, actor=signed_in_account(request))
+        value = request.POST.get("specialty", "").replace("\0", "")[:100]
+        claims.set_specialty(case_id, value, actor=signed_in_account(request))
         messages.success(request, _("Specialty changed."))
     return redirect("review:history", case_id)
 
 
 @requires(Can.OVERSEE)
 def language(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Say which language the reviewers of a case have to read."""
+    """Set the language that the reviewers of a case must read."""
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         form = LanguageForm(request.POST)
@@ -199,7 +199,7 @@ def language(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Open a role anew whose holder has answered and left before the confirmation or the second vote."""
+    """Reopen a role whose holder answered but left before the confirmation or the second vote."""
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         form = WithdrawForm(request.POST)
@@ -207,7 +207,7 @@ def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
             raise Http404
         if form.is_valid():
             reason = form.cleaned_data["reason"]
-            claims.set_back(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
+            claims.reopen_role(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
             messages.success(request, _("Role reopened for another physician."))
         else:
             messages.error(request, _("Give a reason for reopening the role."))

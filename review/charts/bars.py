@@ -1,18 +1,22 @@
-"""Bars: shares with their intervals on a scale from 0 to 100 %, and pairs of counts. The chart is a table, so nothing is
-measured here but the bars themselves, in per cent of the scale."""
+"""Bar charts: shares with their intervals on a scale from 0 to 100 %, and pairs of counts.
+
+The chart is rendered as a table, so only the bars are computed here, in per cent of the scale.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import SCALE, Entry, format_share, interval_mark, legend_entries
+from review.charts.text_measure import SHARE_TICKS, Entry, format_share, format_tick, legend_entries
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One rate: its 95 % interval, what was counted, and where the answers behind it are.
+    """One rate, with its 95 % interval, its counts, and a link to the answers behind it.
 
-    `series` sets bars of one label side by side (models within a data set); leave it empty for one bar a label. `percent`: said
-    as a percentage, else as a figure of three decimals. `note`: what is said in place of an interval.
+    series: distinguishes several bars with the same label (models within a data set); empty if
+        there is one bar per label.
+    percent: format the value as a percentage, otherwise with three decimals.
+    note: shown instead of a missing interval.
     """
 
     label: str
@@ -29,7 +33,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Two counts of one thing; `group` is its cluster."""
+    """Two counts under one label; rows of the same `group` form a cluster."""
 
     label: str
     first: int
@@ -40,9 +44,10 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class BarMark:
-    """A bar as drawn: its width and the ends of its whisker in per cent of the scale, and what is said of it.
+    """A bar as drawn: width and whisker ends in per cent of the scale, and its texts.
 
-    `heading`: the cluster, above its first bar. `leads`: the first bar of its label, which names it.
+    leads: the first bar of its label, beside which the label is shown.
+    heading: the name of the cluster, on its first bar only.
     """
 
     label: str
@@ -61,7 +66,9 @@ class BarMark:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """Horizontal bars on a common scale (the manner of Figures 2 and 3). Without `ticks` they are counts."""
+    """Horizontal bars on a common scale, as in the paper's Figures 2 and 3; without `ticks`,
+    counts.
+    """
 
     name: str
     title: str
@@ -71,7 +78,7 @@ class BarChart:
 
 
 def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChart:
-    """Bars for `rows`, in their order; rows of one label that follow each other form a group.
+    """Bars for `rows`, in their order; consecutive rows with the same label form a group.
 
     `name` is unique on the page. Raises ValueError for a value outside 0..1.
     """
@@ -81,7 +88,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
     legend = legend_entries([row.series for row in rows if row.series])
     signs = {entry.label: entry for entry in legend}
     marks = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         limits = (row.low, row.high) if row.value is not None else (None, None)
         low, high = (None if limit is None else round(100 * limit, 2) for limit in limits)
         marks.append(
@@ -97,19 +104,24 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
                 or row.note,
                 count="" if row.denominator is None else f"{row.numerator}/{row.denominator}",
                 sign=signs.get(row.series, Entry("", 0)),
-                leads=not place or rows[place - 1].label != row.label,
+                leads=not index or rows[index - 1].label != row.label,
             )
         )
     percent = all(row.percent for row in rows)
-    return BarChart(name, title, tuple(marks), tuple(interval_mark(share, percent=percent) for share in SCALE), legend)
+    return BarChart(
+        name, title, tuple(marks), tuple(format_tick(share, percent=percent) for share in SHARE_TICKS), legend
+    )
 
 
 def amounts(
     rows: Sequence[Amount], words: tuple[str, str], *, name: str = "amounts", title: str = "", top: int = 0
 ) -> BarChart:
-    """Two bars a row, in their order, the second one hollow. `top`: the end of the scale, for charts that share one.
+    """Two bars per row, in their order, the second one hollow.
 
-    Counts and no shares: a sample counts under every trap that it carries.
+    They are counts and not shares, because a sample counts under each of its traps.
+
+    words: the legend of the first and of the second count.
+    top: a minimum for the end of the scale, for charts that share one.
     """
     top = max([top, 1, *(count for row in rows for count in (row.first, row.second))])
     legend = (Entry(words[0], 0), Entry(words[1], 0, hollow=True))
@@ -126,9 +138,9 @@ def amounts(
             count="",
             sign=sign,
             leads=sign is legend[0],
-            heading=row.group if sign is legend[0] and (not place or rows[place - 1].group != row.group) else "",
+            heading=row.group if sign is legend[0] and (not index or rows[index - 1].group != row.group) else "",
         )
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
         for sign, count in zip(legend, (row.first, row.second), strict=True)
     ]
     return BarChart(name, title, tuple(marks), (), legend)

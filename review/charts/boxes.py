@@ -1,4 +1,6 @@
-"""Box plots: how numbers are spread. The chart is a table, as bars are: each box stands in the row that says its numbers."""
+"""Box plots of distributions. Like bars, the chart is a table: each box is in the row of its
+numbers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +10,10 @@ PARTS = 5  # of a box: whisker, quartile, median, quartile, whisker
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One set of numbers: 5th, 25th, 50th, 75th and 95th percentile, and their mean; empty and None where there are none.
+    """A distribution: the 5th, 25th, 50th, 75th and 95th percentile (`parts`) and the mean.
 
-    `note`: what is said beside the mean (its interval). `count`: how many numbers.
+    Without numbers, `parts` is empty and `mean` None. `note` is shown beside the mean (its
+    interval); `count` is the number of values.
     """
 
     label: str
@@ -22,7 +25,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class BoxMark:
-    """A box as drawn, in per cent of the scale, with its numbers as they are said."""
+    """A box as drawn, in per cent of the scale, with its numbers as texts."""
 
     label: str
     at: tuple[float, ...]
@@ -46,9 +49,11 @@ class BoxChart:
 
 
 def boxes(rows: Sequence[Box], *, low: float, high: float, name: str = "boxes", title: str = "") -> BoxChart:
-    """Boxes for `rows`, in their order, on a scale from `low` to `high` with a tick at each quarter, as rates have it.
+    """Boxes for `rows`, in their order, on a scale from `low` to `high` with a tick at each
+    quarter.
 
-    `name` is unique on the page. Raises ValueError for a box that has not five parts in ascending order, or leaves the scale.
+    `name` is unique on the page. Raises ValueError for a box without five parts in ascending order,
+    or with values outside the scale.
     """
     scale = [low + (high - low) * quarter / 4 for quarter in range(5)]
     first, last = low, high
@@ -57,15 +62,15 @@ def boxes(rows: Sequence[Box], *, low: float, high: float, name: str = "boxes", 
         numbers = [*row.parts, *([] if row.mean is None else [row.mean])]
         if row.parts and (len(row.parts) != PARTS or list(row.parts) != sorted(row.parts)):
             raise ValueError(f"{row.label}: a box has five parts in ascending order")
-        if any(not first <= each <= last for each in numbers):
+        if any(not first <= number <= last for number in numbers):
             raise ValueError(f"{row.label}: a value is outside {first}..{last}")
-        at = tuple(_percent(each, first, last) for each in row.parts)
-        spread = " / ".join(f"{each:.3f}" for each in row.parts[1:4])
+        at = tuple(_percent(part, first, last) for part in row.parts)
+        spread = " / ".join(f"{part:.3f}" for part in row.parts[1:4])
         mean = None if row.mean is None else _percent(row.mean, first, last)
         text = "" if row.mean is None else f"{row.mean:.3f}"
         width = round(at[3] - at[1], 2) if at else 0.0
         marks.append(BoxMark(row.label, at, width, mean, text, spread, row.note, row.count, row.parts))
-    return BoxChart(name, title, tuple(marks), tuple(f"{each:g}" for each in scale))
+    return BoxChart(name, title, tuple(marks), tuple(f"{tick:g}" for tick in scale))
 
 
 def _percent(value: float, first: float, last: float) -> float:

@@ -10,7 +10,7 @@ HEAT_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One field of a heat map; `step` (0-9) chooses its shade, None has no value and no shade."""
+    """One cell of a heat map; `step` (0-9) determines its shade, None: no value and no shade."""
 
     value: float | None
     text: str
@@ -20,7 +20,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A table of shares whose fields are shaded by ten equal steps from 0 to 1."""
+    """A table of shares whose cells are shaded in ten equal steps from 0 to 1."""
 
     name: str
     title: str
@@ -39,14 +39,14 @@ def heat(
     title: str = "",
     percent: bool = True,
 ) -> HeatMap:
-    """`values`, `hrefs` and `notes` (why a value is missing) are row by row; `percent`: as of a bar.
+    """A heat map; `values`, `hrefs` and `notes` (why a value is missing) are lists of rows.
 
-    Raises ValueError unless they fit rows x columns and lie in 0..1.
+    `percent` is as in `Bar`. Raises ValueError unless they fit rows x columns and lie in 0..1.
     """
-    links = hrefs if hrefs is not None else [[""] * len(columns) for _ in rows]
-    said = notes if notes is not None else [[""] * len(columns) for _ in rows]
+    all_links = hrefs if hrefs is not None else [[""] * len(columns) for _ in rows]
+    all_notes = notes if notes is not None else [[""] * len(columns) for _ in rows]
     shaded = []
-    for label, line, line_links, line_notes in zip(rows, values, links, said, strict=True):
+    for label, line, line_links, line_notes in zip(rows, values, all_links, all_notes, strict=True):
         if any(v is not None and not 0 <= v <= 1 for v in line):
             raise ValueError(f"{label}: a value is outside 0..1")
         if len(line) != len(columns):
@@ -60,5 +60,5 @@ def heat(
 
 
 def heat_step(share: float) -> int:
-    """The step (0-9) of a share from 0 to 1; 1 itself belongs to the last."""
+    """The step (0-9) of a share from 0 to 1; 1 belongs to the last step."""
     return min(int(share * HEAT_STEPS), HEAT_STEPS - 1)

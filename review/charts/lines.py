@@ -1,4 +1,4 @@
-"""Lines over weeks."""
+"""Line charts of weekly figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TrendLine:
-    """One figure over the weeks: `paths` between its gaps, a dot for each week that has it."""
+    """One figure over the weeks: `paths` between gaps, and a dot for each week with a value."""
 
     paths: tuple[str, ...]
     dots: tuple[tuple[float, float], ...]
@@ -27,7 +27,7 @@ class TrendLine:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Agreement above, minutes a case below, on one axis of weeks."""
+    """Agreement above and minutes per case below, on a common axis of weeks."""
 
     agreed: TrendLine
     minutes: TrendLine
@@ -39,36 +39,43 @@ class Drift:
 
 
 def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
-    """The weeks in which something was answered, at their true distance."""
+    """The chart of the weeks with answers, spaced by date."""
     first = weeks[0].monday if weeks else date.min
     span = max((weeks[-1].monday - first).days, 7) if weeks else 7
     xs = [round(LEFT + 8 + (PLOT - 16) * (week.monday - first).days / span, 2) for week in weeks]
     minutes = [week.minutes for week in weeks]
-    top = scale_of(max((value for value in minutes if value is not None), default=0))
-    second = TOP + panel + 56
-    every = ceil(len(weeks) / 6)
+    minute_ticks = scale_of(max((value for value in minutes if value is not None), default=0))
+    minutes_top = TOP + panel + 56
+    label_interval = ceil(len(weeks) / 6)
     return Drift(
         agreed=_line(xs, [week.agreed.value for week in weeks], [0, 0.5, 1], TOP + 10, panel, "{:.0%}"),
-        minutes=_line(xs, minutes, top, second, panel, "{:g}"),
-        labels=tuple((x, week.monday) for i, (x, week) in enumerate(zip(xs, weeks, strict=True)) if i % every == 0),
-        height=second + panel + 34,
+        minutes=_line(xs, minutes, minute_ticks, minutes_top, panel, "{:g}"),
+        labels=tuple(
+            (x, week.monday) for i, (x, week) in enumerate(zip(xs, weeks, strict=True)) if i % label_interval == 0
+        ),
+        height=minutes_top + panel + 34,
     )
 
 
 def _line(
-    xs: Sequence[float], values: Sequence[float | None], scale: Sequence[float], top: float, tall: float, form: str
+    xs: Sequence[float],
+    values: Sequence[float | None],
+    scale: Sequence[float],
+    top: float,
+    height: float,
+    tick_format: str,
 ) -> TrendLine:
     def y(value: float) -> float:
-        return round(top + tall * (1 - value / scale[-1]), 2)
+        return round(top + height * (1 - value / scale[-1]), 2)
 
-    places = [(x, y(value)) if value is not None else None for x, value in zip(xs, values, strict=True)]
+    points = [(x, y(value)) if value is not None else None for x, value in zip(xs, values, strict=True)]
     paths, run = [], []
-    for place in [*places, None]:
-        if place is not None:
-            run.append(f"{place[0]:g} {place[1]:g}")
+    for point in [*points, None]:
+        if point is not None:
+            run.append(f"{point[0]:g} {point[1]:g}")
         elif run:
             if len(run) > 1:
                 paths.append("M" + "L".join(run))
             run = []
-    dots = tuple(place for place in places if place is not None)
-    return TrendLine(tuple(paths), dots, tuple(Tick(y(v), form.format(v)) for v in scale), top, top + tall)
+    dots = tuple(point for point in points if point is not None)
+    return TrendLine(tuple(paths), dots, tuple(Tick(y(v), tick_format.format(v)) for v in scale), top, top + height)

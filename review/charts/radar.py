@@ -4,17 +4,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 
-from review.charts.text_measure import FONT, SCALE, SERIES, Entry, format_share, interval_mark, legend_entries, wrapped
+from review.charts.text_measure import (
+    FONT,
+    MAX_SERIES,
+    SHARE_TICKS,
+    Entry,
+    format_share,
+    format_tick,
+    legend_entries,
+    wrap,
+)
 
-RADAR = 600.0
+SIZE = 600.0
 RADIUS = 165.0
-LABEL = 125.0  # room for a line of a label
+LABEL_WIDTH = 125.0  # of one line
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One shape of a radar: a share for each axis, None where there is none to draw; `hrefs` lead behind each, `notes` say why
-    one is missing."""
+    """One series of a radar chart: a share for each axis, None if it is missing.
+
+    `hrefs` and `notes` are by axis, too: links to the answers, and why a value is missing.
+    """
 
     label: str
     values: Sequence[float | None]
@@ -24,7 +35,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A spoke: its end, and its label in lines, with the anchor that keeps it outside the rings."""
+    """A spoke: its end, and its wrapped label, anchored so that it stays outside the rings."""
 
     label: str
     x: float
@@ -49,7 +60,9 @@ class RadarPoint:
 
 @dataclass(frozen=True, slots=True)
 class RadarShape:
-    """A series as drawn: a closed outline, or open `paths` between its gaps; a lone point has a marker and no path."""
+    """A series as drawn: a closed outline, or open `paths` between gaps; single points have no
+    path.
+    """
 
     label: str
     index: int
@@ -62,7 +75,7 @@ class RadarShape:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A circle of the scale: its radius, its share, and where that is written."""
+    """A circle of the scale: its radius, and the text and position of its label."""
 
     radius: float
     text: str
@@ -71,7 +84,9 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class RadarChart:
-    """Series over the same axes on rings from 0 to 1 (the manner of Figure 4). `rows` is the same as a table."""
+    """Series over the same axes, from 0 to 1, as in the paper's Figure 4; `rows` is the data
+    table.
+    """
 
     name: str
     title: str
@@ -93,20 +108,22 @@ class RadarChart:
 def radar(
     axes: Sequence[str], series: Sequence[Series], *, name: str = "radar", title: str = "", percent: bool = True
 ) -> RadarChart:
-    """The first axis points up, the others follow clockwise at equal angles. `percent`: as of a bar.
+    """A radar chart. The first axis points up, the others follow clockwise. `percent` is as in
+    `Bar`.
 
-    Raises ValueError for more than eight series, a series that does not fit the axes, or a value outside 0..1.
+    Raises ValueError for more than eight series, a series that does not fit the axes, or a value
+    outside 0..1.
     """
-    if len(series) > SERIES:
-        raise ValueError(f"{len(series)} series cannot be told apart; {SERIES} can")
-    for one in series:
-        if len(one.values) != len(axes):
-            raise ValueError(f"{one.label}: {len(one.values)} values for {len(axes)} axes")
-        if any(v is not None and not 0 <= v <= 1 for v in one.values):
-            raise ValueError(f"{one.label}: a value is outside 0..1")
-    cx, cy = RADAR / 2, RADIUS + 52
+    if len(series) > MAX_SERIES:
+        raise ValueError(f"{len(series)} series cannot be told apart; {MAX_SERIES} can")
+    for entry in series:
+        if len(entry.values) != len(axes):
+            raise ValueError(f"{entry.label}: {len(entry.values)} values for {len(axes)} axes")
+        if any(v is not None and not 0 <= v <= 1 for v in entry.values):
+            raise ValueError(f"{entry.label}: a value is outside 0..1")
+    cx, cy = SIZE / 2, RADIUS + 52
 
-    def at(axis: int, share: float) -> tuple[float, float]:
+    def position(axis: int, share: float) -> tuple[float, float]:
         angle = 2 * pi * axis / len(axes) - pi / 2
         return round(cx + RADIUS * share * cos(angle), 2), round(cy + RADIUS * share * sin(angle), 2)
 
@@ -114,16 +131,16 @@ def radar(
     return RadarChart(
         name=name,
         title=title,
-        width=RADAR,
+        width=SIZE,
         height=2 * RADIUS + 104,
         cx=cx,
         cy=cy,
         rings=tuple(
-            Ring(round(RADIUS * r, 2), interval_mark(r, percent=percent), round(cy - RADIUS * r + 12, 2))
-            for r in SCALE[1:]
+            Ring(round(RADIUS * r, 2), format_tick(r, percent=percent), round(cy - RADIUS * r + 12, 2))
+            for r in SHARE_TICKS[1:]
         ),
-        axes=tuple(_axis(label, at(i, 1.0), at(i, 1.08), cx, cy) for i, label in enumerate(axes)),
-        shapes=tuple(_shape(axes, one, entry, at, percent) for one, entry in zip(series, legend, strict=True)),
+        axes=tuple(_axis(label, position(i, 1.0), position(i, 1.08), cx, cy) for i, label in enumerate(axes)),
+        shapes=tuple(_shape(axes, one, entry, position, percent) for one, entry in zip(series, legend, strict=True)),
         legend=legend,
         rows=tuple(
             (
@@ -139,9 +156,10 @@ def radar(
 
 
 def _axis(label: str, end: tuple[float, float], text: tuple[float, float], cx: float, cy: float) -> Axis:
-    lines = wrapped(label, LABEL)
+    lines = wrap(label, LABEL_WIDTH)
     anchor = "middle" if abs(text[0] - cx) < 1 else "start" if text[0] > cx else "end"
-    # Above the centre the last line sits at the spoke's end, below it the first does, beside it the middle.
+    # Which line is level with the end of the spoke: above the centre the last, below it the first,
+    # beside it the middle one.
     lift = (len(lines) - 1) * FONT * 1.2
     share = 0.5 - max(-0.5, min(0.5, (text[1] - cy) / (2 * RADIUS)))
     return Axis(label, end[0], end[1], text[0], round(text[1] + FONT * 0.35 - lift * share, 2), anchor, lines)
@@ -151,15 +169,15 @@ def _shape(
     axes: Sequence[str],
     series: Series,
     entry: Entry,
-    at: Callable[[int, float], tuple[float, float]],
+    position: Callable[[int, float], tuple[float, float]],
     percent: bool,
 ) -> RadarShape:
     n = len(axes)
-    points = [None if v is None else (*at(i, v), v) for i, v in enumerate(series.values)]
+    points = [None if v is None else (*position(i, v), v) for i, v in enumerate(series.values)]
     missing = [i for i, point in enumerate(points) if point is None]
     runs: list[list[int]] = []
     if missing:
-        # Begin behind a gap, so that a run across the top of the circle stays whole.
+        # Begin after a gap, so that a run across the top of the circle is not split.
         for i in ((missing[0] + step) % n for step in range(n)):
             if points[i] is None:
                 runs.append([])

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A dot for each case: words along, minutes up. `clipped`: so many lie above the picture, drawn at its edge."""
+    """A dot per case, minutes over words. `clipped`: the number of dots above the range, drawn at
+    its edge.
+    """
 
     dots: tuple[tuple[float, float], ...]
     x_ticks: tuple[Tick, ...]
@@ -31,11 +33,13 @@ class Scatter:
 
 
 def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
-    """Speed against length. The scale of minutes ends at what 19 of 20 cases need: one long lunch flattens nothing."""
+    """Active time over length. The minutes end at the 95th percentile, so that outliers flatten
+    nothing.
+    """
     bottom = height - 56
     minutes = sorted(dot.minutes for dot in dots)
-    most = minutes[ceil(0.95 * len(minutes)) - 1] if minutes else 0
-    x_scale, y_scale = scale_of(max((dot.words for dot in dots), default=0), whole=True), scale_of(most)
+    percentile_95 = minutes[ceil(0.95 * len(minutes)) - 1] if minutes else 0
+    x_scale, y_scale = scale_of(max((dot.words for dot in dots), default=0), whole=True), scale_of(percentile_95)
 
     def x(words: float) -> float:
         return round(LEFT + PLOT * words / x_scale[-1], 2)
@@ -53,14 +57,14 @@ def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
     )
 
 
-POINTS_SHOWN = 2_000  # in one picture and its table
-MOST_LIKE = 3.0  # a mark at its largest, in natural sizes
-LEAST_LIKE = 0.7
+MAX_POINTS = 2_000  # in one chart and its table
+MAX_MARK_SCALE = 3.0  # relative to the natural size of a mark
+MIN_MARK_SCALE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point as drawn: where, and how large (1: the natural size of its mark)."""
+    """A point as drawn; `scale` is relative to the natural size of its mark."""
 
     x: float
     y: float
@@ -70,7 +74,10 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Points of one group. `index` (0-7) chooses the colour; shape and `hollow` tell sixteen groups apart without it."""
+    """The points of one group.
+
+    `index` (0-7) determines the colour; marker and `hollow` distinguish 16 groups without colour.
+    """
 
     label: str
     index: int
@@ -84,7 +91,9 @@ PERCENT = [0.0, 25.0, 50.0, 75.0, 100.0]
 
 @dataclass(frozen=True, slots=True)
 class PointsChart:
-    """A block of points. `rows`: label, group, x, y and size of each, for the table; `left_out`: so many are in neither."""
+    """A scatter plot. `rows`: label, group, x, y and size, for the table; `left_out`: points not
+    shown.
+    """
 
     groups: tuple[Group, ...]
     rows: tuple[tuple[str, str, str, str, str], ...]
@@ -103,8 +112,10 @@ class PointsChart:
 
 
 def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
-    """Points on two scales that need not begin at 0, a group's points under one shape, larger ones behind smaller ones."""
-    shown = block.points[:POINTS_SHOWN]
+    """A scatter plot on scales that need not start at 0, with small points in front of large
+    ones.
+    """
+    shown = block.points[:MAX_POINTS]
     left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 56
     x_scale = PERCENT if block.percent else scale_between([point.x for point in shown])
     y_scale = PERCENT if block.percent else scale_between([point.y for point in shown])
@@ -118,16 +129,16 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
         return round(bottom - (bottom - top) * (value - y_scale[0]) / (y_scale[-1] - y_scale[0]), 2)
 
     def scale(size: float) -> float:
-        return round(max(LEAST_LIKE, MOST_LIKE * sqrt(size / largest)), 3) if sized else 1.0
+        return round(max(MIN_MARK_SCALE, MAX_MARK_SCALE * sqrt(size / largest)), 3) if sized else 1.0
 
     groups = []
-    for place, label in enumerate(dict.fromkeys(point.group for point in shown)):
-        own = sorted((point for point in shown if point.group == label), key=lambda point: -point.size)
+    for index, label in enumerate(dict.fromkeys(point.group for point in shown)):
+        members = sorted((point for point in shown if point.group == label), key=lambda point: -point.size)
         spots = tuple(
             Spot(x(point.x), y(point.y), scale(point.size), f"{point.label or label}: {point.x:.4g}, {point.y:.4g}")
-            for point in own
+            for point in members
         )
-        groups.append(Group(label, place % 8, MARKERS[place % 8], place % 16 >= 8, spots))
+        groups.append(Group(label, index % 8, MARKERS[index % 8], index % 16 >= 8, spots))
     return PointsChart(
         groups=tuple(groups),
         rows=tuple(

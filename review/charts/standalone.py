@@ -1,6 +1,6 @@
-"""A chart as an SVG file of its own: nothing it needs lies elsewhere, and its colours are those of the light theme.
+"""Charts as self-contained SVG files, in the colours of the light theme.
 
-On pages, bars and heat maps are tables; here they are drawn. All sizes are SVG user units.
+Bars, boxes and heat maps, which are tables on pages, are drawn here. All sizes are SVG user units.
 """
 
 import re
@@ -17,22 +17,22 @@ from review.charts.boxes import BoxChart
 from review.charts.flow import FlowChart
 from review.charts.heat_map import HEAT_STEPS, HeatMap
 from review.charts.radar import RadarChart
-from review.charts.text_measure import FONT, Entry, measure, wrapped
+from review.charts.text_measure import FONT, Entry, text_width, wrap
 
 Chart = BarChart | BoxChart | FlowChart | HeatMap | RadarChart
 
 WIDTH = 720.0
 MARGIN = 20.0
-LINE = 18.0  # from one line of text to the next
-ROW = 26.0
-MOST_LABEL = 230.0  # of the labels beside rows
-VALUES = 200.0  # what is said beside a bar
+LINE_HEIGHT = 18.0
+ROW_HEIGHT = 26.0
+MAX_LABEL_WIDTH = 230.0  # of the row labels
+VALUES_WIDTH = 200.0  # room for the texts beside a bar
 GAP = 12.0
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Some text. `colour`: of the palette; `anchor`: as in SVG."""
+    """A text with a colour and an SVG text anchor."""
 
     x: float
     y: float
@@ -44,7 +44,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A path moved to (x, y), filled or stroked with colours of the palette ('none': not)."""
+    """A path, translated to (x, y); `fill` and `stroke` are colours or 'none'."""
 
     path: str
     fill: str = "none"
@@ -58,7 +58,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Shapes and texts in the order in which they are drawn."""
+    """The shapes and texts of a file, in drawing order."""
 
     width: float
     height: float
@@ -71,27 +71,27 @@ class Drawing:
 
 @cache
 def palette() -> Mapping[str, str]:
-    """The colours of the light theme by the names of their tokens."""
-    found = finders.find("mhb/css/tokens.css")
-    light = Path(str(found)).read_text(encoding="utf-8").partition("\n}")[0]
+    """The colours of the light theme, by the names of their CSS tokens."""
+    path = finders.find("mhb/css/tokens.css")
+    light = Path(str(path)).read_text(encoding="utf-8").partition("\n}")[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})\b", light))
 
 
 def svg(chart: Chart, title: str, notes: Iterable[str]) -> str:
-    """The file: the chart under its title, and below it what must be known with it."""
+    """The SVG file of a chart, with the title above and the notes below it."""
     draw = {BarChart: _bars, BoxChart: _boxes, FlowChart: _flow, HeatMap: _heat, RadarChart: _radar}[type(chart)]
     colours = palette()
     shapes: list[Shape] = []
     texts: list[Label] = []
     y = MARGIN + FONT
-    for line in wrapped(title, WIDTH - 2 * MARGIN):
+    for line in wrap(title, WIDTH - 2 * MARGIN):
         texts.append(Label(MARGIN, y, line, colours["ink"], bold=True))
-        y += LINE
+        y += LINE_HEIGHT
     y = draw(chart, y + GAP / 2, shapes, texts)  # type: ignore[operator]
     y += GAP
     for note in notes:
-        for line in wrapped(note, WIDTH - 2 * MARGIN):
-            y += LINE
+        for line in wrap(note, WIDTH - 2 * MARGIN):
+            y += LINE_HEIGHT
             texts.append(Label(MARGIN, y, line, colours["ink-2"]))
     drawing = Drawing(WIDTH, round(y + MARGIN, 2), title, colours["surface"], FONT, tuple(shapes), tuple(texts))
     return render_to_string("review/charts/standalone.svg", {"drawing": drawing})
@@ -106,14 +106,14 @@ def _series(entry: Entry) -> str:
 
 
 def _legend(entries: Sequence[Entry], y: float, shapes: list[Shape], texts: list[Label], *, lines: bool) -> float:
-    """Draws a legend where there is more than one series; where it ends."""
+    """Draw a legend if there is more than one series; returns the y below it."""
     if len(entries) < 2:
         return y
     x, ink = MARGIN, palette()["ink"]
     for entry in entries:
-        needed = 40 + measure(entry.label) + 2 * GAP
-        if x > MARGIN and x + needed > WIDTH - MARGIN:
-            x, y = MARGIN, y + LINE
+        entry_width = 40 + text_width(entry.label) + 2 * GAP
+        if x > MARGIN and x + entry_width > WIDTH - MARGIN:
+            x, y = MARGIN, y + LINE_HEIGHT
         colour = _series(entry)
         if lines:
             shapes.append(Shape(f"M{x:g} {y + 8:g}h34", stroke=colour, width=2, dash=entry.dash))
@@ -121,8 +121,8 @@ def _legend(entries: Sequence[Entry], y: float, shapes: list[Shape], texts: list
         else:
             shapes.append(_bar(x + 8, y + 2, 20, 12, colour, hollow=entry.hollow))
         texts.append(Label(x + 40, y + 8 + FONT * 0.35, entry.label, ink))
-        x += needed
-    return y + LINE + GAP
+        x += entry_width
+    return y + LINE_HEIGHT + GAP
 
 
 def _bar(x: float, y: float, width: float, height: float, colour: str, *, hollow: bool) -> Shape:
@@ -133,52 +133,56 @@ def _bar(x: float, y: float, width: float, height: float, colour: str, *, hollow
 def _bars(chart: BarChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
     colours = palette()
     y = _legend(chart.legend, y, shapes, texts, lines=False)
-    wide = max((measure(line) for mark in chart.marks for line in wrapped(mark.label, MOST_LABEL)), default=0.0)
-    left = MARGIN + min(wide, MOST_LABEL) + GAP
-    plot = WIDTH - MARGIN - VALUES - left
-    top = y + (LINE if chart.ticks else 0)
-    shares = [at / (len(chart.ticks) - 1) for at in range(len(chart.ticks))] if chart.ticks else []
-    under = len(shapes)
+    label_width = max(
+        (text_width(line) for mark in chart.marks for line in wrap(mark.label, MAX_LABEL_WIDTH)), default=0.0
+    )
+    left = MARGIN + min(label_width, MAX_LABEL_WIDTH) + GAP
+    plot = WIDTH - MARGIN - VALUES_WIDTH - left
+    top = y + (LINE_HEIGHT if chart.ticks else 0)
+    shares = [index / (len(chart.ticks) - 1) for index in range(len(chart.ticks))] if chart.ticks else []
+    grid_position = len(shapes)
     y = top
     for mark in chart.marks:
         if mark.heading:
-            y += LINE
+            y += LINE_HEIGHT
             texts.append(Label(MARGIN, y, mark.heading, colours["ink"], bold=True))
             y += GAP / 2
-        lines = wrapped(mark.label, MOST_LABEL) if mark.leads else ()
-        middle = y + ROW / 2
-        for at, line in enumerate(lines):
-            lift = (at - (len(lines) - 1) / 2) * FONT * 1.1
+        lines = wrap(mark.label, MAX_LABEL_WIDTH) if mark.leads else ()
+        middle = y + ROW_HEIGHT / 2
+        for index, line in enumerate(lines):
+            lift = (index - (len(lines) - 1) / 2) * FONT * 1.1
             texts.append(Label(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
         shapes.append(_bar(left, middle - 7, plot * mark.width / 100, 14, _series(mark.sign), hollow=mark.sign.hollow))
         if mark.low is not None and mark.high is not None:
             low, high = left + plot * mark.low / 100, left + plot * mark.high / 100
             whisker = f"M{low:g} {middle:g}H{high:g}M{low:g} {middle - 4:g}v8M{high:g} {middle - 4:g}v8"
             shapes.append(Shape(whisker, stroke=colours["ink"], width=1.5))
-        said = "  ".join(part for part in (mark.text or "–", mark.interval, mark.count) if part)
-        texts.append(Label(left + plot + GAP, middle + FONT * 0.35, said, colours["ink"]))
-        y += max(ROW, len(lines) * FONT * 1.1 + 6)
+        text = "  ".join(part for part in (mark.text or "–", mark.interval, mark.count) if part)
+        texts.append(Label(left + plot + GAP, middle + FONT * 0.35, text, colours["ink"]))
+        y += max(ROW_HEIGHT, len(lines) * FONT * 1.1 + 6)
     for share, tick in zip(shares, chart.ticks, strict=True):
         x = left + plot * share
-        shapes.insert(under, Shape(f"M{x:g} {top:g}V{y:g}", stroke=colours["line"]))
+        shapes.insert(grid_position, Shape(f"M{x:g} {top:g}V{y:g}", stroke=colours["line"]))
         texts.append(Label(x, top - 5, tick, colours["ink-2"], "middle"))
     return y
 
 
 def _boxes(chart: BoxChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
     colours = palette()
-    wide = max((measure(line) for mark in chart.marks for line in wrapped(mark.label, MOST_LABEL)), default=0.0)
-    left = MARGIN + min(wide, MOST_LABEL) + GAP
-    plot = WIDTH - MARGIN - VALUES - left
-    top = y = y + LINE
+    label_width = max(
+        (text_width(line) for mark in chart.marks for line in wrap(mark.label, MAX_LABEL_WIDTH)), default=0.0
+    )
+    left = MARGIN + min(label_width, MAX_LABEL_WIDTH) + GAP
+    plot = WIDTH - MARGIN - VALUES_WIDTH - left
+    top = y = y + LINE_HEIGHT
     for mark in chart.marks:
-        lines = wrapped(mark.label, MOST_LABEL)
-        middle = y + ROW / 2
-        for at, line in enumerate(lines):
-            lift = (at - (len(lines) - 1) / 2) * FONT * 1.1
+        lines = wrap(mark.label, MAX_LABEL_WIDTH)
+        middle = y + ROW_HEIGHT / 2
+        for index, line in enumerate(lines):
+            lift = (index - (len(lines) - 1) / 2) * FONT * 1.1
             texts.append(Label(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
         if mark.at:
-            low, first, median, third, high = (left + plot * each / 100 for each in mark.at)
+            low, first, median, third, high = (left + plot * position / 100 for position in mark.at)
             line = f"M{low:g} {middle:g}H{first:g}M{third:g} {middle:g}H{high:g}"
             line += f"M{low:g} {middle - 4:g}v8M{high:g} {middle - 4:g}v8"
             shapes.append(Shape(line, stroke=colours["ink"], width=1.5))
@@ -188,11 +192,11 @@ def _boxes(chart: BoxChart, y: float, shapes: list[Shape], texts: list[Label]) -
         if mark.mean is not None:
             x = left + plot * mark.mean / 100
             shapes.append(Shape(f"M{x - 3:g} {middle:g}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", fill=colours["ink"]))
-        said = "  ".join(part for part in (mark.text or "–", mark.note) if part)
-        texts.append(Label(left + plot + GAP, middle + FONT * 0.35, said, colours["ink"]))
-        y += max(ROW, len(lines) * FONT * 1.1 + 6)
-    for at, tick in enumerate(chart.ticks):
-        x = left + plot * at / max(len(chart.ticks) - 1, 1)
+        text = "  ".join(part for part in (mark.text or "–", mark.note) if part)
+        texts.append(Label(left + plot + GAP, middle + FONT * 0.35, text, colours["ink"]))
+        y += max(ROW_HEIGHT, len(lines) * FONT * 1.1 + 6)
+    for index, tick in enumerate(chart.ticks):
+        x = left + plot * index / max(len(chart.ticks) - 1, 1)
         shapes.insert(0, Shape(f"M{x:g} {top:g}V{y:g}", stroke=colours["line"]))
         texts.append(Label(x, top - 5, tick, colours["ink-2"], "middle"))
     return y
@@ -200,34 +204,38 @@ def _boxes(chart: BoxChart, y: float, shapes: list[Shape], texts: list[Label]) -
 
 def _heat(chart: HeatMap, y: float, shapes: list[Shape], texts: list[Label]) -> float:
     colours = palette()
-    wide = max((measure(line) for label, _cells in chart.rows for line in wrapped(label, MOST_LABEL)), default=0.0)
-    left = MARGIN + min(wide, MOST_LABEL) + GAP
+    label_width = max(
+        (text_width(line) for label, _cells in chart.rows for line in wrap(label, MAX_LABEL_WIDTH)), default=0.0
+    )
+    left = MARGIN + min(label_width, MAX_LABEL_WIDTH) + GAP
     width = (WIDTH - MARGIN - left) / max(len(chart.columns), 1)
-    heads = [wrapped(column, width - 6) for column in chart.columns]
-    y += max((len(lines) for lines in heads), default=0) * LINE
-    for at, lines in enumerate(heads):
-        for up, line in enumerate(reversed(lines)):
-            texts.append(Label(left + width * (at + 0.5), y - 6 - up * LINE, line, colours["ink-2"], "middle"))
+    headings = [wrap(column, width - 6) for column in chart.columns]
+    y += max((len(lines) for lines in headings), default=0) * LINE_HEIGHT
+    for index, lines in enumerate(headings):
+        for row, line in enumerate(reversed(lines)):
+            texts.append(
+                Label(left + width * (index + 0.5), y - 6 - row * LINE_HEIGHT, line, colours["ink-2"], "middle")
+            )
     for label, cells in chart.rows:
-        lines = wrapped(label, MOST_LABEL)
-        height = max(ROW, len(lines) * FONT * 1.1 + 8)
+        lines = wrap(label, MAX_LABEL_WIDTH)
+        height = max(ROW_HEIGHT, len(lines) * FONT * 1.1 + 8)
         middle = y + height / 2
-        for at, line in enumerate(lines):
-            lift = (at - (len(lines) - 1) / 2) * FONT * 1.1
+        for index, line in enumerate(lines):
+            lift = (index - (len(lines) - 1) / 2) * FONT * 1.1
             texts.append(Label(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
-        for at, cell in enumerate(cells):
+        for index, cell in enumerate(cells):
             ink = colours["ink-2"]
             if cell.step is not None:
-                shapes.append(Shape(_box(left + width * at, y, width - 1, height - 1), colours[f"heat-{cell.step}"]))
+                shapes.append(Shape(_box(left + width * index, y, width - 1, height - 1), colours[f"heat-{cell.step}"]))
                 ink = colours["heat-ink-low" if cell.step < HEAT_STEPS / 2 else "heat-ink-high"]
-            texts.append(Label(left + width * (at + 0.5), middle + FONT * 0.35, cell.text or "–", ink, "middle"))
+            texts.append(Label(left + width * (index + 0.5), middle + FONT * 0.35, cell.text or "–", ink, "middle"))
         y += height
     return y
 
 
 def _flow(chart: FlowChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
     colours, dx = palette(), (WIDTH - chart.width) / 2
-    y += LINE
+    y += LINE_HEIGHT
     for head, node, anchor in zip(chart.heads, (chart.nodes[0], chart.nodes[-1]), ("start", "end"), strict=True):
         x = node.x + (chart.column if anchor == "end" else 0)
         texts.append(Label(x + dx, y + 8, head, colours["ink-2"], anchor))
@@ -244,11 +252,11 @@ def _flow(chart: FlowChart, y: float, shapes: list[Shape], texts: list[Label]) -
         fill = colours[_FLOW_COLOURS.get(stream.kind, "line")]
         shapes.append(Shape(_box(MARGIN, y, 12, 12), fill=fill, opacity=_FLOW_OPACITY))
         texts.append(Label(MARGIN + 20, y + 11, f"{stream.label}: {stream.count}", colours["ink"]))
-        y += LINE
+        y += LINE_HEIGHT
     return y
 
 
-_FLOW_COLOURS, _FLOW_OPACITY = {"fixed": "added", "broken": "removed"}, 0.55  # as charts.css has them
+_FLOW_COLOURS, _FLOW_OPACITY = {"fixed": "added", "broken": "removed"}, 0.55  # as in charts.css
 
 
 def _radar(chart: RadarChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
@@ -262,8 +270,10 @@ def _radar(chart: RadarChart, y: float, shapes: list[Shape], texts: list[Label])
         shapes.append(Shape(circle, stroke=colours["line"]))
     for axis in chart.axes:
         shapes.append(Shape(f"M{cx:g} {cy:g}L{axis.x + dx:g} {axis.y + y:g}", stroke=colours["line"]))
-        for at, line in enumerate(axis.lines):
-            texts.append(Label(axis.text_x + dx, axis.text_y + y + at * FONT * 1.2, line, colours["ink"], axis.anchor))
+        for index, line in enumerate(axis.lines):
+            texts.append(
+                Label(axis.text_x + dx, axis.text_y + y + index * FONT * 1.2, line, colours["ink"], axis.anchor)
+            )
     for shape, entry in zip(chart.shapes, chart.legend, strict=True):
         colour = _series(entry)
         for path in shape.paths:

@@ -1,4 +1,4 @@
-"""What the text of a chart says, how wide it is, and where it wraps."""
+"""Text in charts: formatting of values, text width, line breaks, legend entries."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from review.charts.scales import MARKERS
 
-SERIES = 8  # colours, dash patterns and marker shapes that can be told apart
-SCALE = (0.0, 0.25, 0.5, 0.75, 1.0)  # of every chart of shares
+MAX_SERIES = 8  # distinguishable colours, dash patterns and markers
+SHARE_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # ticks of all charts of shares
 
-FONT = 13.0  # --size-1 of the tokens, rounded up; SVG text is measured with it
+FONT = 13.0  # --size-1 of the CSS tokens, rounded up; the basis for measuring SVG text
 
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "5 2", "1 4", "12 4")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a legend; `index` (0-7) chooses colour, dash and marker. `marker` is a path around (0, 0)."""
+    """A legend entry; `index` (0-7) determines colour, dash and marker (a path around (0, 0))."""
 
     label: str
     index: int
@@ -27,39 +27,42 @@ class Entry:
 
 def legend_entries(labels: Sequence[str]) -> tuple[Entry, ...]:
     distinct = list(dict.fromkeys(labels))
-    if len(distinct) > SERIES:
-        raise ValueError(f"{len(distinct)} series cannot be told apart; {SERIES} can")
+    if len(distinct) > MAX_SERIES:
+        raise ValueError(f"{len(distinct)} series cannot be told apart; {MAX_SERIES} can")
     return tuple(Entry(label, i, DASHES[i], MARKERS[i]) for i, label in enumerate(distinct))
 
 
 def format_share(value: float | None, *, percent: bool = True) -> str:
-    """A share as '35.7%', or as '0.357'; empty where there is none."""
+    """A share as '35.7%' or '0.357'; empty for None."""
     return "" if value is None else f"{value:.1%}" if percent else f"{value:.3f}"
 
 
-def interval_mark(value: float, *, percent: bool) -> str:
+def format_tick(value: float, *, percent: bool) -> str:
     return f"{value:.0%}" if percent else f"{value:.2f}"
 
 
-def _wide(character: str) -> bool:
-    """Whether a character fills its square, and a line may break before it."""
+def _is_wide(character: str) -> bool:
+    """Whether a character has full width, so that a line may break before it."""
     return unicodedata.east_asian_width(character) in "WF"
 
 
-def measure(text: str) -> float:
-    """About how wide a text is."""
-    return FONT * sum(1.0 if _wide(character) else 0.62 for character in text)
+def text_width(text: str) -> float:
+    """The approximate width of a text."""
+    return FONT * sum(1.0 if _is_wide(character) else 0.62 for character in text)
 
 
-def wrapped(text: str, room: float) -> tuple[str, ...]:
-    """All of `text` in lines that fit in `room`, broken at spaces and between CJK characters; a longer word stays whole."""
+def wrap(text: str, width: float) -> tuple[str, ...]:
+    """Break `text` into lines of at most `width`, at spaces and between CJK characters.
+
+    A single word that is wider is not broken.
+    """
     pieces: list[str] = []
     for character in text:
-        glued = pieces and not (_wide(character) or _wide(pieces[-1][-1]) or pieces[-1][-1] == " ")
+        glued = pieces and not (_is_wide(character) or _is_wide(pieces[-1][-1]) or pieces[-1][-1] == " ")
         pieces[-1:] = [pieces[-1] + character] if glued else [*pieces[-1:], character]
     lines = [""]
     for piece in pieces:
-        if lines[-1] and measure((lines[-1] + piece).strip()) > room:
+        if lines[-1] and text_width((lines[-1] + piece).strip()) > width:
             lines.append("")
         lines[-1] += piece
     return tuple(line.strip() for line in lines)

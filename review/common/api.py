@@ -1,4 +1,4 @@
-"""What the API of every app shares: who may, how a caller is known, how lists are paged, what a request may carry."""
+"""Shared floor of every app's API: permissions, authentication, paging and checks of requests."""
 
 from collections.abc import Iterable, Mapping
 from io import BytesIO
@@ -24,7 +24,7 @@ from review.rules import json_nesting
 from review.rules.permissions import Can, allowed
 from review.rules.text import is_storable
 
-if TYPE_CHECKING:  # the settings name classes of this module, and DRF reads them while it loads its views
+if TYPE_CHECKING:  # DRF's settings name classes of this module: importing its views here would be circular
     from rest_framework.generics import GenericAPIView
     from rest_framework.views import APIView
 
@@ -32,19 +32,17 @@ MAX_ID = 2**63 - 1  # what a primary key can hold
 
 
 def required_right(view: object, method: str) -> Can | None:
-    """The right that `method` of `view` wants: its `can`, which is one for all methods or a mapping from method to right.
+    """The right needed to call `method` on `view`, from the view's `can`.
 
-    A method that the mapping does not name wants what GET wants.
+    `can` is one right for all methods, or a mapping from method to right; a method that the mapping
+    does not name needs the right of GET.
     """
     can: Can | Mapping[str, Can] | None = getattr(view, "can", None)
     return can.get(method, can["GET"]) if isinstance(can, Mapping) else can
 
 
-class Needs(BasePermission):
-    """Asks `review.rules.permissions` whether the caller has the right in the view's `can`.
-
-    A view without one is closed to all.
-    """
+class HasRight(BasePermission):
+    """Requires the right in the view's `can`; a view without one is closed to everybody."""
 
     message = NotAllowed.__doc__
 
@@ -53,8 +51,8 @@ class Needs(BasePermission):
         return can is not None and allowed(request.user, can)
 
 
-class BearerToken(TokenAuthentication):  # type: ignore[misc]
-    """knox's tokens; what cannot be one (bytes that are no text, NUL) is a wrong token, not a fault of ours."""
+class BearerTokenAuthentication(TokenAuthentication):  # type: ignore[misc]
+    """knox tokens; malformed ones (non-text bytes, NUL) fail with 401 instead of 500."""
 
     def authenticate_credentials(self, token: bytes) -> Any:
         if not token.isalnum() and not token.replace(b"_", b"").isalnum():
@@ -62,10 +60,10 @@ class BearerToken(TokenAuthentication):  # type: ignore[misc]
         return super().authenticate_credentials(token)
 
 
-class OneFormat(DefaultContentNegotiation):
-    """Each address answers in one format, whatever the Accept header says, as RFC 9110 (12.4.1) lets a server do.
+class SingleFormatNegotiation(DefaultContentNegotiation):
+    """Always uses the view's first renderer and ignores Accept, as RFC 9110 (12.4.1) permits.
 
-    Otherwise a client that asks for `application/jsonl` could not be told in JSON what was wrong.
+    Otherwise a client that accepts only `application/jsonl` could not receive an error as JSON.
     """
 
     def select_renderer(
@@ -75,31 +73,32 @@ class OneFormat(DefaultContentNegotiation):
         return first, first.media_type
 
 
-class Json(JSONParser):
-    """JSON of texts that can be stored, no longer than a body may be and no deeper than JSON may nest here.
+class StrictJSONParser(JSONParser):
+    """Parses JSON within the limits on size and nesting, and only text that can be stored.
 
-    Always read as UTF-8, which JSON is: what a Content-Type may name besides includes decompressors.
+    Always decodes UTF-8, as JSON requires: the codecs that a Content-Type may name include
+    decompressors.
     """
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        body = stream.read(most + 1)
-        if len(body) > most:
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        body = stream.read(limit + 1)
+        if len(body) > limit:
             raise RequestDataTooBig
         try:
             json_nesting.check(body)
         except json_nesting.TooDeep:
             raise ParseError(_("The JSON is nested too deeply.")) from None
-        found = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
-        if not is_storable(found):
+        value = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
+        if not is_storable(value):
             raise ParseError(
                 _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
             )
-        return found
+        return value
 
 
 class NewestFirst(CursorPagination):
-    """By primary key, so that page one thousand costs what page one costs and new rows shift nothing."""
+    """Cursor paging by primary key: every page costs the same, and new rows do not shift pages."""
 
     ordering: str = "-pk"
     page_size = 50
@@ -109,26 +108,26 @@ class NewestFirst(CursorPagination):
     def decode_cursor(self, request: Request) -> Cursor | None:
         cursor: Cursor | None = super().decode_cursor(request)
         if cursor is not None and cursor.position is not None:
-            position = str(cursor.position)  # untrusted: it came with the address
+            position = str(cursor.position)  # untrusted: part of the URL
             if not (position.isascii() and position.isdecimal() and int(position) <= MAX_ID):
                 raise NotFound(self.invalid_cursor_message)
         return cursor
 
 
 class OldestFirst(NewestFirst):
-    """As `NewestFirst`, the other way round."""
+    """Like `NewestFirst`, in the opposite order."""
 
     ordering = "pk"
 
 
-def page_of(view: "GenericAPIView[Any]", rows: QuerySet[Any]) -> Response:
-    """One page of the rows, as the serializer and the pagination of the view's action say."""
+def paginated_response(view: "GenericAPIView[Any]", rows: QuerySet[Any]) -> Response:
+    """One page of `rows`, using the view's serializer and pagination."""
     page = view.paginate_queryset(rows) or []
     return view.get_paginated_response(view.get_serializer(page, many=True).data)
 
 
-class ByName(SlugRelatedField[Model]):
-    """A row named in a request; a name that there is not is that field's mistake (400), and so is what no name can be."""
+class NamedRowField(SlugRelatedField[Model]):
+    """A row referred to by its name; unknown or impossible names are errors of this field (400)."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(slug_field="name", **kwargs)
@@ -139,15 +138,17 @@ class ByName(SlugRelatedField[Model]):
         return super().to_internal_value(data)
 
 
-def checked_query(query: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The checked query parameters of a request. Raises DRF's ValidationError."""
-    found = query(data=request.query_params)
-    found.is_valid(raise_exception=True)
-    return dict(found.validated_data)
+def validated_query(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+    """The validated query parameters of a request. Raises DRF's ValidationError."""
+    serializer = serializer_class(data=request.query_params)
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)
 
 
-def checked_body(body: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The checked body of a request. Raises DRF's ValidationError, ParseError, UnsupportedMediaType."""
-    found = body(data=request.data)
-    found.is_valid(raise_exception=True)
-    return dict(found.validated_data)
+def validated_body(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+    """The validated body of a request. Raises DRF's ValidationError, ParseError,
+    UnsupportedMediaType.
+    """
+    serializer = serializer_class(data=request.data)
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)

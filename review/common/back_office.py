@@ -1,4 +1,4 @@
-"""Django's admin without what goes past the services and their events."""
+"""Django's admin, read-only, so that nothing bypasses the services and their events."""
 
 from typing import Any
 
@@ -8,8 +8,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 
-class ReadOnly(ModelAdmin):  # type: ignore[type-arg]
-    """Rows that services write and nobody else. The site registers nothing that is not made from this class."""
+class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
+    """An admin page for rows that only services write; `BackOffice` registers no other kind of
+    page.
+    """
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False
@@ -22,16 +24,17 @@ class ReadOnly(ModelAdmin):  # type: ignore[type-arg]
 
 
 class BackOffice(AdminSite):
-    """Shows the pages that are made from `ReadOnly` and no others.
+    """Registers only `ReadOnlyAdmin` pages.
 
-    What other apps register (API tokens, groups, addresses, second factors) writes rows as they are typed, so it is left out,
-    and so is whatever the next version of one of them brings.
+    The pages of other apps (API tokens, groups, email addresses, second factors) write rows
+    directly, without services. They are ignored, including any that a later version of those apps
+    adds.
     """
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
-        if admin_class is not None and issubclass(admin_class, ReadOnly):
+        if admin_class is not None and issubclass(admin_class, ReadOnlyAdmin):
             super().register(model_or_iterable, admin_class, **options)
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:  # type: ignore[override]
-        """The site's own page leaves an event and ends the API tokens."""
+        """Redirect to the site's own page, which records an event and revokes the API tokens."""
         return redirect("account_change_password")

@@ -1,4 +1,4 @@
-"""What the folder of a benchmark says to physicians: found by name, so that no benchmark is known here."""
+"""Texts and modules in the benchmarks' folders, found by name: no code here knows a benchmark."""
 
 from functools import cache
 from importlib import import_module
@@ -11,18 +11,22 @@ from django.utils.translation import get_language
 
 
 def names() -> tuple[str, ...]:
-    """The benchmarks that have a folder."""
+    """The names of the benchmarks that have a folder."""
     return _names(settings.MHB_BENCHMARKS)
 
 
 @cache
 def _names(package: str) -> tuple[str, ...]:
-    found = import_module(package).__path__
-    return tuple(sorted(module.name for module in iter_modules(found) if module.ispkg))
+    path = import_module(package).__path__
+    return tuple(sorted(module.name for module in iter_modules(path) if module.ispkg))
 
 
 def text(benchmark: str, folder: str, name: str) -> str:
-    """`<benchmark>/<folder>/<name>.<language>.md` for the reader, else the English `<name>.md`; "" if there is none."""
+    """The text of a Markdown file in a benchmark's folder; "" if there is none.
+
+    Prefers `<benchmark>/<folder>/<name>.<language>.md` in the reader's language to the English
+    `<name>.md`.
+    """
     return _text(benchmark, folder, name, get_language() or "")
 
 
@@ -30,17 +34,17 @@ def text(benchmark: str, folder: str, name: str) -> str:
 def _text(benchmark: str, folder: str, name: str, language: str) -> str:
     if benchmark not in names():
         return ""
-    there = files(settings.MHB_BENCHMARKS).joinpath(benchmark, folder)
-    for file in (there.joinpath(f"{name}.{language}.md"), there.joinpath(f"{name}.md")):
+    directory = files(settings.MHB_BENCHMARKS).joinpath(benchmark, folder)
+    for file in (directory.joinpath(f"{name}.{language}.md"), directory.joinpath(f"{name}.md")):
         if file.is_file():
             return file.read_text(encoding="utf-8")
     return ""
 
 
 def module(benchmark: str, part: str) -> ModuleType | None:
-    """`<benchmark>.<part>`, or None where the benchmark has no such module."""
+    """The module `<benchmark>.<part>`, or None if the benchmark has none."""
     if benchmark not in names():
         return None
     package = import_module(f"{settings.MHB_BENCHMARKS}.{benchmark}")
-    has_it = any(found.name == part for found in iter_modules(package.__path__))
-    return import_module(f"{package.__name__}.{part}") if has_it else None
+    exists = any(candidate.name == part for candidate in iter_modules(package.__path__))
+    return import_module(f"{package.__name__}.{part}") if exists else None

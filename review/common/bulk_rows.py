@@ -1,7 +1,7 @@
-"""Rows by the ten thousand: COPY on PostgreSQL, one prepared statement on SQLite.
+"""Inserting rows by the ten thousand: COPY on PostgreSQL, multi-row statements on SQLite.
 
-Django's `bulk_create` builds an object and a piece of SQL for every row, which takes it ten times as long as the database
-needs to store it: 29,000 rubrics with their facets are 120,000 rows.
+Django's `bulk_create` builds an object and a piece of SQL for every row, which takes ten times as
+long as storing the row: 29,000 rubrics with their facets are 120,000 rows.
 """
 
 import threading
@@ -15,16 +15,19 @@ from django.db import DatabaseError, connection, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.sqlite3.base import DatabaseWrapper as SQLite
 
-_AS_THEY_ARE = (str, int, bool, type(None))  # values that both databases take from Python
-AT_ONCE = 500  # rows of one statement on SQLite, which may have 32,766 values
-LOG = 16_000  # pages that SQLite's log may have before a commit copies them itself; usually 1000
-USUAL_LOG = 1_000
-PAUSE = 0.02  # seconds between two looks at the log
-MANY = 1000  # rows written in one go, after which PostgreSQL had better count anew what is in a table
+_PLAIN_TYPES = (str, int, bool, type(None))  # types that both databases accept from Python
+SQLITE_BATCH = 500  # rows in one statement on SQLite, which accepts 32,766 values
+MAX_WAL_PAGES = 16_000  # WAL size (pages) at which a commit checkpoints anyway during `background_checkpoints`
+DEFAULT_WAL_PAGES = 1_000  # SQLite's default for wal_autocheckpoint
+CHECKPOINT_INTERVAL = 0.02  # seconds between two background checkpoints
+ANALYZE_THRESHOLD = 1000  # rows written at once from which it pays to `analyze_tables`
 
 
-def new_keys(model: type[models.Model], count: int) -> list[int]:
-    """Primary keys that nobody else will use. On SQLite, the transaction must have the database for itself, as ours have."""
+def reserve_keys(model: type[models.Model], count: int) -> list[int]:
+    """Reserve primary keys that nobody else will use.
+
+    On SQLite the caller's transaction must already hold the write lock, as all of ours do.
+    """
     table = model._meta.db_table
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -38,8 +41,10 @@ def new_keys(model: type[models.Model], count: int) -> list[int]:
         return list(range(first, first + count))
 
 
-def insert_new(model: type[models.Model], columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Insert those of some hundred `rows` (`insert_rows`) that break no rule of the table: what is known stays as it is."""
+def insert_missing_rows(model: type[models.Model], columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Insert a few hundred `rows` (as for `insert_rows`), skipping those that violate a
+    constraint.
+    """
     if not rows:
         return
     marks = "(" + ", ".join(["%s"] * len(columns)) + ")"
@@ -53,7 +58,7 @@ def insert_new(model: type[models.Model], columns: Sequence[str], rows: Sequence
 
 
 def insert_rows(model: type[models.Model], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Insert `rows` of database values (JSON as text) into `columns`."""
+    """Insert `rows` of database values (JSON as text) into `columns` of the model's table."""
     table, names = model._meta.db_table, ", ".join(columns)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -62,88 +67,94 @@ def insert_rows(model: type[models.Model], columns: Sequence[str], rows: Iterabl
                     copy.write_row(row)
             return
         marks = f"({', '.join(['%s'] * len(columns))})"
-        left = iter(rows)
-        while some := list(islice(left, AT_ONCE)):
-            # One statement for many rows: with each statement, SQLite writes out anew what it indexes the words of.
-            values = ", ".join([marks] * len(some))
-            cursor.execute(f"INSERT INTO {table} ({names}) VALUES {values}", list(chain.from_iterable(some)))  # noqa: S608 - our own names
+        remaining = iter(rows)
+        while batch := list(islice(remaining, SQLITE_BATCH)):
+            # Many rows per statement: SQLite flushes its full-text index after each one.
+            values = ", ".join([marks] * len(batch))
+            cursor.execute(f"INSERT INTO {table} ({names}) VALUES {values}", list(chain.from_iterable(batch)))  # noqa: S608 - our own names
 
 
-def defaults(model: type[models.Model], given: Sequence[str]) -> dict[str, Any]:
-    """The columns that are not given and must not be null, with their defaults as the database takes them."""
-    found: dict[str, Any] = {}
-    for each in model._meta.concrete_fields:
-        column = str(each.column)
-        if column not in given and not each.null and not each.primary_key:
-            value = each.get_default()
-            found[column] = "{}" if value == {} else value
-    return found
+def default_values(model: type[models.Model], columns: Sequence[str]) -> dict[str, Any]:
+    """Database defaults, by column, for the non-nullable columns that are not in `columns`."""
+    values: dict[str, Any] = {}
+    for field in model._meta.concrete_fields:
+        column = str(field.column)
+        if column not in columns and not field.null and not field.primary_key:
+            value = field.get_default()
+            values[column] = "{}" if value == {} else value
+    return values
 
 
-def store(rows: Sequence[models.Model]) -> None:
-    """Insert new rows of one model, as `bulk_create` does. Those without a key get one."""
+def bulk_insert(rows: Sequence[models.Model]) -> None:
+    """Insert new rows of one model, like `bulk_create`; rows without a primary key get one."""
     if not rows:
         return
-    kind = type(rows[0])
+    model = type(rows[0])
     keyless = [row for row in rows if row.pk is None]
-    for row, key in zip(keyless, new_keys(kind, len(keyless)) if keyless else (), strict=True):
+    for row, key in zip(keyless, reserve_keys(model, len(keyless)) if keyless else (), strict=True):
         row.pk = key
-    fields = _fields(kind)
-    columns = [f'"{field.column}"' for field, _as_it_is in fields]
-    insert_rows(kind, columns, ([_stored(row, field, as_it_is) for field, as_it_is in fields] for row in rows))
+    fields = _fields(model)
+    columns = [f'"{field.column}"' for field, _is_plain in fields]
+    insert_rows(model, columns, ([_db_value(row, field, is_plain) for field, is_plain in fields] for row in rows))
     for row in rows:
         row._state.adding, row._state.db = False, connection.alias
 
 
 @cache
-def _fields(kind: type[models.Model]) -> list[tuple[Any, bool]]:
-    """The fields of a row, and whether a plain value of each is stored as it is."""
-    return [(field, not isinstance(field, models.JSONField)) for field in kind._meta.concrete_fields]
+def _fields(model: type[models.Model]) -> list[tuple[Any, bool]]:
+    """The fields of a model, each with whether its plain values are stored unconverted."""
+    return [(field, not isinstance(field, models.JSONField)) for field in model._meta.concrete_fields]
 
 
-def _stored(row: models.Model, field: Any, as_it_is: bool) -> Any:
+def _db_value(row: models.Model, field: Any, is_plain: bool) -> Any:
     value = getattr(row, field.attname)
-    return value if as_it_is and type(value) in _AS_THEY_ARE else field.get_db_prep_save(value, connection)
+    return value if is_plain and type(value) in _PLAIN_TYPES else field.get_db_prep_save(value, connection)
 
 
-def counted(kinds: Collection[type[models.Model]]) -> None:
-    """Have PostgreSQL count anew what is in these tables, of which much is new. Its autovacuum does so within minutes; until
-    then it takes them for as small as they were, and joins a million rows by nested loops. SQLite never counts."""
+def analyze_tables(tables: Collection[type[models.Model]]) -> None:
+    """Refresh PostgreSQL's statistics of tables that have just received many rows.
+
+    Autovacuum would do so within minutes. Until then the planner believes that the tables are as
+    small as before, and joins a million rows by nested loops. Does nothing on SQLite.
+    """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            for kind in kinds:
-                cursor.execute(f"ANALYZE {kind._meta.db_table}")
+            for model in tables:
+                cursor.execute(f"ANALYZE {model._meta.db_table}")
 
 
 @contextmanager
-def quick_commits() -> Iterator[None]:
-    """Meanwhile, on SQLite, a thread copies what was committed from the log into the database. Else a commit does so itself as
-    soon as the log has some pages, and waits for the disk: that is a fifth of the time that long texts take to be stored."""
-    like = connections[connection.alias]
-    if not isinstance(like, SQLite) or like.is_in_memory_db():
+def background_checkpoints() -> Iterator[None]:
+    """Let a thread checkpoint SQLite's write-ahead log in this context; no-op on PostgreSQL.
+
+    Otherwise a commit does so itself once the log has grown, and waits for the disk, which takes a
+    fifth of the time of storing long texts.
+    """
+    wrapper = connections[connection.alias]
+    if not isinstance(wrapper, SQLite) or wrapper.is_in_memory_db():
         yield
         return
-    is_over = threading.Event()
-    copying = threading.Thread(target=_copy_log, args=(is_over, like), name="copy-log", daemon=True)
+    stopped = threading.Event()
+    checkpointer = threading.Thread(target=_checkpoint_wal, args=(stopped, wrapper), name="copy-log", daemon=True)
     with connection.cursor() as cursor:
-        cursor.execute(f"PRAGMA wal_autocheckpoint = {LOG}")
-    copying.start()
+        cursor.execute(f"PRAGMA wal_autocheckpoint = {MAX_WAL_PAGES}")
+    checkpointer.start()
     try:
         yield
     finally:
-        is_over.set()
-        copying.join()
+        stopped.set()
+        checkpointer.join()
         with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA wal_autocheckpoint = {USUAL_LOG}")
+            cursor.execute(f"PRAGMA wal_autocheckpoint = {DEFAULT_WAL_PAGES}")
 
 
-def _copy_log(is_over: threading.Event, like: BaseDatabaseWrapper) -> None:
-    own = like.copy()
+def _checkpoint_wal(stopped: threading.Event, wrapper: BaseDatabaseWrapper) -> None:
+    thread_connection = wrapper.copy()
     try:
-        while not is_over.wait(PAUSE):
-            with own.cursor() as cursor:
+        while not stopped.wait(CHECKPOINT_INTERVAL):
+            with thread_connection.cursor() as cursor:
                 cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
     except DatabaseError:
-        return  # the commits do it, if later
+        return  # a later commit will checkpoint
     finally:
-        own.close()
+        thread_connection.close()

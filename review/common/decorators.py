@@ -1,4 +1,4 @@
-"""Who may see a page: signed in, and allowed by `review.rules.permissions`. For the views of every app."""
+"""Access control and small helpers for the views of every app."""
 
 import uuid
 from collections.abc import Callable
@@ -19,7 +19,10 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 def requires(can: Can) -> Callable[[View[P]], View[P]]:
-    """Decorate a view: who is not signed in is sent to sign in, whose role does not allow `can` gets NotAllowed (403)."""
+    """Restrict a view to signed-in people whose role has the right `can`.
+
+    Everybody else is redirected to sign in, or gets NotAllowed (403) if already signed in.
+    """
 
     def decorate(view: View[P]) -> View[P]:
         @login_required
@@ -34,22 +37,25 @@ def requires(can: Can) -> Callable[[View[P]], View[P]]:
 
 
 def signed_in_account(request: HttpRequest) -> User:
-    """The signed-in account of a guarded view."""
+    """The account that is signed in. Raises NotAllowed if there is none."""
     if not isinstance(request.user, User):
         raise NotAllowed
     return request.user
 
 
-def redirect_with_receipt(answer: HttpResponseRedirect, local: str, anchor: str = "") -> HttpResponseRedirect:
-    """The redirect with word to the browser that what was posted has arrived: its own copy, named `local`, can go."""
-    if anchor or local:
-        answer["Location"] += f"#{anchor}" + (f"!{quote(local)}" if local else "")
-    return answer
+def redirect_with_receipt(response: HttpResponseRedirect, local_copy: str, anchor: str = "") -> HttpResponseRedirect:
+    """Tell the browser in the redirect's fragment that the post has arrived.
+
+    The browser can then delete its own copy of the form, which it stores as `local_copy`.
+    """
+    if anchor or local_copy:
+        response["Location"] += f"#{anchor}" + (f"!{quote(local_copy)}" if local_copy else "")
+    return response
 
 
 def posted_token(request: HttpRequest) -> uuid.UUID:
-    """The fencing token of a posted form of the workbench."""
+    """The fencing token in a posted form of the workbench; the nil UUID if it is invalid."""
     try:
         return uuid.UUID(request.POST.get("token", ""))
     except ValueError:
-        return uuid.UUID(int=0)  # fences nothing: the services answer as to any other token that is not the last one
+        return uuid.UUID(int=0)  # matches no assignment: services treat it like any outdated token

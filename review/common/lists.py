@@ -1,4 +1,4 @@
-"""Lists: filters and order from the address, and actions on many rows at once. One mechanism for the lists of every app."""
+"""The lists of every app: filters and order from the URL, and actions on many rows at once."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,32 +14,33 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from review.common.decorators import signed_in_account
-from review.common.paging import page_of
+from review.common.paging import offset_page
 from review.errors import ReviewError
-from review.labels import labelled
+from review.labels import with_label
 from review.models import User
 
 M = TypeVar("M", bound=Model)
-MOST = 100  # rows of one action
+MAX_ROWS = 100  # rows that one action may change
 ALL = ("", gettext_lazy("all"))
 
 
 class Filters(forms.Form):
-    """The filters of a list, from the address; what is not understood is left out. A subclass has a field for each.
+    """The filters of a list, from the URL; invalid values are ignored. Subclasses add fields.
 
-    `view` is the reader's name for what the address asks for: to keep the address is to keep the view.
+    `view` is the reader's name for the filtered list, so that bookmarking the URL saves a named
+    view.
     """
 
     view = forms.CharField(label=gettext_lazy("Name of this view"), required=False, max_length=80)
 
     def __init__(self, data: Mapping[str, Any], **options: Any) -> None:
         super().__init__(data, auto_id="filter-%s", **options)
-        self.fields["view"] = self.fields.pop("view")  # the last one
+        self.fields["view"] = self.fields.pop("view")  # move it to the end
         self.is_valid()
 
     @property
-    def wanted(self) -> dict[str, Any]:
-        """The filters that were understood, by their names."""
+    def active(self) -> dict[str, Any]:
+        """The values of the filters that are set and valid, by name."""
         return {name: value for name, value in self.cleaned_data.items() if value and name != "view"}
 
     @property
@@ -47,33 +48,33 @@ class Filters(forms.Form):
         return str(self.cleaned_data.get("view", ""))
 
 
-def listing(
+def list_context(
     request: HttpRequest, filters: Filters, rows: QuerySet[M], sorts: Sequence[str], actions: "Sequence[Action]" = ()
 ) -> dict[str, Any]:
-    """What the templates of a list need (`components/list_*.html`): two queries however many rows there are.
+    """Context of the list templates (`components/list_*.html`), in two queries.
 
-    After a post that `act_on_chosen` refused, what was selected and typed is there again.
+    After a post that `apply_bulk_action` refused, it restores the selection and the entered values.
     """
     sort = request.GET.get("sort", "")
     if sort.removeprefix("-") in sorts:
         rows = rows.order_by(sort, "-pk")
     return {
         "filters": filters,
-        "page": page_of(rows, request),
+        "page": offset_page(rows, request),
         "total": rows.order_by().count(),
         "sort": sort,
-        "actions": [(action, action.filled(request.POST)) for action in actions],
-        "chosen": _chosen(request),
+        "actions": [(action, action.bound_form(request.POST)) for action in actions],
+        "selected_keys": _selected_keys(request),
         "status": 422 if request.method == "POST" else 200,
-        "most": MOST,
+        "most": MAX_ROWS,
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something done to each chosen row by its own transaction: `act(key, actor, what the form says)`.
+    """A bulk action: `act(key, actor, form data)` per selected row, each in its own transaction.
 
-    `refusals`: the errors by which `act` refuses a row; the others are done all the same.
+    `refusals`: the errors by which `act` refuses a single row; the other rows are still changed.
     """
 
     name: str
@@ -82,38 +83,42 @@ class Action:
     form: type[forms.Form] = forms.Form
     refusals: tuple[type[Exception], ...] = (ReviewError,)
 
-    def filled(self, posted: Mapping[str, Any]) -> forms.Form:
-        """Its form, with what was posted for this action. What it requires does not keep another from being posted."""
-        said = posted if posted.get("action") == self.name else None
-        return self.form(said, prefix=self.name, use_required_attribute=False)
+    def bound_form(self, posted: Mapping[str, Any]) -> forms.Form:
+        """This action's form, bound to the posted data only if this action was posted.
+
+        Fields have no `required` attribute, which would keep the browser from posting another
+        action.
+        """
+        data = posted if posted.get("action") == self.name else None
+        return self.form(data, prefix=self.name, use_required_attribute=False)
 
 
-def _chosen(request: HttpRequest) -> set[int]:
+def _selected_keys(request: HttpRequest) -> set[int]:
     return {int(key) for key in request.POST.getlist("rows") if key.isascii() and key.isdigit() and len(key) < 19}
 
 
-def act_on_chosen(
+def apply_bulk_action(
     request: HttpRequest, actions: Sequence[Action], rows: QuerySet[M], label: Callable[[M], object] = str
 ) -> HttpResponseRedirect | None:
-    """Do what was posted (`action`, `rows`) to the chosen ones of `rows`, say what came of it, and lead back to the list.
+    """Apply the posted `action` to the selected `rows`, report, and redirect to the list.
 
-    None where nothing was posted or nothing done: the list is to be shown, with what was selected and typed.
+    Returns None if nothing was posted or changed: show the list again, with selection and input.
     """
     if request.method != "POST":
         return None
-    action = next((one for one in actions if one.name == request.POST.get("action")), None)
-    keys = _chosen(request)
-    form = action.filled(request.POST) if action else forms.Form()
-    fault = ""
+    action = next((candidate for candidate in actions if candidate.name == request.POST.get("action")), None)
+    keys = _selected_keys(request)
+    form = action.bound_form(request.POST) if action else forms.Form()
+    error_text = ""
     if action is None or not keys:
-        fault = _("Choose at least one row and an action.")
-    elif len(keys) > MOST:
-        fault = _("Choose at most %(most)s rows at a time. Nothing was changed.") % {"most": MOST}
+        error_text = _("Choose at least one row and an action.")
+    elif len(keys) > MAX_ROWS:
+        error_text = _("Choose at most %(most)s rows at a time. Nothing was changed.") % {"most": MAX_ROWS}
     elif not form.is_valid():
-        faults = [labelled(form.fields[name].label, " ".join(map(str, said))) for name, said in form.errors.items()]
-        fault = _("Nothing was changed. %(why)s") % {"why": " ".join(faults)}
-    if fault or action is None:
-        messages.error(request, fault)
+        faults = [with_label(form.fields[name].label, " ".join(map(str, texts))) for name, texts in form.errors.items()]
+        error_text = _("Nothing was changed. %(why)s") % {"why": " ".join(faults)}
+    if error_text or action is None:
+        messages.error(request, error_text)
         return None
     done, refused = 0, defaultdict(list)
     for row in rows.filter(pk__in=keys).order_by("pk"):
@@ -124,11 +129,11 @@ def act_on_chosen(
         else:
             done += 1
     if done:
-        told = ngettext("%(action)s: done for %(n)s row.", "%(action)s: done for %(n)s rows.", done)
-        messages.success(request, told % {"action": action.label, "n": done})
-    for why, names in refused.items():
+        text = ngettext("%(action)s: done for %(n)s row.", "%(action)s: done for %(n)s rows.", done)
+        messages.success(request, text % {"action": action.label, "n": done})
+    for reason, names in refused.items():
         messages.warning(
             request,
-            _("%(why)s Not changed (%(n)s): %(names)s") % {"n": len(names), "names": "; ".join(names), "why": why},
+            _("%(why)s Not changed (%(n)s): %(names)s") % {"n": len(names), "names": "; ".join(names), "why": reason},
         )
     return HttpResponseRedirect(request.get_full_path())

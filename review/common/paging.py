@@ -1,4 +1,4 @@
-"""Long lists, a page at a time: the place in the list stands in the address, beside the filters."""
+"""Paging of long lists; the position in the list is part of the URL, next to the filters."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -11,93 +11,97 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[M]):
-    """The rows of one page, and the addresses of its neighbours ('' where there is none)."""
+    """The rows of one page, and the URLs of the neighbouring pages ('' if there is none)."""
 
     rows: list[M]
     newer: str
     older: str
 
 
-def page_of(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> Page[M]:
-    """The page that `?cursor=` (rows to skip) asks for, with one query and no count; past the end, the last one."""
-    asked = request.GET.get("cursor", "")
-    start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
-    found = list(rows[start : start + size + 1])
-    if start and not found:  # what was here has left the list (an action, another filter): its last page
+def offset_page(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> Page[M]:
+    """The page at `?cursor=` (rows to skip), in one query; past the end, the last page."""
+    cursor = request.GET.get("cursor", "")
+    start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 10 else 0
+    fetched = list(rows[start : start + size + 1])
+    if start and not fetched:  # the list has become shorter (an action, another filter): show its last page
         start = max(rows.count() - 1, 0) // size * size
-        found = list(rows[start : start + size])
+        fetched = list(rows[start : start + size])
     return Page(
-        rows=found[:size],
-        newer=_address(request, "cursor", max(start - size, 0)) if start else "",
-        older=_address(request, "cursor", start + size) if len(found) > size else "",
+        rows=fetched[:size],
+        newer=_page_url(request, "cursor", max(start - size, 0)) if start else "",
+        older=_page_url(request, "cursor", start + size) if len(fetched) > size else "",
     )
 
 
-def _address(request: HttpRequest, name: str, place: object) -> str:
-    """The address of this page at another place in the list; 0 is its beginning."""
+def _page_url(request: HttpRequest, name: str, position: object) -> str:
+    """The URL of this list at another position; 0 is its beginning."""
     query = request.GET.copy()
     query.pop(name, None)
-    if place:
-        query[name] = str(place)
+    if position:
+        query[name] = str(position)
     return f"?{query.urlencode()}"
 
 
-def keyset(
+def keyset_page(
     rows: QuerySet[M], request: HttpRequest, *, size: int = 50, newest_first: bool = False, name: str = "cursor"
 ) -> Page[M]:
-    """The page of `rows` that the address asks for, in one query, ordered by primary key whatever order `rows` had.
+    """The page that the URL asks for, in one query, always ordered by primary key.
 
-    The address has `name` = 'after-7' or 'before-7', 7 being a primary key; anything else is the first page. `older` leads
-    on and `newer` back, also where the order is oldest first.
+    The query parameter `name` is 'after-7' or 'before-7', with a primary key; anything else is the
+    first page. `older` is the following page and `newer` the preceding one, even if the order is
+    oldest first.
     """
     direction, _, key = request.GET.get(name, "").partition("-")
-    at = int(key) if direction in ("after", "before") and key.isdecimal() and len(key) < 19 else None
-    backwards = at is not None and direction == "before"
-    if at is not None:
-        rows = rows.filter(pk__gt=at) if backwards == newest_first else rows.filter(pk__lt=at)
-    found = list(rows.order_by("pk" if backwards == newest_first else "-pk")[: size + 1])
-    more = len(found) > size
-    shown = found[:size]
+    boundary = int(key) if direction in ("after", "before") and key.isdecimal() and len(key) < 19 else None
+    backwards = boundary is not None and direction == "before"
+    if boundary is not None:
+        rows = rows.filter(pk__gt=boundary) if backwards == newest_first else rows.filter(pk__lt=boundary)
+    fetched = list(rows.order_by("pk" if backwards == newest_first else "-pk")[: size + 1])
+    has_more = len(fetched) > size
+    page_rows = fetched[:size]
     if backwards:
-        shown.reverse()
-    has_newer, has_older = (more, at is not None) if backwards else (at is not None, more)
+        page_rows.reverse()
+    has_newer, has_older = (has_more, boundary is not None) if backwards else (boundary is not None, has_more)
     return Page(
-        rows=shown,
-        newer=_address(request, name, f"before-{shown[0].pk}") if shown and has_newer else "",
-        older=_address(request, name, f"after-{shown[-1].pk}") if shown and has_older else "",
+        rows=page_rows,
+        newer=_page_url(request, name, f"before-{page_rows[0].pk}") if page_rows and has_newer else "",
+        older=_page_url(request, name, f"after-{page_rows[-1].pk}") if page_rows and has_older else "",
     )
 
 
-def keyset_by(
+def keyset_page_by_columns(
     rows: QuerySet[M], request: HttpRequest, keys: tuple[str, str], *, size: int = 50, name: str = "cursor"
 ) -> Page[M]:
-    """As `keyset`, oldest first, ordered by two columns of numbers that are unique together: 'after-7.12'.
+    """Like `keyset_page`, oldest first, ordered by two integer columns that are unique together.
 
-    With an index on both the database begins at the place asked for, whatever it skips.
+    The position is written as 'after-7.12'. With an index on both columns the database starts right
+    at the position, however many rows come before it.
     """
     first, second = keys
-    direction, _, place = request.GET.get(name, "").partition("-")
-    parts = place.split(".")
-    known = direction in ("after", "before") and len(parts) == 2
-    at = [int(part) for part in parts] if known and all(p.isdecimal() and len(p) < 19 for p in parts) else None
-    backwards = at is not None and direction == "before"
-    if at is not None:
-        way = "lt" if backwards else "gt"
-        beyond = Q(**{f"{first}__{way}": at[0]}) | Q(**{first: at[0], f"{second}__{way}": at[1]})
-        rows = rows.filter(beyond, **{f"{first}__{way}e": at[0]})  # which the index can begin with
+    direction, _, position = request.GET.get(name, "").partition("-")
+    parts = position.split(".")
+    valid = direction in ("after", "before") and len(parts) == 2
+    boundary = [int(part) for part in parts] if valid and all(p.isdecimal() and len(p) < 19 for p in parts) else None
+    backwards = boundary is not None and direction == "before"
+    if boundary is not None:
+        lookup = "lt" if backwards else "gt"
+        beyond = Q(**{f"{first}__{lookup}": boundary[0]}) | Q(
+            **{first: boundary[0], f"{second}__{lookup}": boundary[1]}
+        )
+        rows = rows.filter(beyond, **{f"{first}__{lookup}e": boundary[0]})  # redundant, but the index can use it
     sign = "-" if backwards else ""
-    found = list(rows.order_by(sign + first, sign + second)[: size + 1])
-    more = len(found) > size
-    shown = found[:size]
+    fetched = list(rows.order_by(sign + first, sign + second)[: size + 1])
+    has_more = len(fetched) > size
+    page_rows = fetched[:size]
     if backwards:
-        shown.reverse()
-    has_newer, has_older = (more, at is not None) if backwards else (at is not None, more)
+        page_rows.reverse()
+    has_newer, has_older = (has_more, boundary is not None) if backwards else (boundary is not None, has_more)
 
-    def address(way: str, row: M) -> str:
-        return _address(request, name, f"{way}-{getattr(row, first)}.{getattr(row, second)}")
+    def page_url(side: str, row: M) -> str:
+        return _page_url(request, name, f"{side}-{getattr(row, first)}.{getattr(row, second)}")
 
     return Page(
-        rows=shown,
-        newer=address("before", shown[0]) if shown and has_newer else "",
-        older=address("after", shown[-1]) if shown and has_older else "",
+        rows=page_rows,
+        newer=page_url("before", page_rows[0]) if page_rows and has_newer else "",
+        older=page_url("after", page_rows[-1]) if page_rows and has_older else "",
     )

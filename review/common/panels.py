@@ -1,4 +1,4 @@
-"""Places on a page that an app above may fill: the page knows the place, the app registers what it shows there."""
+"""Panels: named places on a page where apps of a higher layer can register templates of theirs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -9,12 +9,15 @@ _panels: dict[str, list[tuple[str, Context]]] = defaultdict(list)
 
 
 def register(place: str, template: str, context: Context) -> None:
-    """Show `template` at `place`; `context` reads what it needs from the page's object. For `AppConfig.ready`, which tests that
-    isolate an app call twice."""
+    """Show `template` at `place`; `context` derives its context from the page's object.
+
+    Call it in `AppConfig.ready`. Registering twice has no effect, because tests that isolate an app
+    call `ready` again.
+    """
     if (template, context) not in _panels[place]:
         _panels[place].append((template, context))
 
 
-def panels_of(place: str, shown: object) -> list[tuple[str, Mapping[str, Any]]]:
-    """The templates at a place, each with its context, in the order they were registered."""
-    return [(template, context(shown)) for template, context in _panels[place]]
+def panels_of(place: str, page_object: object) -> list[tuple[str, Mapping[str, Any]]]:
+    """The templates at a place, each with its context, in the order of registration."""
+    return [(template, context(page_object)) for template, context in _panels[place]]

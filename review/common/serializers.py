@@ -27,26 +27,30 @@ _FIELDS: dict[type, Callable[..., Field]] = {
 
 
 def _field(hint: Any) -> Field:
-    """What shows a value of this type: a plain one, a choice, a tuple of plain ones, or perhaps None."""
+    """The serializer field for a type hint: plain type, enum, tuple, mapping or optional."""
     kinds = [kind for kind in get_args(hint) if kind not in (NoneType, Ellipsis)]
     if get_origin(hint) is tuple:
         return serializers.ListField(child=_field(kinds[0]))
     if get_origin(hint) is Mapping:
         return serializers.DictField(child=_field(kinds[1]))
-    kind, null = (kinds or [hint])[0], NoneType in get_args(hint)
+    kind, nullable = (kinds or [hint])[0], NoneType in get_args(hint)
     if issubclass(kind, Enum):
-        return serializers.ChoiceField(choices=[each.value for each in kind], allow_null=null)
-    return _FIELDS[kind](allow_null=null)
+        return serializers.ChoiceField(choices=[member.value for member in kind], allow_null=nullable)
+    return _FIELDS[kind](allow_null=nullable)
 
 
 class DataclassSerializer(serializers.Serializer[Any]):
-    """Shows the plain fields of the dataclass `mirrors`; others have to be declared, and what is declared wins."""
+    """Serializes the plain fields of the dataclass `mirrors`; other fields have to be declared.
+
+    A declared field takes precedence over the derived one.
+    """
 
     mirrors: ClassVar[type]
 
     def get_fields(self) -> dict[str, Field]:
-        shown, hints = super().get_fields(), get_type_hints(self.mirrors)
-        return {each.name: shown.get(each.name) or _field(hints[each.name]) for each in fields(self.mirrors)} | shown
+        declared, hints = super().get_fields(), get_type_hints(self.mirrors)
+        derived = {field.name: declared.get(field.name) or _field(hints[field.name]) for field in fields(self.mirrors)}
+        return derived | declared
 
 
 class AnswerSerializer(serializers.Serializer[Any]):
@@ -66,9 +70,11 @@ class RubricAnswerSerializer(serializers.Serializer[Any]):
 
 
 class CitationSerializer(serializers.Serializer[Any]):
-    """Evidence. `reference`: a guideline's or book's name (with its `section`), DOI, PMID, URL or part of this case; `read_on`:
-    ISO date. Kind `case`: `passage` must be in the text of the case; `section` becomes its place ("1.3:5-16", passage and code
-    points). Kind `search` (searched, not found): `reference` is where, `passage` the words, `read_on` when."""
+    """Evidence. `reference`: a guideline's or book's name (with its `section`), DOI, PMID, URL or
+    part of this case; `read_on`: ISO date. Kind `case`: `passage` must be in the text of the case;
+    `section` becomes its place ("1.3:5-16", passage and code points). Kind `search` (searched, not
+    found): `reference` is where, `passage` the words, `read_on` when.
+    """
 
     kind = serializers.ChoiceField(choices=KINDS, allow_blank=True, default="")
     reference = serializers.CharField(allow_blank=True, default="", max_length=2000)
@@ -86,9 +92,11 @@ class AddedRubricSerializer(serializers.Serializer[Any]):
 
 
 class HighlightSerializer(DataclassSerializer):
-    """Words of a text of the case. `passage`: block and turn, counted from 1 ("1.3"; "1.3.source" for the text before it was
-    changed); `start` and `end` count its Unicode code points; `quote`: exactly these words. `first_look` is set by the server:
-    highlighted before the traps were revealed, in the text shown then."""
+    """Words of a text of the case. `passage`: block and turn, counted from 1 ("1.3"; "1.3.source"
+    for the text before it was changed); `start` and `end` count its Unicode code points; `quote`:
+    exactly these words. `first_look` is set by the server: highlighted before the traps were
+    revealed, in the text shown then.
+    """
 
     mirrors = Highlight
 
@@ -100,7 +108,9 @@ class HighlightSerializer(DataclassSerializer):
 
 
 class AnswersSerializer(serializers.Serializer[Any]):
-    """A physician's answers so far, by the keys of the case's form. A draft may leave answers blank."""
+    """A physician's answers so far, by the keys of the case's form. A draft may leave answers
+    blank.
+    """
 
     questions = serializers.DictField(child=AnswerSerializer(), default=dict)
     rubrics = serializers.DictField(child=RubricAnswerSerializer(), default=dict)
@@ -122,7 +132,7 @@ class AnswersSerializer(serializers.Serializer[Any]):
         help_text="Why the secondary's confirmed answer differs from the blind one.",
     )
     declaration = serializers.ChoiceField(
-        choices=[each.value for each in Declaration],
+        choices=[declaration.value for declaration in Declaration],
         allow_blank=True,
         default="",
         help_text="If the secondary approves other rubrics than the primary: only the wording differs, or the meaning.",
@@ -152,8 +162,9 @@ class PointSerializer(DataclassSerializer):
 
 
 class BlockSerializer(serializers.Serializer[Any]):
-    """A block to show, by `kind`: text (text, tone), dialogue (turns), diff (before, after), table (columns, rows, tone),
-    image (url, alt), points (x_label, y_label, points)."""
+    """A block to show, by `kind`: text (text, tone), dialogue (turns), diff (before, after), table
+    (columns, rows, tone), image (url, alt), points (x_label, y_label, points).
+    """
 
     kind = serializers.CharField()
     title = serializers.CharField()
@@ -172,8 +183,9 @@ class BlockSerializer(serializers.Serializer[Any]):
 
 
 class ChoiceSerializer(DataclassSerializer):
-    """One possible answer to a question. `blocks`: it rules out approval and requires a note. `ends`: a sample rejected with
-    it is discarded. `evidence`: it requires a citation."""
+    """One possible answer to a question. `blocks`: it rules out approval and requires a note.
+    `ends`: a sample rejected with it is discarded. `evidence`: it requires a citation.
+    """
 
     mirrors = Choice
     evidence = serializers.BooleanField(default=False)
@@ -181,8 +193,9 @@ class ChoiceSerializer(DataclassSerializer):
 
 
 class QuestionSerializer(DataclassSerializer):
-    """A criterion that every reviewer judges. `asks`: the question in words, if the label only names the criterion.
-    `first_look`: answered before the traps are revealed, and then final."""
+    """A criterion that every reviewer judges. `asks`: the question in words, if the label only
+    names the criterion. `first_look`: answered before the traps are revealed, and then final.
+    """
 
     mirrors = Question
     choices = ChoiceSerializer(many=True)
@@ -196,7 +209,9 @@ class RubricTextSerializer(DataclassSerializer):
 
 
 class TrapTermSerializer(DataclassSerializer):
-    """What a tag means. `evidence`: the kinds of citation of which one shows the trap; empty: any."""
+    """What a tag means. `evidence`: the kinds of citation of which one shows the trap; empty:
+    any.
+    """
 
     mirrors = TrapTerm
     evidence = serializers.ListField(child=serializers.CharField(), default=list)
@@ -209,22 +224,27 @@ class LevelSerializer(DataclassSerializer):
 
 
 class ReasonSerializer(DataclassSerializer):
-    """A reason to reject a sample, or to approve it against a rejection. `reducible`: a revision can fix it."""
+    """A reason to reject a sample, or to approve it against a rejection. `reducible`: a revision
+    can fix it.
+    """
 
     mirrors = Reason
 
 
 class HighlightLabelSerializer(DataclassSerializer):
-    """As what words of the text can be highlighted. `first_look`: before the traps are revealed, too."""
+    """As what words of the text can be highlighted. `first_look`: before the traps are revealed,
+    too.
+    """
 
     mirrors = HighlightLabel
     first_look = serializers.BooleanField(default=False)
 
 
 class FormSerializer(serializers.Serializer[Any]):
-    """All questions about one case; until the first look is committed, only its own. `severities`: asked for each
-    rubric that is kept. `rubrics_editable`: rubrics may be removed and added. `rubrics_when`: `<key>=<value>`, the answer with
-    which rubrics are judged; empty: always."""
+    """All questions about one case; until the first look is committed, only its own. `severities`:
+    asked for each rubric that is kept. `rubrics_editable`: rubrics may be removed and added.
+    `rubrics_when`: `<key>=<value>`, the answer with which rubrics are judged; empty: always.
+    """
 
     questions = QuestionSerializer(many=True)
     rubrics = RubricTextSerializer(many=True)

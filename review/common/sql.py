@@ -1,7 +1,7 @@
-"""SQL that is written out: what every Next, every page with a case, every draft and every submit asks.
+"""Hand-written SQL for the busiest requests: Next, pages with a case, saving a draft, submitting.
 
-The ORM takes 0.2 to 1.5 ms to build such a statement, a database 0.02 to 0.2 ms to answer it, and there are half a dozen in
-each of these requests. Anything else is asked through the ORM.
+The ORM takes 0.2 to 1.5 ms to build such a statement, a database 0.02 to 0.2 ms to answer it, and
+each of these requests needs half a dozen. Everything else goes through the ORM.
 """
 
 import json
@@ -16,55 +16,60 @@ from django.db.models.functions import Cast
 from psycopg import Pipeline
 from pydantic_core import from_json
 
-Part = TypeVar("Part")
+T = TypeVar("T")
 Row = TypeVar("Row", bound=models.Model)
 Rows = models.QuerySet[Any, tuple[Any, ...]]
 
 
-def if_any(query: "models.QuerySet[Row]") -> list[Row]:
-    """Its rows. Where it is known that there are none nothing is asked: to compile a query that finds nothing takes as long as
-    to compile any other."""
+def rows_unless_empty(query: "models.QuerySet[Row]") -> list[Row]:
+    """The rows of `query`; a query known to be empty (`none()`) is not even compiled.
+
+    Compiling an empty query takes as long as compiling any other.
+    """
     return [] if query.query.is_empty() else list(query)
 
 
-def first_row(sql: str, *params: Any) -> tuple[Any, ...] | None:
-    """The first row that `sql` finds, its values as the database driver gives them; None: it finds none."""
+def fetch_first_row(sql: str, *params: Any) -> tuple[Any, ...] | None:
+    """The first row, its values as the database driver returns them; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         row: tuple[Any, ...] | None = cursor.fetchone()
         return row
 
 
-def rows_of(sql: str, *params: Any) -> list[tuple[Any, ...]]:
-    """All rows that `sql` finds, their values as the database driver gives them."""
+def fetch_rows(sql: str, *params: Any) -> list[tuple[Any, ...]]:
+    """All rows of the result, their values as the database driver returns them."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return list(cursor.fetchall())
 
 
 def execute(sql: str, *params: Any) -> int:
-    """How many rows a statement has written."""
+    """Run a statement and return the number of rows it wrote."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         written: int = cursor.rowcount
         return written
 
 
-def instances(sql: str, params: Sequence[Any], /, **parts: "type[models.Model] | Without") -> list[tuple[Any, ...]]:
-    """Whole rows of several models in one statement.
+def select_instances(
+    sql: str, params: Sequence[Any], /, **parts: "type[models.Model] | DeferredColumn"
+) -> list[tuple[Any, ...]]:
+    """Select whole instances of several models in one statement.
 
-    In `sql`, `{a}` stands for the columns of the model given as `a`, which is its alias there too. Every row holds an instance
-    for each of `parts`, in their order (None where an outer join found no row), and behind them what else was selected.
-    `{a}, {b}` come first after SELECT, in the order of `parts`.
+    In `sql`, `{a}` expands to the columns of the model passed as `a`, and `a` must also be its
+    table alias. `{a}, {b}` must come first after SELECT, in the order of `parts`. Each returned row
+    has one instance per part, in their order (None where an outer join found no row), followed by
+    whatever else was selected.
     """
-    statement, readers = _read(sql, tuple(parts.items()))
+    statement, readers = _compile(sql, tuple(parts.items()))
     with connection.cursor() as cursor:
         cursor.execute(statement, params)
-        return [_made(readers, row) for row in cursor.fetchall()]
+        return [_build_instances(readers, row) for row in cursor.fetchall()]
 
 
-class _Compared(models.Func):
-    """A column compared with values that go to PostgreSQL as they are."""
+class _Comparison(models.Func):
+    """A comparison of a column with values that are passed to PostgreSQL unconverted."""
 
     output_field = models.BooleanField()
 
@@ -74,34 +79,40 @@ class _Compared(models.Func):
         return f"{sql} {self.extra['comparison']}", [*params, *(value.value for value in values)]
 
 
-def _compared(column: str, comparison: str, *values: Any) -> models.Q:
-    held = [models.Value(value, output_field=models.JSONField()) for value in values]
-    return models.Q(_Compared(models.F(column), *held, comparison=comparison))
+def _comparison(column: str, comparison: str, *values: Any) -> models.Q:
+    literals = [models.Value(value, output_field=models.JSONField()) for value in values]
+    return models.Q(_Comparison(models.F(column), *literals, comparison=comparison))
 
 
 def among(column: str, values: Collection[Any]) -> models.Q:
-    """A filter for the ORM as `column__in`, whose statement does not grow with the values: one that names hundreds of them
-    takes longer to build and to parse than to answer. The values are numbers or texts."""
+    """An ORM filter like `column__in` whose statement does not grow with the number of values.
+
+    A statement that lists hundreds of values takes longer to build and parse than to answer. The
+    values must be numbers or texts.
+    """
     if connection.vendor != "postgresql":
         return models.Q(**{f"{column}__in": values})
-    return _compared(column, "= ANY(%s)", values if isinstance(values, _Later) else list(values))
+    return _comparison(column, "= ANY(%s)", values if isinstance(values, _Placeholder) else list(values))
 
 
 def between(column: str, first: int, last: int) -> models.Q:
-    """A filter for the ORM as `column__range`, for a statement that is `repeated`."""
+    """An ORM filter like `column__range`, for use in a `repeatable_query`."""
     if connection.vendor != "postgresql":
         return models.Q(**{f"{column}__range": (first, last)})
-    return _compared(column, "BETWEEN %s AND %s", first, last)
+    return _comparison(column, "BETWEEN %s AND %s", first, last)
 
 
 def as_text(column: str) -> Cast:
-    """A JSON column for `values_list` as its text. `json_of` makes it a value in half the time that the ORM takes."""
+    """A JSON column as text, for `values_list`; `parse_json` decodes it in half the ORM's time."""
     return Cast(column, models.TextField())
 
 
 @contextmanager
 def pipelined() -> Iterator[None]:
-    """Within, what is `repeated` is looked for while Python works on (PostgreSQL). To read only: no transaction can begin."""
+    """Within this context, PostgreSQL answers a `repeatable_query` while Python works on.
+
+    For reading only: no transaction can begin inside.
+    """
     connection.ensure_connection()
     if connection.vendor == "postgresql" and Pipeline.is_supported():
         with connection.connection.pipeline():
@@ -111,7 +122,7 @@ def pipelined() -> Iterator[None]:
 
 
 def is_pipelined() -> bool:
-    """Whether statements can be sent before the answers to earlier ones are read."""
+    """Whether statements can be sent before the results of earlier ones have been read."""
     return (
         connection.vendor == "postgresql"
         and bool(connection.connection)
@@ -119,48 +130,54 @@ def is_pipelined() -> bool:
     )
 
 
-class _Later(list[Any]):
-    """Stands for a value in a statement that is built before the value is known."""
+class _Placeholder(list[Any]):
+    """Placeholder for a value in a statement that is built before the value is known."""
 
 
-def repeated(rows_of: Callable[..., Rows], values: int = 1) -> Callable[..., Callable[[], list[tuple[Any, ...]]]]:
-    """What requests the rows of `values_list` (numbers, texts and truth values) for some values after others, and gives what
-    gives them. They are asked for at once where statements are `pipelined`, and elsewhere when they are wanted.
+def repeatable_query(
+    rows_of: Callable[..., Rows], values: int = 1
+) -> Callable[..., Callable[[], list[tuple[Any, ...]]]]:
+    """Prepare a query that is run for many sets of values.
 
-    rows_of: takes so many values, for `among` and `between` alone. Where statements are pipelined it is called once: the ORM
-    takes as long to build a statement as PostgreSQL to answer it.
+    Returns a function that takes the values and returns a function that fetches the rows. Inside
+    `pipelined` the statement is sent as soon as the values are passed; elsewhere it runs on
+    fetching.
+
+    rows_of: builds the query (a `values_list` of numbers, texts and booleans) from that many
+    `values`, which it may pass to `among` and `between` only. Inside `pipelined` it is called only
+    once, as the ORM takes as long to build a statement as PostgreSQL takes to answer it.
     """
     if not is_pipelined():
-        return lambda *given: lambda: list(rows_of(*given))
+        return lambda *arguments: lambda: list(rows_of(*arguments))
     driver = connection.connection
-    places = [_Later() for _ in range(values)]
-    sql, params = rows_of(*places).query.sql_with_params()
+    placeholders = [_Placeholder() for _ in range(values)]
+    sql, params = rows_of(*placeholders).query.sql_with_params()
 
-    def request(*given: Any) -> Callable[[], list[tuple[Any, ...]]]:
-        known = {id(place): value for place, value in zip(places, given, strict=True)}
+    def request(*arguments: Any) -> Callable[[], list[tuple[Any, ...]]]:
+        by_placeholder = {id(placeholder): value for placeholder, value in zip(placeholders, arguments, strict=True)}
         cursor = driver.cursor()
-        cursor.execute(sql, [known.get(id(param), param) for param in params])
+        cursor.execute(sql, [by_placeholder.get(id(param), param) for param in params])
         return lambda: list(cursor.fetchall())
 
     return request
 
 
-def requested(rows: Rows) -> Callable[[], list[tuple[Any, ...]]]:
-    """The same for rows that are asked for once."""
-    return repeated(lambda: rows, values=0)()
+def send_query(rows: Rows) -> Callable[[], list[tuple[Any, ...]]]:
+    """Send a one-off query; return a function that fetches its rows (see `repeatable_query`)."""
+    return repeatable_query(lambda: rows, values=0)()
 
 
-def ahead(parts: Iterable[Part]) -> Iterator[Part]:
-    """The parts, each given out when the next one is there, which has then requested its rows."""
-    held: list[Part] = []
+def read_ahead(parts: Iterable[T]) -> Iterator[T]:
+    """Yield each part only after the next one has been produced, and has thus sent its queries."""
+    pending: list[T] = []
     for part in parts:
-        yield from held
-        held = [part]
-    yield from held
+        yield from pending
+        pending = [part]
+    yield from pending
 
 
-class _Instant(models.Func):
-    """A time in UTC to the microsecond, as `chain_entries.instant` writes it."""
+class _UtcText(models.Func):
+    """A time in UTC to the microsecond, formatted as by `chain_entries.instant`."""
 
     output_field = models.TextField()
 
@@ -169,79 +186,83 @@ class _Instant(models.Func):
         return self.as_sql(compiler, connection, template=form, **options)
 
     def as_sqlite(self, compiler: Any, connection: Any, **options: Any) -> Any:
-        form = "SUBSTR(REPLACE(%(expressions)s, ' ', 'T') || '.000000', 1, 26) || 'Z'"  # it keeps no fraction of zero
+        form = "SUBSTR(REPLACE(%(expressions)s, ' ', 'T') || '.000000', 1, 26) || 'Z'"  # SQLite stores no zero fraction
         return self.as_sql(compiler, connection, template=form, **options)
 
 
-def instant_of(column: str) -> models.Func:
-    """A column of times for `values_list` as ``2026-03-01T09:30:00.000000Z``. Reading a time takes the driver longer than all
-    else that is done to an event of the trail."""
-    return _Instant(column)
+def as_utc_text(column: str) -> models.Func:
+    """A time column for `values_list` as text like ``2026-03-01T09:30:00.000000Z``.
+
+    Parsing a time in the driver takes longer than everything else done to an event of the trail.
+    """
+    return _UtcText(column)
 
 
-def json_of(text: str) -> Any:
-    """The value of a JSON column that was read `as_text`."""
+def parse_json(text: str) -> Any:
+    """Decode a JSON column that was read `as_text`."""
     try:
         return from_json(text)  # three times as fast as `json.loads`
     except ValueError:
-        return json.loads(text)  # half a surrogate pair, or nested deeper than 200
+        return json.loads(text)  # pydantic refuses lone surrogates and nesting deeper than 200
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
-    """A model without one of its columns, which is read when it is asked for."""
+class DeferredColumn:
+    """A model selected without one of its columns, which is loaded on first access."""
 
     model: type[models.Model]
     column: str
 
 
 def update(row: models.Model, *names: str) -> None:
-    """Write these attributes of a stored row, as `save(update_fields=names)` does."""
-    statement, values = _update_of(row, names)
+    """Update the named fields of a stored row, like `save(update_fields=names)`."""
+    statement, values = _update_statement(row, names)
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
 
 
 def insert(*rows: models.Model) -> None:
-    """Store new rows of one model in one statement. They have no keys yet, and get them by it."""
+    """Insert new rows of one model in one statement and set their primary keys."""
     _store(rows)
 
 
 def insert_and_update(rows: Sequence[models.Model], row: models.Model, *names: str) -> None:
-    """`insert` and `update` at once: while they last, others may wait for the lock of `row`."""
+    """`insert` and `update` in one statement, to hold the lock of `row` as briefly as possible."""
     if connection.vendor != "postgresql":
         insert(*rows)
         update(row, *names)
         return
-    statement, values = _update_of(row, names)
-    _store(rows, before=f"WITH updated AS ({statement}) ", values=values)
+    statement, values = _update_statement(row, names)
+    _store(rows, prefix=f"WITH updated AS ({statement}) ", values=values)
 
 
-def insert_missing(row: models.Model) -> bool:
-    """Store a new row, unless there is one that has to be the only one of its kind; whether it was stored."""
+def insert_if_absent(row: models.Model) -> bool:
+    """Insert a row unless it violates a unique constraint; return whether it was inserted."""
     return _store([row], "ON CONFLICT DO NOTHING") == 1
 
 
-def _update_of(row: models.Model, names: tuple[str, ...]) -> tuple[str, list[Any]]:
-    statement, fields = _update(type(row), names)
+def _update_statement(row: models.Model, names: tuple[str, ...]) -> tuple[str, list[Any]]:
+    statement, fields = _update_sql(type(row), names)
     return statement, [*(field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields), row.pk]
 
 
-def _store(rows: Sequence[models.Model], unless: str = "", before: str = "", values: Sequence[Any] = ()) -> int:
-    """`before`: what the statement does first, with these values."""
-    head, one, fields = _insert(type(rows[0]))
-    stored = [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows for field in fields]
+def _store(rows: Sequence[models.Model], on_conflict: str = "", prefix: str = "", values: Sequence[Any] = ()) -> int:
+    """Insert rows and return how many were inserted; `prefix` (a WITH clause) takes `values`."""
+    head, marks, fields = _insert_sql(type(rows[0]))
+    columns = [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows for field in fields]
     with connection.cursor() as cursor:
-        cursor.execute(f"{before}{head} {', '.join([one] * len(rows))} {unless} RETURNING id", [*values, *stored])
+        cursor.execute(
+            f"{prefix}{head} {', '.join([marks] * len(rows))} {on_conflict} RETURNING id", [*values, *columns]
+        )
         keys = cursor.fetchall()
-    for row, (key,) in zip(rows, keys, strict=not unless):
+    for row, (key,) in zip(rows, keys, strict=not on_conflict):
         row.pk = key
         row._state.adding, row._state.db = False, connection.alias
     return len(keys)
 
 
 @cache
-def _update(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, list[Any]]:
+def _update_sql(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, list[Any]]:
     fields = [model._meta.get_field(name) for name in names]
     columns = ", ".join(f'"{field.column}" = %s' for field in fields)  # type: ignore[union-attr]
     key = model._meta.pk.column
@@ -249,22 +270,23 @@ def _update(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, lis
 
 
 @cache
-def _insert(model: type[models.Model]) -> tuple[str, str, list[Any]]:
+def _insert_sql(model: type[models.Model]) -> tuple[str, str, list[Any]]:
     fields = [field for field in model._meta.concrete_fields if not field.primary_key]
     columns = ", ".join(f'"{field.column}"' for field in fields)
     head = f"INSERT INTO {model._meta.db_table} ({columns}) VALUES"
     return head, f"({', '.join(['%s'] * len(fields))})", fields
 
 
-def prepared(model: type[models.Model], name: str, value: object) -> Any:
-    """A value of the attribute as a parameter: times, tokens and JSON are written in their own way by each database."""
+def db_value(model: type[models.Model], name: str, value: object) -> Any:
+    """`value` as a column parameter: each database stores times, UUIDs and JSON differently."""
     return model._meta.get_field(name).get_db_prep_save(value, connection)  # type: ignore[union-attr]
 
 
-def locks(*aliases: str) -> str:
-    """The end of a SELECT that locks the rows of `aliases`, in this order, as `select_for_update(of=...)` does.
+def lock_clause(*aliases: str) -> str:
+    """The FOR UPDATE clauses that lock the rows of `aliases`, in this order.
 
-    `no key <alias>` is the weaker lock that lets others refer to the row. Nothing where writers take turns.
+    `no key <alias>` asks for the weaker lock, under which others can still reference the row. Empty
+    on SQLite, where writers take turns anyway.
     """
     if not connection.features.has_select_for_update:
         return ""
@@ -276,11 +298,11 @@ def locks(*aliases: str) -> str:
     )
 
 
-def planned_once() -> str:
-    """A column more of a SELECT, after which PostgreSQL plans each statement of the transaction once for all values.
+def generic_plan_column() -> str:
+    """A SELECT column that makes PostgreSQL use generic plans until the transaction ends.
 
-    Otherwise it plans it anew at least five times, or for ever where that looks a little cheaper; and planning a claim takes
-    longer than the claim.
+    By default it replans a statement at least five times, or every time where a custom plan looks
+    slightly cheaper, and planning a claim takes longer than running it.
     """
     return ", set_config('plan_cache_mode', 'force_generic_plan', TRUE)" if connection.vendor == "postgresql" else ""
 
@@ -289,7 +311,7 @@ def planned_once() -> str:
 class _Reader:
     model: type[models.Model]
     names: tuple[str, ...]
-    key: int  # the place of the primary key
+    key: int  # index of the primary key
     converters: tuple[tuple[int, tuple[Callable[[Any, Any, Any], Any], ...], Any], ...]
 
     def read(self, values: list[Any]) -> models.Model | None:
@@ -302,11 +324,11 @@ class _Reader:
 
 
 @cache
-def _read(sql: str, parts: tuple[tuple[str, Any], ...]) -> tuple[str, tuple[_Reader, ...]]:
-    """The statement as it is sent, and how its rows are read; the same for as long as a process lives."""
+def _compile(sql: str, parts: tuple[tuple[str, Any], ...]) -> tuple[str, tuple[_Reader, ...]]:
+    """The expanded statement and the readers of its rows, cached for the life of the process."""
     columns, readers = {}, []
     for alias, part in parts:
-        model, without = (part.model, part.column) if isinstance(part, Without) else (part, "")
+        model, without = (part.model, part.column) if isinstance(part, DeferredColumn) else (part, "")
         fields = [field for field in model._meta.concrete_fields if field.attname != without]
         columns[alias] = ", ".join(f'{alias}."{field.column}"' for field in fields)
         converters = []
@@ -323,11 +345,11 @@ def _read(sql: str, parts: tuple[tuple[str, Any], ...]) -> tuple[str, tuple[_Rea
     return sql.format(**columns), tuple(readers)
 
 
-def _made(readers: Sequence[_Reader], row: Sequence[Any]) -> tuple[Any, ...]:
-    made: list[Any] = []
+def _build_instances(readers: Sequence[_Reader], row: Sequence[Any]) -> tuple[Any, ...]:
+    built: list[Any] = []
     start = 0
     for reader in readers:
         end = start + len(reader.names)
-        made.append(reader.read(list(row[start:end])))
+        built.append(reader.read(list(row[start:end])))
         start = end
-    return (*made, *row[start:])
+    return (*built, *row[start:])

@@ -1,4 +1,4 @@
-"""How workers are told that a row waits for them."""
+"""Waking the workers when a row is ready for them."""
 
 import logging
 from functools import partial
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def wake(task: "Task[..., Any]", *args: int) -> None:
-    """Send a task. A broker that is away is no error: the row says what there is to do, and the sweeper finds it."""
+    """Send a task; if the broker is down, only log it, as the sweeper will find the row."""
     try:
         task.delay(*args)
     except (OperationalError, OSError) as error:
@@ -20,5 +20,5 @@ def wake(task: "Task[..., Any]", *args: int) -> None:
 
 
 def wake_after_commit(task: "Task[..., Any]", *args: int) -> None:
-    """The same, once the transaction has committed and workers can see the row."""
+    """`wake` once the transaction has committed, so that workers can see the row."""
     transaction.on_commit(partial(wake, task, *args))

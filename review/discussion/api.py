@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from review.assignments.queries import assignment_of
 from review.cases import queries
-from review.common.api import Needs, NewestFirst, OldestFirst, checked_body, page_of
+from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
@@ -22,8 +22,9 @@ from review.rules.state_machine import State
 
 
 class GuidelineInForceSerializer(serializers.Serializer[Any]):
-    """What is asked of physicians at a stage. `version` 0: no guideline was written, and `text` is the benchmark's own, in the
-    language of the request."""
+    """What is asked of physicians at a stage. `version` 0: no guideline was written, and `text` is
+    the benchmark's own, in the language of the request.
+    """
 
     benchmark = serializers.CharField()
     stage = serializers.ChoiceField(choices=[stage.value for stage in guidelines.STAGES])
@@ -43,14 +44,16 @@ class GuidelineVersionSerializer(serializers.ModelSerializer[Guideline]):
 
 
 class WriteGuidelineSerializer(serializers.Serializer[Any]):
-    """The next version, in Markdown. `base`: the version it was made from (0: none); without it, whichever is in force."""
+    """The next version, in Markdown. `base`: the version it was made from (0: none); without it,
+    whichever is in force.
+    """
 
     text = serializers.CharField(trim_whitespace=False)
     base = serializers.IntegerField(min_value=0, required=False)
 
 
-def _named(benchmark: str, stage: str) -> tuple[str, State]:
-    """Raises Http404."""
+def _validated_path(benchmark: str, stage: str) -> tuple[str, State]:
+    """The benchmark and stage named in a URL. Raises Http404."""
     if stage not in set(guidelines.STAGES) or benchmark not in queries.benchmarks():
         raise Http404
     return benchmark, State(stage)
@@ -80,20 +83,23 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
         detail=False,
         url_path="<slug:benchmark>/<slug:stage>",
         can=Can.OVERSEE,
-        permission_classes=[Needs],
+        permission_classes=[HasRight],
         pagination_class=NewestFirst,
     )
     def versions(self, request: Request, benchmark: str, stage: str) -> Response:
         """All versions of a guideline, newest first."""
-        return page_of(self, guidelines.guideline_versions(*_named(benchmark, stage)))
+        return paginated_response(self, guidelines.guideline_versions(*_validated_path(benchmark, stage)))
 
     @extend_schema(request=WriteGuidelineSerializer, responses=GuidelineVersionSerializer)
     @versions.mapping.post
     def write(self, request: Request, benchmark: str, stage: str) -> Response:
-        """Put a new version in force; the same text changes nothing. Another version than `base` is in force: 409."""
-        (named, at), body = _named(benchmark, stage), checked_body(WriteGuidelineSerializer, request)
-        made = guidelines.write_guideline(signed_in_account(request), benchmark=named, stage=at, **body)
-        return Response(GuidelineVersionSerializer(made).data)
+        """Put a new version in force; the same text changes nothing. Another version than `base` is
+        in force: 409.
+        """
+        name, state = _validated_path(benchmark, stage)
+        body = validated_body(WriteGuidelineSerializer, request)
+        row = guidelines.write_guideline(signed_in_account(request), benchmark=name, stage=state, **body)
+        return Response(GuidelineVersionSerializer(row).data)
 
 
 class AnchorSerializer(serializers.Serializer[Any]):
@@ -119,10 +125,14 @@ class RemarkSerializer(serializers.ModelSerializer[Remark]):
 
 
 class SayRemarkSerializer(serializers.Serializer[Any]):
-    """What to say. `quote`: a passage, word for word; `passage`: the key of where it stands, for words that stand twice."""
+    """What to say. `quote`: a passage, word for word; `passage`: the key of where it stands, for
+    words that stand twice.
+    """
 
-    text = serializers.CharField(max_length=remarks.LONGEST)
-    quote = serializers.CharField(max_length=remarks.LONGEST, allow_blank=True, default="", trim_whitespace=False)
+    text = serializers.CharField(max_length=remarks.MAX_CHARACTERS)
+    quote = serializers.CharField(
+        max_length=remarks.MAX_CHARACTERS, allow_blank=True, default="", trim_whitespace=False
+    )
     passage = serializers.CharField(max_length=100, allow_blank=True, default="")
 
 
@@ -139,14 +149,16 @@ class CaseRemarksViewSet(GenericViewSet[Remark]):
     @action(detail=True, pagination_class=OldestFirst)
     def remarks(self, request: Request, **_row: int) -> Response:
         """The discussion of a case as far as you may read it, oldest first."""
-        return page_of(self, remarks.remarks_shown_to(signed_in_account(request), self.case()))
+        return paginated_response(self, remarks.remarks_shown_to(signed_in_account(request), self.case()))
 
     @extend_schema(request=SayRemarkSerializer, responses={201: RemarkSerializer})
     @remarks.mapping.post
     def remark(self, request: Request, **_row: int) -> Response:
-        """Say something about the case. People mentioned by `@username` who may know of it get a notice."""
-        made = remarks.remark(signed_in_account(request), self.case().pk, **checked_body(SayRemarkSerializer, request))
-        return Response(RemarkSerializer(made).data, status=201)
+        """Say something about the case. People mentioned by `@username` who may know of it get a
+        notice.
+        """
+        new = remarks.remark(signed_in_account(request), self.case().pk, **validated_body(SayRemarkSerializer, request))
+        return Response(RemarkSerializer(new).data, status=201)
 
 
 class OwnRemarksViewSet(CaseRemarksViewSet):

@@ -1,4 +1,4 @@
-"""Guidelines, in versions. Until an admin writes one, the text in the benchmark's folder stands."""
+"""Versioned guidelines. Until an admin writes one, the text in the benchmark's folder applies."""
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -15,33 +15,37 @@ STAGES = (State.PRIMARY, State.SECONDARY, State.ADJUDICATION)
 
 
 def guideline(benchmark: str, stage: State) -> Guideline | None:
-    """The guideline in force; None where admins have written none and the built-in text stands."""
+    """The guideline in force; None if admins have written none, so that the built-in text
+    applies.
+    """
     return Guideline.objects.filter(benchmark=benchmark, stage=stage).order_by("-version").first()
 
 
 def built_in(benchmark: str, stage: State) -> str:
-    """The text of the benchmark's folder for a stage, in the reader's language; "" where it has none."""
+    """The text in the benchmark's folder for a stage, in the reader's language; "" if there is
+    none.
+    """
     return benchmarks.text(benchmark, "guidelines", stage)
 
 
 def guideline_versions(benchmark: str, stage: State) -> QuerySet[Guideline]:
-    """All that was ever in force, newest first."""
+    """All versions of a guideline, newest first."""
     return Guideline.objects.filter(benchmark=benchmark, stage=stage).select_related("author").order_by("-version")
 
 
 @transaction.atomic
 def write_guideline(actor: User, *, benchmark: str, stage: State, text: str, base: int | None = None) -> Guideline:
-    """Put a new version in force; a text equal to the one in force changes nothing.
+    """Write a new version; a text equal to the one in force changes nothing.
 
-    `base` is the version that the writer has seen (0: none; None: whichever is in force).
+    `base` is the version that the author has seen (0: none; None: whichever is in force).
 
-    Raises:
-        NotAllowed, EmptyText. StaleGuideline: another version than `base` is in force; nothing was written.
+    Raises: NotAllowed, EmptyText. StaleGuideline: another version than `base` is in force; nothing
+        was written.
     """
     require(actor, Can.OVERSEE)
     if not text.strip():
         raise errors.EmptyText
-    # One lock for all guidelines: before the first version there is no row that two writers could both lock.
+    # One lock for all guidelines, because before the first version there is no row to lock.
     ChainHead.objects.select_for_update().get(pk=EVENTS)
     current = guideline(benchmark, stage)
     if current is not None and current.text == text:

@@ -1,4 +1,4 @@
-"""Notices: who was mentioned or answered where."""
+"""Notices: mentions, reported problems and opened discussions."""
 
 from django.utils import timezone
 
@@ -8,57 +8,62 @@ from review.discussion.remarks import is_sealed
 from review.models import Assignment, Notice, User
 from review.rules.permissions import Can, UserRole, allowed
 
-SHOWN = 10  # notices at a time
-BATCH = 2 * SHOWN  # notices asked about at once
+MAX_SHOWN = 10  # notices shown at a time
+BATCH = 2 * MAX_SHOWN  # notices checked at a time
 
 
 def notices_for(user: User) -> list[Notice]:
-    """The newest notices that wait to be read by `user`, at most `SHOWN`.
+    """The newest unread notices of `user`, at most `MAX_SHOWN`.
 
-    A mention in a remark that is still sealed from the reader is held back, not lost: it shows once the seal is off.
+    A mention in a remark that is still sealed from the user is shown once the seal is removed.
     """
-    waiting = (
+    unread = (
         Notice.objects.filter(user=user, read_at__isnull=True).select_related("case", "remark__author").order_by("-pk")
     )
     shown: list[Notice] = []
-    begin, batch = 0, list(waiting[:BATCH])
+    start, batch = 0, list(unread[:BATCH])
     while batch:
-        shown += _open(user, batch)
-        begin += BATCH
-        batch = list(waiting[begin : begin + BATCH]) if len(batch) == BATCH and len(shown) < SHOWN else []
-    return shown[:SHOWN]
+        shown += _readable_notices(user, batch)
+        start += BATCH
+        batch = list(unread[start : start + BATCH]) if len(batch) == BATCH and len(shown) < MAX_SHOWN else []
+    return shown[:MAX_SHOWN]
 
 
-def _open(user: User, notices: list[Notice]) -> list[Notice]:
-    """Those whose remark `user` may read (`remarks_shown_to`), in as many statements however many there are."""
+def _readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
+    """The notices whose remark `user` may read (see `remarks_shown_to`), in a constant number of
+    queries.
+    """
     cases = {notice.case_id: notice.case for notice in notices if notice.remark_id is not None}
     if not cases or allowed(user, Can.OVERSEE):
         return notices
     unsealed: dict[int, Assignment] = {}
-    for own in Assignment.objects.filter(case__in=cases, physician=user).prefetch_related("first_looks"):
-        own.case = cases[own.case_id]
-        if not is_sealed(user, own):
-            unsealed[own.case_id] = own
-    shown = [
-        visibility.reviews_shown_to(user, own.case, own).order_by().values_list("case", "physician")
-        for own in unsealed.values()
+    for assignment in Assignment.objects.filter(case__in=cases, physician=user).prefetch_related("first_looks"):
+        assignment.case = cases[assignment.case_id]
+        if not is_sealed(user, assignment):
+            unsealed[assignment.case_id] = assignment
+    visible_reviews = [
+        visibility.reviews_shown_to(user, assignment.case, assignment).order_by().values_list("case", "physician")
+        for assignment in unsealed.values()
     ]
-    heard = set(shown[0].union(*shown[1:])) if shown else set()
+    visible_authors = set(visible_reviews[0].union(*visible_reviews[1:])) if visible_reviews else set()
     return [
         notice
         for notice in notices
         if notice.remark is None
         or (
             notice.case_id in unsealed
-            and (notice.remark.author.role == UserRole.ADMIN or (notice.case_id, notice.remark.author_id) in heard)
+            and (
+                notice.remark.author.role == UserRole.ADMIN
+                or (notice.case_id, notice.remark.author_id) in visible_authors
+            )
         )
     ]
 
 
 def mark_read(user: User, notice_id: int) -> Notice:
-    """Raises NotYours."""
-    found = Notice.objects.filter(pk=notice_id, user=user).select_related("case").first()
-    if found is None:
+    """Mark a notice of `user` as read. Raises NotYours."""
+    notice = Notice.objects.filter(pk=notice_id, user=user).select_related("case").first()
+    if notice is None:
         raise errors.NotYours
-    Notice.objects.filter(pk=found.pk, read_at__isnull=True).update(read_at=timezone.now())
-    return found
+    Notice.objects.filter(pk=notice.pk, read_at__isnull=True).update(read_at=timezone.now())
+    return notice

@@ -10,16 +10,16 @@ from review.access import visibility
 from review.audit.trail import record, recording_events
 from review.common import sql
 from review.models import Assignment, Case, Event, Notice, Remark, User
-from review.models.usernames import normal
+from review.models.usernames import normalize_username
 from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed
 from review.rules.state_machine import State
 
-LONGEST = 4_000  # characters of a remark or of a passage
+MAX_CHARACTERS = 4_000  # of a remark or a passage
 
 
 def discussed_case(author: User, case_id: int) -> Case:
-    """The case, for who has a part in it. Raises NotYours."""
+    """The case, if `author` takes part in it. Raises NotYours."""
     case = Case.objects.filter(pk=case_id).first()
     if case is None or not _takes_part(author, case):
         raise errors.NotYours
@@ -27,46 +27,49 @@ def discussed_case(author: User, case_id: int) -> Case:
 
 
 def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: str = "") -> Remark:
-    """Say something about a case, or about a passage of it.
+    """Comment on a case, or on a passage of it.
 
-    `quote` is the passage as it stands in the text, `passage` the key (`Passage.key`) of where it was selected, for words
-    that stand more than once. People mentioned by ``@username`` who may know of the case get a notice.
+    `quote` is the exact passage; `passage` is the key (`Passage.key`) of the text in which it was
+    selected, for words that occur more than once. People mentioned by ``@username`` who may know of
+    the case get a notice.
 
     Raises:
-        NotYours: the author has no part in this case. EmptyText.
-        PassageUnknown: the quote does not stand in what the author may see of the text.
+        NotYours: the author takes no part in this case. EmptyText.
+        PassageUnknown: the quote is not in the text that the author may see.
     """
     if not text.strip():
         raise errors.EmptyText
-    words = quote.replace("\r\n", "\n").strip()  # browsers post the ends of lines so
+    words = quote.replace("\r\n", "\n").strip()  # browsers post CRLF
     with recording_events():
         case = discussed_case(author, case_id)
         anchor = _anchor(author, case, words, passage) if words else None
-        made = Remark.objects.create(
-            case=case, author=author, anchor=anchor, text=text.strip()[:LONGEST], at=timezone.now()
+        new = Remark.objects.create(
+            case=case, author=author, anchor=anchor, text=text.strip()[:MAX_CHARACTERS], at=timezone.now()
         )
         Notice.objects.bulk_create(
-            Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=made, at=made.at) for user in _mentioned(made)
+            Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=new, at=new.at)
+            for user in _mentioned_users(new)
         )
-        record(case, Event.Kind.REMARKED, author, remark=made.pk)
-    return made
+        record(case, Event.Kind.REMARKED, author, remark=new.pk)
+    return new
 
 
-def _mentioned(made: Remark) -> list[User]:
-    """Who is named in a remark among those who may know of its case, the author aside.
+def _mentioned_users(remark: Remark) -> list[User]:
+    """The people mentioned in a remark who may know of its case, except the author.
 
-    The names are looked for in the text, not the other way round: what stands around a name may be its punctuation, or
-    Chinese without a space. Of two names that begin alike the longer one counts.
+    Searches the text for known names rather than parsing names out of it, because a name may be
+    followed by punctuation or by Chinese without a space. The longer of two names with the same
+    beginning wins.
     """
-    if "@" not in made.text:
+    if "@" not in remark.text:
         return []
-    may_know = User.objects.filter(Q(role=UserRole.ADMIN) | Q(assignments__case=made.case_id), is_active=True)
-    by_name = {user.username: user for user in may_know.exclude(pk=made.author_id).distinct()}
+    participants = User.objects.filter(Q(role=UserRole.ADMIN) | Q(assignments__case=remark.case_id), is_active=True)
+    by_name = {user.username: user for user in participants.exclude(pk=remark.author_id).distinct()}
     if not by_name:
         return []
     names = "|".join(re.escape(name) for name in sorted(by_name, key=len, reverse=True))
-    found = re.findall(rf"(?<![A-Za-z0-9_@])@({names})(?![.+@-]*[A-Za-z0-9_])", normal(made.text))
-    return [by_name[name] for name in dict.fromkeys(found)]
+    mentions = re.findall(rf"(?<![A-Za-z0-9_@])@({names})(?![.+@-]*[A-Za-z0-9_])", normalize_username(remark.text))
+    return [by_name[name] for name in dict.fromkeys(mentions)]
 
 
 def _takes_part(user: User, case: Case) -> bool:
@@ -74,49 +77,54 @@ def _takes_part(user: User, case: Case) -> bool:
 
 
 def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, object]:
-    """Where the quote stands: block, turn, `source` (the text before it was changed), and from which character to which.
+    """The location of a quote: block, turn, `source` (the text before it was changed), start and
+    end.
 
-    Looked for in what the author may see: whether words stand in a hidden part is hidden, too.
+    Searches only what the author may see, so as not to reveal whether words occur in a hidden part.
     """
-    own = visibility.part_in(case, author)
+    assignment = visibility.assignment_in(case, author)
     spec = case.frozen
-    if own is not None:
-        own.case = case
-        spec = visibility.case_shown_to(author, own)
-    found = [each for each in passages(spec.blocks) if quote in each.text]
-    if not found or len(quote) > LONGEST:
+    if assignment is not None:
+        assignment.case = case
+        spec = visibility.case_shown_to(author, assignment)
+    matches = [candidate for candidate in passages(spec.blocks) if quote in candidate.text]
+    if not matches or len(quote) > MAX_CHARACTERS:
         raise errors.PassageUnknown
-    here = next((each for each in found if each.key == passage), found[0])
-    start = here.text.index(quote)
-    place = {"block": here.block, "turn": here.turn, "start": start, "end": start + len(quote), "quote": quote}
-    return place | ({"source": True} if here.source else {})
+    match = next((candidate for candidate in matches if candidate.key == passage), matches[0])
+    start = match.text.index(quote)
+    anchor = {"block": match.block, "turn": match.turn, "start": start, "end": start + len(quote), "quote": quote}
+    return anchor | ({"source": True} if match.source else {})
 
 
 def remarks_shown_to(user: User, case: Case) -> QuerySet[Remark]:
-    """The discussion of a case as far as `user` may read it, in order."""
-    everything = Remark.objects.filter(case=case).select_related("author")
+    """The part of a case's discussion that `user` may read, oldest first."""
+    remarks = Remark.objects.filter(case=case).select_related("author")
     if allowed(user, Can.OVERSEE):
-        return everything
-    if sql.first_row("SELECT 1 FROM review_remark WHERE case_id = %s LIMIT 1", case.pk) is None:  # so of most cases
-        return everything.none()
-    own = visibility.part_in(case, user)
-    if own is None:
-        return everything.none()
-    own.case = case
-    seen = Q(author=user)
-    if not is_sealed(user, own):
-        seen |= Q(author__role=UserRole.ADMIN)
-        seen |= Q(author__in=visibility.reviews_shown_to(user, case, own).values("physician"))
-    return everything.filter(seen)
+        return remarks
+    # Most cases have no remarks: this is cheaper than what follows.
+    if sql.fetch_first_row("SELECT 1 FROM review_remark WHERE case_id = %s LIMIT 1", case.pk) is None:
+        return remarks.none()
+    assignment = visibility.assignment_in(case, user)
+    if assignment is None:
+        return remarks.none()
+    assignment.case = case
+    readable = Q(author=user)
+    if not is_sealed(user, assignment):
+        readable |= Q(author__role=UserRole.ADMIN)
+        readable |= Q(author__in=visibility.reviews_shown_to(user, case, assignment).values("physician"))
+    return remarks.filter(readable)
 
 
-def is_sealed(user: User, own: Assignment) -> bool:
-    """Whether nothing that others say of the case may be read yet: it may name the traps."""
-    return not State(own.case.state).final and not visibility.is_revealed(user, own)
+def is_sealed(user: User, assignment: Assignment) -> bool:
+    """Whether `user` may not read other people's remarks yet, because they may name the traps."""
+    return not State(assignment.case.state).final and not visibility.is_revealed(user, assignment)
 
 
-def discussion_opened(assignment: Assignment) -> None:
-    """Tell an adjudicator that the two votes differ and the case is to be discussed; once, until it is read."""
+def notify_of_discussion(assignment: Assignment) -> None:
+    """Notify an adjudicator that the votes differ and the case is open for discussion.
+
+    Does nothing while an earlier notice is unread.
+    """
     Notice.objects.get_or_create(
         user=assignment.physician,
         kind=Notice.Kind.DISCUSSION,

@@ -1,4 +1,4 @@
-"""The pages of what people say around a case: guidelines, discussion, notices."""
+"""The pages of guidelines, discussions and notices."""
 
 from django import forms
 from django.contrib import messages
@@ -24,7 +24,7 @@ from review.rules.state_machine import State
 class GuidelineForm(forms.Form):
     """The text of a guideline."""
 
-    base = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)  # the version it was made from
+    base = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)  # the version that was edited
     text = forms.CharField(
         label=gettext_lazy("Text"),
         widget=forms.Textarea(attrs={"rows": 24}),
@@ -35,17 +35,17 @@ class GuidelineForm(forms.Form):
 
 
 class RemarkForm(forms.Form):
-    """A line of the discussion, perhaps about a passage."""
+    """A remark, optionally about a passage."""
 
-    text = forms.CharField(max_length=remarks.LONGEST)
-    quote = forms.CharField(max_length=remarks.LONGEST, required=False)
+    text = forms.CharField(max_length=remarks.MAX_CHARACTERS)
+    quote = forms.CharField(max_length=remarks.MAX_CHARACTERS, required=False)
     passage = forms.CharField(required=False)
 
 
 @login_required
 @require_GET
 def guidelines(request: HttpRequest) -> HttpResponse:
-    """What is asked of physicians at each stage, by benchmark; those who oversee cases may change it."""
+    """The guidelines of each stage, by benchmark; those who oversee cases may edit them."""
     require(request.user, Can.REVIEW, Can.OVERSEE)
     shown = [
         (
@@ -60,28 +60,28 @@ def guidelines(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_http_methods(["GET", "POST"])
 def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResponse:
-    """The versions of one guideline, and a form that makes the next."""
+    """The versions of one guideline, and a form that creates the next."""
     if stage not in set(discussion_guidelines.STAGES) or benchmark not in queries.benchmarks():
         raise Http404
     current = discussion_guidelines.guideline(benchmark, State(stage))
     text = current.text if current else discussion_guidelines.built_in(benchmark, State(stage))
-    shown = {"text": text, "base": current.version if current else 0}
-    form = GuidelineForm(request.POST if request.method == "POST" else None, initial=shown)
+    initial = {"text": text, "base": current.version if current else 0}
+    form = GuidelineForm(request.POST if request.method == "POST" else None, initial=initial)
     status = 422 if form.errors else 200
     if request.method == "POST" and form.is_valid():
         text, base = form.cleaned_data["text"], form.cleaned_data["base"] or 0
         try:
-            made = discussion_guidelines.write_guideline(
+            new = discussion_guidelines.write_guideline(
                 signed_in_account(request), benchmark=benchmark, stage=State(stage), text=text, base=base
             )
         except errors.StaleGuideline as stale:
-            newer = discussion_guidelines.guideline(benchmark, State(stage))
-            # What was typed stays, now made from the version that the page shows below it.
-            form = GuidelineForm({"text": text, "base": newer.version if newer else 0})
+            latest = discussion_guidelines.guideline(benchmark, State(stage))
+            # Keep the text, but as an edit of the version that the page now shows below it.
+            form = GuidelineForm({"text": text, "base": latest.version if latest else 0})
             form.add_error(None, stale.message)
             status = stale.status
         else:
-            messages.success(request, _("Version %(version)d is now in effect.") % {"version": made.version})
+            messages.success(request, _("Version %(version)d is now in effect.") % {"version": new.version})
             return redirect("review:guideline-edit", benchmark, stage)
     versions = discussion_guidelines.guideline_versions(benchmark, State(stage))
     context = {"form": form, "benchmark": benchmark, "stage": stage, "versions": versions}
@@ -91,14 +91,14 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
 @login_required
 @require_POST
 def remark(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Say something about a case; back to the page it was said on. What is refused stays in its field."""
+    """Add a remark and return to its page; a refused remark stays in its field."""
     author = signed_in_account(request)
     case = remarks.discussed_case(author, case_id)
     form = RemarkForm(request.POST)
     if form.is_valid():
-        said = form.cleaned_data
+        data = form.cleaned_data
         try:
-            remarks.remark(author, case_id, said["text"], quote=said["quote"], passage=said["passage"])
+            remarks.remark(author, case_id, data["text"], quote=data["quote"], passage=data["passage"])
         except errors.EmptyText as refused:
             form.add_error("text", refused.message)
         except errors.PassageUnknown as refused:
@@ -111,25 +111,25 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
         )
     if htmx:
         return render(request, "review/discussion/_talk.html", {"case": case, "user": author})
-    own = author.assignments.filter(case=case).first()
-    there = reverse("review:case", args=[own.pk]) if own else reverse("review:history", args=[case.pk])
-    return redirect(f"{there}#talk")
+    assignment = author.assignments.filter(case=case).first()
+    url = reverse("review:case", args=[assignment.pk]) if assignment else reverse("review:history", args=[case.pk])
+    return redirect(f"{url}#talk")
 
 
 @login_required
 @require_GET
 def notices(request: HttpRequest) -> HttpResponse:
-    """What waits to be read, which the frame of every page counts."""
+    """The unread notices, which the frame of every page counts."""
     return render(request, "review/discussion/notices.html")
 
 
 @login_required
 @require_POST
 def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
-    """Mark a notice as read and go where it points."""
+    """Mark a notice as read and go to its case."""
     reader = signed_in_account(request)
-    found = discussion_notices.mark_read(reader, notice_id)
-    own = reader.assignments.filter(case=found.case).first()
-    if own is not None:
-        return redirect(f"{reverse('review:case', args=[own.pk])}#talk")
-    return redirect("review:history", found.case_id)
+    opened = discussion_notices.mark_read(reader, notice_id)
+    assignment = reader.assignments.filter(case=opened.case).first()
+    if assignment is not None:
+        return redirect(f"{reverse('review:case', args=[assignment.pk])}#talk")
+    return redirect("review:history", opened.case_id)

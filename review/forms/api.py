@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review import errors
-from review.common.api import Needs, NewestFirst, checked_body, page_of
+from review.common.api import HasRight, NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.forms import queries, services
 from review.forms.design import Design, design_from_json, design_to_json, unknown_names
@@ -20,8 +20,9 @@ from review.rules.permissions import Can
 
 
 class FormInForceSerializer(serializers.Serializer[Any]):
-    """A benchmark's review form in effect. `version` 0: none was published, and `design` is that of its folder. `locked`: the
-    questions that cannot be removed, and why."""
+    """A benchmark's review form in effect. `version` 0: none was published, and `design` is that of
+    its folder. `locked`: the questions that cannot be removed, and why.
+    """
 
     benchmark = serializers.CharField()
     version = serializers.IntegerField()
@@ -40,7 +41,9 @@ class FormVersionSerializer(serializers.ModelSerializer[ReviewForm]):
 
 
 class PublishFormSerializer(serializers.Serializer[Any]):
-    """The next version. `base`: the version it was made from (0: none); without it, whichever is in effect."""
+    """The next version. `base`: the version it was made from (0: none); without it, whichever is in
+    effect.
+    """
 
     design = serializers.JSONField(allow_null=True)
     note = serializers.CharField(max_length=500, allow_blank=True, default="")
@@ -48,7 +51,9 @@ class PublishFormSerializer(serializers.Serializer[Any]):
 
 
 class FormFaultSerializer(serializers.Serializer[Any]):
-    """What keeps a form from being published. `field`: `question.<n>.<part>`, `policy.<setting>`, `share` or `form`."""
+    """What keeps a form from being published. `field`: `question.<n>.<part>`, `policy.<setting>`,
+    `share` or `form`.
+    """
 
     field = serializers.CharField()
     sentence = serializers.CharField()
@@ -67,14 +72,14 @@ class CheckFormSerializer(serializers.Serializer[Any]):
 
 
 def _design(data: object) -> Design | None:
-    """Raises DRF's ValidationError on another shape, with each place and what is wrong there."""
+    """The posted design. Raises DRF's ValidationError, with the location of each error."""
     if data is None:
         return None
     try:
         design = design_from_json(data)
-    except ValidationError as wrong:
-        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong.errors()[:20]]
-        raise serializers.ValidationError({"design": lines}) from wrong
+    except ValidationError as invalid:
+        lines = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in invalid.errors()[:20]]
+        raise serializers.ValidationError({"design": lines}) from invalid
     if unknown := sorted(unknown_names(data, design_to_json(design))):
         raise serializers.ValidationError({"design": [f"{name}: unknown" for name in unknown[:20]]})
     return design
@@ -84,24 +89,24 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
     """Review forms."""
 
     can = Can.OVERSEE
-    permission_classes = [Needs]
+    permission_classes = [HasRight]
     serializer_class = FormVersionSerializer
 
     @extend_schema(responses=FormInForceSerializer(many=True))
     def list(self, request: Request) -> Response:
         """The review form in effect of each benchmark."""
-        shown = []
+        content = []
         for benchmark in queries.names():
-            row = queries.in_force(benchmark)
-            shown.append(
+            row = queries.form_in_force(benchmark)
+            content.append(
                 {
                     "benchmark": benchmark,
                     "version": row.version if row else 0,
                     "design": design_to_json(queries.design_of(benchmark, row)),
-                    "locked": queries.reasons_locked(benchmark),
+                    "locked": queries.localized_lock_reasons(benchmark),
                 }
             )
-        return Response(FormInForceSerializer(shown, many=True).data)
+        return Response(FormInForceSerializer(content, many=True).data)
 
     @extend_schema(responses=FormVersionSerializer(many=True), operation_id="review_forms_versions_list")
     @action(detail=False, url_path="<slug:benchmark>", pagination_class=NewestFirst)
@@ -109,23 +114,25 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
         """All versions of a benchmark's review form, newest first."""
         if benchmark not in queries.names():
             raise errors.UnknownForm
-        return page_of(self, queries.versions(benchmark))
+        return paginated_response(self, queries.versions(benchmark))
 
     @extend_schema(request=PublishFormSerializer, responses=FormVersionSerializer)
     @versions.mapping.post
     def publish(self, request: Request, benchmark: str) -> Response:
-        """Put a form in effect for cases opened from now on; null is the form of the benchmark's folder. An earlier version is
-        restored by publishing its design. The form is faulty: 422; another version than `base` is in effect: 409."""
-        body = checked_body(PublishFormSerializer, request)
+        """Put a form in effect for cases opened from now on; null is the form of the benchmark's
+        folder. An earlier version is restored by publishing its design. The form is faulty: 422;
+        another version than `base` is in effect: 409.
+        """
+        body = validated_body(PublishFormSerializer, request)
         body["design"] = _design(body["design"])
-        made = services.publish(signed_in_account(request), benchmark=benchmark, **body)
-        return Response(FormVersionSerializer(made).data)
+        version = services.publish(signed_in_account(request), benchmark=benchmark, **body)
+        return Response(FormVersionSerializer(version).data)
 
     @extend_schema(request=CheckFormSerializer, responses=CheckedFormSerializer)
     @action(detail=False, methods=["post"], url_path="<slug:benchmark>/check")
     def check(self, request: Request, benchmark: str) -> Response:
         """Everything that keeps a form from being published. Nothing is stored."""
-        design = _design(checked_body(CheckFormSerializer, request)["design"])
+        design = _design(validated_body(CheckFormSerializer, request)["design"])
         if design is None:
             return Response(CheckedFormSerializer({"faults": []}).data)
         return Response(CheckedFormSerializer({"faults": services.faults(benchmark, design)}).data)

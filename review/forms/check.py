@@ -1,4 +1,4 @@
-"""Everything that keeps a form from being published, each with its field and a sentence that says what to do."""
+"""Validation of review forms: each fault has a field and a sentence that says what to do."""
 
 import re
 from collections import Counter
@@ -19,151 +19,162 @@ from review.rules.state_machine import State
 STAGES = (State.PRIMARY, State.SECONDARY, State.ADJUDICATION)
 KINDS_OF_QUESTION = ("choice", "choices", "text")
 SUBJECTS = ("case", "rubric", "trap")
-LONGEST_LABEL, LONGEST_TEXT = 300, 4000
-MOST_QUESTIONS, MOST_CHOICES = 60, 20
-MOST_HOURS = 24 * 60
+MAX_LABEL, MAX_TEXT = 300, 4000
+MAX_QUESTIONS, MAX_CHOICES = 60, 20
+MAX_HOURS = 24 * 60
 _KEY = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _VALUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-# What is asked before the traps are revealed must not speak of them, in either language.
-_TELLS = re.compile(r"\btraps?\b|\brubrics?\b|\bplanted\b|\bhallucinat|陷阱|评分标准|评分细则|植入|幻觉", re.I)
+# Questions asked before the traps are revealed must not mention them, in either language.
+_REVEALING = re.compile(r"\btraps?\b|\brubrics?\b|\bplanted\b|\bhallucinat|陷阱|评分标准|评分细则|植入|幻觉", re.I)
 
 
 def faults(design: Design, default: Design, locked: Mapping[str, str], sample: CaseSpec) -> list[FormFault]:
     """All faults of a design, in the order of the form.
 
-    default: the form of the folder. locked: the keys that must stay, and why. sample: a case of the benchmark as its folder
-    makes it.
+    default: the form in the benchmark's folder.
+    locked: the keys of questions that must not be removed, and why.
+    sample: a case of the benchmark with the form of its folder.
     """
-    found = list(_faults_of_form(design, locked))
-    known = {question.key: question for question in default.questions}
+    result = list(_form_faults(design, locked))
+    default_questions = {question.key: question for question in default.questions}
     for number, question in enumerate(design.questions, 1):
-        where = f"question.{number}"
-        found += _faults_of_question(question, where, sample)
-        found += _faults_of_condition(design, number, where)
-        found += _faults_of_first_look(design, question, known.get(question.key), where)
-        if question.key in locked and question.key in known:
-            found += _faults_of_locked(question, known[question.key], translate(locked[question.key]), where)
+        field = f"question.{number}"
+        result += _question_faults(question, field, sample)
+        result += _condition_faults(design, number, field)
+        default_question = default_questions.get(question.key)
+        result += _first_look_faults(design, question, default_question, field)
+        if question.key in locked and default_question is not None:
+            result += _locked_faults(question, default_question, translate(locked[question.key]), field)
     for part in ("reasons", "dissents"):
-        found += _faults_of_reasons(getattr(design, part) or (), part, sample)
+        result += _reason_faults(getattr(design, part) or (), part, sample)
     if design.reasons == () and default.reasons:
-        found.append(FormFault("reasons", _("Keep at least one reason.")))
+        result.append(FormFault("reasons", _("Keep at least one reason.")))
     if design.levels is not None:
-        found += _faults_of_levels(design.levels, default.levels or ())
-    return found + list(_faults_of_policy(design, sample))
+        result += _level_faults(design.levels, default.levels or ())
+    return result + list(_policy_faults(design, sample))
 
 
-def _faults_of_form(design: Design, locked: Mapping[str, str]) -> Iterator[FormFault]:
+def _form_faults(design: Design, locked: Mapping[str, str]) -> Iterator[FormFault]:
     keys = Counter(question.key for question in design.questions)
     if not design.questions:
         yield FormFault("form", _("Add at least one question."))
-    if len(design.questions) > MOST_QUESTIONS:
-        most = ngettext("A form has at most %(n)s question.", "A form has at most %(n)s questions.", MOST_QUESTIONS)
-        yield FormFault("form", most % {"n": MOST_QUESTIONS})
-    for key, why in locked.items():
+    if len(design.questions) > MAX_QUESTIONS:
+        message = ngettext("A form has at most %(n)s question.", "A form has at most %(n)s questions.", MAX_QUESTIONS)
+        yield FormFault("form", message % {"n": MAX_QUESTIONS})
+    for key, reason in locked.items():
         if key not in keys:
             sentence = _("The question “%(key)s” cannot be removed: %(why)s")
-            yield FormFault("form", sentence % {"key": key, "why": translate(why)})
-    for language, words in design.wordings.items():
+            yield FormFault("form", sentence % {"key": key, "why": translate(reason)})
+    for language, texts in design.wordings.items():
         if language not in dict(settings.LANGUAGES):
             yield FormFault("form", _("The site does not speak “%(language)s”.") % {"language": language})
-        for name, text in words.items():
-            if len(text) > LONGEST_TEXT:
-                yield FormFault("form", f"{name}: " + _("Use at most %(n)s characters.") % {"n": LONGEST_TEXT})
-    asking = [question for question in design.questions if any(choice.evidence for choice in question.choices)]
-    if len(asking) > 1 and all(question.when or question.stages for question in asking):
+        for name, text in texts.items():
+            if len(text) > MAX_TEXT:
+                yield FormFault("form", f"{name}: " + _("Use at most %(n)s characters.") % {"n": MAX_TEXT})
+    evidence_questions = [
+        question for question in design.questions if any(choice.evidence for choice in question.choices)
+    ]
+    if len(evidence_questions) > 1 and all(question.when or question.stages for question in evidence_questions):
         yield FormFault("form", _("One question that requires evidence must be asked always, at every stage."))
 
 
-def _faults_of_question(question: Question, where: str, sample: CaseSpec) -> Iterator[FormFault]:
+def _question_faults(question: Question, field: str, sample: CaseSpec) -> Iterator[FormFault]:
     if not _KEY.fullmatch(question.key):
         yield FormFault(
-            f"{where}.key", _("Use a short key: a small letter, then small letters, digits, hyphens or underscores.")
+            f"{field}.key", _("Use a short key: a small letter, then small letters, digits, hyphens or underscores.")
         )
     if not question.label.strip():
-        yield FormFault(f"{where}.label", _("Enter the name of the question."))
-    for part, most in (("label", LONGEST_LABEL), ("asks", LONGEST_TEXT), ("help", LONGEST_TEXT)):
-        if len(getattr(question, part)) > most:
-            yield FormFault(f"{where}.{part}", _("Use at most %(n)s characters.") % {"n": most})
+        yield FormFault(f"{field}.label", _("Enter the name of the question."))
+    for part, maximum in (("label", MAX_LABEL), ("asks", MAX_TEXT), ("help", MAX_TEXT)):
+        if len(getattr(question, part)) > maximum:
+            yield FormFault(f"{field}.{part}", _("Use at most %(n)s characters.") % {"n": maximum})
     if question.about:
-        yield FormFault(f"{where}.per", _("What a question is about is filled in when a case is opened. Leave it out."))
+        yield FormFault(f"{field}.per", _("What a question is about is filled in when a case is opened. Leave it out."))
     if question.kind not in KINDS_OF_QUESTION:
-        yield FormFault(f"{where}.kind", _("Choose one of the types."))
+        yield FormFault(f"{field}.kind", _("Choose one of the types."))
     if question.per not in SUBJECTS:
-        yield FormFault(f"{where}.per", _("Choose what the question is asked about."))
+        yield FormFault(f"{field}.per", _("Choose what the question is asked about."))
     elif question.per != "case" and not sample.form.rubrics:
-        yield FormFault(f"{where}.per", _("The cases of this benchmark have no rubrics to review."))
+        yield FormFault(f"{field}.per", _("The cases of this benchmark have no rubrics to review."))
     if set(question.stages) - set(STAGES):
-        yield FormFault(f"{where}.stages", _("Choose among the stages of a review."))
+        yield FormFault(f"{field}.stages", _("Choose among the stages of a review."))
     if question.kind == "text" and question.choices:
-        yield FormFault(f"{where}.kind", _("A question answered in words has no choices. Remove them."))
+        yield FormFault(f"{field}.kind", _("A question answered in words has no choices. Remove them."))
     if question.kind in ("choice", "choices"):
-        yield from _faults_of_choices(question.choices, where, sample)
+        yield from _choice_faults(question.choices, field, sample)
 
 
-def _faults_of_choices(choices: Sequence[Choice], where: str, sample: CaseSpec) -> Iterator[FormFault]:
-    if not 2 <= len(choices) <= MOST_CHOICES:
-        yield FormFault(f"{where}.choices", _("Offer from 2 to %(n)s choices.") % {"n": MOST_CHOICES})
+def _choice_faults(choices: Sequence[Choice], field: str, sample: CaseSpec) -> Iterator[FormFault]:
+    if not 2 <= len(choices) <= MAX_CHOICES:
+        yield FormFault(f"{field}.choices", _("Offer from 2 to %(n)s choices.") % {"n": MAX_CHOICES})
     elif all(choice.blocks or choice.inadequate for choice in choices):
-        yield FormFault(f"{where}.choices", _("Every choice rules out approval. Leave one with which a case can pass."))
+        yield FormFault(f"{field}.choices", _("Every choice rules out approval. Leave one with which a case can pass."))
     values = Counter(choice.value for choice in choices)
     for number, choice in enumerate(choices, 1):
-        at = f"{where}.choice.{number}"
+        location = f"{field}.choice.{number}"
         if not _VALUE.fullmatch(choice.value):
             yield FormFault(
-                f"{at}.value", _("Use a short value: small letters, digits, hyphens or underscores, such as “not-met”.")
+                f"{location}.value",
+                _("Use a short value: small letters, digits, hyphens or underscores, such as “not-met”."),
             )
         elif values[choice.value] > 1:
-            yield FormFault(f"{at}.value", _("Another choice of this question has this value."))
+            yield FormFault(f"{location}.value", _("Another choice of this question has this value."))
         if not choice.label.strip():
-            yield FormFault(f"{at}.label", _("Enter the wording of the choice."))
-        elif len(choice.label) > LONGEST_LABEL:
-            yield FormFault(f"{at}.label", _("Use at most %(n)s characters.") % {"n": LONGEST_LABEL})
+            yield FormFault(f"{location}.label", _("Enter the wording of the choice."))
+        elif len(choice.label) > MAX_LABEL:
+            yield FormFault(f"{location}.label", _("Use at most %(n)s characters.") % {"n": MAX_LABEL})
         if choice.ends and not choice.blocks:
-            yield FormFault(f"{at}.effect", _("What discards the sample must also rule out approval."))
+            yield FormFault(f"{location}.effect", _("What discards the sample must also rule out approval."))
         if choice.inadequate and not (choice.blocks and sample.form.rubrics):
-            yield FormFault(f"{at}.effect", _("Only a benchmark whose rubrics are reviewed can reject them."))
+            yield FormFault(f"{location}.effect", _("Only a benchmark whose rubrics are reviewed can reject them."))
         if set(choice.evidence_kinds) - set(KINDS) or (choice.evidence_kinds and not choice.evidence):
-            yield FormFault(f"{at}.evidence", _("Choose among the kinds of sources, and require evidence with them."))
+            yield FormFault(
+                f"{location}.evidence", _("Choose among the kinds of sources, and require evidence with them.")
+            )
 
 
-def _faults_of_condition(design: Design, number: int, where: str) -> Iterator[FormFault]:
+def _condition_faults(design: Design, number: int, field: str) -> Iterator[FormFault]:
     question = design.questions[number - 1]
-    if [each.key for each in design.questions].index(question.key) != number - 1:
-        yield FormFault(f"{where}.key", _("Another question has this key. Keys must be unique."))
+    if [other.key for other in design.questions].index(question.key) != number - 1:
+        yield FormFault(f"{field}.key", _("Another question has this key. Keys must be unique."))
     if not question.when:
         return
     key, _equals, value = question.when.partition("=")
-    at = f"{where}.when"
-    source = next((each for each in design.questions[: number - 1] if each.key == key), None)
+    location = f"{field}.when"
+    source = next((other for other in design.questions[: number - 1] if other.key == key), None)
     if source is None:
-        yield FormFault(at, _("“Asked when” must name an earlier question. “%(key)s” is none.") % {"key": key})
+        yield FormFault(location, _("“Asked when” must name an earlier question. “%(key)s” is none.") % {"key": key})
         return
     if value not in {choice.value for choice in source.choices}:
         sentence = _("“%(value)s” is no choice of the question “%(key)s”.")
-        yield FormFault(at, sentence % {"value": value, "key": key})
+        yield FormFault(location, sentence % {"value": value, "key": key})
     if source.per not in ("case", question.per):
-        yield FormFault(at, _("It depends on a question that is asked several times a case. Depend on another one."))
+        yield FormFault(
+            location, _("It depends on a question that is asked several times a case. Depend on another one.")
+        )
     if source.stages and not (question.stages and set(question.stages) <= set(source.stages)):
-        yield FormFault(at, _("It depends on a question that is not asked at all of its stages."))
+        yield FormFault(location, _("It depends on a question that is not asked at all of its stages."))
     if question.first_look and not source.first_look:
-        yield FormFault(at, _("A question of the first look can depend only on another one of the first look."))
+        yield FormFault(location, _("A question of the first look can depend only on another one of the first look."))
 
 
-def _faults_of_first_look(
-    design: Design, question: Question, default: Question | None, where: str
-) -> Iterator[FormFault]:
+def _first_look_faults(design: Design, question: Question, default: Question | None, field: str) -> Iterator[FormFault]:
     if not question.first_look:
         return
-    at = f"{where}.first_look"
+    location = f"{field}.first_look"
     if question.per != "case":
-        yield FormFault(at, _("A question about a trap or a rubric cannot be asked before the traps are revealed."))
-    if any(choice.inadequate or choice.evidence for choice in question.choices):
-        yield FormFault(at, _("What needs evidence or judges rubrics cannot be asked before the traps are revealed."))
-    # Texts that the benchmark's folder shows in its own first look have been weighed there.
-    texts = {text for text in _texts(design, question) if default is None or not default.first_look}
-    if any(_TELLS.search(text) for text in texts):
         yield FormFault(
-            at,
+            location, _("A question about a trap or a rubric cannot be asked before the traps are revealed.")
+        )
+    if any(choice.inadequate or choice.evidence for choice in question.choices):
+        yield FormFault(
+            location, _("What needs evidence or judges rubrics cannot be asked before the traps are revealed.")
+        )
+    # Texts that the benchmark's folder shows in its own first look were checked by its author.
+    texts = {text for text in _texts(design, question) if default is None or not default.first_look}
+    if any(_REVEALING.search(text) for text in texts):
+        yield FormFault(
+            location,
             _(
                 "It speaks of traps or rubrics, so it cannot be asked before they are revealed. Reword it, or ask later."
             ),
@@ -172,76 +183,80 @@ def _faults_of_first_look(
 
 def _texts(design: Design, question: Question) -> Iterator[str]:
     yield from (question.label, question.asks, question.help, *(choice.label for choice in question.choices))
-    for words in design.wordings.values():
-        yield from (text for name, text in words.items() if name.partition(".")[0] == question.key)
+    for texts in design.wordings.values():
+        yield from (text for name, text in texts.items() if name.partition(".")[0] == question.key)
 
 
-def _faults_of_locked(question: Question, default: Question, why: str, where: str) -> Iterator[FormFault]:
-    """Its wording may change; what its stored answers mean may not."""
+def _locked_faults(question: Question, default: Question, reason: str, field: str) -> Iterator[FormFault]:
+    """Faults of a locked question: only its wording may change, not the meaning of stored
+    answers.
+    """
     fixed = ("first_look", "kind", "required", "compared", "when", "stages", "per")
     changed = [part for part in fixed if getattr(question, part) != getattr(default, part)]
     if changed:
         sentence = _("Of this question only the wording can change: %(why)s")
-        yield FormFault(f"{where}.{changed[0]}", sentence % {"why": why})
+        yield FormFault(f"{field}.{changed[0]}", sentence % {"why": reason})
     if [_meaning(choice) for choice in question.choices] != [_meaning(choice) for choice in default.choices]:
         sentence = _("The values and effects of its choices cannot change: %(why)s")
-        yield FormFault(f"{where}.choices", sentence % {"why": why})
+        yield FormFault(f"{field}.choices", sentence % {"why": reason})
 
 
 def _meaning(choice: Choice) -> Choice:
     return replace(choice, label="", evidence_kinds=())
 
 
-def _faults_of_reasons(reasons: Sequence[Reason], part: str, sample: CaseSpec) -> Iterator[FormFault]:
-    if len(reasons) > MOST_CHOICES:
-        yield FormFault(part, _("Offer at most %(n)s reasons.") % {"n": MOST_CHOICES})
+def _reason_faults(reasons: Sequence[Reason], part: str, sample: CaseSpec) -> Iterator[FormFault]:
+    if len(reasons) > MAX_CHOICES:
+        yield FormFault(part, _("Offer at most %(n)s reasons.") % {"n": MAX_CHOICES})
     codes = Counter(reason.code for reason in reasons)
     for number, reason in enumerate(reasons, 1):
-        at = f"{part}.{number}"
+        field = f"{part}.{number}"
         if not _VALUE.fullmatch(reason.code):
             yield FormFault(
-                at, _("Use a short value: small letters, digits, hyphens or underscores, such as “not-met”.")
+                field, _("Use a short value: small letters, digits, hyphens or underscores, such as “not-met”.")
             )
         elif codes[reason.code] > 1:
-            yield FormFault(at, _("Another reason of this list has this value."))
-        yield from _faults_of_label(reason.label, at)
+            yield FormFault(field, _("Another reason of this list has this value."))
+        yield from _label_faults(reason.label, field)
         if part == "reasons" and reason.reducible and not can_be_revised(sample.form):
-            yield FormFault(at, _("Samples of this benchmark cannot be revised. Every rejection discards them."))
+            yield FormFault(field, _("Samples of this benchmark cannot be revised. Every rejection discards them."))
 
 
-def _faults_of_levels(levels: Sequence[Level], default: Sequence[Level]) -> Iterator[FormFault]:
+def _level_faults(levels: Sequence[Level], default: Sequence[Level]) -> Iterator[FormFault]:
     if [level.value for level in levels] != [level.value for level in default]:
         yield FormFault(
             "levels", _("The levels and their order cannot change: rates are weighted by them. Change their wording.")
         )
     for number, level in enumerate(levels, 1):
-        yield from _faults_of_label(level.label, f"levels.{number}")
-        if len(level.about) > LONGEST_TEXT:
-            yield FormFault(f"levels.{number}", _("Use at most %(n)s characters.") % {"n": LONGEST_TEXT})
+        yield from _label_faults(level.label, f"levels.{number}")
+        if len(level.about) > MAX_TEXT:
+            yield FormFault(f"levels.{number}", _("Use at most %(n)s characters.") % {"n": MAX_TEXT})
 
 
-def _faults_of_label(label: str, at: str) -> Iterator[FormFault]:
+def _label_faults(label: str, field: str) -> Iterator[FormFault]:
     if not label.strip():
-        yield FormFault(at, _("Enter the wording."))
-    elif len(label) > LONGEST_LABEL:
-        yield FormFault(at, _("Use at most %(n)s characters.") % {"n": LONGEST_LABEL})
+        yield FormFault(field, _("Enter the wording."))
+    elif len(label) > MAX_LABEL:
+        yield FormFault(field, _("Use at most %(n)s characters.") % {"n": MAX_LABEL})
 
 
-def _faults_of_policy(design: Design, sample: CaseSpec) -> Iterator[FormFault]:
+def _policy_faults(design: Design, sample: CaseSpec) -> Iterator[FormFault]:
     for name in design.policy:
         if name not in SETTINGS:
             yield FormFault(f"policy.{name}", _("There is no such setting."))
-    if len(design.severity_asks) > LONGEST_LABEL:
-        yield FormFault("severity_asks", _("Use at most %(n)s characters.") % {"n": LONGEST_LABEL})
+    if len(design.severity_asks) > MAX_LABEL:
+        yield FormFault("severity_asks", _("Use at most %(n)s characters.") % {"n": MAX_LABEL})
     if design.share is not None and not 0 <= design.share <= 100:
         yield FormFault("share", _("Enter a whole number from 0 to 100, or leave it empty."))
-    if design.objection_hours is not None and not 0 <= design.objection_hours <= MOST_HOURS:
+    if design.objection_hours is not None and not 0 <= design.objection_hours <= MAX_HOURS:
         sentence = _("Enter a whole number from 0 to %(n)s, or leave it empty.")
-        yield FormFault("objection_hours", sentence % {"n": MOST_HOURS})
+        yield FormFault("objection_hours", sentence % {"n": MAX_HOURS})
     if design.policy.get("reveal_first_look", sample.policy.reveal_first_look):
-        asked = [question for question in design.questions if question.first_look and not question.stages]
+        first_look_questions = [
+            question for question in design.questions if question.first_look and not question.stages
+        ]
         if not sample.first_look:
             yield FormFault("policy.reveal_first_look", _("The cases of this benchmark have no text for a first look."))
-        elif not asked:
+        elif not first_look_questions:
             sentence = _("Ask at least one question in the first look, or turn the first look off.")
             yield FormFault("policy.reveal_first_look", sentence)

@@ -1,4 +1,4 @@
-"""Publishes review forms."""
+"""Services that publish review forms."""
 
 import hashlib
 import json
@@ -17,7 +17,9 @@ from review.rules.state_machine import State
 
 
 def faults(benchmark: str, design: Design) -> list[FormFault]:
-    """All that keeps a design from being published for a benchmark. Raises UnknownForm."""
+    """Everything that prevents a design from being published for a benchmark. Raises
+    UnknownForm.
+    """
     sample = queries.sample_case(benchmark)
     if sample is None:
         raise errors.UnknownForm
@@ -34,30 +36,33 @@ def publish(
     base: int | None = None,
     texts: Mapping[State, tuple[str, int]] | None = None,
 ) -> ReviewForm:
-    """Put a form in force for cases opened from now on; None: the one of the benchmark's folder. Open cases keep theirs.
+    """Publish a form for cases opened from now on; open cases keep theirs.
 
-    `base` is the version that the writer has seen (0: none; None: whichever is in force). A design equal to the one in force
-    changes nothing. `texts`: guidelines to put in force with it, by stage, each with the version that the writer has seen.
+    A design equal to the one in force changes nothing.
 
-    Raises:
-        NotAllowed, UnknownForm. FormFaulty: with every fault. StaleForm, StaleGuideline: another version is in force than
-            the writer has seen. Nothing was published.
+    Args:
+        design: None is the form in the benchmark's folder.
+        base: the version that the author has seen (0: none; None: whichever is in force).
+        texts: guidelines to publish with it: stage -> (text, version that the author has seen).
+
+    Raises: NotAllowed, UnknownForm. FormFaulty: with all faults. StaleForm, StaleGuideline: the
+        author has not seen the version in force; nothing was published.
     """
     require(actor, Can.OVERSEE)
     if queries.sample_case(benchmark) is None:
         raise errors.UnknownForm
-    if design is not None and (found := faults(benchmark, design)):
-        raise errors.FormFaulty(found)
-    # One lock for all forms, the guidelines' own: before the first version there is no row that two writers could both lock.
+    if design is not None and (design_faults := faults(benchmark, design)):
+        raise errors.FormFaulty(design_faults)
+    # One lock for all forms and guidelines: before the first version there is no row to lock.
     ChainHead.objects.select_for_update().get(pk=EVENTS)
-    current = queries.in_force(benchmark)
+    current = queries.form_in_force(benchmark)
     latest = current.version if current else 0
     if base is not None and base != latest:
         raise errors.StaleForm
-    for stage, (text, seen) in (texts or {}).items():
-        guidelines.write_guideline(actor, benchmark=benchmark, stage=stage, text=text, base=seen)
+    for stage, (text, guideline_base) in (texts or {}).items():
+        guidelines.write_guideline(actor, benchmark=benchmark, stage=stage, text=text, base=guideline_base)
     stored = design_to_json(design) if design is not None else None
-    if current is not None and _design_in(current) == design:
+    if current is not None and _stored_design(current) == design:
         return current
     row = ReviewForm.objects.create(
         benchmark=benchmark, version=latest + 1, design=stored, note=note[:500], author=actor, at=timezone.now()
@@ -69,15 +74,17 @@ def publish(
     return row
 
 
-def _design_in(row: ReviewForm) -> Design | None:
+def _stored_design(row: ReviewForm) -> Design | None:
     return None if row.design is None else design_from_json(row.design)
 
 
 def restore(actor: User, *, benchmark: str, version: int, base: int | None = None, note: str = "") -> ReviewForm:
-    """Publish an earlier version anew; 0 is the form of the benchmark's folder. Raises as `publish`."""
+    """Publish an earlier version again; 0 is the form in the benchmark's folder. Raises like
+    `publish`.
+    """
     require(actor, Can.OVERSEE)
     row = queries.versions(benchmark).filter(version=version).first() if version else None
     if version and row is None:
         raise errors.UnknownForm
-    design = _design_in(row) if row is not None else None
+    design = _stored_design(row) if row is not None else None
     return publish(actor, benchmark=benchmark, design=design, note=note, base=base)

@@ -1,4 +1,4 @@
-"""The pages on which admins build a benchmark's review form."""
+"""The pages on which admins edit the review form of a benchmark."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines
 from review.forms import editor, lists, queries, services
 from review.forms.check import STAGES
-from review.forms.design import Design, FormFault, applied
+from review.forms.design import Design, FormFault, apply_design
 from review.labels import CITATION_KINDS, POLICY_SETTINGS
 from review.models import Guideline, ReviewForm
 from review.rules.permissions import Can
@@ -29,24 +29,26 @@ from review.rules.state_machine import State
 @require_GET
 def forms(request: HttpRequest) -> HttpResponse:
     """The review form of each benchmark, with its versions."""
-    shown = [(name, queries.in_force(name), list(queries.versions(name))) for name in queries.names()]
-    return render(request, "review/forms/forms.html", {"benchmarks": shown})
+    versions = [(name, queries.form_in_force(name), list(queries.versions(name))) for name in queries.names()]
+    return render(request, "review/forms/forms.html", {"benchmarks": versions})
 
 
 @requires(Can.OVERSEE)
 def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
-    """The editor. Each button posts the whole form: it is changed and shown again, or published."""
+    """The editor. Every button posts the whole form, which is changed and shown again, or
+    published.
+    """
     current = _current(benchmark)
     if request.method != "POST":
-        start = current
+        shown_version = current
         if request.GET.get("version", "").isascii() and request.GET.get("version", "").isdecimal():
-            start = queries.versions(benchmark).filter(version=int(request.GET["version"][:6])).first()
-        return _editor(request, benchmark, queries.design_of(benchmark, start), current)
+            shown_version = queries.versions(benchmark).filter(version=int(request.GET["version"][:6])).first()
+        return _editor(request, benchmark, queries.design_of(benchmark, shown_version), current)
     design = editor.design_from_post(request.POST)
     if request.POST.get("do") != "publish":
         return _editor(request, benchmark, design, current)
     try:
-        made = services.publish(
+        version = services.publish(
             signed_in_account(request),
             benchmark=benchmark,
             design=design,
@@ -57,20 +59,20 @@ def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
     except errors.FormFaulty as faulty:
         return _editor(request, benchmark, design, current, faults=faulty.faults, status=faulty.status)
     except (errors.StaleForm, errors.StaleGuideline) as stale:
-        # What was typed stays, now made from the version that is in force.
+        # Keep the input, but as an edit of the version that is now in force.
         return _editor(request, benchmark, design, current, refused=stale.message, status=stale.status)
     messages.success(
         request,
-        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": made.version},
+        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": version.version},
     )
     return redirect("review:forms")
 
 
 def _current(benchmark: str) -> ReviewForm | None:
-    """The version in force. Raises Http404 where the benchmark has no form to edit."""
+    """The version in force. Raises Http404 if the benchmark has no form to edit."""
     if benchmark not in queries.names():
         raise Http404
-    return queries.in_force(benchmark)
+    return queries.form_in_force(benchmark)
 
 
 def _editor(
@@ -92,7 +94,8 @@ def _editor(
         "base": current.version if current else 0,
         "rows": editor.question_fields(design, queries.locked(benchmark), faults),
         "settings": [
-            (each, *POLICY_SETTINGS[each.name]) for each in editor.setting_fields(design, sample.policy, faults)
+            (setting, *POLICY_SETTINGS[setting.name])
+            for setting in editor.setting_fields(design, sample.policy, faults)
         ],
         "share": "" if design.share is None else request.POST.get("share", design.share),
         "share_error": next((fault.sentence for fault in faults if fault.field == "share"), ""),
@@ -100,14 +103,14 @@ def _editor(
         "hours_default": sample.policy.objection_hours,
         "hours_error": next((fault.sentence for fault in faults if fault.field == "objection_hours"), ""),
         "note": request.POST.get("note", ""),
-        "faults": [(*_place(design, fault), fault.sentence) for fault in faults],
+        "faults": [(*_fault_location(design, fault), fault.sentence) for fault in faults],
         "refused": refused,
         "kinds": CITATION_KINDS.items(),
         "stages": STAGES,
         "per_rubric": bool(sample.form.rubrics),
         "guidelines": [_guideline(request, benchmark, stage) for stage in guidelines.STAGES],
-        "lists": lists.shown(design, faults),
-        "opened_list": lists.pressed(request.POST.get("do", ""))[1],
+        "lists": lists.list_fields(design, faults),
+        "opened_list": lists.parse_button(request.POST.get("do", ""))[1],
         "opened": editor.opened_row(design, request.POST.get("do", "")),
         **_preview(request, benchmark, design),
     }
@@ -115,30 +118,30 @@ def _editor(
 
 
 def _guideline(request: HttpRequest, benchmark: str, stage: State) -> tuple[State, Guideline | None, str]:
-    """The guideline of a stage, and its text as it was typed, else as it is in force."""
+    """The guideline of a stage, and its posted text or else the one in force."""
     row = guidelines.guideline(benchmark, stage)
     in_force = row.text if row else guidelines.built_in(benchmark, stage)
     return stage, row, request.POST.get(f"guideline.{stage}", in_force)
 
 
 def _posted_guidelines(request: HttpRequest, benchmark: str) -> dict[State, tuple[str, int]]:
-    """The guidelines whose text was changed, each with the version it was made from."""
-    found = {}
+    """The guidelines whose text was changed, each with the version that was edited."""
+    changed = {}
     for stage in guidelines.STAGES:
         text = request.POST.get(f"guideline.{stage}", "").replace("\r\n", "\n").replace("\0", "")
         row = guidelines.guideline(benchmark, stage)
         shown = row.text if row else guidelines.built_in(benchmark, stage)
         if text.strip() and text.strip() != shown.replace("\r\n", "\n").strip():
-            found[stage] = text, _number(request.POST.get(f"guideline.{stage}.base", ""))
-    return found
+            changed[stage] = text, _number(request.POST.get(f"guideline.{stage}.base", ""))
+    return changed
 
 
-def _number(typed: str) -> int:
-    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 7 else 0
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
 
 
-def _place(design: Design, fault: FormFault) -> tuple[str, str]:
-    """Where a fault is on the page: the anchor, and what is there."""
+def _fault_location(design: Design, fault: FormFault) -> tuple[str, str]:
+    """The location of a fault on the page: the anchor and its heading."""
     parts = fault.field.split(".")
     if parts[0] == "question":
         question = design.questions[int(parts[1]) - 1]
@@ -153,32 +156,34 @@ def _place(design: Design, fault: FormFault) -> tuple[str, str]:
 
 
 def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:
-    """A sample case with the form of a design, as a physician sees it at a stage."""
+    """The context of the preview: a sample case with this design, as a physician sees it at a
+    stage.
+    """
     sample = queries.sample_case(benchmark)
     if sample is None:
         raise Http404
     posted = request.POST.get("preview-stage", "")
-    first = posted == "first-look"
-    stage = State(posted) if posted in {each.value for each in STAGES} else State.PRIMARY
-    spec = applied(design, 0, sample).in_language(get_language() or "")
-    asked = spec.form.first_look if first else spec.form.at(stage)
+    is_first_look = posted == "first-look"
+    stage = State(posted) if posted in {stage.value for stage in STAGES} else State.PRIMARY
+    spec = apply_design(design, 0, sample).in_language(get_language() or "")
+    form = spec.form.first_look if is_first_look else spec.form.at(stage)
     return {
-        "preview_stage": "first-look" if first else stage,
+        "preview_stage": "first-look" if is_first_look else stage,
         "looks_first": bool(sample.first_look),
-        "looking": first,
+        "first_look_due": is_first_look,
         "spec": spec,
-        "shown": asked,
-        "sheet": fill_form(asked, Answers(), rejected_before=stage == State.SECONDARY),
+        "shown": form,
+        "sheet": fill_form(form, Answers(), rejected_before=stage == State.SECONDARY),
         "case": {"language": spec.language},
-        "blocks": spec.first_look if first else spec.blocks,
-        "draft_url": reverse("review:draft", args=[1]),  # of the preview's buttons, which belong to no form
+        "blocks": spec.first_look if is_first_look else spec.blocks,
+        "draft_url": reverse("review:draft", args=[1]),  # for the preview's buttons, which are outside of any form
     }
 
 
 @requires(Can.OVERSEE)
 @require_POST
 def form_preview(request: HttpRequest, benchmark: str) -> HttpResponse:
-    """The preview by itself, while the form is being edited."""
+    """Only the preview, while the form is being edited."""
     _current(benchmark)
     context = _preview(request, benchmark, editor.design_from_post(request.POST))
     return render(request, "review/forms/_preview.html", context)
@@ -187,17 +192,17 @@ def form_preview(request: HttpRequest, benchmark: str) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_GET
 def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
-    """What is different between two versions; 0 is the form of the benchmark's folder."""
+    """The differences between two versions; 0 is the form in the benchmark's folder."""
     current = _current(benchmark)
     rows = {row.version: row for row in queries.versions(benchmark)}
     newest = current.version if current else 0
 
-    def chosen(name: str, usual: int) -> int:
-        typed = request.GET.get(name, "")
-        number = int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 7 else usual
+    def selected_version(name: str, default: int) -> int:
+        text = request.GET.get(name, "")
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else default
         return number if number in rows else 0
 
-    before, after = chosen("from", max(newest - 1, 0)), chosen("to", newest)
+    before, after = selected_version("from", max(newest - 1, 0)), selected_version("to", newest)
     designs = [queries.design_of(benchmark, rows.get(number)) for number in (before, after)]
     context = {
         "benchmark": benchmark,
@@ -212,16 +217,16 @@ def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_POST
 def form_restore(request: HttpRequest, benchmark: str) -> HttpResponse:
-    """Put an earlier version in force again, as the next one."""
+    """Publish an earlier version again, as the next version."""
     _current(benchmark)
-    typed = [request.POST.get(name, "") for name in ("version", "base")]
-    if not all(each.isascii() and each.isdecimal() and len(each) < 7 for each in typed):
+    numbers = [request.POST.get(name, "") for name in ("version", "base")]
+    if not all(text.isascii() and text.isdecimal() and len(text) < 7 for text in numbers):
         raise Http404
-    version, base = map(int, typed)
+    version, base = map(int, numbers)
     note = _("Version %(version)d again") % {"version": version} if version else _("Built-in form")
-    made = services.restore(signed_in_account(request), benchmark=benchmark, version=version, base=base, note=note)
+    restored = services.restore(signed_in_account(request), benchmark=benchmark, version=version, base=base, note=note)
     messages.success(
         request,
-        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": made.version},
+        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": restored.version},
     )
     return redirect("review:forms")

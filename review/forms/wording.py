@@ -1,4 +1,4 @@
-"""The texts of a review form in every language: as they are typed, and as the editor shows them."""
+"""The texts of a review form in all languages: read from a post, and as fields of the editor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,30 +6,33 @@ from dataclasses import dataclass, field
 from django.conf import settings
 from django.http import QueryDict
 
-OTHERS = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
+OTHER_LANGUAGES = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
 
 
 @dataclass(frozen=True, slots=True)
-class TypedTexts:
-    """The texts of a posted editor. `words` collects those in other languages than English, as of `Form.wordings`."""
+class PostedTexts:
+    """The texts of a posted editor. `wordings` collects those in other languages (see
+    `Form.wordings`).
+    """
 
     data: QueryDict
-    words: dict[str, dict[str, str]] = field(default_factory=lambda: {code: {} for code in OTHERS})
+    wordings: dict[str, dict[str, str]] = field(default_factory=lambda: {code: {} for code in OTHER_LANGUAGES})
 
     def text(self, name: str) -> str:
+        """The text of a field, without carriage returns, NUL and surrounding whitespace."""
         return self.data.get(name, "").replace("\r\n", "\n").replace("\0", "").strip()
 
-    def worded(self, name: str, key: str) -> str:
-        """The English text of a field; what stands in its other languages is kept under `key`."""
-        for code in OTHERS:
-            if typed := self.text(f"{name}.{code}"):
-                self.words[code][key] = typed
+    def translated(self, name: str, key: str) -> str:
+        """The English text of a field; its texts in other languages are collected under `key`."""
+        for code in OTHER_LANGUAGES:
+            if text := self.text(f"{name}.{code}"):
+                self.wordings[code][key] = text
         return self.text(name)
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
-    """A text field in every language: `others` are (language, name of the field, text)."""
+class TranslatedText:
+    """A text field in all languages: `others` are (language, field name, text)."""
 
     name: str
     id: str
@@ -38,7 +41,7 @@ class Worded:
     error: str = ""
 
 
-def worded(wordings: Mapping[str, Mapping[str, str]], name: str, key: str, text: str) -> Worded:
-    """The field `name` of a text whose other languages stand under `key`."""
-    others = tuple((code, f"{name}.{code}", wordings.get(code, {}).get(key, "")) for code in OTHERS)
-    return Worded(name, name.replace(".", "-"), text, others)
+def translated_text(wordings: Mapping[str, Mapping[str, str]], name: str, key: str, text: str) -> TranslatedText:
+    """The field `name` of a text whose translations have the key `key` in `wordings`."""
+    others = tuple((code, f"{name}.{code}", wordings.get(code, {}).get(key, "")) for code in OTHER_LANGUAGES)
+    return TranslatedText(name, name.replace(".", "-"), text, others)

@@ -1,4 +1,4 @@
-"""What review keeps: people, cases, assignments, discussion, the audit trail. Services write, queries read."""
+"""The models of the review app. Services write them, queries read them."""
 
 from review.models.assignments import (
     ActiveInterval,
@@ -12,7 +12,7 @@ from review.models.assignments import (
     RewordingOutcome,
 )
 from review.models.audit import Audit, Chained, ChainHead, Event, PersonEvent
-from review.models.cases import CalibrationItem, Case, account_made
+from review.models.cases import CalibrationItem, Case, account_created
 from review.models.discussion import Guideline, Notice, Remark
 from review.models.people import People, User
 from review.models.review_forms import ReviewForm
@@ -40,5 +40,5 @@ __all__ = [
     "Rewording",
     "RewordingOutcome",
     "User",
-    "account_made",
+    "account_created",
 ]

@@ -1,7 +1,8 @@
-"""Tables that are written once: database triggers refuse UPDATE and DELETE, on SQLite and on PostgreSQL.
+"""Append-only tables: database triggers refuse UPDATE and DELETE on SQLite and PostgreSQL.
 
-PostgreSQL's TRUNCATE is refused as well. SQLite's INSERT OR REPLACE deletes the old row without asking any trigger, unless
-the connection says `PRAGMA recursive_triggers=ON`: ours do (`mhb_site.env`).
+PostgreSQL's TRUNCATE is refused as well. SQLite's INSERT OR REPLACE deletes the old row without
+firing triggers, unless the connection sets `PRAGMA recursive_triggers=ON`; ours do
+(`mhb_site.env`).
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from django.db.migrations.state import ProjectState
 
 
 def create_sql(vendor: str, table: str, columns: tuple[str, ...] = ()) -> list[str]:
-    """Statements that protect `table`; with `columns`, only those may not change (deleting is always refused)."""
+    """Statements that protect `table`; with `columns`, only those are protected from UPDATE."""
     message = f"{table} is append-only"
     if vendor == "sqlite":
         of = f" OF {', '.join(columns)}" if columns else ""
@@ -46,7 +47,7 @@ def drop_sql(vendor: str, table: str) -> list[str]:
 
 
 class AppendOnly(Operation):
-    """Migration operation: from here on the model's table refuses UPDATE (of `columns`, if given) and DELETE."""
+    """Migration operation: make a table refuse UPDATE (of `columns`, if given) and DELETE."""
 
     reversible = True
 
@@ -82,10 +83,10 @@ class AppendOnly(Operation):
 
 
 class Changeable(AppendOnly):
-    """Migration operation: take the protection off, so that the table can be altered; `AppendOnly` puts it back.
+    """Migration operation: remove the protection so that the table can be altered.
 
-    SQLite alters a table by making it anew, and a table made anew has no triggers: an alteration that is not framed by these
-    two would leave it unprotected without a word.
+    `AppendOnly` restores it. SQLite alters a table by recreating it without its triggers, so an
+    alteration that is not enclosed by these two operations would silently leave it unprotected.
     """
 
     def database_forwards(

@@ -1,4 +1,4 @@
-"""Who holds which case, drafts, submitted reviews and what became of them."""
+"""Assignments, drafts, submitted reviews, and what follows from them."""
 
 import uuid
 
@@ -14,12 +14,13 @@ from review.rules.state_machine import Consent, Phase, Role, Verdict
 
 
 class Assignment(models.Model):
-    """One physician's hold on one role of one case.
+    """A role in a case, and the physician who holds it.
 
-    OPEN: nobody holds it. HELD: a physician works on it, fenced by `token`; once `lease_until` has passed anybody may take
-    it over as long as nothing was committed. WAITING: committed, the next phase is not open yet. DONE: nothing more to say.
-    `phase` is what is to be submitted next. The fields from `priority` on are copies of what the case asks of the one who takes
-    it, so that a claim is answered by one narrow index however many cases wait.
+    OPEN: nobody holds it. HELD: a physician works on it, fenced by `token`; after `lease_until`
+    anybody may take it over, unless something was committed. WAITING: committed, but the next phase
+    is not open yet. DONE: nothing left to submit. `phase` is the one to be submitted next. The
+    fields from `priority` to `other_hospital` are copies of the case's requirements, so that a
+    claim is answered by one narrow index however many cases are waiting.
     """
 
     class Hold(models.TextChoices):
@@ -34,14 +35,13 @@ class Assignment(models.Model):
     hold = models.CharField(max_length=8, choices=Hold, default=Hold.OPEN)
     physician = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="assignments")
     reserved_for = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="reserved")
-    why = models.CharField(max_length=200, blank=True)  # why the holder got it, in one line (a msgid)
+    why = models.CharField(max_length=200, blank=True)  # why the holder was assigned it, in one line (a msgid)
     priority = models.SmallIntegerField(default=0)
-    turn = models.PositiveSmallIntegerField(
-        default=2
-    )  # 0 adjudication, 1 secondary, 2 primary: nearly done comes first
+    # 0 adjudication, 1 secondary, 2 primary: cases that are nearly done come first
+    turn = models.PositiveSmallIntegerField(default=2)
     language = models.CharField(max_length=16, blank=True)  # ISO 639-1; empty: any
-    specialty = models.CharField(max_length=100, blank=True)  # in lower case; empty: any
-    calibration = models.CharField(max_length=64, blank=True)  # the benchmark whose calibration must have been passed
+    specialty = models.CharField(max_length=100, blank=True)  # lower-case; empty: any
+    calibration = models.CharField(max_length=64, blank=True)  # benchmark whose calibration must be passed
     other_hospital = models.BooleanField(default=False)
     token = models.UUIDField(null=True, blank=True, unique=True)
     lease_until = models.DateTimeField(null=True, blank=True)
@@ -73,22 +73,22 @@ class Assignment(models.Model):
 
     @property
     def public_id(self) -> str:
-        """What physicians see in place of the primary key."""
+        """The ID that physicians see instead of the primary key."""
         return AssignmentId().to_url(self.pk)
 
     @cached_property
-    def looks_read(self) -> "dict[int, FirstLook | None]":
-        """First looks that were read with this row, by physician; None: this one has not taken it."""
+    def first_looks_by_physician(self) -> "dict[int, FirstLook | None]":
+        """First looks loaded with this row, by physician; None: not taken yet."""
         return {}
 
     def new_token(self) -> uuid.UUID:
-        """A fresh fencing token: with the old one it is too late."""
+        """Set a new fencing token, which invalidates the old one."""
         self.token = uuid.uuid4()
         return self.token
 
 
 class Draft(models.Model):
-    """What a physician has typed and not submitted. It belongs to the person, so that losing the lease loses nothing."""
+    """Unsubmitted answers. They belong to the physician, so that losing the lease loses nothing."""
 
     assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="drafts")
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="drafts")
@@ -104,10 +104,10 @@ class Draft(models.Model):
 
 
 class Review(models.Model):
-    """What a physician submitted: written once. Taken back (`Retraction`), the next `attempt` follows it.
+    """A submitted review. Written once; after a `Retraction` the next one has the next `attempt`.
 
-    `guideline` is the version of the guideline that was in force; `signed_as` and `meaning` are the name and the meaning
-    (review, verification, adjudication) under which it was signed off.
+    `guideline` is the version of the guideline that was in force; `signed_as` and `meaning` are the
+    name and the meaning (review, verification, adjudication) with which it was signed off.
     """
 
     case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="reviews")
@@ -134,17 +134,19 @@ class Review(models.Model):
 
 
 class Retraction(models.Model):
-    """A submitted review taken back, by its author while nobody had built on it, or by an admin who sets a role back. It
-    counts as not given."""
+    """Withdrawal of a submitted review, which then no longer counts.
+
+    By its author, as long as nobody has built on it, or by an admin who resets a role.
+    """
 
     review = models.OneToOneField(Review, on_delete=models.PROTECT, related_name="retraction")
     at = models.DateTimeField()
 
 
 class Rewording(models.Model):
-    """Rubrics that the secondary approves in another wording, put to the primary, who may object until `due_at`. Written once.
+    """A secondary's approved rewording of rubrics; the primary may object until `due_at`.
 
-    It is pending as long as it has no `RewordingOutcome` and its case is open.
+    Written once. Pending while it has no `RewordingOutcome` and its case is open.
     """
 
     case = models.OneToOneField(Case, on_delete=models.PROTECT, related_name="rewording")
@@ -159,7 +161,10 @@ class Rewording(models.Model):
 
 
 class RewordingOutcome(models.Model):
-    """What became of a rewording: accepted, or objected to with a reason, by the primary, or lapsed. Written once."""
+    """Outcome of a rewording: accepted or objected to (with a reason) by the primary, or lapsed.
+
+    Written once.
+    """
 
     rewording = models.OneToOneField(Rewording, on_delete=models.PROTECT, related_name="outcome")
     consent = models.CharField(max_length=16, choices=[(c.value, c.value) for c in Consent])
@@ -178,7 +183,7 @@ class RewordingOutcome(models.Model):
 
 
 class FirstLook(models.Model):
-    """What a physician answered before the traps were revealed: written once, and part of the review from then on."""
+    """A physician's answers before the traps were revealed: written once, part of the review."""
 
     assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="first_looks")
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -190,7 +195,7 @@ class FirstLook(models.Model):
 
 
 class ActiveInterval(models.Model):
-    """A stretch of time in which a physician really worked on a case: the page visible, the person not away."""
+    """A period of actual work on a case: the page was visible and the physician not away."""
 
     assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="intervals")
     physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="intervals")
@@ -206,9 +211,10 @@ class ActiveInterval(models.Model):
 
 
 class Declined(models.Model):
-    """A physician will not take this case, with the reason; it is never offered to this physician again.
+    """A case declined by a physician, with the reason; never offered to that physician again.
 
-    Also written where an admin sets back a role whose holder has left (`claims.set_back`)."""
+    Also written when an admin resets a role whose holder has left (`claims.reopen_role`).
+    """
 
     class Reason(models.TextChoices):
         CONFLICT = "conflict", _("conflict of interest")

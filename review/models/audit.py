@@ -9,9 +9,13 @@ from review.models.people import User
 
 
 class Chained(models.Model):
-    """A row of a chain: `hash` covers its content and `previous`, the hash of the row before (`review.audit.chain_entries`)."""
+    """A row of a hash chain.
 
-    sequence = models.PositiveBigIntegerField(unique=True)  # 1, 2, 3 and so on, without a gap
+    `hash` covers the row's content and `previous`, the hash of the row before it
+    (`review.audit.chain_entries`).
+    """
+
+    sequence = models.PositiveBigIntegerField(unique=True)  # 1, 2, 3, ... without gaps
     previous = models.CharField(max_length=64)
     hash = models.CharField(max_length=64)
 
@@ -20,31 +24,34 @@ class Chained(models.Model):
 
 
 class ChainHead(models.Model):
-    """Where a chain ends, so that a cut-off end is seen. Writers queue up for this row. It can move but not go away.
+    """The last position of a chain, so that a truncated chain is detected.
 
-    `key` makes pseudonyms of accounts (hexadecimal); it is no secret from those who can read the accounts.
+    Writers lock this row to take turns. It can be updated but not deleted. `key` (hexadecimal)
+    derives the pseudonyms of accounts; it is no secret from those who can read the accounts.
     """
 
-    name = models.CharField(primary_key=True, max_length=16)  # the chain's model
+    name = models.CharField(primary_key=True, max_length=16)  # the name of the chain's model
     sequence = models.PositiveBigIntegerField()
     hash = models.CharField(max_length=64)
     key = models.CharField(max_length=64)
 
 
 class Audit(models.Model):
-    """One check of the chains: how far it has come, where the trail ended when it began, and what is wrong.
+    """One verification of the chains: its progress, the end of the trail at its start, its faults.
 
-    `faults` are the first of them, `faults_count` is how many there are.
+    `faults` holds only the first ones; `faults_count` counts all.
     """
 
     asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     asked_at = models.DateTimeField()
-    seen_at = models.DateTimeField(null=True, blank=True)  # the last sign of life of the process that checks
+    seen_at = models.DateTimeField(null=True, blank=True)  # last heartbeat of the verifying process
     ended_at = models.DateTimeField(null=True, blank=True)
     total = models.PositiveBigIntegerField(default=0)
     checked = models.PositiveBigIntegerField(default=0)
     reviews = models.PositiveBigIntegerField(default=0)
-    unsealed = models.PositiveBigIntegerField(default=0)  # reviews from before the chain, whose event holds no digest
+    unsealed = models.PositiveBigIntegerField(
+        default=0
+    )  # reviews older than the chain, without a digest in their event
     sequence = models.PositiveBigIntegerField(default=0)
     hash = models.CharField(max_length=64, blank=True)
     faults = models.JSONField(default=list)
@@ -52,7 +59,10 @@ class Audit(models.Model):
 
 
 class Event(Chained):
-    """The trail of a case: append-only, by database trigger. `number`: its place among the events of the case, from 1."""
+    """An event in the trail of a case; append-only by database trigger.
+
+    `number` counts the events of the case from 1.
+    """
 
     class Kind(models.TextChoices):
         OPENED = "opened", _("opened")
@@ -93,7 +103,7 @@ class Event(Chained):
 
 
 class PersonEvent(Chained):
-    """What was done to an account, and by whom: append-only, by database trigger. The trail of a case is `Event`."""
+    """An event in the trail of an account; append-only by database trigger."""
 
     class Kind(models.TextChoices):
         MADE = "made", _("account created")

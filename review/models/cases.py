@@ -11,18 +11,24 @@ from review.models.public_ids import CaseId
 from review.rules.case_spec import CaseSpec, spec_from_json, spec_from_text
 from review.rules.state_machine import FINAL, Ground, State, shown_status
 
-account_made = Signal()  # sent in the transaction that stores `user`; review.accounts writes the event
+# Sent in the transaction that stores `user`; `review.people.accounts` records the event.
+account_created = Signal()
 
 
 class Case(models.Model):
-    """One sample version put before physicians. `spec` is frozen; `state` is the machine's position, kept for indexing."""
+    """A sample version under review.
+
+    `spec` is frozen. `state` is the state machine's position, stored so that it can be indexed.
+    """
 
     State = State
 
     class Kind(models.TextChoices):
-        """WORK counts. CALIBRATION has a known answer and one physician. REPEAT shows a physician an own case again.
+        """The purpose of a case.
 
-        VALIDATION is a model's answer: physicians decide on the criteria that a judge decided on.
+        WORK: a real case; only these count. CALIBRATION: has a known answer and a single physician.
+        REPEAT: shows physicians one of their earlier cases again. VALIDATION: a model's answer, on
+        which physicians decide the criteria that a judge has decided.
         """
 
         WORK = "work", _("work")
@@ -48,7 +54,7 @@ class Case(models.Model):
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
 
-    undiscussed = False  # known to have no remark, so that nothing need be asked
+    undiscussed = False  # True: known to have no remarks, which saves the query
 
     class Meta:
         constraints = [
@@ -81,36 +87,36 @@ class Case(models.Model):
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is one physician's own: a case of training, or one shown again."""
+        """Whether the case is made for a single physician: a calibration case or a repeated one."""
         return self.kind in (self.Kind.CALIBRATION, self.Kind.REPEAT)
 
     @property
     def public_id(self) -> str:
-        """What physicians see in place of the primary key."""
+        """The ID that physicians see instead of the primary key."""
         return CaseId().to_url(self.pk)
 
     @property
     def status(self) -> str:
-        """The state, or that nobody was asked to review it."""
+        """The state as displayed; a case that nobody was asked to review is not called approved."""
         return shown_status(self.state, self.ground)
 
     @cached_property
     def frozen(self) -> CaseSpec:
-        """The spec as values."""
+        """The parsed `spec`."""
         return spec_from_json(self.spec)
 
     def freeze(self, text: str) -> None:
-        """Take `frozen` from the JSON of `spec`, which was not read as a column."""
+        """Set `frozen` from the JSON text of `spec`, when the column itself was not loaded."""
         self.frozen = spec_from_text(text)
 
     @property
-    def shown(self) -> CaseSpec:
-        """The same, with its questions in the reader's language where an admin worded them in it."""
+    def localized_spec(self) -> CaseSpec:
+        """The spec with the questions in the reader's language, if an admin has translated them."""
         return self.frozen.in_language(get_language() or "")
 
 
 class CalibrationItem(models.Model):
-    """A case with a known answer, from which each physician gets a copy of the own. `expected`: answers as JSON."""
+    """A case with a known answer (`expected`, as JSON), of which each physician gets a copy."""
 
     benchmark = models.CharField(max_length=64)
     title = models.CharField(max_length=300)

@@ -10,7 +10,10 @@ from review.rules.state_machine import State
 
 
 class Guideline(models.Model):
-    """What reviewers of a stage are told, in Markdown. A change is a new version; reviews name the one they followed."""
+    """Instructions for the reviewers of a stage, in Markdown.
+
+    Every change creates a new version; reviews refer to the version that was in force.
+    """
 
     benchmark = models.CharField(max_length=64)
     stage = models.CharField(max_length=16, choices=[(s.value, s.value) for s in State if not s.final])
@@ -26,7 +29,10 @@ class Guideline(models.Model):
 
 
 class Remark(models.Model):
-    """A line of the discussion on a case, or a comment on a span of its text (`anchor`: block, turn, start, end, quote)."""
+    """A message in the discussion of a case, or a comment on a span of its text.
+
+    `anchor` locates the span: block, turn, start, end, quote.
+    """
 
     case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="remarks")
     author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="remarks")
@@ -39,7 +45,7 @@ class Remark(models.Model):
 
 
 class Notice(models.Model):
-    """Something that waits for one person: a mention, a problem reported, a discussion opened."""
+    """A notification for one person: a mention, a reported problem, an opened discussion."""
 
     class Kind(models.TextChoices):
         MENTION = "mention", _("mention")

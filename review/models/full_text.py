@@ -1,8 +1,9 @@
-"""Text columns that can be searched by the words in them: PostgreSQL's full text, SQLite's FTS5.
+"""Full-text search in text columns: PostgreSQL's tsvector, SQLite's FTS5.
 
-No extension is asked for, as a role may not create any. Chinese has no spaces, so a parser takes a whole clause for one
-word: on PostgreSQL each pair of neighbouring characters becomes a word of its own, on SQLite each three letters of any script
-(its trigram tokenizer). Both find a term wherever it stands in a clause, and answer from the index alone.
+No PostgreSQL extension is needed, as the database role may not be allowed to create one. Chinese
+has no spaces, so a parser takes a whole clause for one word. On PostgreSQL we therefore index each
+pair of neighbouring characters as a word; on SQLite the trigram tokenizer indexes every three
+letters of any script. Both find a term anywhere in a clause, and answer from the index alone.
 """
 
 from typing import Any
@@ -12,14 +13,14 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 
-# Chinese characters and Japanese syllables, as a class of a regular expression of PostgreSQL and of Python alike.
+# Chinese characters and Japanese syllables: a regex character class for both PostgreSQL and Python.
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-MOST = 50_000  # characters of a text that are indexed: a tsvector holds less than a megabyte
+MAX_CHARACTERS = 50_000  # indexed characters of a text: a tsvector must be smaller than 1 MB
 
-# COST: so dear that the planner always asks the index and never reads the texts row by row.
+# COST is so high that the planner always uses the index and never scans the texts.
 FUNCTION = f"""
 CREATE OR REPLACE FUNCTION mhb_words(text) RETURNS tsvector LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 100000 AS $$
-DECLARE body text := left($1, {MOST});
+DECLARE body text := left($1, {MAX_CHARACTERS});
 BEGIN
   IF octet_length(body) > length(body) AND body ~ '[{CJK}]' THEN
     body := regexp_replace(body, '([{CJK}])([{CJK}])', ' \\1\\2 ', 'g') || ' ' || regexp_replace(
@@ -30,36 +31,36 @@ END $$
 """
 
 
-def index_of(table: str, column: str) -> str:
-    """The name of the index (PostgreSQL) or of the FTS5 table (SQLite): not one of the app's tables, which hold rows."""
+def index_name(table: str, column: str) -> str:
+    """The name of the index (PostgreSQL) or of the FTS5 table (SQLite)."""
     return f"words_{table}_{column}"
 
 
 def create_sql(vendor: str, table: str, column: str) -> list[str]:
-    """Statements that index what is there and keep the index current."""
-    index = index_of(table, column)
+    """Statements that index the existing rows and keep the index up to date."""
+    index = index_name(table, column)
     if vendor != "sqlite":
         return [
             FUNCTION,
             f"CREATE INDEX {index} ON {table} USING gin (mhb_words({column})) WHERE {column} <> ''",
         ]
-    # FTS5 counts its rows: it is told to forget exactly those that it has learnt.
-    forget = f"INSERT INTO {index} ({index}, rowid, {column}) SELECT 'delete', old.id, old.{column} WHERE old.{column} <> '';"
-    learn = f"INSERT INTO {index} (rowid, {column}) SELECT new.id, new.{column} WHERE new.{column} <> '';"
+    # FTS5 keeps row statistics, so exactly the values that were inserted must be deleted again.
+    delete = f"INSERT INTO {index} ({index}, rowid, {column}) SELECT 'delete', old.id, old.{column} WHERE old.{column} <> '';"
+    insert = f"INSERT INTO {index} (rowid, {column}) SELECT new.id, new.{column} WHERE new.{column} <> '';"
     trigger = f"CREATE TRIGGER {index}"
     return [
         f"CREATE VIRTUAL TABLE {index} USING fts5({column}, content='{table}', content_rowid='id', tokenize='trigram')",
         f"INSERT INTO {index} (rowid, {column}) SELECT id, {column} FROM {table} WHERE {column} <> ''",  # noqa: S608
-        f"{trigger}_insert AFTER INSERT ON {table} WHEN new.{column} <> '' BEGIN {learn} END",
-        f"{trigger}_delete AFTER DELETE ON {table} WHEN old.{column} <> '' BEGIN {forget} END",
+        f"{trigger}_insert AFTER INSERT ON {table} WHEN new.{column} <> '' BEGIN {insert} END",
+        f"{trigger}_delete AFTER DELETE ON {table} WHEN old.{column} <> '' BEGIN {delete} END",
         f"{trigger}_update AFTER UPDATE OF {column} ON {table} WHEN old.{column} <> new.{column} "
-        f"BEGIN {forget} {learn} END",
+        f"BEGIN {delete} {insert} END",
     ]
 
 
 def drop_sql(vendor: str, table: str, column: str) -> list[str]:
-    """Statements that undo `create_sql`; the function stays, as other columns may need it."""
-    index = index_of(table, column)
+    """Statements that undo `create_sql`; the function remains, as other columns may use it."""
+    index = index_name(table, column)
     if vendor != "sqlite":
         return [f"DROP INDEX IF EXISTS {index}"]
     triggers = [f"DROP TRIGGER IF EXISTS {index}_{when}" for when in ("insert", "delete", "update")]
@@ -67,10 +68,10 @@ def drop_sql(vendor: str, table: str, column: str) -> list[str]:
 
 
 class FullText(Operation):
-    """Migration operation: from here on the words of a column can be searched.
+    """Migration operation: create a full-text index on a column.
 
-    SQLite alters a table by making it anew, without triggers: a later migration that alters one has this operation again
-    behind it, which makes the index anew.
+    SQLite alters a table by recreating it without its triggers, so a later migration that alters
+    the table must repeat this operation, which recreates the index.
     """
 
     reversible = True
@@ -93,8 +94,8 @@ class FullText(Operation):
     ) -> None:
         self._run(schema_editor, from_state.apps.get_model(app_label, self.model_name), drop_sql)
 
-    def _run(self, schema_editor: BaseDatabaseSchemaEditor, model: type[models.Model], statements: Any) -> None:
-        for statement in statements(schema_editor.connection.vendor, model._meta.db_table, self.column):
+    def _run(self, schema_editor: BaseDatabaseSchemaEditor, model: type[models.Model], build_statements: Any) -> None:
+        for statement in build_statements(schema_editor.connection.vendor, model._meta.db_table, self.column):
             schema_editor.execute(statement, params=None)
 
     def describe(self) -> str:

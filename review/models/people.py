@@ -11,20 +11,20 @@ from django.db.models.functions import Lower
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from review.models.cases import account_made
+from review.models.cases import account_created
 from review.models.usernames import NameField
 from review.rules.permissions import UserRole
 
-_BETWEEN = re.compile(r"[,;|，；、]")
+_SEPARATOR = re.compile(r"[,;|，；、]")
 
 
 def split_list(text: str) -> list[str]:
-    """The parts of a list as people write one, with commas or semicolons between; each once."""
-    return list(dict.fromkeys(part for each in _BETWEEN.split(text) if (part := each.strip())))
+    """Split a list that a person has typed, at commas and the like; duplicates are dropped."""
+    return list(dict.fromkeys(part for piece in _SEPARATOR.split(text) if (part := piece.strip())))
 
 
 class People(UserManager["User"]):
-    """Accounts; one made by `createsuperuser` is an admin. Every account that is created here leaves its event."""
+    """Manager of accounts. Creating one sends `account_created`; a superuser is an admin."""
 
     def create_superuser(self, *args: Any, **fields: Any) -> "User":
         return super().create_superuser(*args, **{"role": UserRole.ADMIN, **fields})
@@ -32,12 +32,12 @@ class People(UserManager["User"]):
     def _create_user(self, *args: Any, **fields: Any) -> "User":
         with transaction.atomic(using=self.db):
             user: User = super()._create_user(*args, **fields)  # type: ignore[misc]
-            account_made.send(User, user=user)
+            account_created.send(User, user=user)
         return user
 
 
 class User(AbstractUser):
-    """An account: one person in one role. The fields from `institution` to `languages` describe physicians."""
+    """An account: one person in one role. `institution` to `languages` describe physicians."""
 
     username = NameField(
         _("username"),
@@ -52,18 +52,20 @@ class User(AbstractUser):
     role = models.CharField(max_length=16, choices=[(r.value, r.value) for r in UserRole], default=UserRole.PHYSICIAN)
     institution = models.CharField(max_length=200, blank=True)  # the employer: a university, a trust
     hospital = models.CharField(max_length=200, blank=True)
-    specialty = models.CharField(max_length=300, blank=True)  # several with commas between; empty: any
+    specialty = models.CharField(max_length=300, blank=True)  # comma-separated; empty: any
     languages = models.JSONField(default=list, blank=True)  # ISO 639-1 codes; empty: any
     stages = models.JSONField(default=list, blank=True)  # stages this physician may work in; empty: any
     daily_cap = models.PositiveSmallIntegerField(null=True, blank=True)  # cases a day; empty: no cap
     paused_at = models.DateTimeField(null=True, blank=True)  # paused by an admin: takes no new case
-    invited_at = models.DateTimeField(null=True, blank=True)  # when the invitation that is open was made
-    sessions_ended = models.PositiveIntegerField(default=0)  # sessions hold it too: counted up, it ends them all
+    invited_at = models.DateTimeField(null=True, blank=True)  # when the open invitation was created
+    sessions_ended = models.PositiveIntegerField(
+        default=0
+    )  # part of the session hash: incrementing it ends all sessions
 
-    keys_off = models.BooleanField(default=False)  # no single letter acts as a key
-    keys = models.JSONField(default=dict, blank=True)  # keys chosen for others: {"n": "j"}
+    keys_off = models.BooleanField(default=False)  # single-letter shortcuts are disabled
+    keys = models.JSONField(default=dict, blank=True)  # remapped shortcuts: {"n": "j"}
 
-    simulated = models.BooleanField(default=False)  # a scripted stand-in for a physician: from its making, for good
+    simulated = models.BooleanField(default=False)  # a scripted stand-in for a physician; never changes
 
     objects = People()  # type: ignore[misc]
 
@@ -74,19 +76,22 @@ class User(AbstractUser):
         ]
 
     def _get_session_auth_hash(self, secret: str | None = None) -> str:
-        """What every session holds; a session that holds another one is over."""
-        of_password: str = super()._get_session_auth_hash(secret)  # type: ignore[misc]
-        return f"{of_password}-{self.sessions_ended}" if self.sessions_ended else of_password
+        """The hash stored in every session; a session with a different one has ended."""
+        password_hash: str = super()._get_session_auth_hash(secret)  # type: ignore[misc]
+        return f"{password_hash}-{self.sessions_ended}" if self.sessions_ended else password_hash
 
     @property
     def specialties(self) -> list[str]:
-        """The specialties, one by one."""
+        """The specialties as a list."""
         return split_list(self.specialty)
 
     @property
-    def asked_specialties(self) -> list[str]:
-        """What a case may ask for, in lower case, to be this physician's; empty: anything. A comma may belong to a name."""
-        return [each.casefold() for each in dict.fromkeys([self.specialty.strip(), *self.specialties]) if each]
+    def matching_specialties(self) -> list[str]:
+        """The case specialties that this physician may review, case-folded; empty: any.
+
+        Includes the whole field, because a comma may be part of a specialty's name.
+        """
+        return [name.casefold() for name in dict.fromkeys([self.specialty.strip(), *self.specialties]) if name]
 
     def __str__(self) -> str:
         name = self.get_full_name() or self.username

@@ -1,8 +1,9 @@
-"""Numbers that physicians may see in place of primary keys: without order, and the same for the same row.
+"""Public IDs that physicians see instead of primary keys: unordered, but constant for each row.
 
-A copy for training is made when it is claimed, so its keys are the newest of all: keys shown in an address or over the
-API would tell it from work. Each key is put through a permutation of 128-bit blocks that nobody without the site's secret can
-follow (four Feistel rounds of HMAC-SHA-256, after Luby and Rackoff 1988), so nothing has to be stored or looked up.
+A calibration copy is created when it is claimed and so has the newest keys: keys in URLs or in the
+API would distinguish it from real work. Each key is put through a permutation of 128-bit blocks
+that cannot be computed without the site's secret (four Feistel rounds of HMAC-SHA-256, after Luby
+and Rackoff 1988), so nothing has to be stored or looked up.
 """
 
 import hmac
@@ -18,26 +19,28 @@ MASK = (1 << 8 * HALF) - 1
 
 
 class PublicId:
-    """A path converter: primary keys inside, 32 hexadecimal digits outside. Each `table` has numbers of its own."""
+    """Path converter between primary keys and 32 hexadecimal digits, specific to a `table`."""
 
     regex = "[0-9a-f]{32}"
     table = ""
 
     def __init__(self, secret: str = "") -> None:
-        self._secret = secret  # empty: this site's own
+        self._secret = secret  # empty: SECRET_KEY of this site
 
     def to_url(self, value: int | str) -> str:
-        """The public number of a primary key; one that is public already stays as it is."""
+        """The public ID of a primary key; a public ID (a string) is returned unchanged."""
         if isinstance(value, str):
             return value
         return _public(self._secret or settings.SECRET_KEY, self.table, value)
 
     def to_python(self, value: str) -> int:
-        """Raises ValueError for what was never handed out, which Django takes for an address that there is not."""
+        """The primary key of a public ID. Raises ValueError if invalid, so that Django answers
+        404.
+        """
         return _primary(self._secret or settings.SECRET_KEY, self.table, value)
 
 
-@lru_cache(maxsize=1024)  # a page names its assignment in fifteen addresses
+@lru_cache(maxsize=1024)  # a page contains fifteen URLs of its assignment
 def _public(secret: str, table: str, key: int) -> str:
     left, right = 0, key
     for number in range(ROUNDS):
@@ -45,7 +48,7 @@ def _public(secret: str, table: str, key: int) -> str:
     return f"{left << 8 * HALF | right:032x}"
 
 
-@lru_cache(maxsize=1024)  # and each draft of it
+@lru_cache(maxsize=1024)  # each save of a draft sends it again
 def _primary(secret: str, table: str, value: str) -> int:
     left, right = int(value, 16) >> 8 * HALF, int(value, 16) & MASK
     for number in reversed(range(ROUNDS)):

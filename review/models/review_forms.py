@@ -7,10 +7,11 @@ from review.models.people import User
 
 
 class ReviewForm(models.Model):
-    """What admins made of a benchmark's review form: append-only, by database trigger; the newest version is in force.
+    """A version of a benchmark's review form, as edited by admins; the newest one is in force.
 
-    `design` is as `review.forms.design` writes it; null: back to the form of the benchmark's folder. Cases keep the questions
-    and the policy that they were opened with, and the number of the version.
+    Append-only by database trigger. `design` has the format of `review.forms.design`; null restores
+    the form in the benchmark's folder. Cases keep the questions and the policy with which they were
+    opened, and the version number.
     """
 
     benchmark = models.CharField(max_length=64)

@@ -1,9 +1,8 @@
-"""Accounts: made, invited, changed, paused, closed, opened again, given a new password and rid of a lost second factor, by
-admins. Nobody signs up.
+"""Services for accounts, which only admins create: nobody can sign up.
 
-Whatever is done to an account is written down beside it (`PersonEvent`), without passwords.
-`review.audit.verification` compares the accounts with these events, so nothing else may write `role`,
-`is_active`, `is_staff`, `is_superuser` or second factors.
+Every change is recorded as a `PersonEvent`, without passwords. `review.audit.verification` compares
+the accounts with these events, so nothing else may write `role`, `is_active`, `is_staff`,
+`is_superuser` or second factors.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from knox.models import AuthToken
 from review.audit.accounts import account_snapshot, factors_of
 from review.audit.trail import record_person, recording_events
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
-from review.models import PersonEvent, User, account_made
+from review.models import PersonEvent, User, account_created
 from review.people import invitations
 from review.people.roster import Roster
 from review.rules.permissions import Can, Operator, UserRole, require
@@ -35,23 +34,25 @@ CHANGEABLE = (
 
 @recording_events()
 def add_person(user: User, password: str | None, *, actor: User | Operator) -> User:
-    """Store a new account with its first password; None: nobody can sign in until an invitation was used."""
+    """Create an account with its first password; None: sign-in is possible only after an
+    invitation.
+    """
     require(actor, Can.OVERSEE)
     if user.is_staff or user.is_superuser:
-        _require_keeper(actor)
+        _require_superuser(actor)
     user.set_password(password)
     user.save()
-    record_person(user, PersonEvent.Kind.MADE, _by(actor), **account_snapshot(user, []))
+    record_person(user, PersonEvent.Kind.MADE, _account_of(actor), **account_snapshot(user, []))
     return user
 
 
 def import_people(roster: Roster, *, actor: User | Operator, simulated: bool = False) -> list[User]:
-    """Store the accounts of a file and invite each: all of them, or none.
+    """Create the accounts listed in a file and invite each person: all or none.
 
-    simulated: they are scripts' from their making, for good, and nobody is invited to them.
+    simulated: the accounts belong permanently to scripts, and nobody is invited.
 
     Raises:
-        RosterRefused: a row was refused, or somebody has made one of the accounts meanwhile.
+        RosterRefused: a row was refused, or one of the accounts was created in the meantime.
     """
     if roster.refusals:
         raise RosterRefused("\n".join(map(str, roster.refusals)))
@@ -75,7 +76,7 @@ def _add_simulated(users: Sequence[User], *, actor: User | Operator) -> list[Use
 
 @recording_events()
 def invite_new(users: Sequence[User], *, actor: User | Operator) -> list[User]:
-    """Store new accounts without a password and invite each, in one transaction."""
+    """Create accounts without a password and invite their owners, in one transaction."""
     for user in users:
         add_person(user, None, actor=actor)
         _invite(user, actor)
@@ -84,12 +85,12 @@ def invite_new(users: Sequence[User], *, actor: User | Operator) -> list[User]:
 
 @recording_events()
 def invite(person_id: int, *, actor: User | Operator) -> User:
-    """Make an invitation, for `invitations.link_of` to show its link once; one that was open before ends.
+    """Create an invitation, which replaces an open one; see `invitations.invitation_link`.
 
-    Raises NotInvitable where the password has been set, or the account is closed.
+    Raises NotInvitable if the password has been set, or the account is closed.
     """
     require(actor, Can.OVERSEE)
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     _require_access_to(user, actor)
     if not invitations.is_invitable(user):
         raise NotInvitable
@@ -97,21 +98,21 @@ def invite(person_id: int, *, actor: User | Operator) -> User:
 
 
 @recording_events()
-def expire_invitation(person_id: int, *, actor: User | Operator) -> User:
-    """End an invitation before its time; twice is once."""
+def withdraw_invitation(person_id: int, *, actor: User | Operator) -> User:
+    """Withdraw an open invitation. Idempotent."""
     require(actor, Can.OVERSEE)
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     _require_access_to(user, actor)
     if user.invited_at is not None:
         user.invited_at = None
         user.save(update_fields=["invited_at"])
-        record_person(user, PersonEvent.Kind.UNINVITED, _by(actor))
+        record_person(user, PersonEvent.Kind.UNINVITED, _account_of(actor))
     return user
 
 
 @recording_events()
 def accept_invitation(person_id: int, token: str, password: str) -> User:
-    """Set the first password, with which the invitation is used up. Raises InvitationInvalid."""
+    """Set the first password, which uses up the invitation. Raises InvitationInvalid."""
     user = User.objects.select_for_update(no_key=True).filter(pk=person_id).first()
     if user is None or not invitations.is_valid(user, token):
         raise InvitationInvalid
@@ -122,18 +123,20 @@ def accept_invitation(person_id: int, token: str, password: str) -> User:
     return user
 
 
-@receiver(account_made)
+@receiver(account_created)
 @recording_events()
-def note_account(sender: type[User], *, user: User, **_more: Any) -> None:  # noqa: ARG001
-    """The event of an account that the operator or the demo has made."""
+def record_new_account(sender: type[User], *, user: User, **_more: Any) -> None:  # noqa: ARG001
+    """Record the creation of an account by the operator or the demo."""
     record_person(user, PersonEvent.Kind.MADE, None, **account_snapshot(user, []))
 
 
 @recording_events()
 def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> User:
-    """Change what is recorded about a person; `changes` by the names in CHANGEABLE. What stays as it was is not noted."""
+    """Edit the profile of a person; `changes` by the names in CHANGEABLE. Records only real
+    changes.
+    """
     require(actor, Can.OVERSEE)
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     changed = {name: value for name, value in changes.items() if getattr(user, name) != value}
     if unknown := changed.keys() - set(CHANGEABLE):
         raise ValueError(f"not for admins to change: {sorted(unknown)}")
@@ -148,11 +151,11 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> U
 
 @recording_events()
 def set_role(person_id: int, role: UserRole, *, actor: User) -> User:
-    """Give an account another role. Its sessions and API tokens end: they were given to somebody with other rights."""
+    """Change an account's role and end its sessions and API tokens, which were for other rights."""
     require(actor, Can.OVERSEE)
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own role."))
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     if user.role != role:
         before, user.role = user.role, role
         user.save(update_fields=["role"])
@@ -161,12 +164,12 @@ def set_role(person_id: int, role: UserRole, *, actor: User) -> User:
 
 
 @recording_events()
-def set_keeper(person_id: int, *, staff: bool, superuser: bool, actor: User) -> User:
-    """Open Django's admin to an account, or close it. Only for somebody who has that access."""
-    _require_keeper(actor)
+def set_admin_access(person_id: int, *, staff: bool, superuser: bool, actor: User) -> User:
+    """Grant or revoke access to Django's admin. Only superusers may do this."""
+    _require_superuser(actor)
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own access to this admin."))
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     if (user.is_staff, user.is_superuser) != (staff, superuser):
         user.is_staff, user.is_superuser = staff, superuser
         user.save(update_fields=["is_staff", "is_superuser"])
@@ -176,9 +179,11 @@ def set_keeper(person_id: int, *, staff: bool, superuser: bool, actor: User) -> 
 
 @recording_events()
 def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
-    """Hand a physician no new case, or hand out again. What is in hand can be finished; twice is once."""
+    """Stop or resume assigning new cases to a physician. Cases in progress can be finished.
+    Idempotent.
+    """
     require(actor, Can.OVERSEE)
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     if (user.paused_at is not None) != paused:
         user.paused_at = timezone.now() if paused else None
         user.save(update_fields=["paused_at"])
@@ -188,14 +193,15 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
 
 @recording_events()
 def set_active(person_id: int, active: bool, *, actor: User) -> User:
-    """Close an account, or open it again. What the person did stays; a case in hand goes on when its lease runs out.
+    """Close or reopen an account. Its work remains; a held case is free again when its lease
+    expires.
 
-    Sessions and API tokens end for good when it is closed.
+    Closing ends all sessions and API tokens for good.
     """
     require(actor, Can.OVERSEE)
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot close your own account."))
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     if user.is_active != active:
         user.is_active = active
         user.save(update_fields=["is_active"])
@@ -208,82 +214,84 @@ def set_active(person_id: int, active: bool, *, actor: User) -> User:
 
 @recording_events()
 def set_password(person_id: int, password: str, *, actor: User | Operator) -> User:
-    """Give somebody a new password; every session and every API token of that person ends with the old one."""
+    """Set an account's password and end all its sessions and API tokens."""
     require(actor, Can.OVERSEE)
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     _require_access_to(user, actor)
     user.set_password(password)
     user.save(update_fields=["password"])
-    record_person(user, PersonEvent.Kind.PASSWORD, _by(actor), **_end_access(user))
+    record_person(user, PersonEvent.Kind.PASSWORD, _account_of(actor), **_end_access(user))
     return user
 
 
 @recording_events()
 def set_own_password(user: User, password: str) -> None:
-    """Change one's own password; every API token and every other session ends with the old one."""
+    """Set the user's own password and end the user's API tokens and other sessions."""
     user.set_password(password)
     user.save(update_fields=["password"])
-    record_person(user, PersonEvent.Kind.PASSWORD, user, tokens=_drop_tokens(user))
+    record_person(user, PersonEvent.Kind.PASSWORD, user, tokens=_delete_tokens(user))
 
 
 @recording_events()
-def take_second_factor(person_id: int, *, actor: User | Operator) -> User:
-    """Take away what somebody signs in with beside the password, recovery codes included; twice is once."""
+def remove_second_factor(person_id: int, *, actor: User | Operator) -> User:
+    """Remove an account's second factors, including recovery codes. Idempotent."""
     require(actor, Can.OVERSEE)
-    if isinstance(actor, User) and person_id == actor.pk:  # the account's own page asks who it is first
+    if isinstance(actor, User) and person_id == actor.pk:  # the own account page asks to reauthenticate first
         raise NotAllowed(_("You cannot remove your own second factor here. Remove it in your account settings."))
-    user = _locked(person_id)
+    user = _lock_user(person_id)
     _require_access_to(user, actor)
-    gone, _each = Authenticator.objects.filter(user=user).delete()
-    if gone:
-        record_person(user, PersonEvent.Kind.SECOND_FACTOR, _by(actor))
+    deleted, _by_model = Authenticator.objects.filter(user=user).delete()
+    if deleted:
+        record_person(user, PersonEvent.Kind.SECOND_FACTOR, _account_of(actor))
     return user
 
 
-def noting_factors(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Decorate a page on which people change their own second factor: the change and its event are one transaction."""
+def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Decorate a view that changes the user's own second factor, to record its event atomically."""
 
     @wraps(view)
-    def noted(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def recording_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         user = request.user
         if request.method != "POST" or not isinstance(user, User):
             return view(request, *args, **kwargs)
         rows = Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", flat=True)
         with recording_events():
             before = list(rows.all())
-            answer = view(request, *args, **kwargs)
+            response = view(request, *args, **kwargs)
             if list(rows.all()) != before:
                 record_person(user, PersonEvent.Kind.OWN_FACTOR, user, factors=factors_of([user])[user.pk])
-        return answer
+        return response
 
-    return noted
+    return recording_view
 
 
 def may_take_over(user: User, actor: User | Operator) -> bool:
-    """Whether `actor` may give this account a new password or take its second factor away, and so could sign in with it.
+    """Whether `actor` may reset this account's password or second factor, and so could sign in as
+    its owner.
 
-    Accounts with access to Django's admin can do more than an admin: only a superuser may do this to them.
+    Accounts with access to Django's admin have more rights than admins: only superusers may do this
+    to them.
     """
     return not (user.is_staff or user.is_superuser) or not isinstance(actor, User) or actor.is_superuser
 
 
 def account_trail(person: User) -> QuerySet[PersonEvent]:
-    """What was done to an account, the newest first."""
+    """The events of an account, newest first."""
     return PersonEvent.objects.filter(person=person).select_related("actor").order_by("-id")
 
 
 def _end_access(user: User) -> dict[str, int]:
-    """End all sessions, API tokens and the invitation of an account, for the event to say so."""
+    """End an account's sessions, API tokens and invitation; returns data for the event."""
     User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1, invited_at=None)
     user.refresh_from_db(fields=["sessions_ended", "invited_at"])
-    return {"tokens": _drop_tokens(user)}
+    return {"tokens": _delete_tokens(user)}
 
 
-def _drop_tokens(user: User) -> int:
+def _delete_tokens(user: User) -> int:
     return int(AuthToken.objects.filter(user=user).delete()[0])
 
 
-def _require_keeper(actor: User | Operator) -> None:
+def _require_superuser(actor: User | Operator) -> None:
     require(actor, Can.OVERSEE)
     if isinstance(actor, User) and not actor.is_superuser:
         raise NotAllowed
@@ -297,13 +305,13 @@ def _require_access_to(user: User, actor: User | Operator) -> None:
 def _invite(user: User, actor: User | Operator) -> User:
     user.invited_at = timezone.now()
     user.save(update_fields=["invited_at"])
-    record_person(user, PersonEvent.Kind.INVITED, _by(actor))
+    record_person(user, PersonEvent.Kind.INVITED, _account_of(actor))
     return user
 
 
-def _by(actor: User | Operator) -> User | None:
+def _account_of(actor: User | Operator) -> User | None:
     return actor if isinstance(actor, User) else None
 
 
-def _locked(person_id: int) -> User:
+def _lock_user(person_id: int) -> User:
     return User.objects.select_for_update(no_key=True).get(pk=person_id)

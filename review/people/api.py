@@ -17,7 +17,7 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import eligibility
 from review.calibration import queries
-from review.common.api import OldestFirst, checked_body
+from review.common.api import OldestFirst, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import PersonEvent, User
@@ -46,19 +46,22 @@ class Me(APIView):
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
         me = signed_in_account(request)
-        about = {
+        profile = {
             name: getattr(me, name)
             for name in ("username", "role", "institution", "hospital", "specialty", "languages")
         }
-        return Response(MeSerializer({**about, "name": str(me), "can": [can for can in Can if allowed(me, can)]}).data)
+        rights = [can for can in Can if allowed(me, can)]
+        return Response(MeSerializer({**profile, "name": str(me), "can": rights}).data)
 
 
 STAGES = [state.value for state in State if not state.final]
 
 
 class PersonSerializer(serializers.ModelSerializer[Any]):
-    """An account. `specialty`: several with commas between; `specialties` are they one by one. `paused_at`: since when it gets
-    no new cases. `invited_at`: when the open invitation was made. `simulated`: a script, not a person."""
+    """An account. `specialty`: several with commas between; `specialties` are they one by one.
+    `paused_at`: since when it gets no new cases. `invited_at`: when the open invitation was made.
+    `simulated`: a script, not a person.
+    """
 
     specialties = serializers.ListField(child=serializers.CharField(), read_only=True)
     languages = serializers.ListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
@@ -74,14 +77,16 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
         read_only_fields = ["username", "role", "is_active", "paused_at", "invited_at", "simulated"]
 
 
-def _password(**more: Any) -> serializers.CharField:
+def _password(**options: Any) -> serializers.CharField:
     return serializers.CharField(
-        write_only=True, max_length=4096, trim_whitespace=False, style={"input_type": "password"}, **more
+        write_only=True, max_length=4096, trim_whitespace=False, style={"input_type": "password"}, **options
     )
 
 
 class NewPersonSerializer(PersonSerializer):
-    """A new account with its first password, which is handed over in person. Without one, invite the person."""
+    """A new account with its first password, which is handed over in person. Without one, invite
+    the person.
+    """
 
     password = _password(required=False)
 
@@ -97,8 +102,9 @@ class PasswordSerializer(serializers.Serializer[Any]):
 
 
 class InvitationSerializer(serializers.Serializer[Any]):
-    """An invitation. The link is shown only here; with it, the person sets the password, once. `emailed`: the person was sent
-    the link, and `link` is empty."""
+    """An invitation. The link is shown only here; with it, the person sets the password, once.
+    `emailed`: the person was sent the link, and `link` is empty.
+    """
 
     username = serializers.CharField()
     emailed = serializers.BooleanField()
@@ -107,9 +113,11 @@ class InvitationSerializer(serializers.Serializer[Any]):
 
 
 class RosterSerializer(serializers.Serializer[Any]):
-    """A file of people as text: CSV with a header. `file`: its name, for refusals. `dry_run`: only say what would happen."""
+    """A file of people as text: CSV with a header. `file`: its name, for refusals. `dry_run`: only
+    say what would happen.
+    """
 
-    csv = serializers.CharField(trim_whitespace=False, max_length=roster.MOST_BYTES)
+    csv = serializers.CharField(trim_whitespace=False, max_length=roster.MAX_BYTES)
     file = serializers.CharField(max_length=200, default="csv")
     dry_run = serializers.BooleanField(default=False)
 
@@ -165,7 +173,9 @@ class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
 
 
 class StandingSerializer(serializers.Serializer[Any]):
-    """A physician's calibration in one benchmark: the last items, and the share of expected answers given."""
+    """A physician's calibration in one benchmark: the last items, and the share of expected answers
+    given.
+    """
 
     benchmark = serializers.CharField()
     answered = serializers.IntegerField()
@@ -192,22 +202,22 @@ class PauseSerializer(serializers.Serializer[Any]):
     paused = serializers.BooleanField()
 
 
-def _person(shown: User) -> dict[str, Any]:
+def _whole_person(user: User) -> dict[str, Any]:
     return {
-        **{name: getattr(shown, name) for name in PersonSerializer.Meta.fields},
-        "today": eligibility.done_today(shown),
-        "given_back": visibility.count_given_back(shown, visibility.HOUR),
-        "calibration": queries.standings(shown),
-        "trail": accounts.account_trail(shown),
+        **{name: getattr(user, name) for name in PersonSerializer.Meta.fields},
+        "today": eligibility.done_today(user),
+        "given_back": visibility.count_returned_cases(user, visibility.HOUR),
+        "calibration": queries.standings(user),
+        "trail": accounts.account_trail(user),
     }
 
 
-def _shown(user: User, status: int = 200) -> Response:
+def _person_response(user: User, status: int = 200) -> Response:
     return Response(PersonSerializer(user).data, status=status)
 
 
 def _check_password(password: str, user: User) -> None:
-    """Raises ValidationError where the rules for passwords do not allow it."""
+    """Raise ValidationError if the password violates the rules for passwords."""
     try:
         validate_password(password, user)
     except ValidationError as error:
@@ -225,78 +235,91 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
 
     @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
     def create(self, request: Request) -> Response:
-        """Make an account. Nobody signs up. Without a password nobody can sign in to it before an invitation was used."""
-        body = checked_body(NewPersonSerializer, request)
+        """Make an account. Nobody signs up. Without a password nobody can sign in to it before an
+        invitation was used.
+        """
+        body = validated_body(NewPersonSerializer, request)
         password = body.pop("password", None)
         user = User(**body)
         if password is not None:
             _check_password(password, user)
-        return _shown(accounts.add_person(user, password, actor=signed_in_account(request)), 201)
+        return _person_response(accounts.add_person(user, password, actor=signed_in_account(request)), 201)
 
     @extend_schema(request=RosterSerializer, responses=ImportedSerializer)
     @action(detail=False, methods=["post"], url_path="import", url_name="import")
     def import_(self, request: Request) -> Response:
-        """Make the accounts that a CSV file lists, all or none, and invite each. 422 where a row is refused."""
-        body = checked_body(RosterSerializer, request)
-        listed = roster.read_roster(body["file"], body["csv"].encode())
-        made: list[User] = []
+        """Make the accounts that a CSV file lists, all or none, and invite each. 422 where a row is
+        refused.
+        """
+        body = validated_body(RosterSerializer, request)
+        parsed = roster.read_roster(body["file"], body["csv"].encode())
+        users: list[User] = []
         if not body["dry_run"]:
-            made = accounts.import_people(listed, actor=signed_in_account(request))
-        handed_out = invitations.hand_out(made, request.build_absolute_uri("/"))
-        return Response(ImportedSerializer(roster.report(listed, invitations.told(handed_out))).data)
+            users = accounts.import_people(parsed, actor=signed_in_account(request))
+        sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
+        report = roster.import_report(parsed, invitations.invitations_as_json(sent))
+        return Response(ImportedSerializer(report).data)
 
     @extend_schema(request=None, responses=InvitationSerializer)
     @action(detail=True, methods=["post"])
     def invite(self, request: Request, pk: int) -> Response:
-        """Make an invitation for an account without a password. It replaces the one before. 409 if there is a password."""
+        """Make an invitation for an account without a password. It replaces the one before. 409 if
+        there is a password.
+        """
         user = accounts.invite(self.get_object().pk, actor=signed_in_account(request))
-        [made] = invitations.hand_out([user], request.build_absolute_uri("/"))
-        shown = {"username": user.username, "link": made.link, "emailed": made.emailed}
-        shown["expires_at"] = invitations.expires_at(user)
-        return Response(InvitationSerializer(shown).data)
+        [sent] = invitations.send_invitations([user], request.build_absolute_uri("/"))
+        content = {
+            "username": user.username,
+            "link": sent.link,
+            "emailed": sent.emailed,
+            "expires_at": invitations.expires_at(user),
+        }
+        return Response(InvitationSerializer(content).data)
 
     @extend_schema(request=None, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def uninvite(self, request: Request, pk: int) -> Response:
         """Withdraw an invitation: its link is no longer valid."""
-        return _shown(accounts.expire_invitation(self.get_object().pk, actor=signed_in_account(request)))
+        return _person_response(accounts.withdraw_invitation(self.get_object().pk, actor=signed_in_account(request)))
 
     @extend_schema(responses=WholePersonSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
         """One account."""
-        return Response(WholePersonSerializer(_person(self.get_object())).data)
+        return Response(WholePersonSerializer(_whole_person(self.get_object())).data)
 
     @extend_schema(request=PersonSerializer, responses=PersonSerializer)
     def partial_update(self, request: Request, pk: int) -> Response:
         """Change the profile that decides which cases a person is offered."""
         body = PersonSerializer(self.get_object(), data=request.data, partial=True)
         body.is_valid(raise_exception=True)
-        return _shown(accounts.edit_person(pk, body.validated_data, actor=signed_in_account(request)))
+        return _person_response(accounts.edit_person(pk, body.validated_data, actor=signed_in_account(request)))
 
     @extend_schema(request=PauseSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: int) -> Response:
         """Stop or restart assigning new cases to a physician. Current cases can be finished."""
-        paused = checked_body(PauseSerializer, request)["paused"]
-        return _shown(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request)))
+        paused = validated_body(PauseSerializer, request)["paused"]
+        return _person_response(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request)))
 
     @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def active(self, request: Request, pk: int) -> Response:
-        """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
-        active = checked_body(ActiveSerializer, request)["active"]
-        return _shown(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request)))
+        """Close an account, or open it again. Closing ends its sessions and tokens; what the person
+        did stays.
+        """
+        active = validated_body(ActiveSerializer, request)["active"]
+        return _person_response(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request)))
 
     @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def password(self, request: Request, pk: int) -> Response:
         """Give somebody a new password. It ends every session and token of that person."""
-        user, password = self.get_object(), checked_body(PasswordSerializer, request)["password"]
+        user, password = self.get_object(), validated_body(PasswordSerializer, request)["password"]
         _check_password(password, user)
-        return _shown(accounts.set_password(user.pk, password, actor=signed_in_account(request)))
+        return _person_response(accounts.set_password(user.pk, password, actor=signed_in_account(request)))
 
     @extend_schema(request=None, responses=PersonSerializer)
     @action(detail=True, methods=["post"], url_path="second-factor")
     def second_factor(self, request: Request, pk: int) -> Response:
         """Take away the second factor of somebody who has lost it, recovery codes included."""
-        return _shown(accounts.take_second_factor(self.get_object().pk, actor=signed_in_account(request)))
+        return _person_response(accounts.remove_second_factor(self.get_object().pk, actor=signed_in_account(request)))

@@ -1,4 +1,4 @@
-"""Forms of the pages on people."""
+"""Forms of the pages about people."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from review.common.lists import ALL, Filters
 from review.labels import STAGES, USER_ROLES
 from review.models import User
 from review.models.people import split_list
-from review.people.roster import MOST_BYTES, is_language_code
+from review.people.roster import MAX_BYTES, is_language_code
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 
@@ -31,7 +31,7 @@ def _password(label: Any) -> forms.CharField:
 
 
 class PasswordForm(forms.Form):
-    """A password that an admin types for somebody; the rules of `AUTH_PASSWORD_VALIDATORS` apply."""
+    """A password set by an admin; the rules of `AUTH_PASSWORD_VALIDATORS` apply."""
 
     password = _password(gettext_lazy("Password"))
 
@@ -46,7 +46,7 @@ class PasswordForm(forms.Form):
 
 
 class LanguagesField(forms.CharField):
-    """ISO 639 codes with commas between, as a list."""
+    """A list of ISO 639 codes, typed with commas between them."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -62,15 +62,15 @@ class LanguagesField(forms.CharField):
 
     def clean(self, value: Any) -> list[str]:
         codes = [code.lower() for code in split_list(super().clean(value))]
-        if wrong := [code for code in codes if not is_language_code(code)]:
+        if invalid := [code for code in codes if not is_language_code(code)]:
             raise ValidationError(
-                gettext("Not a language code: %(code)s"), code="language", params={"code": ", ".join(wrong)}
+                gettext("Not a language code: %(code)s"), code="language", params={"code": ", ".join(invalid)}
             )
         return codes
 
 
 class AboutForm(forms.ModelForm[User]):
-    """What is recorded about a physician: it decides which cases the person is offered."""
+    """The profile of a physician, which decides which cases the person is offered."""
 
     languages = LanguagesField()
     stages = forms.MultipleChoiceField(
@@ -119,7 +119,7 @@ class AboutForm(forms.ModelForm[User]):
 
 
 class PersonForm(AboutForm):
-    """A new account. Nobody signs up: admins make accounts and hand over the first password, or an invitation."""
+    """A new account, created by an admin with an initial password or an invitation."""
 
     password = _password(gettext_lazy("Initial password"))
 
@@ -135,7 +135,7 @@ class PersonForm(AboutForm):
         self.fields["role"] = forms.ChoiceField(label=gettext("Role"), choices=list(USER_ROLES.items()))
 
     def _post_clean(self) -> None:
-        super()._post_clean()  # type: ignore[misc]  # fills self.instance, which the password is compared with
+        super()._post_clean()  # type: ignore[misc]  # fills self.instance, against which the password is validated
         password = self.cleaned_data.get("password")
         if password:
             try:
@@ -145,7 +145,7 @@ class PersonForm(AboutForm):
 
 
 class PeopleFilters(Filters):
-    """Which accounts to list."""
+    """Filters of the list of accounts."""
 
     text = forms.CharField(label=_("Name or hospital"), required=False, widget=forms.SearchInput)
     role = forms.ChoiceField(
@@ -166,7 +166,7 @@ class PeopleFilters(Filters):
 
 
 class RosterForm(forms.Form):
-    """A file of people: uploaded for the preview, and sent along as text by the preview's own form."""
+    """A file of people: uploaded for the preview, whose form then sends its text again."""
 
     file = forms.FileField(
         label=_("CSV file"),
@@ -184,13 +184,13 @@ class RosterForm(forms.Form):
         self.fields["file"].required = not self.data.get("text")
 
     def clean(self) -> dict[str, Any]:
-        """`name` and `data`: what was uploaded, or what is sent again."""
-        sent = self.cleaned_data.get("file")
+        """`name` and `data` of the uploaded file, or of the text that the preview sends."""
+        upload = self.cleaned_data.get("file")
         if "file" in self.errors:
             return {}
-        if sent is None:
+        if upload is None:
             return {"name": self.cleaned_data.get("name", ""), "data": self.cleaned_data["text"].encode()}
-        return {"name": sent.name, "data": sent.read(MOST_BYTES + 1)}
+        return {"name": upload.name, "data": upload.read(MAX_BYTES + 1)}
 
 
 KEYS: dict[str, Promise] = {
@@ -215,7 +215,7 @@ KEYS: dict[str, Promise] = {
 
 
 class KeysForm(forms.Form):
-    """Which single keys act for the reader: none, or others than the usual ones."""
+    """The user's single-key shortcuts: switched off, or with other keys than the default ones."""
 
     on = forms.BooleanField(label=_("Use single-key shortcuts"), required=False)
 

@@ -1,7 +1,7 @@
-"""The links with which people set the first password of their accounts. A link is signed and stored nowhere.
+"""Invitation links, with which people set the first password of their accounts.
 
-It is signed over the password and the moment of the invitation: once the password is set, or the invitation is withdrawn or
-made anew, the link is worth nothing.
+Links are signed and not stored. The signature covers the password and the time of the invitation,
+so a link is void once the password is set or the invitation is withdrawn or renewed.
 """
 
 import logging
@@ -26,7 +26,9 @@ log = logging.getLogger(__name__)
 
 
 class _Signer(PasswordResetTokenGenerator):
-    """Django's, over what an invitation ends with. It is valid for PASSWORD_RESET_TIMEOUT."""
+    """Django's token generator over the values that end an invitation; see
+    PASSWORD_RESET_TIMEOUT.
+    """
 
     key_salt = "review.people.invitations"
 
@@ -37,43 +39,48 @@ class _Signer(PasswordResetTokenGenerator):
 _signer = _Signer()
 
 
-def link_of(user: User, site: str = "") -> str:
-    """The address of an invitation that was made just now; `site` is what it begins with, as in `https://mhb.example.org`."""
+def invitation_link(user: User, site: str = "") -> str:
+    """The URL of the newest invitation; `site` is its origin, such as `https://mhb.example.org`."""
     path = reverse("invitation", kwargs={"person_id": user.pk, "token": _signer.make_token(user)})
     return (site or settings.MHB_SITE_URL).rstrip("/") + path
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An invitation that was made just now. `link` is empty where it was e-mailed: nobody but its owner needs it."""
+    """A new invitation. `link` is empty if it was e-mailed, as then only its owner needs it."""
 
     user: User
     link: str
     emailed: bool = False
 
 
-def hand_out(users: Sequence[User], site: str = "") -> list[Invitation]:
-    """E-mail each person's link where the site sends e-mail; the links of the others, to be shown once. Call it after the
-    accounts were stored. After the first e-mail that cannot be sent, no other is tried."""
-    found = []
+def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:
+    """E-mail the links if the site sends e-mail; other links are returned, to be shown once.
+
+    Call it after the accounts have been committed. After the first e-mail that fails no other is
+    tried.
+    """
+    invitations = []
     connection = mail.get_connection() if settings.MHB_EMAILS else None
     for user in users:
-        link, emailed = link_of(user, site), False
+        link, emailed = invitation_link(user, site), False
         if connection is not None and user.email:
             try:
                 emailed = bool(_send(user, link, connection))
             except (OSError, smtplib.SMTPException) as error:
                 log.warning("an invitation could not be e-mailed: %s", type(error).__name__)
                 connection = None
-        found.append(Invitation(user, "" if emailed else link, emailed))
+        invitations.append(Invitation(user, "" if emailed else link, emailed))
     if connection is not None:
         connection.close()
-    return found
+    return invitations
 
 
-def told(invitations: Sequence[Invitation]) -> dict[str, dict[str, Any]]:
-    """What programs are told of invitations, by account name."""
-    return {each.user.username: {"link": each.link, "emailed": each.emailed} for each in invitations}
+def invitations_as_json(invitations: Sequence[Invitation]) -> dict[str, dict[str, Any]]:
+    """The invitations as JSON-serializable data, by username."""
+    return {
+        invitation.user.username: {"link": invitation.link, "emailed": invitation.emailed} for invitation in invitations
+    }
 
 
 def _send(user: User, link: str, connection: BaseEmailBackend) -> int:
@@ -84,17 +91,17 @@ def _send(user: User, link: str, connection: BaseEmailBackend) -> int:
 
 
 def is_valid(user: User, token: str) -> bool:
-    """Whether this is the token of the invitation that is open for the account."""
+    """Whether `token` belongs to the account's open invitation."""
     return is_invitable(user) and user.invited_at is not None and _signer.check_token(user, token)
 
 
 def is_invitable(user: User) -> bool:
-    """Whether a first password can be set: the account is open and has none. A simulated physician's never gets one."""
+    """Whether the account can get its first password: open, without one, and not simulated."""
     return user.is_active and not user.simulated and not user.has_usable_password()
 
 
 def expires_at(user: User) -> datetime | None:
-    """Until when the open invitation can be used; None where there is none."""
+    """When the open invitation expires; None if there is none."""
     return user.invited_at and user.invited_at + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
 
 

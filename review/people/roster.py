@@ -1,4 +1,4 @@
-"""People listed in a CSV file, one a row: read, checked and refused with reasons before anything is stored."""
+"""Reads and checks CSV files with one person per row; nothing is stored here."""
 
 import csv
 import io
@@ -12,19 +12,19 @@ from django.utils.translation import gettext as _
 
 from review.models import User
 from review.models.people import split_list
-from review.models.usernames import normal
+from review.models.usernames import normalize_username
 from review.rules.permissions import UserRole
 from review.rules.text import is_storable
 
 COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username")
-COLUMN_OF = {"first_name": "name", "last_name": "name", "specialty": "specialties"}
-MOST_BYTES = 1024 * 1024
-MOST_ROWS = 1000
+COLUMN_OF_FIELD = {"first_name": "name", "last_name": "name", "specialty": "specialties"}
+MAX_BYTES = 1024 * 1024
+MAX_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a row cannot be an account. The header is row 1; row 0 is the file as a whole."""
+    """Why a row was refused. The header is row 1; row 0 stands for the whole file."""
 
     file: str
     row: int
@@ -37,7 +37,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RosterRow:
-    """The account that a row asks for, not stored."""
+    """The unsaved account of a row."""
 
     row: int
     user: User
@@ -45,7 +45,7 @@ class RosterRow:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """What a file asks for. With a refusal nothing of it is stored."""
+    """The content of a file. If there are any refusals, no account may be created."""
 
     file: str
     entries: list[RosterRow]
@@ -53,86 +53,90 @@ class Roster:
 
 
 class _Refused(Exception):
-    """A row, or the whole file, cannot be read. The argument is the reason, for people."""
+    """A row or the whole file cannot be read. The argument is the reason, for the user."""
 
 
-def new_account(**said: str) -> User:
-    """The account that somebody asks for, by the names in COLUMNS; not stored. Raises ValidationError."""
-    name = " ".join(said["name"].split())
+def new_account(**values: str) -> User:
+    """An unsaved account from values by the names in COLUMNS. Raises ValidationError."""
+    name = " ".join(values["name"].split())
     first, _space, last = name.rpartition(" ")
     user = User(
-        username=normal(said.get("username", "").strip() or _username_of(name)),
+        username=normalize_username(values.get("username", "").strip() or _default_username(name)),
         first_name=first,
         last_name=last if first else "",
-        role=(said.get("role", "").strip() or UserRole.PHYSICIAN).lower(),
-        specialty=", ".join(split_list(said.get("specialties", ""))),
-        languages=[code.lower() for code in split_list(said.get("languages", ""))],
-        institution=said.get("institution", "").strip(),
-        hospital=said.get("hospital", "").strip(),
-        email=said.get("email", "").strip().lower(),
+        role=(values.get("role", "").strip() or UserRole.PHYSICIAN).lower(),
+        specialty=", ".join(split_list(values.get("specialties", ""))),
+        languages=[code.lower() for code in split_list(values.get("languages", ""))],
+        institution=values.get("institution", "").strip(),
+        hospital=values.get("hospital", "").strip(),
+        email=values.get("email", "").strip().lower(),
     )
     user.set_unusable_password()
-    wrong: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if not name:
-        wrong["name"] = [_("A name is missing.")]
+        errors["name"] = [_("A name is missing.")]
     if user.role not in list(UserRole):
         roles = ", ".join(UserRole)
-        wrong["role"] = [_("“%(role)s” is not a role. Roles: %(roles)s.") % {"role": user.role, "roles": roles}]
+        errors["role"] = [_("“%(role)s” is not a role. Roles: %(roles)s.") % {"role": user.role, "roles": roles}]
     if codes := [code for code in user.languages if not is_language_code(code)]:
-        wrong["languages"] = [_("Not a language code: %(code)s") % {"code": ", ".join(codes)}]
+        errors["languages"] = [_("Not a language code: %(code)s") % {"code": ", ".join(codes)}]
     try:
-        user.clean_fields(exclude=[*wrong, *(["username"] if not name else [])])
+        user.clean_fields(exclude=[*errors, *(["username"] if not name else [])])
     except ValidationError as error:
         for field, messages in error.message_dict.items():
-            wrong[COLUMN_OF.get(field, field)] = messages
-    if wrong:
-        raise ValidationError(wrong)
+            errors[COLUMN_OF_FIELD.get(field, field)] = messages
+    if errors:
+        raise ValidationError(errors)
     return user
 
 
-def _username_of(name: str) -> str:
-    """The account name that a person's name gives, without what account names cannot hold (O'Brien: obrien)."""
+def _default_username(name: str) -> str:
+    """The username derived from a person's name, without characters that usernames cannot
+    contain.
+    """
     return ".".join(part for word in name.split() if (part := re.sub(r"[^\w.@+-]", "", word)))
 
 
-def check_new(**said: str) -> User:
-    """The same, where name and e-mail address are nobody else's."""
-    user = new_account(**said)
-    if taken := [reason for _row, reason in _taken([RosterRow(1, user)])]:
-        raise ValidationError({"name": taken})
+def check_new(**values: str) -> User:
+    """`new_account`, which must have a username and e-mail address that no other account has."""
+    user = new_account(**values)
+    if conflicts := [reason for _row, reason in _conflicts([RosterRow(1, user)])]:
+        raise ValidationError({"name": conflicts})
     return user
 
 
 def is_language_code(code: str) -> bool:
-    """Whether it looks like a code of ISO 639."""
+    """Whether this has the form of an ISO 639 code."""
     return code.isascii() and code.isalpha() and 2 <= len(code) <= 3
 
 
 def read_roster(file: str, data: bytes) -> Roster:
-    """Everybody that a CSV file lists, and every reason why a row is refused. Nothing is stored."""
+    """Read a CSV file: its accounts, unsaved, and all reasons to refuse rows."""
     entries: list[RosterRow] = []
     refusals: list[Refusal] = []
     try:
-        for row, said in _rows(data):
+        for row, header, cells in _read_rows(data):
             try:
-                entries.append(RosterRow(row, new_account(**_named(said))))
+                entries.append(RosterRow(row, new_account(**_row_values(header, cells))))
             except ValidationError as error:
-                refusals += [Refusal(file, row, f"{name}: {' '.join(of)}") for name, of in error.message_dict.items()]
+                refusals += [
+                    Refusal(file, row, f"{name}: {' '.join(messages)}") for name, messages in error.message_dict.items()
+                ]
             except _Refused as error:
                 refusals.append(Refusal(file, row, str(error)))
     except _Refused as error:
         refusals.append(Refusal(file, 0, str(error)))
     except csv.Error as error:
         refusals.append(Refusal(file, 0, _("This is not CSV: %(reason)s.") % {"reason": error}))
-    refusals += [Refusal(file, row, reason) for row, reason in _taken(entries)]
+    refusals += [Refusal(file, row, reason) for row, reason in _conflicts(entries)]
     if not entries and not refusals:
         refusals.append(Refusal(file, 0, _("The file lists nobody.")))
     return Roster(file, entries, sorted(refusals, key=lambda refusal: refusal.row))
 
 
-def _rows(data: bytes) -> Iterator[tuple[int, tuple[list[str], list[str]]]]:
-    """The number of each row that is not empty, and (header, cells)."""
-    if len(data) > MOST_BYTES:
+def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str]]]:
+    """(number, header, cells) of each non-empty row."""
+    if len(data) > MAX_BYTES:
         raise _Refused(_("The file is larger than 1 MB."))
     try:
         text = data.decode("utf-8-sig")
@@ -148,50 +152,51 @@ def _rows(data: bytes) -> Iterator[tuple[int, tuple[list[str], list[str]]]]:
     if "name" not in header:
         raise _Refused(_("The first row must name the columns, among them “name”. Columns: %s.") % ", ".join(COLUMNS))
     if unknown := [cell for cell in header if cell not in COLUMNS]:
-        told = {"unknown": ", ".join(unknown), "columns": ", ".join(COLUMNS)}
-        raise _Refused(_("Unknown column: %(unknown)s. Columns: %(columns)s.") % told)
+        names = {"unknown": ", ".join(unknown), "columns": ", ".join(COLUMNS)}
+        raise _Refused(_("Unknown column: %(unknown)s. Columns: %(columns)s.") % names)
     if len(set(header)) < len(header):
         raise _Refused(_("A column is named twice."))
     for number, cells in enumerate(lines, start=2):
-        if number > MOST_ROWS + 1:
-            raise _Refused(_("The file has more than %s rows.") % MOST_ROWS)
+        if number > MAX_ROWS + 1:
+            raise _Refused(_("The file has more than %s rows.") % MAX_ROWS)
         if any(cell.strip() for cell in cells):
-            yield number, (header, cells)
+            yield number, header, cells
 
 
-def _named(said: tuple[list[str], list[str]]) -> dict[str, str]:
-    header, cells = said
+def _row_values(header: list[str], cells: list[str]) -> dict[str, str]:
     if len(cells) != len(header):
-        told = {"cells": len(cells), "columns": len(header)}
-        raise _Refused(_("The row has %(cells)s cells and the header has %(columns)s.") % told)
+        counts = {"cells": len(cells), "columns": len(header)}
+        raise _Refused(_("The row has %(cells)s cells and the header has %(columns)s.") % counts)
     return dict(zip(header, cells, strict=True))
 
 
-def _taken(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
-    """Rows whose account name or e-mail address belongs to an account, or to a row above."""
-    names, mails = (
-        [entry.user.username for entry in entries],
-        [entry.user.email for entry in entries if entry.user.email],
-    )
-    there = set(User.objects.filter(username__in=names).values_list("username", flat=True))
-    known = set(User.objects.filter(email__in=mails).values_list("email", flat=True))
-    above: dict[str, int] = {}
+def _conflicts(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
+    """Rows whose username or e-mail address is already used by an account or an earlier row."""
+    usernames = [entry.user.username for entry in entries]
+    emails = [entry.user.email for entry in entries if entry.user.email]
+    used_names = set(User.objects.filter(username__in=usernames).values_list("username", flat=True))
+    used_emails = set(User.objects.filter(email__in=emails).values_list("email", flat=True))
+    earlier: dict[str, int] = {}
     for entry in entries:
-        name, mail = entry.user.username, entry.user.email
-        if name in there:
+        name, email = entry.user.username, entry.user.email
+        if name in used_names:
             yield entry.row, _("The account “%s” exists. Give another name in the column “username”.") % name
-        elif name in above:
-            told = {"name": name, "row": above[name]}
-            yield entry.row, _("Row %(row)s has the account name “%(name)s”, too. Use the column “username”.") % told
-        if mail in known:
-            yield entry.row, _("An account has the e-mail address %s.") % mail
-        elif mail and mail in above:
-            yield entry.row, _("Row %(row)s has the e-mail address %(mail)s, too.") % {"mail": mail, "row": above[mail]}
-        above |= {name: entry.row, **({mail: entry.row} if mail else {})}
+        elif name in earlier:
+            values = {"name": name, "row": earlier[name]}
+            yield entry.row, _("Row %(row)s has the account name “%(name)s”, too. Use the column “username”.") % values
+        if email in used_emails:
+            yield entry.row, _("An account has the e-mail address %s.") % email
+        elif email and email in earlier:
+            values = {"mail": email, "row": earlier[email]}
+            yield entry.row, _("Row %(row)s has the e-mail address %(mail)s, too.") % values
+        earlier |= {name: entry.row, **({email: entry.row} if email else {})}
 
 
-def report(roster: Roster, made: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What an import did, or without `made` (account name -> what is told of its invitation) what it would do, for programs."""
+def import_report(roster: Roster, invitations: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The result of an import as JSON-serializable data; of a dry run if `invitations` is empty.
+
+    invitations: username -> data of the invitation (`invitations.invitations_as_json`).
+    """
     people = [
         {
             "row": entry.row,
@@ -200,9 +205,9 @@ def report(roster: Roster, made: Mapping[str, Mapping[str, Any]]) -> dict[str, A
             "role": entry.user.role,
             "specialties": entry.user.specialties,
             **{name: getattr(entry.user, name) for name in ("languages", "institution", "hospital", "email")},
-            **made.get(entry.user.username, {}),
+            **invitations.get(entry.user.username, {}),
         }
         for entry in roster.entries
     ]
     refusals = [asdict(refusal) for refusal in roster.refusals]
-    return {"file": roster.file, "added": len(made), "people": people, "refusals": refusals}
+    return {"file": roster.file, "added": len(invitations), "people": people, "refusals": refusals}

@@ -1,4 +1,4 @@
-"""The admin's pages on people."""
+"""The admins' pages about people, and the page of one's own keyboard shortcuts."""
 
 from django.conf import settings
 from django.contrib import messages
@@ -16,7 +16,7 @@ from review.calibration import queries as calibration_queries
 from review.calibration import services
 from review.cases.bulk import SpecialtyForm
 from review.common.decorators import requires, signed_in_account
-from review.common.lists import Action, act_on_chosen, listing
+from review.common.lists import Action, apply_bulk_action, list_context
 from review.models import User
 from review.people import accounts, invitations, queries, roster
 from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm, RosterForm
@@ -37,25 +37,27 @@ ACTIONS = (
 @requires(Can.OVERSEE)
 @require_http_methods(["GET", "POST"])
 def people(request: HttpRequest) -> HttpResponse:
-    """All accounts with what they have done, filtered by what the address says; a post acts on those chosen."""
-    if acted := act_on_chosen(request, ACTIONS, User.objects.all()):
-        return acted
+    """All accounts with their counts, filtered by the URL; a post applies an action to the selected
+    ones.
+    """
+    if response := apply_bulk_action(request, ACTIONS, User.objects.all()):
+        return response
     filters = PeopleFilters(request.GET)
     sorts = ("username", "role", "hospital", "specialty", "done", "held", "left", "last_login")
-    context = listing(request, filters, queries.people(**filters.wanted), sorts, ACTIONS)
+    context = list_context(request, filters, queries.people(**filters.active), sorts, ACTIONS)
     return render(request, "review/people/people.html", context, status=context["status"])
 
 
 @requires(Can.OVERSEE)
 def person_new(request: HttpRequest) -> HttpResponse:
-    """Make an account."""
+    """Create an account."""
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         new, password, actor = form.save(commit=False), form.cleaned_data["password"], signed_in_account(request)
         if not password:
-            return _invited(request, accounts.invite_new([new], actor=actor))
-        made = accounts.add_person(new, password, actor=actor)
-        messages.success(request, _("Account %(name)s created.") % {"name": made.username})
+            return _show_invitations(request, accounts.invite_new([new], actor=actor))
+        user = accounts.add_person(new, password, actor=actor)
+        messages.success(request, _("Account %(name)s created.") % {"name": user.username})
         return redirect("review:people")
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
 
@@ -63,38 +65,40 @@ def person_new(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_http_methods(["GET", "POST"])
 def people_import(request: HttpRequest) -> HttpResponse:
-    """Make the accounts that a file lists: first what would happen, then the accounts and their links."""
+    """Import the accounts of a file: first a preview, then the accounts and their links."""
     form = RosterForm(request.POST, request.FILES) if request.method == "POST" else RosterForm()
     if not form.is_valid():
         return render(request, "review/people/import.html", {"form": form}, status=422 if form.is_bound else 200)
-    listed = roster.read_roster(form.cleaned_data["name"], form.cleaned_data["data"])
-    if not listed.refusals and "import" in request.POST:
-        return _invited(request, accounts.import_people(listed, actor=signed_in_account(request)))
-    again = {"name": listed.file, "text": form.cleaned_data["data"].decode("utf-8-sig", "replace")}
-    context = {"form": RosterForm(), "roster": listed, **({} if listed.refusals else {"again": again})}
-    return render(request, "review/people/import.html", context, status=422 if listed.refusals else 200)
+    parsed = roster.read_roster(form.cleaned_data["name"], form.cleaned_data["data"])
+    if not parsed.refusals and "import" in request.POST:
+        return _show_invitations(request, accounts.import_people(parsed, actor=signed_in_account(request)))
+    resend = {"name": parsed.file, "text": form.cleaned_data["data"].decode("utf-8-sig", "replace")}
+    context = {"form": RosterForm(), "roster": parsed, **({} if parsed.refusals else {"again": resend})}
+    return render(request, "review/people/import.html", context, status=422 if parsed.refusals else 200)
 
 
-def _invited(request: HttpRequest, people: list[User]) -> HttpResponse:
-    """The links of those who were invited just now and got no e-mail: they are stored nowhere, so only this page shows them."""
-    handed_out = invitations.hand_out(people, request.build_absolute_uri("/"))
+def _show_invitations(request: HttpRequest, users: list[User]) -> HttpResponse:
+    """The page with the links that were not e-mailed; as they are not stored, only this page shows
+    them.
+    """
+    sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
     context = {
-        "invited": handed_out,
-        "links": any(each.link for each in handed_out),
-        "until": invitations.expires_at(people[0]),
+        "invited": sent,
+        "links": any(invitation.link for invitation in sent),
+        "until": invitations.expires_at(users[0]),
     }
     return render(request, "review/people/invited.html", context)
 
 
 @requires(Can.OVERSEE)
 def person_invitation(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Invite somebody, once more if need be, or withdraw the invitation."""
+    """Invite a person (again), or withdraw the invitation."""
     if request.method != "POST":
         return redirect("review:person", person_id)
     shown, actor = _account(person_id), signed_in_account(request)
     if "withdraw" not in request.POST:
-        return _invited(request, [accounts.invite(shown.pk, actor=actor)])
-    accounts.expire_invitation(shown.pk, actor=actor)
+        return _show_invitations(request, [accounts.invite(shown.pk, actor=actor)])
+    accounts.withdraw_invitation(shown.pk, actor=actor)
     messages.success(request, _("The invitation of %(name)s is no longer valid.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
@@ -102,18 +106,18 @@ def person_invitation(request: HttpRequest, person_id: int) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_GET
 def person_detail(request: HttpRequest, person_id: int) -> HttpResponse:
-    """One account: what it has done, and the doors to close it or give it a new password."""
-    return _person(request, _account(person_id))
+    """One account: its work, and the forms to close it or to reset its password."""
+    return _person_page(request, _account(person_id))
 
 
 def _account(person_id: int) -> User:
-    found = queries.people().filter(pk=person_id).first()
-    if found is None:
+    user = queries.people().filter(pk=person_id).first()
+    if user is None:
         raise Http404
-    return found
+    return user
 
 
-def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = None) -> HttpResponse:
+def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None = None) -> HttpResponse:
     context = {
         "shown": shown,
         "form": refused or PasswordForm(user=shown),
@@ -121,7 +125,7 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
         "recent": visibility.reviews_by(shown)[:20],
         "standings": calibration_queries.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
         "today": eligibility.done_today(shown),
-        "left_hour": visibility.count_given_back(shown, visibility.HOUR),
+        "left_hour": visibility.count_returned_cases(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),
         "invitable": invitations.is_invitable(shown),
@@ -135,7 +139,7 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
 
 @requires(Can.OVERSEE)
 def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Close an account or open it again."""
+    """Close or reopen an account."""
     if request.method == "POST":
         shown = accounts.set_active(
             _account(person_id).pk, request.POST.get("active") == "1", actor=signed_in_account(request)
@@ -147,22 +151,22 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Take away the second factor of somebody who has lost it."""
+    """Remove a lost second factor."""
     if request.method == "POST":
-        shown = accounts.take_second_factor(_account(person_id).pk, actor=signed_in_account(request))
+        shown = accounts.remove_second_factor(_account(person_id).pk, actor=signed_in_account(request))
         messages.success(request, _("Second factor removed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
 @requires(Can.OVERSEE)
 def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Give somebody a new password."""
+    """Set a person's password."""
     if request.method != "POST":
         return redirect("review:person", person_id)
     shown = _account(person_id)
     form = PasswordForm(request.POST, user=shown)
     if not form.is_valid():
-        return _person(request, shown, refused=form)
+        return _person_page(request, shown, refused=form)
     accounts.set_password(person_id, form.cleaned_data["password"], actor=signed_in_account(request))
     messages.success(request, _("Password changed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
@@ -170,7 +174,7 @@ def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Change what is recorded about a person."""
+    """Edit a person's profile."""
     shown = get_object_or_404(User, pk=person_id)
     form = AboutForm(request.POST or None, instance=shown)
     if request.method == "POST" and form.is_valid():
@@ -184,7 +188,7 @@ def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Hand a physician no new cases, or hand out again."""
+    """Stop or resume assigning new cases to a physician."""
     get_object_or_404(User, pk=person_id)
     if request.method == "POST":
         shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
@@ -200,14 +204,14 @@ def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
     """Offer a physician the calibration cases again."""
     shown = get_object_or_404(User, pk=person_id)
     if request.method == "POST":
-        count = services.give_again(shown, actor=signed_in_account(request))
+        count = services.offer_again(shown, actor=signed_in_account(request))
         messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
     return redirect("review:person", person_id)
 
 
 @login_required
 def own_keys(request: HttpRequest) -> HttpResponse:
-    """Which single keys act for the reader."""
+    """The user's single-key shortcuts."""
     me = signed_in_account(request)
     form = KeysForm(request.POST if request.method == "POST" else None, user=me)
     if request.method == "POST" and form.is_valid():

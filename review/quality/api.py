@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSet
 
-from review.common.api import checked_body, checked_query
+from review.common.api import validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import User
@@ -22,7 +22,9 @@ from review.rules.permissions import Can, UserRole
 
 
 class EstimateSerializer(DataclassSerializer):
-    """A figure and its 95 % bootstrap interval. An undefined figure is null, never 0, and `why` gives the reason."""
+    """A figure and its 95 % bootstrap interval. An undefined figure is null, never 0, and `why`
+    gives the reason.
+    """
 
     mirrors = Estimate
 
@@ -38,7 +40,9 @@ class AgreementFiguresSerializer(DataclassSerializer):
 
 
 class AgreementLineSerializer(DataclassSerializer):
-    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is ordinal."""
+    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`:
+    alpha is ordinal.
+    """
 
     mirrors = reliability.AgreementLine
     agreement = AgreementFiguresSerializer()
@@ -71,7 +75,8 @@ class WorkDaySerializer(DataclassSerializer):
 
 
 class ProjectionSerializer(DataclassSerializer):
-    """When all open cases will have closed at the pace of the last active days: cases closed on a typical one (`pace`).
+    """When all open cases will have closed at the pace of the last active days: cases closed on a
+    typical one (`pace`).
 
     Null where too few days are known, or nothing closes.
     """
@@ -91,11 +96,13 @@ class ReviewProgressSerializer(serializers.Serializer[Any]):
 
 
 class StretchesSerializer(serializers.Serializer[Any]):
-    """When you worked on the case: pairs of when a stretch began and ended, in milliseconds since 1970."""
+    """When you worked on the case: pairs of when a stretch began and ended, in milliseconds since
+    1970.
+    """
 
     stretches = serializers.ListField(
         child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
-        max_length=activity.MOST,
+        max_length=activity.MAX_STRETCHES,
     )
 
 
@@ -114,15 +121,18 @@ class WeekSerializer(DataclassSerializer):
 
 
 class DotSerializer(DataclassSerializer):
-    """One case: its length in words (two CJK characters count as one) and the active minutes spent on it."""
+    """One case: its length in words (two CJK characters count as one) and the active minutes spent
+    on it.
+    """
 
     mirrors = reliability.Dot
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
-    """One physician's work, including training cases and repeats. `minutes`: median active minutes per case over the
-    `measured` cases, null if there are none. `first_pass`: of the answered cases that have closed, those that matched
-    the physician's blind verdict."""
+    """One physician's work, including training cases and repeats. `minutes`: median active minutes
+    per case over the `measured` cases, null if there are none. `first_pass`: of the answered cases
+    that have closed, those that matched the physician's blind verdict.
+    """
 
     stages = serializers.DictField(child=serializers.IntegerField())
     minutes = serializers.FloatField(allow_null=True)
@@ -148,14 +158,18 @@ class OversightViewSet(ViewSet):
     @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer)
     @action(detail=False)
     def agreement(self, request: Request) -> Response:
-        """Agreement between physicians who had not seen each other's answers, with n and intervals."""
-        return Response(AgreementSerializer(reliability.agreement_table(**checked_query(AgreementQuery, request))).data)
+        """Agreement between physicians who had not seen each other's answers, with n and
+        intervals.
+        """
+        return Response(
+            AgreementSerializer(reliability.agreement_table(**validated_query(AgreementQuery, request))).data
+        )
 
     @extend_schema(parameters=[ProgressQuery], responses=ReviewProgressSerializer)
     @action(detail=False)
     def progress(self, request: Request) -> Response:
         """Throughput, backlog and the projected finish of the reviews."""
-        return Response(ReviewProgressSerializer(progress(**checked_query(ProgressQuery, request))).data)
+        return Response(ReviewProgressSerializer(progress(**validated_query(ProgressQuery, request))).data)
 
 
 class ActivityViewSet(ViewSet):
@@ -167,9 +181,11 @@ class ActivityViewSet(ViewSet):
     @extend_schema(request=StretchesSerializer, responses={204: None})
     @action(detail=True, methods=["post"])
     def activity(self, request: Request, assignment_id: int) -> Response:
-        """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
-        stretches = activity.parse_stretches(checked_body(StretchesSerializer, request)["stretches"])
-        activity.record(signed_in_account(request), assignment_id, stretches)
+        """Keep when you worked on a case. What is sent again, or from two windows at once, counts
+        once.
+        """
+        stretches = activity.parse_stretches(validated_body(StretchesSerializer, request)["stretches"])
+        activity.record_stretches(signed_in_account(request), assignment_id, stretches)
         return Response(status=204)
 
 

@@ -1,4 +1,4 @@
-"""How fast the work goes, what waits, and when it may be done. Read only; work alone counts, no calibration, no repeats."""
+"""Throughput, backlog and projected finish of the reviews. Only real cases count, not copies."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -15,15 +15,17 @@ from review.access.visibility import counted_reviews
 from review.models import Case
 from review.rules.state_machine import FINAL, Ground, Phase, State
 
-DAYS = 30  # in the picture
-RECENT = 7  # active days that the projection looks at
-FEWEST = 3  # active days below which there is no projection
+DAYS = 30  # in the chart
+RECENT_DAYS = 7  # active days on which the projection is based
+MIN_ACTIVE_DAYS = 3  # active days below which there is no projection
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """Reviews submitted and cases closed on one day. A review is one physician's own answer to one case: the secondary's
-    confirmation and an adjudicator's second vote are the same review."""
+    """Reviews submitted and cases closed on one day.
+
+    A physician's answers to a case count once, without confirmations and second votes.
+    """
 
     day: date
     reviews: int
@@ -32,10 +34,12 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """When all open cases will have closed at the pace of the last active days.
+    """When all open cases will be closed, at the pace of the last active days.
 
-    pace: cases closed on a typical active day (median); `slow` and `fast` bound the middle half of those days. `finish`,
-    `early` and `late` are None where there is no such day: too few active days (`known` < FEWEST), or a pace of 0.
+    known: the number of active days that it is based on.
+    pace: cases closed on a typical active day (median); `slow` and `fast` are the quartiles.
+    finish, early, late: None if there are too few active days (`known` < MIN_ACTIVE_DAYS), or if the
+        respective pace is 0.
     """
 
     open: int
@@ -50,7 +54,11 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`backlog`: specialty -> stage -> open cases, with every stage named; the specialty is empty where a case has none."""
+    """The state of the reviews.
+
+    backlog: specialty -> stage -> open cases, with all stages; the specialty is empty for cases
+        without one.
+    """
 
     days: tuple[Day, ...]
     backlog: Mapping[str, Mapping[State, int]]
@@ -58,26 +66,28 @@ class Progress:
 
 
 def progress(benchmark: str = "") -> Progress:
-    """Throughput of the last DAYS days, the backlog by stage and specialty, and the projected finish."""
+    """Throughput of the last DAYS days, the backlog by stage and specialty, and the projected
+    finish.
+    """
     today = timezone.localdate()
-    since = timezone.now() - timedelta(
-        days=4 * DAYS
-    )  # the last active days may lie further back than the picture shows
+    since = timezone.now() - timedelta(days=4 * DAYS)  # the last active days may be older than the chart
     cases = Case.objects.filter(kind=Case.Kind.WORK)
     reviews = counted_reviews().filter(case__kind=Case.Kind.WORK, submitted_at__gte=since).order_by()
     if benchmark:
         cases, reviews = cases.filter(benchmark=benchmark), reviews.filter(case__benchmark=benchmark)
-    # Days on which only confirmations came are active days all the same, with 0 reviews.
-    own_answers = Count("pk", filter=Q(phase=Phase.COMMIT))
+    # Days with confirmations only are active days, too, with 0 reviews.
+    first_answers = Count("pk", filter=Q(phase=Phase.COMMIT))
     reviewed = Counter(
-        dict(reviews.values(day=TruncDate("submitted_at")).annotate(n=own_answers).values_list("day", "n"))
+        dict(reviews.values(day=TruncDate("submitted_at")).annotate(n=first_answers).values_list("day", "n"))
     )
-    ended = cases.filter(state__in=[State.APPROVED, State.REJECTED], closed_at__gte=since).order_by()
-    ended = ended.exclude(ground=Ground.UNREVIEWED)  # nobody worked on these
-    closed = Counter(dict(ended.values(day=TruncDate("closed_at")).annotate(n=Count("pk")).values_list("day", "n")))
+    closed_cases = cases.filter(state__in=[State.APPROVED, State.REJECTED], closed_at__gte=since).order_by()
+    closed_cases = closed_cases.exclude(ground=Ground.UNREVIEWED)  # nobody worked on these
+    closed = Counter(
+        dict(closed_cases.values(day=TruncDate("closed_at")).annotate(n=Count("pk")).values_list("day", "n"))
+    )
     backlog: dict[str, dict[State, int]] = defaultdict(lambda: {stage: 0 for stage in State if not stage.final})
-    waiting = cases.exclude(state__in=FINAL).order_by().values_list("specialty", "state").annotate(n=Count("pk"))
-    for specialty, state, n in waiting:
+    open_counts = cases.exclude(state__in=FINAL).order_by().values_list("specialty", "state").annotate(n=Count("pk"))
+    for specialty, state, n in open_counts:
         backlog[specialty][State(state)] = n
     shown = [today - timedelta(days=back) for back in reversed(range(DAYS))]
     return Progress(
@@ -94,19 +104,19 @@ def progress(benchmark: str = "") -> Progress:
 def project(waiting: int, closed: Mapping[date, int], today: date) -> Projection:
     """The projection for `waiting` open cases.
 
-    Args:
-        closed: cases closed on each active day (a day on which something was submitted) before `today`; today is not over yet.
+    Args: closed: cases closed on each active day (with at least one submission) before `today`,
+        which is not over yet.
     """
-    active = sorted(closed)[-RECENT:]
-    if len(active) < FEWEST:
+    active = sorted(closed)[-RECENT_DAYS:]
+    if len(active) < MIN_ACTIVE_DAYS:
         return Projection(waiting, len(active))
     rates = [closed[day] for day in active]
     slow, _middle, fast = quantiles(rates, n=4, method="inclusive")
     pace = median(rates)
-    # People rest: so many days of the calendar went by for each active one.
-    stretch = ((today - active[0]).days) / len(active)
+    # Not every day is active: the calendar days per active day.
+    calendar_factor = ((today - active[0]).days) / len(active)
 
     def day_at(rate: float) -> date | None:
-        return today + timedelta(days=ceil(waiting / rate * stretch)) if rate else None
+        return today + timedelta(days=ceil(waiting / rate * calendar_factor)) if rate else None
 
     return Projection(waiting, len(active), pace, slow, fast, day_at(pace), day_at(fast), day_at(slow))

@@ -1,8 +1,9 @@
-"""Whether to trust the reviews: agreement by criterion, and one physician's own figures. Read only.
+"""The reliability of the reviews: agreement by criterion, and the figures of one physician.
 
-Only sealed answers count (phase COMMIT: the other's was not yet shown), and no review that was taken back. Agreement is
-on cases that are work; what a physician has answered includes the copies (calibration, repeats), because a count without them
-would tell those who keep a count which cases were copies. Nothing here puts physicians in an order.
+Only blind answers count (phase COMMIT, given before the other's was shown), and no retracted
+reviews. Agreement is computed on real cases only. A physician's figures include the copies
+(calibration, repeats), because physicians who count along could otherwise tell which cases were
+copies. Nothing here ranks physicians.
 """
 
 from collections import defaultdict
@@ -26,18 +27,19 @@ from review.models import Case, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.rules.case_spec import answers_from_json, spec_from_json
-from review.rules.questions import RUBRIC_VALUES, STANDING, Form
+from review.rules.questions import RETAINED_VALUES, RUBRIC_VALUES, Form
 from review.rules.reading_time import count_block_words
 from review.rules.state_machine import Phase, Role, State, Verdict
 
-SHOWN = 200  # cases in the picture of speed against length: the last so many
+MAX_DOTS = 200  # the most recent cases in the chart of active time over length
 
 
 class RaterPair(StrEnum):
     """Which two answers are compared: the reviewers' blind ones, or the adjudicators' first votes.
 
-    The votes are sealed from each other. They are independent answers only where the policy hides the reviews from the
-    adjudicators: elsewhere both have read the same two reviews, and what these agree on was filled in for them.
+    The votes are given without knowing each other, but they are independent only if the policy
+    hides the reviews from the adjudicators. Otherwise both have read the same two reviews, and the
+    answers on which these agree were filled in for them.
     """
 
     REVIEWERS = "reviewers"
@@ -51,35 +53,38 @@ PAIRS: dict[RaterPair, tuple[Role, Role]] = {
 
 
 def blind_answers() -> QuerySet[Review]:
-    """The answers by which agreement is counted."""
+    """The reviews whose agreement is counted."""
     return counted_reviews().filter(phase=Phase.COMMIT, case__kind=Case.Kind.WORK)
 
 
 def _answered(physician: User) -> QuerySet[Review]:
-    """Every case answered, copies included."""
+    """A physician's first answers to all cases, including copies."""
     return counted_reviews().filter(phase=Phase.COMMIT, physician=physician)
 
 
 # ---------------------------------------------------------------------------------------------------------- agreement
 
 Answers = Mapping[str, Any]  # as stored
-Read = Callable[[Answers, Answers], list[tuple[str, str]]]
+PairReader = Callable[[Answers, Answers], list[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """Something two physicians may agree on. `read` takes the pairs out of both answers to one case."""
+    """Something on which two physicians may agree.
+
+    `read` extracts the pairs of values from two physicians' answers to a case.
+    """
 
     key: str
     label: str
     categories: tuple[str, ...]
     ordinal: bool
-    read: Read
+    read: PairReader
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementLine:
-    """One criterion of one benchmark between one pair of answers."""
+    """The agreement on one criterion of a benchmark, between one pair of raters."""
 
     benchmark: str
     pair: RaterPair
@@ -91,7 +96,7 @@ class AgreementLine:
 
 @dataclass(frozen=True, slots=True)
 class AgreementTable:
-    """The lines asked for, and what there is to ask for."""
+    """The requested lines, and the benchmarks and tasks that can be requested."""
 
     lines: tuple[AgreementLine, ...]
     benchmarks: tuple[str, ...]
@@ -101,28 +106,30 @@ class AgreementTable:
 def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> AgreementTable:
     """Agreement on every criterion, by benchmark and pair; an empty argument means all.
 
-    A pair of which no case has both answers is left out, unless it is asked for and was begun. Counted anew when a review was
-    submitted or taken back, or a case was opened; until then each process keeps what it has counted.
+    A pair without a case that has both answers is left out, unless it is requested and has one of
+    them. Each process caches the result until a review is submitted or retracted, or a case opened.
     """
-    return _counted(_state_of_reviews(), get_language() or "", benchmark, task, pair)
+    return _cached_agreement(_reviews_fingerprint(), get_language() or "", benchmark, task, pair)
 
 
-_STATE = """SELECT COUNT(*), MAX(r.id), (SELECT MAX(id) FROM review_case),
+_FINGERPRINT_SQL = """SELECT COUNT(*), MAX(r.id), (SELECT MAX(id) FROM review_case),
     (SELECT hash FROM review_event WHERE kind IN ('submitted', 'retracted') ORDER BY id DESC LIMIT 1)
 FROM review_review r JOIN review_case c ON c.id = r.case_id LEFT JOIN review_retraction t ON t.review_id = r.id
 WHERE r.phase = 'commit' AND c.kind = 'work' AND t.id IS NULL"""
 
 
-def _state_of_reviews() -> tuple[Any, ...]:
-    """What tells any state of the reviews from any other: nothing of a review changes, and the hash of the last event on one
-    covers all that came before it."""
-    return sql.first_row(_STATE) or ()
+def _reviews_fingerprint() -> tuple[Any, ...]:
+    """A value that changes whenever the reviews change.
+
+    Reviews are immutable, and the hash of the last event about one covers all events before it.
+    """
+    return sql.fetch_first_row(_FINGERPRINT_SQL) or ()
 
 
 @lru_cache(maxsize=64)
-def _counted(_state: tuple[Any, ...], _language: str, benchmark: str, task: str, pair: str) -> AgreementTable:
-    wanted = [one for one in RaterPair if pair in ("", one)]
-    roles = {role: one for one in wanted for role in PAIRS[one]}
+def _cached_agreement(_state: tuple[Any, ...], _language: str, benchmark: str, task: str, pair: str) -> AgreementTable:
+    rater_pairs = [one for one in RaterPair if pair in ("", one)]
+    roles = {role: one for one in rater_pairs for role in PAIRS[one]}
     rows = (
         blind_answers()
         .order_by("case_id")
@@ -130,68 +137,73 @@ def _counted(_state: tuple[Any, ...], _language: str, benchmark: str, task: str,
     )
     answers: dict[tuple[str, RaterPair], dict[int, dict[str, Answers]]] = defaultdict(lambda: defaultdict(dict))
     benchmarks, tasks = set(), set()
-    for name, about, case, role, given in rows.iterator():
+    for name, case_task, case, role, case_answers in rows.iterator():
         benchmarks.add(name)
-        tasks.add(about or "")
-        if role in roles and benchmark in ("", name) and task in ("", about):
-            answers[name, roles[Role(role)]][case][role] = given
+        tasks.add(case_task or "")
+        if role in roles and benchmark in ("", name) and task in ("", case_task):
+            answers[name, roles[Role(role)]][case][role] = case_answers
     forms = _forms(benchmarks)
     lines = []
-    for (name, one), cases in sorted(answers.items(), key=lambda item: (item[0][0], wanted.index(item[0][1]))):
+    for (name, one), cases in sorted(answers.items(), key=lambda item: (item[0][0], rater_pairs.index(item[0][1]))):
         first, second = PAIRS[one]
-        both = [(given[first], given[second]) for given in cases.values() if len(given) == 2]
+        both = [(by_role[first], by_role[second]) for by_role in cases.values() if len(by_role) == 2]
         if both or pair:
-            lines += [_line(name, one, criterion, both) for criterion in _criteria(forms.get(name), both)]
+            lines += [_agreement_line(name, one, criterion, both) for criterion in _criteria(forms.get(name), both)]
     return AgreementTable(tuple(lines), tuple(sorted(benchmarks)), tuple(sorted(tasks - {""})))
 
 
-def _line(benchmark: str, pair: RaterPair, criterion: Criterion, both: list[tuple[Answers, Answers]]) -> AgreementLine:
-    found = [criterion.read(first, second) for first, second in both]
-    # Forms change with the years: an answer that the newest one no longer offers is a category all the same.
-    older = sorted({answer for pairs in found for two in pairs for answer in two} - set(criterion.categories))
-    figures = agreement(found, [*criterion.categories, *older], ordinal=criterion.ordinal)
+def _agreement_line(
+    benchmark: str, pair: RaterPair, criterion: Criterion, both: list[tuple[Answers, Answers]]
+) -> AgreementLine:
+    pairs_by_case = [criterion.read(first, second) for first, second in both]
+    # Forms change: answers that the newest version no longer offers remain categories.
+    used = {answer for pairs in pairs_by_case for two in pairs for answer in two}
+    older = sorted(used - set(criterion.categories))
+    figures = agreement(pairs_by_case, [*criterion.categories, *older], ordinal=criterion.ordinal)
     return AgreementLine(benchmark, pair, criterion.key, criterion.label, criterion.ordinal, figures)
 
 
 def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
-    """The form of the newest case of each benchmark: its questions, in its wording."""
+    """The form of the newest case of each benchmark."""
     newest = Case.objects.filter(kind=Case.Kind.WORK, benchmark__in=benchmarks).values("benchmark").order_by()
     rows = Case.objects.filter(pk__in=newest.annotate(last=Max("pk")).values("last"))
-    return {case.benchmark: case.shown.form for case in rows}
+    return {case.benchmark: case.localized_spec.form for case in rows}
 
 
 def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Criterion]:
     verdict = Criterion("verdict", gettext("Verdict"), tuple(Verdict), False, _read_verdict)
     if form is None:
         return [verdict]
-    found = [verdict]
-    # What is asked once a rubric or trap is one criterion, in pairs of answers about the same.
-    scored = {each.key.partition(":")[0]: each for each in form.questions if each.kind != "text"}
+    criteria = [verdict]
+    # A question that is asked per rubric or trap is one criterion, with a pair of answers for each.
+    scored = {question.key.partition(":")[0]: question for question in form.questions if question.kind != "text"}
     for key, question in scored.items():
         values = [choice.value for choice in question.choices]
         ordinal = len(values) > 2 and all(value.isdecimal() for value in values)
-        in_order = tuple(sorted(values, key=int)) if ordinal else tuple(values)
-        found.append(Criterion(f"question.{key}", translate(question.label), in_order, ordinal, _reads_question(key)))
-    words = {each.key.partition(":")[0] for each in form.questions} - scored.keys()
-    asked = {key.partition(":")[0] for pair in both for given in pair for key in given["questions"]}
-    older = asked - scored.keys() - words
-    found += [Criterion(f"question.{key}", key, (), False, _reads_question(key)) for key in sorted(older)]
+        ordered = tuple(sorted(values, key=int)) if ordinal else tuple(values)
+        criteria.append(
+            Criterion(f"question.{key}", translate(question.label), ordered, ordinal, _question_reader(key))
+        )
+    text_keys = {question.key.partition(":")[0] for question in form.questions} - scored.keys()
+    asked = {key.partition(":")[0] for pair in both for answers in pair for key in answers["questions"]}
+    older = asked - scored.keys() - text_keys
+    criteria += [Criterion(f"question.{key}", key, (), False, _question_reader(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
-    found.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
+    criteria.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
     if form.severities:
         levels = tuple(level.value for level in form.severities)
-        found.append(Criterion("severity", gettext("Rubric severity"), levels, True, _read_severities))
+        criteria.append(Criterion("severity", gettext("Rubric severity"), levels, True, _read_severities))
     if form.reasons:
         codes = tuple(reason.code for reason in form.reasons)
-        found.append(Criterion("reason", gettext("Reason for rejection"), codes, False, _read_reasons))
-    return found
+        criteria.append(Criterion("reason", gettext("Reason for rejection"), codes, False, _read_reasons))
+    return criteria
 
 
 def _read_verdict(first: Answers, second: Answers) -> list[tuple[str, str]]:
     return [(first["verdict"], second["verdict"])]
 
 
-def _reads_question(key: str) -> Read:
+def _question_reader(key: str) -> PairReader:
     def read(first: Answers, second: Answers) -> list[tuple[str, str]]:
         pairs = [
             (answer.get("value", ""), second["questions"].get(name, {}).get("value", ""))
@@ -212,16 +224,18 @@ def _read_findings(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 
 def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:
-    """Of the rubrics that both leave standing: of another, a level that was chosen before says nothing."""
+    """The levels of the rubrics that both keep; on other rubrics a level is a meaningless
+    leftover.
+    """
     both = [(finding, second["rubrics"].get(key, {})) for key, finding in first["rubrics"].items()]
-    standing = [two for two in both if all(each.get("value") in STANDING for each in two)]
-    pairs = [(one.get("severity", ""), other.get("severity", "")) for one, other in standing]
+    retained = [two for two in both if all(finding.get("value") in RETAINED_VALUES for finding in two)]
+    pairs = [(one.get("severity", ""), other.get("severity", "")) for one, other in retained]
     return [(one, other) for one, other in pairs if one and other]
 
 
 def _read_reasons(first: Answers, second: Answers) -> list[tuple[str, str]]:
-    both = [given.get("reason_code", "") for given in (first, second) if given["verdict"] == Verdict.REJECT]
-    return [(both[0], both[1])] if len(both) == 2 and all(both) else []
+    codes = [answers.get("reason_code", "") for answers in (first, second) if answers["verdict"] == Verdict.REJECT]
+    return [(codes[0], codes[1])] if len(codes) == 2 and all(codes) else []
 
 
 # ------------------------------------------------------------------------------------------------------ one physician
@@ -229,7 +243,7 @@ def _read_reasons(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many of so many; `value` is None of none."""
+    """A part of a whole; `value` is None if the whole is 0."""
 
     part: int
     whole: int
@@ -241,7 +255,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One case: its length in words, the active minutes on it."""
+    """One case: its length in words and the active minutes spent on it."""
 
     words: int
     minutes: float
@@ -249,7 +263,10 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """A week from `monday` on: cases answered, median active minutes a case, own blind verdict against the outcome."""
+    """The week of `monday`: cases answered, median active minutes per case, verdicts that matched.
+
+    agreed: the share of closed cases whose outcome matched the physician's blind verdict.
+    """
 
     monday: date
     cases: int
@@ -259,12 +276,14 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One physician's work, copies included. `minutes`: median active minutes a case, over the `measured` ones.
+    """One physician's work, including copies.
 
-    first_pass: of the answered cases that have closed, how many ended as their blind verdict said; without copies, whose
-    outcome nobody is told who answers them, so that they look like cases still open.
-    calibration: of the expected answers to calibration cases, how many were given.
-    repeat_verdicts, repeat_answers: of a case seen again unknowingly, how many verdicts (answers) were the same.
+    minutes: median active minutes per case, over the `measured` cases.
+    first_pass: the share of answered and closed cases whose outcome matched the blind verdict.
+        Without copies, whose outcome physicians are not told, so that these look like open cases.
+    calibration: the share of the expected answers that were given in calibration cases.
+    repeat_verdicts, repeat_answers: the share of equal verdicts (answers) when a case was repeated
+        without the physician's knowledge.
     """
 
     stages: Mapping[State, int]
@@ -287,9 +306,10 @@ _ENDS = {State.APPROVED: Verdict.APPROVE, State.REJECTED: Verdict.REJECT}
 
 
 def figures(physician: User) -> Figures:
-    """All there is to say about one physician's work, from the first day on.
+    """The figures of all of a physician's work.
 
-    Calibration and repeats up to last Monday: a figure that moves right after an answer tells which case was a copy.
+    Calibration and repeats only count up to last Monday: a figure that changes right after an
+    answer would reveal that the case was a copy.
     """
     today = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     monday = today - timedelta(days=today.weekday())
@@ -305,16 +325,16 @@ def figures(physician: User) -> Figures:
         stages[Role(row.role).stage] += 1
         day = timezone.localdate(row.submitted_at)
         weeks[day - timedelta(days=day.weekday())].append(row)
-    taken = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
+    durations = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
     scores = [score for score in queries.scores(physician) if score.at < monday]
     repeated = [
-        queries.compare(answers_from_json(first), answers_from_json(again))
+        queries.match_answers(answers_from_json(first), answers_from_json(again))
         for first, again in _repeats(physician, monday)
     ]
     return Figures(
         stages=stages,
-        minutes=median(taken) if taken else None,
-        measured=len(taken),
+        minutes=median(durations) if durations else None,
+        measured=len(durations),
         first_pass=_first_pass(rows),
         calibration=Share(sum(score.matched for score in scores), sum(score.asked for score in scores)),
         calibrated=len(scores),
@@ -326,21 +346,21 @@ def figures(physician: User) -> Figures:
 
 
 def _week(monday: date, rows: list[Any], minutes: Mapping[int, float]) -> Week:
-    taken = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
-    return Week(monday, len(rows), median(taken) if taken else None, _first_pass(rows))
+    durations = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
+    return Week(monday, len(rows), median(durations) if durations else None, _first_pass(rows))
 
 
 def _first_pass(rows: Iterable[Any]) -> Share:
-    ended = [
+    outcomes = [
         (_ENDS[row.case__state], row.verdict)
         for row in rows
         if row.case__state in _ENDS and row.case__kind == Case.Kind.WORK
     ]
-    return Share(sum(end == verdict for end, verdict in ended), len(ended))
+    return Share(sum(outcome == verdict for outcome, verdict in outcomes), len(outcomes))
 
 
 def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, Any]]:
-    """(what was answered first, what was answered when the case came again)."""
+    """(first answers, answers to the repeated case) of the physician's repeats before a moment."""
     again = counted_reviews().filter(
         physician=physician, phase=Phase.COMMIT, case__kind=Case.Kind.REPEAT, submitted_at__lt=before
     )
@@ -351,23 +371,25 @@ def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
     rows = _answered(physician).filter(assignment__in=list(minutes)).order_by("-id")
     return tuple(
         Dot(count_block_words(spec_from_json(spec).blocks), minutes[assignment])
-        for assignment, spec in rows.values_list("assignment_id", "case__spec")[:SHOWN]
+        for assignment, spec in rows.values_list("assignment_id", "case__spec")[:MAX_DOTS]
     )
 
 
 @dataclass(frozen=True, slots=True)
 class MyWeek:
-    """What a physician did since a moment: active time, and their blind verdicts of the cases that closed since."""
+    """A physician's recent active time, and the share of matching verdicts in recently closed
+    cases.
+    """
 
     spent: timedelta
     agreed: Share
 
 
 def my_week(physician: User, since: datetime) -> MyWeek:
-    """Two figures for the front page."""
+    """The figures since a moment, for the front page."""
     closed = blind_answers().filter(physician=physician, case__closed_at__gte=since, case__state__in=_ENDS)
-    right = Q(case__state=State.APPROVED, verdict=Verdict.APPROVE) | Q(
+    matching = Q(case__state=State.APPROVED, verdict=Verdict.APPROVE) | Q(
         case__state=State.REJECTED, verdict=Verdict.REJECT
     )
-    found = closed.aggregate(part=Count("pk", filter=right), whole=Count("pk"))
-    return MyWeek(activity.active_time(physician, since=since), Share(**found))
+    counts = closed.aggregate(part=Count("pk", filter=matching), whole=Count("pk"))
+    return MyWeek(activity.active_time(physician, since=since), Share(**counts))

@@ -1,4 +1,6 @@
-"""The pages that say whether to trust the reviews: agreement, one physician's figures, progress; and where active time goes."""
+"""The pages about the quality of the reviews: agreement, a physician's figures, progress, active
+time.
+"""
 
 from contextlib import suppress
 
@@ -23,13 +25,13 @@ from review.rules.state_machine import State
 @requires(Can.OVERSEE)
 @require_GET
 def agreement(request: HttpRequest) -> HttpResponse:
-    """How far physicians agree, by criterion; what is looked at stands in the address."""
-    asked = {name: request.GET.get(name, "").replace("\0", "") for name in ("benchmark", "task", "pair")}
+    """Agreement between physicians, by criterion; the filters are in the URL."""
+    filters = {name: request.GET.get(name, "").replace("\0", "") for name in ("benchmark", "task", "pair")}
     context = {
-        "table": reliability.agreement_table(**asked),
-        "asked": asked,
+        "table": reliability.agreement_table(**filters),
+        "asked": filters,
         "pairs": list(reliability.RaterPair),
-        "simulated_reviewers": visibility.reviewed_by_simulated(),
+        "simulated_reviewers": visibility.has_simulated_reviews(),
     }
     return render(request, "review/quality/agreement.html", context)
 
@@ -37,7 +39,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_GET
 def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
-    """One physician's figures, for those who oversee the work."""
+    """One physician's figures, for those who oversee the reviews."""
     shown = User.objects.filter(pk=person_id, role=UserRole.PHYSICIAN).first()
     if shown is None:
         raise Http404
@@ -47,18 +49,18 @@ def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_GET
 def me(request: HttpRequest) -> HttpResponse:
-    """Your figures. There is no address under which a physician could ask for another's."""
+    """The user's own figures. No URL gives physicians access to another's figures."""
     return _figures(request, signed_in_account(request))
 
 
 def _figures(request: HttpRequest, shown: User) -> HttpResponse:
-    found = reliability.figures(shown)
+    figures = reliability.figures(shown)
     context = {
         "shown": shown,
         "own": shown.pk == signed_in_account(request).pk,
-        "figures": found,
-        "scatter": scatter.scatter(found.dots) if found.dots else None,
-        "drift": lines.drift(found.weeks) if len(found.weeks) > 1 else None,
+        "figures": figures,
+        "scatter": scatter.scatter(figures.dots) if figures.dots else None,
+        "drift": lines.drift(figures.weeks) if len(figures.weeks) > 1 else None,
     }
     return render(request, "review/quality/reviewer.html", context)
 
@@ -67,18 +69,18 @@ def _figures(request: HttpRequest, shown: User) -> HttpResponse:
 @require_GET
 def progress_page(request: HttpRequest) -> HttpResponse:
     """Throughput, backlog and the projected finish."""
-    chosen = request.GET.get("benchmark", "").replace("\0", "")
-    found = progress(chosen)
+    benchmark = request.GET.get("benchmark", "").replace("\0", "")
+    current = progress(benchmark)
     context = {
-        "progress": found,
+        "progress": current,
         "stages": [stage for stage in State if not stage.final],
         "days": daily_bars.days(
-            [(day.day, (day.reviews, day.closed)) for day in found.days],
+            [(day.day, (day.reviews, day.closed)) for day in current.days],
             [Entry(_("reviews submitted"), 0), Entry(_("cases closed"), 0, hollow=True)],
             title=_("Reviews submitted and cases closed on each of the last 30 days."),
         ),
-        "busy": any(day.reviews or day.closed for day in found.days),
-        "benchmark": chosen,
+        "busy": any(day.reviews or day.closed for day in current.days),
+        "benchmark": benchmark,
         "benchmarks": queries.benchmarks(),
     }
     return render(request, "review/quality/progress.html", context)
@@ -87,9 +89,11 @@ def progress_page(request: HttpRequest) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_POST
 def record_activity(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Keep what the page measured: `stretches`, a JSON list of [began, ended] in milliseconds. Answers nothing (204)."""
-    sent: object = None
+    """Store active time: `stretches`, a JSON list of [began, ended] in milliseconds. Responds with
+    204.
+    """
+    pairs: object = None
     with suppress(ValueError):
-        sent = json_nesting.loads(request.POST.get("stretches", ""))
-    activity.record(signed_in_account(request), assignment_id, activity.parse_stretches(sent))
+        pairs = json_nesting.loads(request.POST.get("stretches", ""))
+    activity.record_stretches(signed_in_account(request), assignment_id, activity.parse_stretches(pairs))
     return HttpResponse(status=204)

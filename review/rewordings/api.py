@@ -1,4 +1,4 @@
-"""The API of wordings that were put to their primary reviewer."""
+"""The API of rewordings for their primary reviewers."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from review.common.api import OldestFirst, checked_body, page_of
+from review.common.api import OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.models import Rewording
 from review.models.public_ids import CaseId
@@ -18,8 +18,9 @@ from review.rules.permissions import Can
 
 
 class RewordedRubricSerializer(serializers.Serializer[Any]):
-    """A rubric that would be approved in another wording. `before`: as you approved it, empty if it was added; `after`: empty
-    if it was left out; `note`: the second reviewer's."""
+    """A rubric that would be approved in another wording. `before`: as you approved it, empty if it
+    was added; `after`: empty if it was left out; `note`: the second reviewer's.
+    """
 
     key = serializers.CharField()
     tags = serializers.ListField(child=serializers.CharField())
@@ -29,7 +30,9 @@ class RewordedRubricSerializer(serializers.Serializer[Any]):
 
 
 class RewordingSerializer(serializers.ModelSerializer[Rewording]):
-    """Rubrics that the second reviewer approves in another wording. You may object until `due_at`; then it is approved."""
+    """Rubrics that the second reviewer approves in another wording. You may object until `due_at`;
+    then it is approved.
+    """
 
     case = serializers.SerializerMethodField()
     title = serializers.CharField(source="case.title")
@@ -64,7 +67,7 @@ class RewordingViewSet(GenericViewSet[Rewording]):
     @extend_schema(responses=RewordingSerializer(many=True))
     def list(self, request: Request) -> Response:
         """The wordings that await your answer, oldest first."""
-        return page_of(self, queries.waiting_for(signed_in_account(request)))
+        return paginated_response(self, queries.waiting_for(signed_in_account(request)))
 
     @extend_schema(responses=RewordingSerializer)
     def retrieve(self, request: Request, rewording_id: int) -> Response:
@@ -81,7 +84,9 @@ class RewordingViewSet(GenericViewSet[Rewording]):
     @extend_schema(request=ObjectSerializer, responses={204: None})
     @action(detail=True, methods=["post"], url_path="object", url_name="object")
     def object_to(self, request: Request, rewording_id: int) -> Response:
-        """Object with a reason: the case goes to adjudication. Already answered, or too late: 409."""
-        reason = checked_body(ObjectSerializer, request)["reason"]
+        """Object with a reason: the case goes to adjudication. Already answered, or too late:
+        409.
+        """
+        reason = validated_body(ObjectSerializer, request)["reason"]
         services.object_to(signed_in_account(request), rewording_id, reason)
         return Response(status=204)

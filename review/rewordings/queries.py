@@ -1,4 +1,4 @@
-"""Wordings put to primary reviewers: what waits for whom, and what each would change."""
+"""Rewordings shown to primary reviewers: which are pending for whom, and what they would change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,12 @@ from review.rules.state_machine import Role
 
 @dataclass(frozen=True, slots=True)
 class RewordedRubric:
-    """A rubric that would be approved in another wording than the primary's. `before`: the primary's, empty where the secondary
-    added it; `after`: empty where the secondary left it out; `note`: the secondary's."""
+    """A rubric that would be approved in another wording than the primary's.
+
+    before: the primary's wording; empty if the secondary added the rubric.
+    after: the secondary's wording; empty if the secondary dropped the rubric.
+    note: the secondary's note.
+    """
 
     key: str
     tags: tuple[str, ...]
@@ -31,49 +35,58 @@ class RewordedRubric:
 
 
 def pending() -> QuerySet[Rewording]:
-    """Those that nobody has answered, of open cases; the first to lapse comes first."""
+    """The unanswered rewordings of open cases, in the order in which they lapse."""
     rows = Rewording.objects.filter(outcome__isnull=True, case__closed_at__isnull=True)
     return rows.select_related("case").order_by("due_at", "id")
 
 
 def waiting_for(physician: User) -> QuerySet[Rewording]:
-    """Those that the physician may still answer."""
+    """The rewordings that the physician may still answer."""
     return pending().filter(physician=physician, due_at__gt=timezone.now())
 
 
 def rewording_of(physician: User, rewording_id: int) -> Rewording:
-    """A wording that was put to the physician. Raises NotYours for any other, whether it exists or not."""
+    """A rewording shown to the physician. Raises NotYours for any other, whether it exists or
+    not.
+    """
     rows = Rewording.objects.select_related("case", "outcome", "review")
-    found = rows.filter(pk=rewording_id, physician=physician).first()
-    if found is None:
+    rewording = rows.filter(pk=rewording_id, physician=physician).first()
+    if rewording is None:
         raise errors.NotYours
-    return found
+    return rewording
 
 
 def reworded_rubrics(rewording: Rewording) -> list[RewordedRubric]:
-    """What the primary has not approved of what would be approved: the rubrics alone, and no other answer of the secondary."""
+    """The rubrics to be approved that differ from the primary's.
+
+    Contains no other answers of the secondary.
+    """
     case = rewording.case
     form, policy = case.frozen.form, case.frozen.policy
     primary = visibility.counted_reviews().filter(case=case, role=Role.PRIMARY).get()
-    own, other = answers_from_json(primary.answers), answers_from_json(rewording.review.answers)
-    before = _by_text(consolidation.rubrics(form, [own]))
-    after = _by_text(consolidation.rubrics(form, [other] if policy.secondary_confirms else [own, other]))
-    found = []
+    first_answers, second_answers = answers_from_json(primary.answers), answers_from_json(rewording.review.answers)
+    before = _rubrics_by_key(consolidation.settled_rubrics(form, [first_answers]))
+    deciding = [second_answers] if policy.secondary_confirms else [first_answers, second_answers]
+    after = _rubrics_by_key(consolidation.settled_rubrics(form, deciding))
+    reworded = []
     for key in dict.fromkeys([*before, *after]):
-        one, two = before.get(key), after.get(key)
-        old, new = one.criterion if one else "", two.criterion if two else ""
-        if " ".join(old.split()) == " ".join(new.split()):
+        old_rubric, new_rubric = before.get(key), after.get(key)
+        old = old_rubric.criterion if old_rubric else ""
+        new = new_rubric.criterion if new_rubric else ""
+        rubric = new_rubric or old_rubric
+        if rubric is None or " ".join(old.split()) == " ".join(new.split()):
             continue
-        shown = two or one
-        note = other.rubrics.get(key, RubricAnswer()).note
-        found.append(RewordedRubric(shown.key, shown.tags, old, new, note, diff_words(old, new)) if shown else None)
-    return [each for each in found if each is not None]
+        note = second_answers.rubrics.get(key, RubricAnswer()).note
+        reworded.append(RewordedRubric(rubric.key, rubric.tags, old, new, note, diff_words(old, new)))
+    return reworded
 
 
-def _by_text(rubrics: Sequence[SettledRubric]) -> dict[str, SettledRubric]:
-    """Standing rubrics by key; those that physicians added by their text, as their numbers say nothing."""
+def _rubrics_by_key(rubrics: Sequence[SettledRubric]) -> dict[str, SettledRubric]:
+    """The retained rubrics by key; added ones by their text, because their numbers cannot be
+    compared.
+    """
     return {
-        f"+{' '.join(each.criterion.split())}" if each.added_by_physician else each.key: each
-        for each in rubrics
-        if not each.removed
+        f"+{' '.join(rubric.criterion.split())}" if rubric.added_by_physician else rubric.key: rubric
+        for rubric in rubrics
+        if not rubric.removed
     }

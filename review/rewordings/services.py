@@ -1,4 +1,6 @@
-"""What becomes of a wording that was put to the primary. Each function is one transaction; the case row is locked first."""
+"""Services for the outcome of a rewording. Each is one transaction, which locks the case row
+first.
+"""
 
 from django.utils import timezone
 
@@ -19,27 +21,27 @@ _EVENTS = {
 
 
 def accept(physician: User, rewording_id: int) -> RewordingOutcome:
-    """Agree to the secondary's wording: the case is approved. Raises as `object_to` does."""
-    return _answer(physician, rewording_id, Consent.ACCEPTED)
+    """Accept the secondary's wording, which approves the case. Raises like `object_to`."""
+    return _record_answer(physician, rewording_id, Consent.ACCEPTED)
 
 
 def object_to(physician: User, rewording_id: int, reason: str) -> RewordingOutcome:
-    """Object to the secondary's wording: that is dissent, and the case goes to adjudication.
+    """Object to the secondary's wording: it counts as dissent, and the case goes to adjudication.
 
     Raises:
-        NotYours: it was not put to this physician. EmptyText: there is no reason.
+        NotYours: it was not shown to this physician. EmptyText: the reason is empty.
         RewordingAnswered, RewordingLapsed, CaseClosed: too late. Nothing was written.
     """
     if not reason.strip():
         raise errors.EmptyText
-    return _answer(physician, rewording_id, Consent.OBJECTED, reason.strip())
+    return _record_answer(physician, rewording_id, Consent.OBJECTED, reason.strip())
 
 
 @recording_events()
-def _answer(physician: User, rewording_id: int, consent: Consent, reason: str = "") -> RewordingOutcome:
+def _record_answer(physician: User, rewording_id: int, consent: Consent, reason: str = "") -> RewordingOutcome:
     require(physician, Can.REVIEW)
     case = _locked_case(queries.rewording_of(physician, rewording_id))
-    rewording = queries.rewording_of(physician, rewording_id)  # as it is under the lock
+    rewording = queries.rewording_of(physician, rewording_id)  # read again under the lock
     outcome = RewordingOutcome.objects.filter(rewording=rewording).first()
     if outcome is not None and outcome.consent != Consent.LAPSED:
         raise errors.RewordingAnswered
@@ -51,7 +53,9 @@ def _answer(physician: User, rewording_id: int, consent: Consent, reason: str = 
 
 
 def lapse_due() -> int:
-    """Approve the cases whose primary has not objected in time; returns how many. The sweeper's part."""
+    """Approve the cases whose primary has not objected in time; returns how many. For the
+    sweeper.
+    """
     count = 0
     for rewording in queries.pending().filter(due_at__lte=timezone.now()):
         with recording_events():
@@ -70,7 +74,7 @@ def _decide(
     rewording: Rewording, case: Case, consent: Consent, physician: User | None, reason: str = ""
 ) -> RewordingOutcome:
     outcome = RewordingOutcome.objects.create(rewording=rewording, consent=consent, reason=reason, at=timezone.now())
-    said = {"reason": reason} if reason else {}
-    record(case, _EVENTS[consent], physician, review=rewording.review_id, **said)
+    data = {"reason": reason} if reason else {}
+    record(case, _EVENTS[consent], physician, review=rewording.review_id, **data)
     follow_reviews(case, position(case.frozen.policy, visibility.opinions(case)), actor=physician)
     return outcome

@@ -1,4 +1,4 @@
-"""The page on which a primary reviewer sees another wording, and accepts it or objects."""
+"""The page on which a primary reviewer accepts a rewording or objects to it."""
 
 from django import forms
 from django.contrib import messages
@@ -16,7 +16,7 @@ from review.rules.permissions import Can
 
 
 class ObjectionForm(forms.Form):
-    """Why the meaning is another."""
+    """Why the meaning has changed."""
 
     reason = forms.CharField(
         label=gettext_lazy("Reason for the objection"), max_length=4000, widget=forms.Textarea(attrs={"rows": 3})
@@ -26,13 +26,13 @@ class ObjectionForm(forms.Form):
 @requires(Can.REVIEW)
 @require_GET
 def rewording(request: HttpRequest, rewording_id: int) -> HttpResponse:
-    """The rubrics whose wording would be another than the reader approved."""
+    """The rubrics whose wording differs from the one that the user approved."""
     return _page(request, rewording_id, ObjectionForm())
 
 
 @requires(Can.REVIEW)
 def accept(request: HttpRequest, rewording_id: int) -> HttpResponse:
-    """Agree to the wording."""
+    """Accept the wording."""
     if request.method != "POST":
         return redirect("review:rewording", rewording_id)
     try:
@@ -61,16 +61,16 @@ def object_to(request: HttpRequest, rewording_id: int) -> HttpResponse:
 
 def _page(request: HttpRequest, rewording_id: int, form: ObjectionForm, status: int = 200) -> HttpResponse:
     me = signed_in_account(request)
-    found = queries.rewording_of(me, rewording_id)
+    rewording = queries.rewording_of(me, rewording_id)
     context = {
-        "rewording": found,
-        "case": found.case,
-        "spec": found.case.shown,
-        "rubrics": queries.reworded_rubrics(found),
-        "waits": queries.waiting_for(me).filter(pk=found.pk).exists(),
-        "outcome": getattr(found, "outcome", None),
-        "own": visibility.reviews_by(me).filter(case=found.case).first(),
+        "rewording": rewording,
+        "case": rewording.case,
+        "spec": rewording.case.localized_spec,
+        "rubrics": queries.reworded_rubrics(rewording),
+        "waits": queries.waiting_for(me).filter(pk=rewording.pk).exists(),
+        "outcome": getattr(rewording, "outcome", None),
+        "own": visibility.reviews_by(me).filter(case=rewording.case).first(),
         "form": form,
-        "simulated": found.case.simulated,
+        "simulated": rewording.case.simulated,
     }
     return render(request, "review/rewordings/rewording.html", context, status=status)

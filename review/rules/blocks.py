@@ -1,5 +1,8 @@
-"""What a case can show, and places in its texts. Each block has one template, `templates/review/blocks/<kind>.html`; nothing
-here knows a benchmark."""
+"""The blocks that a case can show, and locations in their texts.
+
+Each kind of block has one template, `templates/review/blocks/<kind>.html`. Nothing here depends on
+a benchmark.
+"""
 
 import math
 import re
@@ -10,7 +13,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a conversation; `speaker` is shown as it stands. `mark`: what a reader is to find in it, in a word or two."""
+    """One turn of a conversation; `speaker` is shown unchanged.
+
+    mark: what a reader should look for in this turn, in a word or two.
+    """
 
     speaker: str
     text: str
@@ -19,7 +25,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Running text. `tone` sets it apart: a bait question, a warning."""
+    """Running text. `tone` distinguishes e.g. a bait question."""
 
     title: str
     text: str
@@ -38,7 +44,10 @@ class Dialogue:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A conversation before and after: aligned by turn, the words that differ marked. A text is a dialogue of one turn."""
+    """A conversation before and after a change, aligned by turn, with the changed words marked.
+
+    A plain text is a conversation of one turn.
+    """
 
     title: str
     before: tuple[Turn, ...]
@@ -48,9 +57,9 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under named columns. `tone` 'trap' marks what is planted and false.
+    """Rows of cells under named columns. The tone 'trap' marks planted, false content.
 
-    places: of each row, the turns (from 1) of the case's altered conversation that it is about.
+    places: for each row, the turns (from 1) of the case's altered conversation that it refers to.
     """
 
     title: str
@@ -63,7 +72,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture as a data URL (`image/png`, `image/jpeg`), with its text alternative."""
+    """A picture as a data URL (`image/png` or `image/jpeg`), with its alternative text."""
 
     title: str
     url: str
@@ -77,7 +86,10 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image that is kept here, by its SHA-256. `alt`: what it is about, as what it shows is often what is asked."""
+    """A stored image, identified by its SHA-256.
+
+    alt: its subject only, because its content is often what is asked about.
+    """
 
     sha256: str
     alt: str
@@ -89,7 +101,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Kept images, side by side."""
+    """Stored images, side by side."""
 
     title: str
     pictures: tuple[Picture, ...]
@@ -98,7 +110,10 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a scatter. `size` is in proportion to the others' and drawn as area; `group` chooses shape and colour."""
+    """A point of a scatter plot.
+
+    `size` is relative to the other points and drawn as area; `group` determines shape and colour.
+    """
 
     x: float
     y: float
@@ -113,7 +128,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A scatter with its text alternative, a table of the same numbers. percent: both scales run from 0 to 100."""
+    """A scatter plot, with a table of the same numbers as its alternative.
+
+    percent: both scales run from 0 to 100.
+    """
 
     title: str
     x_label: str
@@ -134,8 +152,10 @@ class RubricText:
 
 @dataclass(frozen=True, slots=True)
 class TrapTerm:
-    """What a tag means: the name of its trap, and its definition. `evidence`: the kinds of source of which one shows it; empty:
-    any."""
+    """The meaning of a tag: the name of its trap and its definition.
+
+    evidence: the kinds of source that can show the trap; empty: any.
+    """
 
     code: str
     name: str
@@ -148,7 +168,10 @@ Block = Text | Dialogue | Diff | Table | Image | Images | Points
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A running text of a case: what a comment or a highlight can point at. `source`: as it was before it was changed."""
+    """A running text of a case, to which comments and highlights can refer.
+
+    source: the original version of a text that was changed.
+    """
 
     block: int
     turn: int
@@ -157,12 +180,12 @@ class Passage:
 
     @property
     def key(self) -> str:
-        """Its name on the page (`data-passage`), counted from 1."""
+        """The passage's key on the page (`data-passage`): block and turn, counted from 1."""
         return f"{self.block + 1}.{self.turn + 1}{'.source' if self.source else ''}"
 
 
 def passages(blocks: Iterable[Block]) -> Iterator[Passage]:
-    """The running texts of what is shown; a changed text as it is shown comes before its source."""
+    """The running texts of `blocks`; the changed version of a text comes before its source."""
     for number, block in enumerate(blocks):
         match block:
             case Text():
@@ -180,10 +203,11 @@ def _texts(block: int, turns: Iterable[Turn], *, source: bool = False) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """Words of a case's text under one of the form's labels.
+    """Words of a case's text, marked with one of the form's labels.
 
-    passage: the key of the passage; empty: its author gave the words alone, and they are not found yet. start, end: of the
-    words in the passage's text, in Unicode code points. first_look: made before the traps were revealed, in the text of then.
+    passage: the key of the passage; empty: only the words were given and they are not located yet.
+    start, end: the position of the words in the passage's text, in Unicode code points.
+    first_look: made before the traps were revealed, in the text shown then.
     """
 
     quote: str = ""
@@ -196,7 +220,7 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class HighlightLabel:
-    """As what words of the text can be highlighted. `first_look`: before the traps are revealed, too."""
+    """A label for highlights. `first_look`: also available before the traps are revealed."""
 
     value: str
     label: str
@@ -204,26 +228,27 @@ class HighlightLabel:
 
 
 HighlightFault = Literal["highlight-misplaced", "unknown-value", "highlight-duplicate", "too-many"]
-MOST_HIGHLIGHTS = 100  # of one review
+MAX_HIGHLIGHTS = 100  # per review
 
 
-def texts_of(blocks: Iterable[Block]) -> dict[str, str]:
-    """The running texts by the keys of their passages."""
+def passage_texts(blocks: Iterable[Block]) -> dict[str, str]:
+    """The running texts, by passage key."""
     return {passage.key: passage.text for passage in passages(blocks)}
 
 
-def placed(highlight: Highlight, texts: Mapping[str, str]) -> Highlight:
-    """The same with the place of its words: where it says, else in the same passage, else the first place anywhere.
+def locate_highlight(highlight: Highlight, texts: Mapping[str, str]) -> Highlight:
+    """Locate a highlight's words in `texts` (by passage key).
 
-    Words that are nowhere come back without a place.
+    Tries the given position, then the same passage, then all passages. Without a match the location
+    is cleared.
     """
     words = highlight.quote
     if words and texts.get(highlight.passage, "")[highlight.start : highlight.end] == words:
         return highlight
     for key in [highlight.passage, *texts] if words.strip() else ():
-        for form in dict.fromkeys((words, words.strip())):
-            if (start := texts.get(key, "").find(form)) >= 0:
-                return replace(highlight, quote=form, passage=key, start=start, end=start + len(form))
+        for quote in dict.fromkeys((words, words.strip())):
+            if (start := texts.get(key, "").find(quote)) >= 0:
+                return replace(highlight, quote=quote, passage=key, start=start, end=start + len(quote))
     return replace(highlight, passage="", start=0, end=0)
 
 
@@ -231,34 +256,35 @@ def highlight_faults(
     highlights: Sequence[Highlight],
     labels: Collection[str],
     texts: Mapping[str, str],
-    looked_at: Mapping[str, str],
+    first_look_texts: Mapping[str, str],
 ) -> list[tuple[str, HighlightFault]]:
-    """Everything that is wrong with `highlights`, as (field, code); fields are `highlight.<n>.<part>`, n from 1.
+    """All faults of `highlights`, as (field, code); fields are `highlight.<n>.<part>`, n from 1.
 
-    looked_at: the texts of the first look, to which what was highlighted then refers.
+    first_look_texts: the texts to which highlights made at the first look refer.
     """
-    found: list[tuple[str, HighlightFault]] = []
-    for number, each in enumerate(highlights, 1):
-        text = (looked_at if each.first_look else texts).get(each.passage)
-        inside = text is not None and 0 <= each.start < each.end <= len(text)
-        if text is None or not inside or text[each.start : each.end] != each.quote:
-            found.append((f"highlight.{number}.quote", "highlight-misplaced"))
-        elif each in highlights[: number - 1]:
-            found.append((f"highlight.{number}.quote", "highlight-duplicate"))
-        if each.label not in labels:
-            found.append((f"highlight.{number}.label", "unknown-value"))
-    if len(highlights) > MOST_HIGHLIGHTS:
-        found.append(("highlights", "too-many"))
-    return found
+    faults: list[tuple[str, HighlightFault]] = []
+    for number, highlight in enumerate(highlights, 1):
+        text = (first_look_texts if highlight.first_look else texts).get(highlight.passage)
+        inside = text is not None and 0 <= highlight.start < highlight.end <= len(text)
+        if text is None or not inside or text[highlight.start : highlight.end] != highlight.quote:
+            faults.append((f"highlight.{number}.quote", "highlight-misplaced"))
+        elif highlight in highlights[: number - 1]:
+            faults.append((f"highlight.{number}.quote", "highlight-duplicate"))
+        if highlight.label not in labels:
+            faults.append((f"highlight.{number}.label", "unknown-value"))
+    if len(highlights) > MAX_HIGHLIGHTS:
+        faults.append(("highlights", "too-many"))
+    return faults
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer to a question.
+    """A possible answer to a question.
 
-    blocks: with this answer the case cannot be approved. ends: nor can another version mend it, so that a sample rejected with
-    it is discarded. inadequate: it says that a rubric is not aligned with its trap.
-    evidence: it claims something that wants at least one citation, of one of the `evidence_kinds` if any are named.
+    blocks: a case with this answer cannot be approved.
+    inadequate: it says that a rubric is not aligned with its trap.
+    evidence: it needs at least one citation, of one of the `evidence_kinds` if there are any.
+    ends: another version cannot fix the sample either, so a sample rejected with it is discarded.
     """
 
     value: str
@@ -272,15 +298,20 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A criterion that every reviewer judges. A note is required with an answer that blocks.
+    """A criterion that every reviewer judges. A blocking answer requires a note.
 
-    label: the criterion's name, a heading. asks: the question itself, where the heading alone could be read two ways.
-    first_look: asked before the traps are revealed, where the policy says so; the answer then stands.
-    kind: 'choice'; 'choices', of which several can be chosen (the value names them in the form's order, between commas); or
-    'text', which has no choices and is answered by its note. required: off, it can be left open.
-    compared: off, reviewers need not agree on it. when: `<key>=<value>`, the answer with which it is asked; empty: always.
-    stages: where it is asked; empty: everywhere. per: 'rubric' or 'trap', a case asks it once of each, under `<key>:<its key>`,
-    and `about` says which.
+    label: the criterion's name, used as a heading.
+    asks: the question in words, if the heading alone is ambiguous.
+    first_look: asked before the traps are revealed, if the policy says so; the answer
+        is then final.
+    kind: 'choice'; 'choices' (several; the value joins them with commas, in the form's order); or
+        'text' (no choices, answered by its note).
+    required: if off, it may be left open.
+    compared: if off, reviewers need not agree on it.
+    when: `<key>=<value>`, asked only with this answer; empty: always.
+    stages: the stages at which it is asked; empty: all.
+    per: if 'rubric' or 'trap', a case asks it for each of them, under `<key>:<its key>`.
+    about: the rubric or trap that it is asked for.
     """
 
     key: str
@@ -298,18 +329,21 @@ class Question:
     about: str = ""
 
     def chosen(self, value: str) -> tuple[Choice, ...]:
-        """The choices that the value of an answer names."""
+        """The choices that an answer's value refers to."""
         values = value.split(",") if self.kind == "choices" else [value]
         return tuple(choice for choice in self.choices if choice.value in values)
 
     def value_of(self, values: Collection[str]) -> str:
-        """The value of an answer that chooses these of several."""
+        """The value of an answer that selects several choices."""
         return ",".join(choice.value for choice in self.choices if choice.value in values)
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a scale, from the least to the most. about: what it means; empty: as the harm scale defines it."""
+    """A level of a scale, which is ordered from least to most.
+
+    about: its meaning; empty: as defined by the harm scale.
+    """
 
     value: str
     label: str

@@ -1,4 +1,6 @@
-"""What a producer hands over to have reviewed: one case, frozen. Stored as JSON on the case row and read back."""
+"""The frozen specification of a case, as its producer submits it; stored as JSON on the case
+row.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,19 +14,24 @@ from review.rules.blocks import Block
 from review.rules.questions import Answers, Form, Question
 from review.rules.state_machine import Policy, Reason
 
-UNDETERMINED = "und"  # ISO 639-2: of a case whose language nobody knows yet
+UNDETERMINED = "und"  # ISO 639-2: the language of the case is not known yet
 
 
 @dataclass(frozen=True, slots=True)
 class CaseSpec:
-    """One sample version put before physicians.
+    """One sample version under review.
 
-    `lineage` is the same for all versions of one sample (fresh eyes are chosen by it); `blocks` is what is shown, in
-    order; `first_look` is what is shown before the traps are revealed, where the policy asks for it: the text as a model
-    under test would see it; `asked_for` lists the reasons for which the previous version was rejected; `task` names the
-    kind of sample where a benchmark has several, so that agreement can be read apart; `form_version` is the version of the
-    benchmark's review form that was in force when the case was opened (0: the form of its folder). `language`:
-    ISO 639-1, empty where none is asked of its reviewers, UNDETERMINED where it waits for an admin's word.
+    lineage: the same for all versions of a sample; fresh eyes are chosen by it.
+    blocks: what is shown, in order.
+    first_look: what is shown before the traps are revealed, if the policy asks for it: the text as
+        a model under test would see it.
+    asked_for: the reasons for which the previous version was rejected.
+    task: the kind of sample, if a benchmark has several, so that agreement can be reported for
+        each.
+    form_version: the version of the benchmark's review form in force when the case was opened (0:
+        the form of its folder).
+    language: ISO 639-1; empty: reviewers need no particular language; UNDETERMINED: an admin has to
+        set it.
     """
 
     benchmark: str
@@ -43,59 +50,64 @@ class CaseSpec:
     form_version: int = 0
 
     def in_language(self, language: str) -> "CaseSpec":
-        """The same case with the questions, reasons and levels as an admin worded them in a language, where one did."""
-        words = self.form.wordings.get(language)
-        return replace(self, form=_form_worded(self.form, words)) if words else self
+        """The case with the questions, reasons and levels that an admin has translated to
+        `language`.
+        """
+        wordings = self.form.wordings.get(language)
+        return replace(self, form=_localize_form(self.form, wordings)) if wordings else self
 
     def with_history(self, *, asked_for: tuple[str, ...], simulated: bool) -> "CaseSpec":
-        """The same case with what only the producing engine knows of it."""
+        """The case with the facts that only the producing engine knows."""
         return replace(self, asked_for=asked_for, simulated=simulated)
 
 
-def _form_worded(form: Form, words: Mapping[str, str]) -> Form:
+def _localize_form(form: Form, wordings: Mapping[str, str]) -> Form:
     levels = (
         replace(
-            each,
-            label=words.get(f"levels:{each.value}.label", each.label),
-            about=words.get(f"levels:{each.value}.about", each.about),
+            level,
+            label=wordings.get(f"levels:{level.value}.label", level.label),
+            about=wordings.get(f"levels:{level.value}.about", level.about),
         )
-        for each in form.severities
+        for level in form.severities
     )
     return replace(
         form,
-        questions=_worded(form.questions, words),
-        reasons=_reasons_worded(form.reasons, "reasons", words),
-        dissents=_reasons_worded(form.dissents, "dissents", words),
+        questions=_localize_questions(form.questions, wordings),
+        reasons=_localize_reasons(form.reasons, "reasons", wordings),
+        dissents=_localize_reasons(form.dissents, "dissents", wordings),
         severities=tuple(levels),
-        severity_asks=words.get("severity_asks", form.severity_asks),
+        severity_asks=wordings.get("severity_asks", form.severity_asks),
     )
 
 
-def _reasons_worded(reasons: Iterable[Reason], part: str, words: Mapping[str, str]) -> tuple[Reason, ...]:
-    return tuple(replace(each, label=words.get(f"{part}:{each.code}.label", each.label)) for each in reasons)
+def _localize_reasons(reasons: Iterable[Reason], part: str, wordings: Mapping[str, str]) -> tuple[Reason, ...]:
+    return tuple(replace(reason, label=wordings.get(f"{part}:{reason.code}.label", reason.label)) for reason in reasons)
 
 
-def _worded(questions: Iterable[Question], words: Mapping[str, str]) -> tuple[Question, ...]:
-    found = []
+def _localize_questions(questions: Iterable[Question], wordings: Mapping[str, str]) -> tuple[Question, ...]:
+    localized = []
     for question in questions:
         key = question.key.partition(":")[0]
         choices = [
-            replace(each, label=words.get(f"{key}.choice.{each.value}", each.label)) for each in question.choices
+            replace(choice, label=wordings.get(f"{key}.choice.{choice.value}", choice.label))
+            for choice in question.choices
         ]
-        texts = {part: words.get(f"{key}.{part}", getattr(question, part)) for part in ("label", "asks", "help")}
-        found.append(replace(question, choices=tuple(choices), **texts))
-    return tuple(found)
+        texts = {part: wordings.get(f"{key}.{part}", getattr(question, part)) for part in ("label", "asks", "help")}
+        localized.append(replace(question, choices=tuple(choices), **texts))
+    return tuple(localized)
 
 
 _SPEC = TypeAdapter(CaseSpec)
-_ALIKE: dict[str, TypeAdapter[Any]] = {"form": TypeAdapter(Form), "policy": TypeAdapter(Policy)}
-_NAMES = [each.name for each in fields(CaseSpec)]
+_SHARED_PARTS: dict[str, TypeAdapter[Any]] = {"form": TypeAdapter(Form), "policy": TypeAdapter(Policy)}
+_FIELD_NAMES = [spec_field.name for spec_field in fields(CaseSpec)]
 _ANSWERS = TypeAdapter(Answers)
 _BLOCKS = TypeAdapter(list[Block])
 
 
 def _storable(value: Any) -> Any:
-    """`value` without NUL and lone surrogates, which come in through JSON escapes and which PostgreSQL cannot store."""
+    """`value` without NUL and lone surrogates, which JSON escapes allow but PostgreSQL cannot
+    store.
+    """
     if isinstance(value, str):
         return value.replace("\0", "").encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
@@ -106,43 +118,51 @@ def _storable(value: Any) -> Any:
 
 
 def spec_to_json(spec: CaseSpec) -> dict[str, Any]:
-    """JSON-able form of a spec; `spec_from_json` is its inverse."""
+    """A spec as JSON-serializable data; the inverse of `spec_from_json`."""
     return _storable(_SPEC.dump_python(spec, mode="json"))  # type: ignore[no-any-return]
 
 
 def specs_to_json(specs: Iterable[CaseSpec]) -> Iterator[dict[str, Any]]:
-    """The same of many cases: a form and a policy that one after the other has, which are most of a case, are read once."""
-    known: dict[str, tuple[Any, Any]] = {}
+    """`spec_to_json` for many cases.
+
+    Form and policy, which make up most of a case, are converted only when they differ from those of
+    the preceding case.
+    """
+    shared: dict[str, tuple[Any, Any]] = {}
     for spec in specs:
-        for name, adapter in _ALIKE.items():
+        for name, adapter in _SHARED_PARTS.items():
             value = getattr(spec, name)
-            if name not in known or known[name][0] != value:
-                known[name] = value, _storable(adapter.dump_python(value, mode="json"))
-        own = _storable(_SPEC.dump_python(spec, mode="json", exclude=set(_ALIKE)))
-        yield {name: known[name][1] if name in known else own[name] for name in _NAMES}
+            if name not in shared or shared[name][0] != value:
+                shared[name] = value, _storable(adapter.dump_python(value, mode="json"))
+        rest = _storable(_SPEC.dump_python(spec, mode="json", exclude=set(_SHARED_PARTS)))
+        yield {name: shared[name][1] if name in shared else rest[name] for name in _FIELD_NAMES}
 
 
 def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """JSON-able form of blocks that are no part of a case."""
+    """Blocks outside of a case as JSON-serializable data."""
     return _storable(_BLOCKS.dump_python(list(blocks), mode="json"))  # type: ignore[no-any-return]
 
 
 def spec_from_json(data: dict[str, Any]) -> CaseSpec:
-    """The spec of a stored case. Raises pydantic's ValidationError on anything else."""
+    """The spec of a stored case. Raises pydantic's ValidationError if the data has another
+    shape.
+    """
     return _SPEC.validate_python(data)
 
 
-@lru_cache(maxsize=200)  # of some fifty kilobytes each
+@lru_cache(maxsize=200)  # about 50 KB each
 def spec_from_text(text: str) -> CaseSpec:
-    """The same from the JSON itself: what is asked about at each page, draft and submit of a case is read once."""
+    """The spec from JSON text, cached because every page, draft and submission of a case needs
+    it.
+    """
     return spec_from_json(json.loads(text))
 
 
 def answers_to_json(answers: Answers) -> dict[str, Any]:
-    """JSON-able form of answers; `answers_from_json` is its inverse."""
+    """Answers as JSON-serializable data; the inverse of `answers_from_json`."""
     return _storable(_ANSWERS.dump_python(answers, mode="json"))  # type: ignore[no-any-return]
 
 
 def answers_from_json(data: dict[str, Any]) -> Answers:
-    """Answers from a draft, a form or the API. Raises pydantic's ValidationError on another shape."""
+    """Answers of a draft, a form or the API. Raises pydantic's ValidationError on another shape."""
     return _ANSWERS.validate_python(data)

@@ -1,9 +1,10 @@
-"""Evidence: what a citation must say, and when two of them name the same thing. Its form is checked; nothing is looked up.
+"""Evidence: what a citation must contain, and when two citations refer to the same source.
 
-The text of the case itself is a source, too, with the place in it; so is a search that found nothing, for what does not exist.
+Only the form of a citation is checked; nothing is looked up. The text of the case can be a source,
+cited with its location, and so can a search without results, for something that does not exist.
 
-DOI: ISO 26324 as Crossref writes them (`10.<registrant>/<suffix>`, case does not matter). PMID: PubMed's number of up to eight
-digits.
+DOI: ISO 26324 as Crossref writes them (`10.<registrant>/<suffix>`, case-insensitive). PMID:
+PubMed's number of up to eight digits.
 """
 
 import re
@@ -13,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Literal, get_args
 from urllib.parse import unquote, urlsplit
 
-from review.rules.blocks import Highlight, TrapTerm, placed
+from review.rules.blocks import Highlight, TrapTerm, locate_highlight
 
 CitationKind = Literal["guideline", "doi", "pmid", "url", "book", "case", "search"]
 KINDS: tuple[CitationKind, ...] = get_args(CitationKind)
@@ -21,8 +22,8 @@ PUBLISHED: tuple[CitationKind, ...] = ("guideline", "doi", "pmid", "url", "book"
 Fault = Literal["citation-malformed", "citation-incomplete", "citation-duplicate"]
 
 _ISBN = re.compile(r"ISBN(?:-1[03])?:?\s*[0-9][0-9Xx -]{8,16}", re.IGNORECASE)
-_SEARCHED = re.compile(r"(?:not found|searched|search):?\s|检索|未检索到|未找到", re.IGNORECASE)
-_PLACE = re.compile(r"([0-9.]{1,12}(?:\.source)?):([0-9]{1,8})-([0-9]{1,8})")
+_SEARCH = re.compile(r"(?:not found|searched|search):?\s|检索|未检索到|未找到", re.IGNORECASE)
+_LOCATION = re.compile(r"([0-9.]{1,12}(?:\.source)?):([0-9]{1,8})-([0-9]{1,8})")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DOI = re.compile(r"10\.[0-9]{4,9}(?:\.[0-9]+)*/[^\s]+")
 _DOI_PREFIX = re.compile(r"(?:https?://(?:dx\.|www\.)?doi\.org/|doi:\s*|doi\.org/)", re.IGNORECASE)
@@ -30,18 +31,22 @@ _PMID = re.compile(r"[1-9][0-9]{0,7}")
 _PMID_PREFIX = re.compile(
     r"(?:https?://(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov/pubmed)/|pmid:?\s*)", re.IGNORECASE
 )
-# Inside a whole reference, as PubMed and journals give it: "Author. Title. Journal. doi: 10.1056/NEJMoa1. PMID: 123."
+# Inside a full reference, as PubMed and journals print it:
+# "Author. Title. Journal. doi: 10.1056/NEJMoa1. PMID: 123."
 _DOI_WITHIN = re.compile(rf"(?<=\s)(?:doi:?\s*|(?:https?://)?(?:dx\.|www\.)?doi\.org/)({_DOI.pattern})", re.IGNORECASE)
 _PMID_WITHIN = re.compile(r"(?<=\s)pmid:?\s*([1-9][0-9]{0,7})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Evidence: where it stands (`reference`: guideline's name, DOI, PMID, URL, book or a part of the case itself; `section` of
-    it), the passage quoted, and the day it was read (ISO date).
+    """A piece of evidence.
 
-    Of the case itself `section` is the place of the passage, `<passage's key>:<start>-<end>` in code points. Of a search that
-    found nothing `reference` is where somebody searched, `passage` the words searched for and `read_on` the day.
+    reference: a guideline's name, DOI, PMID, URL, book or a part of the case; for a search without
+        results, where it was made.
+    section: the section of the reference; for the case itself the location of the passage,
+        `<passage key>:<start>-<end>` in code points.
+    passage: the words quoted; for a search, the words searched for.
+    read_on: the day on which the source was read or searched (ISO date).
     """
 
     kind: str = ""
@@ -51,29 +56,31 @@ class Citation:
     read_on: str = ""
 
 
-def recognised(reference: str) -> CitationKind | Literal[""]:
-    """The kind of source that a reference names; what is no DOI, PMID, web address, ISBN or search is a guideline. Empty: it is
-    empty."""
-    plain = _squeezed(reference)
-    if _doi(plain):
-        return "doi"
-    if _pmid(plain):
-        return "pmid"
-    if _url(plain):
-        return "url"
-    if _ISBN.match(plain):
-        return "book"
-    if _SEARCHED.match(plain):
-        return "search"
-    return "guideline" if plain else ""
-
-
-def normalised(citation: Citation) -> Citation:
-    """The same citation as it is compared and exported: DOI and PMID bare, DOI in lower case, spaces squeezed.
-
-    What is malformed comes back as it is, trimmed.
+def recognise_kind(reference: str) -> CitationKind | Literal[""]:
+    """The kind of source that a reference looks like: a guideline unless recognised; empty if it is
+    empty.
     """
-    reference = _squeezed(citation.reference)
+    squeezed = _squeeze(reference)
+    if _doi(squeezed):
+        return "doi"
+    if _pmid(squeezed):
+        return "pmid"
+    if _url(squeezed):
+        return "url"
+    if _ISBN.match(squeezed):
+        return "book"
+    if _SEARCH.match(squeezed):
+        return "search"
+    return "guideline" if squeezed else ""
+
+
+def normalise(citation: Citation) -> Citation:
+    """The citation as it is compared and exported: bare DOI and PMID, DOI in lower case, spaces
+    squeezed.
+
+    A malformed reference is only squeezed.
+    """
+    reference = _squeeze(citation.reference)
     if citation.kind == "doi":
         reference = _doi(reference) or reference
     elif citation.kind == "pmid":
@@ -83,67 +90,72 @@ def normalised(citation: Citation) -> Citation:
     return replace(
         citation,
         reference=reference,
-        section=_squeezed(citation.section),
+        section=_squeeze(citation.section),
         passage=citation.passage.strip(),
         read_on=citation.read_on.strip(),
     )
 
 
 def identity(citation: Citation) -> tuple[str, str, str]:
-    """What it cites, equal for two ways of writing the same: (kind, reference, section), letters folded.
+    """A key for the cited source, equal for two spellings of it: case-folded (kind, reference,
+    section).
 
-    A web address of a DOI or of PubMed is that DOI or PMID; http and https, and a slash at the end, make no difference.
+    The URL of a DOI or of a PubMed entry equals the DOI or PMID. The scheme (http or https), `www.`
+    and a trailing slash of a URL make no difference.
     """
-    kind, plain = citation.kind, normalised(citation)
-    reference = plain.reference
+    kind, normal = citation.kind, normalise(citation)
+    reference = normal.reference
     if kind == "search":
-        return kind, reference.casefold(), " ".join(plain.passage.split()).casefold()
+        return kind, reference.casefold(), " ".join(normal.passage.split()).casefold()
     if kind == "url":
         if _DOI_PREFIX.match(reference) and (doi := _doi(reference)):
             kind, reference = "doi", doi
         elif _PMID_PREFIX.match(reference) and (pmid := _pmid(reference)):
             kind, reference = "pmid", pmid
         else:
-            return kind, re.sub(r"^https?://(?:www\.)?", "", reference).rstrip("/"), plain.section.casefold()
-    return kind, reference.casefold(), plain.section.casefold()
+            return kind, re.sub(r"^https?://(?:www\.)?", "", reference).rstrip("/"), normal.section.casefold()
+    return kind, reference.casefold(), normal.section.casefold()
 
 
 def latest_day() -> date:
-    """The day it is where the day begins first (UTC+14): whatever is later is in the future for everybody."""
+    """The latest calendar day anywhere on Earth (UTC+14): any later day is in the future for
+    everybody.
+    """
     return (datetime.now(UTC) + timedelta(hours=14)).date()
 
 
 def citation_faults(citations: Sequence[Citation], *, today: date | None = None) -> list[tuple[str, Fault]]:
-    """Everything that is wrong with `citations`, as (field, code); fields are `citation.<n>.<part>`, n from 1.
+    """All faults of `citations`, as (field, code); fields are `citation.<n>.<part>`, n from 1.
 
-    The reference must have the form of its kind; a guideline and a book want their section or page too; each
-    wants the passage quoted and the day it was read, not after `today` (default: the latest day anywhere on Earth).
+    The reference must have the form of its kind; guidelines and books need a section or page; all
+    need the quoted passage and the day it was read, no later than `today` (default:
+    `latest_day()`).
     """
-    last = today or latest_day()
-    found: list[tuple[str, Fault]] = []
+    last_day = today or latest_day()
+    faults: list[tuple[str, Fault]] = []
     seen: set[tuple[str, str, str]] = set()
     for number, citation in enumerate(citations, 1):
-        where = f"citation.{number}"
-        reference = _squeezed(citation.reference)
+        field = f"citation.{number}"
+        reference = _squeeze(citation.reference)
         if citation.kind not in KINDS:
-            found.append((f"{where}.kind", "citation-malformed" if citation.kind else "citation-incomplete"))
+            faults.append((f"{field}.kind", "citation-malformed" if citation.kind else "citation-incomplete"))
         if not reference:
-            found.append((f"{where}.reference", "citation-incomplete"))
+            faults.append((f"{field}.reference", "citation-incomplete"))
         elif not _well_formed(citation.kind, reference):
-            found.append((f"{where}.reference", "citation-malformed"))
+            faults.append((f"{field}.reference", "citation-malformed"))
         elif citation.kind in KINDS:
-            cited = identity(citation)
-            if cited in seen:
-                found.append((f"{where}.reference", "citation-duplicate"))
-            seen.add(cited)
+            source = identity(citation)
+            if source in seen:
+                faults.append((f"{field}.reference", "citation-duplicate"))
+            seen.add(source)
         if citation.kind in ("guideline", "book") and not citation.section.strip():
-            found.append((f"{where}.section", "citation-incomplete"))
+            faults.append((f"{field}.section", "citation-incomplete"))
         if not citation.passage.strip():
-            found.append((f"{where}.passage", "citation-incomplete"))
+            faults.append((f"{field}.passage", "citation-incomplete"))
         read_on = _day(citation.read_on)
-        if read_on is None or read_on > last:
-            found.append((f"{where}.read_on", "citation-incomplete"))
-    return found
+        if read_on is None or read_on > last_day:
+            faults.append((f"{field}.read_on", "citation-incomplete"))
+    return faults
 
 
 def _well_formed(kind: str, reference: str) -> bool:
@@ -158,7 +170,7 @@ def _well_formed(kind: str, reference: str) -> bool:
             return True
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -169,7 +181,7 @@ def _doi(text: str) -> str | None:
     bare = text[prefix.end() :] if prefix else text
     if prefix and prefix.group().lower().startswith("http"):
         bare = unquote(bare.split("?")[0])
-    bare = bare.rstrip(".,;").lower()  # copied with the end of a sentence
+    bare = bare.rstrip(".,;").lower()  # punctuation copied from the end of a sentence
     return bare if _DOI.fullmatch(bare) and bare.isprintable() else None
 
 
@@ -182,15 +194,15 @@ def _pmid(text: str) -> str | None:
 
 
 def _url(text: str) -> str | None:
-    """The address with scheme and host in lower case; None for what is not http(s), has no domain, or carries a password."""
+    """The URL with scheme and host in lower case; None if not http(s), without domain, or with
+    credentials.
+    """
     if " " in text or not text.isprintable():
         return None
     try:
         parts = urlsplit(text)
-        host, _port = (
-            parts.hostname or "",
-            parts.port,
-        )  # both can raise: a broken IPv6 address, a port that is no number
+        # Both raise ValueError: for a malformed IPv6 address, and for a port that is not a number.
+        host, _port = parts.hostname or "", parts.port
     except ValueError:
         return None
     labels = host.split(".")
@@ -201,28 +213,30 @@ def _url(text: str) -> str | None:
 
 def _day(text: str) -> date | None:
     try:
-        # fromisoformat alone takes 20260102 and 2026-W01-5 too
+        # fromisoformat alone would also accept 20260102 and 2026-W01-5
         return date.fromisoformat(text.strip()) if _DAY.fullmatch(text.strip()) else None
     except ValueError:
         return None
 
 
-def located(citation: Citation, texts: Mapping[str, str]) -> Citation | None:
-    """A passage of the case itself with its place, found by its words; None where they are not in `texts` (passages by key).
+def locate_passage(citation: Citation, texts: Mapping[str, str]) -> Citation | None:
+    """Locate a quotation from the case by its words and set its `section`; None if not in `texts`.
 
-    Other citations are as they are.
+    `texts` are the passages of the case by key. Citations of other kinds are returned unchanged.
     """
     if citation.kind != "case":
         return citation
-    told = _PLACE.fullmatch(citation.section.strip())
-    key, start, end = (told[1], int(told[2]), int(told[3])) if told else (citation.section.strip(), 0, 0)
-    found = placed(Highlight(citation.passage, "", key, start, end), texts)
-    if not found.passage:
+    location = _LOCATION.fullmatch(citation.section.strip())
+    key, start, end = (
+        (location[1], int(location[2]), int(location[3])) if location else (citation.section.strip(), 0, 0)
+    )
+    quotation = locate_highlight(Highlight(citation.passage, "", key, start, end), texts)
+    if not quotation.passage:
         return None
-    return replace(citation, passage=found.quote, section=f"{found.passage}:{found.start}-{found.end}")
+    return replace(citation, passage=quotation.quote, section=f"{quotation.passage}:{quotation.start}-{quotation.end}")
 
 
-def unproved(terms: Sequence[TrapTerm], sources: Sequence[Citation]) -> list[TrapTerm]:
-    """The traps of which no source is of a kind that shows them."""
-    cited = {citation.kind for citation in sources}
-    return [term for term in terms if term.evidence and not cited & set(term.evidence)]
+def unproved_traps(terms: Sequence[TrapTerm], sources: Sequence[Citation]) -> list[TrapTerm]:
+    """The traps for which none of the sources is of a kind that can show them."""
+    kinds = {citation.kind for citation in sources}
+    return [term for term in terms if term.evidence and not kinds & set(term.evidence)]

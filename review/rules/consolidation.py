@@ -1,15 +1,15 @@
-"""What several physicians' answers come to: the rubrics that stand, the evidence for them, or why the sample is rejected.
+"""Combines several physicians' answers: the rubrics kept, the evidence, the reasons of a rejection.
 
-Plain values. `review.cases.queries.settled_case` says whose answers count.
+Plain values. `review.cases.queries.settled_case` decides whose answers count.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from review.rules.citations import Citation, identity, normalised
+from review.rules.citations import Citation, identity, normalise
 from review.rules.questions import (
-    STANDING,
+    RETAINED_VALUES,
     AddedRubric,
     Answer,
     Answers,
@@ -18,7 +18,7 @@ from review.rules.questions import (
     Reason,
     RubricAnswer,
     RubricText,
-    problems_of_questions,
+    question_problems,
     without_unasked,
 )
 from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
@@ -26,9 +26,12 @@ from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
 
 @dataclass(frozen=True, slots=True)
 class SettledRubric:
-    """A rubric as the physicians left it. `criterion` is the wording that stands, `severity` the median of `severities` or
-    empty; one that was removed is kept to say so, and one that a physician added has the key `P<n>`.
+    """A rubric as settled by the physicians.
 
+    criterion: the final wording.
+    severity: the median of `severities`, or empty.
+    removed: the physicians dropped this rubric; it is listed to document that.
+    added_by_physician: its key is `P<n>`.
     severities: the level that each rater chose, in the order of the workflow.
     """
 
@@ -41,116 +44,133 @@ class SettledRubric:
     severities: tuple[str, ...] = ()
 
 
-def rubrics(form: Form, deciding: Sequence[Answers], raters: Sequence[Answers] = ()) -> tuple[SettledRubric, ...]:
-    """The form's rubrics in their order, then those added.
+def settled_rubrics(
+    form: Form, deciding: Sequence[Answers], raters: Sequence[Answers] = ()
+) -> tuple[SettledRubric, ...]:
+    """The form's rubrics in their order, followed by the added ones.
 
-    `deciding`: the answers, in the order of the workflow, of those who had seen what everybody before them said: the
-    adjudicators, else the secondary who has confirmed. Whatever earlier ones corrected, removed or added stands only if a
-    deciding one took it over. Several deciding ones were sealed from each other, so each may have left alone what another
-    changed without knowing of it: a correction and an addition of one stand, of two corrections the later; a rubric is
-    removed only if all of them removed it. The severity is the median of what all `raters` chose (the deciding ones, where
-    nobody else is named).
+    deciding: the answers, in the order of the workflow, of those who had seen all earlier answers:
+        the adjudicators, else the secondary who has confirmed. Corrections, removals and additions
+        by others count only if a deciding physician adopted them. Adjudicators did not see each
+        other's answers, so each may have left unchanged what the other changed: corrections and
+        additions of either count (of two corrections the later), but a rubric is removed only if
+        all removed it.
+    raters: those whose severities are combined by their median; by default the deciding ones.
     """
     raters = raters or deciding
     settled = [
-        _settled(
+        _settle_rubric(
             form,
             rubric,
-            [each.rubrics.get(rubric.key, RubricAnswer()) for each in deciding],
-            [each.rubrics.get(rubric.key, RubricAnswer()) for each in raters],
+            [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in deciding],
+            [answers.rubrics.get(rubric.key, RubricAnswer()) for answers in raters],
         )
         for rubric in form.rubrics
     ]
-    taken = {rubric.key for rubric in form.rubrics}
-    free = (key for number in count(1) if (key := f"P{number}") not in taken)
-    added: dict[str, AddedRubric] = {}
-    harms: dict[str, list[str]] = {}
-    for own in (own for each in deciding for own in each.added):
-        folded = " ".join(own.criterion.split()).casefold()
-        added.setdefault(folded, own)
-        harms.setdefault(folded, []).append(own.severity)
-    standing = {" ".join(rubric.criterion.split()).casefold() for rubric in settled if not rubric.removed}
+    used_keys = {rubric.key for rubric in form.rubrics}
+    free_keys = (key for number in count(1) if (key := f"P{number}") not in used_keys)
+    additions: dict[str, AddedRubric] = {}
+    severities: dict[str, list[str]] = {}
+    for addition in (addition for answers in deciding for addition in answers.added):
+        folded = " ".join(addition.criterion.split()).casefold()
+        additions.setdefault(folded, addition)
+        severities.setdefault(folded, []).append(addition.severity)
+    retained = {" ".join(rubric.criterion.split()).casefold() for rubric in settled if not rubric.removed}
+    new_additions = ((folded, addition) for folded, addition in additions.items() if folded not in retained)
     settled += [
         SettledRubric(
             key,
-            own.criterion.strip(),
-            own.tags,
-            median_level(form, harms[folded]),
+            addition.criterion.strip(),
+            addition.tags,
+            median_level(form, severities[folded]),
             added_by_physician=True,
-            severities=tuple(filter(None, harms[folded])),
+            severities=tuple(filter(None, severities[folded])),
         )
-        for key, (folded, own) in zip(free, ((f, own) for f, own in added.items() if f not in standing), strict=False)
+        for key, (folded, addition) in zip(free_keys, new_additions, strict=False)
     ]
     return tuple(settled)
 
 
-def standing_wording(form: Form, answers: Answers) -> str:
-    """The rubrics that these answers leave standing, with those added; equal for two that mean the same set, spaces aside."""
-    standing = [
-        (rubric.key, " ".join((found.wording if found.value == "corrected" else rubric.criterion).split()))
+def retained_wording(form: Form, answers: Answers) -> str:
+    """The rubrics that these answers keep or add, as a text that is equal for equal sets of
+    rubrics.
+
+    Whitespace and the order of added rubrics make no difference.
+    """
+    retained = [
+        (rubric.key, " ".join((finding.wording if finding.value == "corrected" else rubric.criterion).split()))
         for rubric in form.rubrics
-        if (found := answers.rubrics.get(rubric.key, RubricAnswer())).value in STANDING
+        if (finding := answers.rubrics.get(rubric.key, RubricAnswer())).value in RETAINED_VALUES
     ]
-    added = sorted((" ".join(own.criterion.split()), sorted(own.tags)) for own in answers.added)
-    return repr((standing, added))
+    added = sorted((" ".join(addition.criterion.split()), sorted(addition.tags)) for addition in answers.added)
+    return repr((retained, added))
 
 
 def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
-    """All that keeps the traps from being revealed: an answer is missing to a question of the first look."""
-    return problems_of_questions(form.first_look, answers)
-
-
-def with_first_look(form: Form, answers: Answers, looked: Answers) -> Answers:
-    """`answers`, their part of the first look as it was given then, whatever they say of it now.
-
-    What was highlighted before the traps were revealed stands, too.
+    """Everything that prevents the traps from being revealed: unanswered questions of the first
+    look.
     """
-    first = {question.key for question in form.questions if question.first_look}
-    now = {key: answer for key, answer in answers.questions.items() if key not in first}
+    return question_problems(form.first_look, answers)
+
+
+def with_first_look(form: Form, answers: Answers, first_look: Answers) -> Answers:
+    """`answers` with the first-look answers and highlights replaced by those given at the first
+    look.
+    """
+    first_keys = {question.key for question in form.questions if question.first_look}
+    later = {key: answer for key, answer in answers.questions.items() if key not in first_keys}
     return replace(
         answers,
-        questions={**{key: looked.questions[key] for key in first & looked.questions.keys()}, **now},
-        highlights=(*looked.highlights, *(each for each in answers.highlights if not each.first_look)),
+        questions={**{key: first_look.questions[key] for key in first_keys & first_look.questions.keys()}, **later},
+        highlights=(
+            *first_look.highlights,
+            *(highlight for highlight in answers.highlights if not highlight.first_look),
+        ),
     )
 
 
 def may_declare(policy: Policy, role: Role, phase: Phase) -> bool:
-    """Whether this is the secondary's last word, in which a difference of the rubrics is declared."""
-    last = Phase.CONFIRM if policy.secondary_confirms else Phase.COMMIT
-    return policy.settle_wording and role is Role.SECONDARY and phase is last
+    """Whether this is the secondary's last phase, in which changed rubrics have to be declared."""
+    last_phase = Phase.CONFIRM if policy.secondary_confirms else Phase.COMMIT
+    return policy.settle_wording and role is Role.SECONDARY and phase is last_phase
 
 
-def rewords(form: Form, answers: Answers, primary: Answers | None) -> bool:
-    """Whether an approval leaves other rubrics standing than the primary approved, or, where the secondary is not to know that
-    (None), than were generated."""
+def is_reworded(form: Form, answers: Answers, primary: Answers | None) -> bool:
+    """Whether an approval keeps other rubrics than the primary approved.
+
+    If the secondary must not know the primary's answers (None), compares with the generated
+    rubrics.
+    """
     if answers.verdict != Verdict.APPROVE or (primary is not None and primary.verdict != Verdict.APPROVE):
         return False
     untouched = Answers(rubrics={rubric.key: RubricAnswer("adequate") for rubric in form.rubrics})
-    return standing_wording(form, answers) != standing_wording(form, primary or untouched)
+    return retained_wording(form, answers) != retained_wording(form, primary or untouched)
 
 
-def undeclared(form: Form, answers: Answers, primary: Answers | None) -> list[Problem]:
-    """What is wrong with the declaration of a secondary who may make one."""
-    if not rewords(form, answers, primary) or answers.declaration in set(Declaration):
+def declaration_problems(form: Form, answers: Answers, primary: Answers | None) -> list[Problem]:
+    """The problems with the declaration of a secondary who may make one."""
+    if not is_reworded(form, answers, primary) or answers.declaration in set(Declaration):
         return []
     return [Problem("declaration", "unknown-value" if answers.declaration else "undeclared")]
 
 
 def median_level(form: Form, levels: Sequence[str]) -> str:
-    """The middle of some levels of the form's scale; of an even number the more severe of the two in the middle."""
+    """The median of levels of the form's scale; of an even number, the more severe of the middle
+    two.
+    """
     scale = [level.value for level in form.severities]
-    places = sorted(scale.index(level) for level in levels if level in scale)
-    return scale[places[len(places) // 2]] if places else ""
+    ranks = sorted(scale.index(level) for level in levels if level in scale)
+    return scale[ranks[len(ranks) // 2]] if ranks else ""
 
 
-def _settled(
-    form: Form, rubric: RubricText, findings: Sequence[RubricAnswer], rated: Sequence[RubricAnswer]
+def _settle_rubric(
+    form: Form, rubric: RubricText, findings: Sequence[RubricAnswer], ratings: Sequence[RubricAnswer]
 ) -> SettledRubric:
     if findings and all(finding.value == "removed" for finding in findings):
         return SettledRubric(rubric.key, rubric.criterion, rubric.tags, removed=True)
-    standing = [finding for finding in findings if finding.value in STANDING]
-    wordings = [finding.wording.strip() for finding in standing if finding.value == "corrected"]
-    severities = tuple(each.severity for each in rated if each.value in STANDING and each.severity)
+    retained = [finding for finding in findings if finding.value in RETAINED_VALUES]
+    wordings = [finding.wording.strip() for finding in retained if finding.value == "corrected"]
+    severities = tuple(rating.severity for rating in ratings if rating.value in RETAINED_VALUES and rating.severity)
     return SettledRubric(
         rubric.key,
         wordings[-1] if wordings else rubric.criterion,
@@ -160,59 +180,60 @@ def _settled(
     )
 
 
-def citations(answers: Sequence[Answers]) -> tuple[Citation, ...]:
-    """All evidence of `answers`, each source once: the first of two that cite the same."""
-    found: dict[tuple[str, str, str], Citation] = {}
-    for citation in (citation for each in answers for citation in each.citations):
-        found.setdefault(identity(citation), normalised(citation))
-    return tuple(found.values())
+def merged_citations(answers: Sequence[Answers]) -> tuple[Citation, ...]:
+    """The evidence in all `answers`, each source once: the first citation of it."""
+    by_identity: dict[tuple[str, str, str], Citation] = {}
+    for citation in (citation for one in answers for citation in one.citations):
+        by_identity.setdefault(identity(citation), normalise(citation))
+    return tuple(by_identity.values())
 
 
-def reasons(form: Form, answers: Answers) -> list[str]:
-    """What one physician holds against a sample, as sentences for the maker of the next version."""
-    said = []
+def rejection_reasons(form: Form, answers: Answers) -> list[str]:
+    """One physician's objections to a sample, as sentences for the author of the next version."""
+    reasons = []
     if answers.verdict == Verdict.REJECT and answers.reason.strip():
-        coded = _reason(form, answers)
-        said.append(f"{coded.label}: {answers.reason.strip()}" if coded else answers.reason.strip())
+        coded = _coded_reason(form, answers)
+        reasons.append(f"{coded.label}: {answers.reason.strip()}" if coded else answers.reason.strip())
     for question in form.questions:
-        given = answers.questions.get(question.key)
-        if given and given.note.strip() and any(choice.blocks for choice in question.chosen(given.value)):
-            said.append(f"{question.label}: {given.note.strip()}")
-    said += [
+        answer = answers.questions.get(question.key)
+        if answer and answer.note.strip() and any(choice.blocks for choice in question.chosen(answer.value)):
+            reasons.append(f"{question.label}: {answer.note.strip()}")
+    reasons += [
         f"{key}: {finding.note.strip()}" for key, finding in answers.rubrics.items() if finding.value == "inadequate"
     ]
-    return said
+    return reasons
 
 
-def reducible(form: Form, rejections: Sequence[Answers]) -> bool:
-    """Whether another version can mend what `rejections` say: not if each that says so by an answer or a reason's code says no.
+def is_reducible(form: Form, rejections: Sequence[Answers]) -> bool:
+    """Whether another version can fix what the `rejections` object to.
 
-    An answer that ends the sample outweighs the reason given with it.
+    It cannot if all rejections that take a position, by an ending answer or by a reason code, say
+    no. An ending answer outweighs the reason given with it.
     """
-    told = [
+    fixable = [
         not ended and (reason is None or reason.reducible)
-        for each in rejections
-        for ended, reason in [(_ends(form, each), _reason(form, each))]
+        for answers in rejections
+        for ended, reason in [(_ends_sample(form, answers), _coded_reason(form, answers))]
         if ended or reason is not None or not form.reasons
     ]
-    return not told or any(told)
+    return not fixable or any(fixable)
 
 
-def _ends(form: Form, answers: Answers) -> bool:
-    given = without_unasked(form, answers).questions
-    return any(choice.ends for q in form.questions if q.key in given for choice in q.chosen(given[q.key].value))
+def _ends_sample(form: Form, answers: Answers) -> bool:
+    asked = without_unasked(form, answers).questions
+    return any(choice.ends for q in form.questions if q.key in asked for choice in q.chosen(asked[q.key].value))
 
 
-def _reason(form: Form, answers: Answers) -> Reason | None:
+def _coded_reason(form: Form, answers: Answers) -> Reason | None:
     return next((reason for reason in form.reasons if reason.code == answers.reason_code), None)
 
 
 def with_verdict(form: Form, answers: Answers) -> Answers:
-    """`answers`, in favour of the case where no verdict is asked."""
+    """`answers`, counted as an approval if the form asks for no verdict."""
     return answers if form.asks_verdict else replace(answers, verdict=Verdict.APPROVE)
 
 
-def decided_answers(form: Form, answers: Answers) -> str:
-    """What the answers decide, comparable as text: the values of the questions that are compared."""
-    given = without_unasked(form, answers).questions
-    return "\n".join(f"{q.key}={given.get(q.key, Answer()).value}" for q in form.questions if q.compared)
+def answers_decision(form: Form, answers: Answers) -> str:
+    """The values of the questions that are compared, as a text that is equal for equal answers."""
+    asked = without_unasked(form, answers).questions
+    return "\n".join(f"{q.key}={asked.get(q.key, Answer()).value}" for q in form.questions if q.compared)

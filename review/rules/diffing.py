@@ -1,4 +1,6 @@
-"""What changed between two conversations: turns aligned by likeness, words (Chinese: characters) marked."""
+"""Diffs of two conversations: turns aligned by similarity, changed words (Chinese: characters)
+marked.
+"""
 
 import re
 from collections import Counter
@@ -14,17 +16,18 @@ from review.rules.blocks import Turn
 Op = Literal["equal", "insert", "delete"]
 
 _OPS: dict[int, Op] = {0: "equal", 1: "insert", -1: "delete"}
-# Scripts without spaces go by the character; a number keeps its decimals ("2.5" to "25" is one change).
+# Scripts without spaces are split by character; a number keeps its decimals, so that "2.5" to "25"
+# is one change.
 _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\d+(?:[.,]\d+)*|[^\W\d\u3040-\u30ff\u3400-\u9fff]+|\s+|.", re.S
 )
 _FIRST_CODE = 0xE000  # beyond the surrogates; room for about a million different words
-_ALIKE = 0.2  # below this share of common word pairs a turn was replaced, not edited
+_MIN_SIMILARITY = 0.2  # below this share of common word pairs a turn was replaced, not edited
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of text that stayed, came or went."""
+    """A run of text that is unchanged, inserted or deleted."""
 
     op: Op
     text: str
@@ -32,9 +35,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class TurnPair:
-    """A turn before and the same turn after; None on the side where it does not exist.
+    """A turn before and after the change; None on the side where it does not exist.
 
-    spans: the text of both, in reading order; before = equal + delete, after = equal + insert.
+    spans: the text of both sides, in reading order; before = equal + delete, after = equal +
+    insert.
     """
 
     before: Turn | None
@@ -51,7 +55,7 @@ class TurnPair:
 
 
 def diff_words(before: str, after: str) -> tuple[Span, ...]:
-    """The differences between two texts, word by word."""
+    """The word-level differences between two texts."""
     if before == after:
         return (Span("equal", before),) if before else ()
     codes: dict[str, str] = {}
@@ -60,43 +64,43 @@ def diff_words(before: str, after: str) -> tuple[Span, ...]:
         return "".join(codes.setdefault(token, chr(_FIRST_CODE + len(codes))) for token in _TOKEN.findall(text))
 
     differ = diff_match_patch()
-    found = differ.diff_main(encode(before), encode(after), False)
-    differ.diff_cleanupSemantic(found)
+    runs = differ.diff_main(encode(before), encode(after), False)
+    differ.diff_cleanupSemantic(runs)
     tokens = {code: token for token, code in codes.items()}
-    return tuple(Span(_OPS[op], "".join(tokens[code] for code in run)) for op, run in found)
+    return tuple(Span(_OPS[op], "".join(tokens[code] for code in run)) for op, run in runs)
 
 
 def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
-    """Pair the turns of two versions of a conversation so that the likeness of the pairs is greatest.
+    """Pair the turns of two versions of a conversation so that the total similarity is greatest.
 
-    Order is kept and only turns of the same speaker are paired. Where a turn was replaced by a quite different one, what
-    went comes before what came.
+    Keeps the order and pairs only turns of the same speaker. If a turn was replaced by a quite
+    different one, the removed turn comes before the added one.
     """
-    # Equal turns at either end are pairs of any best alignment (nothing is more alike), and most turns are equal.
-    start = _alike_at_start(before, after)
-    end = _alike_at_start(before[start:][::-1], after[start:][::-1])
+    # Equal turns at either end belong to every best alignment, and most turns are equal: skip them.
+    start = _equal_prefix_length(before, after)
+    end = _equal_prefix_length(before[start:][::-1], after[start:][::-1])
     middle = _align(before[start : len(before) - end], after[start : len(after) - end])
     last = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
     return [
-        *(_paired(old, new) for old, new in zip(before[:start], after[:start], strict=True)),
+        *(_turn_pair(old, new) for old, new in zip(before[:start], after[:start], strict=True)),
         *middle,
-        *(_paired(old, new) for old, new in last),
+        *(_turn_pair(old, new) for old, new in last),
     ]
 
 
-def _alike_at_start(before: Sequence[Turn], after: Sequence[Turn]) -> int:
+def _equal_prefix_length(before: Sequence[Turn], after: Sequence[Turn]) -> int:
     pairs = zip(before, after, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _paired(old: Turn, new: Turn) -> TurnPair:
+def _turn_pair(old: Turn, new: Turn) -> TurnPair:
     return TurnPair(old, new, diff_words(old.text, new.text))
 
 
 def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
-    olds, news = list(map(_pairs_of_words, before)), list(map(_pairs_of_words, after))
-    gain = [[_alike(old, new) for new in news] for old in olds]
-    best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # of the tails before[i:], after[j:]
+    olds, news = list(map(_turn_features, before)), list(map(_turn_features, after))
+    gain = [[_similarity(old, new) for new in news] for old in olds]
+    best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # for the tails before[i:], after[j:]
     for i in range(len(before) - 1, -1, -1):
         for j in range(len(after) - 1, -1, -1):
             matched = gain[i][j] + best[i + 1][j + 1] if gain[i][j] else 0.0
@@ -105,7 +109,7 @@ def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     i = j = 0
     while i < len(before) or j < len(after):
         if i < len(before) and j < len(after) and gain[i][j] and best[i][j] == gain[i][j] + best[i + 1][j + 1]:
-            pairs.append(_paired(before[i], after[j]))
+            pairs.append(_turn_pair(before[i], after[j]))
             i, j = i + 1, j + 1
         elif i < len(before) and (j == len(after) or best[i][j] == best[i + 1][j]):
             pairs.append(TurnPair(before[i], None, (Span("delete", before[i].text),)))
@@ -117,23 +121,23 @@ def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Likeness:
+class _TurnFeatures:
     speaker: str
     text: str
-    pairs: Counter[tuple[str, str]]
+    word_pairs: Counter[tuple[str, str]]
 
 
-def _pairs_of_words(turn: Turn) -> _Likeness:
-    # Single words make any two long texts look alike ("the", "of"); neighbouring words do not.
+def _turn_features(turn: Turn) -> _TurnFeatures:
+    # Single words ("the", "of") make any two long texts look similar; pairs of neighbours do not.
     tokens = [token.casefold() for token in _TOKEN.findall(turn.text) if token[0].isalnum()]
-    return _Likeness(turn.speaker, turn.text, Counter(pairwise(["", *tokens, ""])))
+    return _TurnFeatures(turn.speaker, turn.text, Counter(pairwise(["", *tokens, ""])))
 
 
-def _alike(one: _Likeness, other: _Likeness) -> float:
-    """Share of common neighbouring words (Dice), 0 where the turns must not be paired."""
-    if one.speaker != other.speaker:
+def _similarity(old: _TurnFeatures, new: _TurnFeatures) -> float:
+    """Dice coefficient of the word pairs; 0 if the turns must not be paired."""
+    if old.speaker != new.speaker:
         return 0.0
-    if one.text == other.text:
+    if old.text == new.text:
         return 1.0
-    share = 2 * (one.pairs & other.pairs).total() / (one.pairs.total() + other.pairs.total())
-    return share if share >= _ALIKE else 0.0
+    share = 2 * (old.word_pairs & new.word_pairs).total() / (old.word_pairs.total() + new.word_pairs.total())
+    return share if share >= _MIN_SIMILARITY else 0.0

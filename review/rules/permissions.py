@@ -1,4 +1,4 @@
-"""Who may do what. Pages, API and commands ask this module and nothing else."""
+"""Roles and their rights: the only place where pages, API and commands look up who may do what."""
 
 from enum import StrEnum
 from typing import Any
@@ -15,7 +15,7 @@ class UserRole(StrEnum):
 
 
 class Can(StrEnum):
-    """What the site lets people do."""
+    """The rights that the site grants to roles."""
 
     REVIEW = "review"  # take cases, save drafts, submit
     OVERSEE = "oversee"  # see every case with its full history, withdraw, release leases
@@ -33,7 +33,9 @@ GRANTS: dict[UserRole, frozenset[Can]] = {
 
 
 class Operator:
-    """Someone who can run a management command already holds the database: an admin by nature."""
+    """Whoever can run management commands has full access to the database, and so acts as an
+    admin.
+    """
 
     is_active = True
     role = UserRole.ADMIN
@@ -49,6 +51,6 @@ def allowed(actor: object, can: Can) -> bool:
 
 
 def require(actor: object, *cans: Can) -> None:
-    """Raises NotAllowed unless `actor` may do one of `cans`."""
+    """Raise NotAllowed unless `actor` has at least one of the rights `cans`."""
     if not any(allowed(actor, can) for can in cans):
         raise NotAllowed

@@ -1,4 +1,6 @@
-"""The questions of a case and what makes an answer to them complete. Plain values; a benchmark supplies the wording."""
+"""The questions of a case, and when the answers are complete. Plain values, worded by the
+benchmark.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,21 +22,25 @@ from review.rules.state_machine import Reason as Reason
 
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
 RUBRIC_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected", "inadequate", "removed")
-STANDING: tuple[RubricValue, ...] = ("adequate", "corrected")  # with these the rubric stays
+RETAINED_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected")  # the rubric is kept
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """Everything that is asked about one case.
 
-    severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
-    empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
-    not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
-    severity_asks: what the scale is asked as, where not as harm. rubrics_when: `<key>=<value>`, the answer with which rubrics
-    are judged; empty: always.
-    labels: as what the text may be highlighted; empty: not at all. asks_verdict: off, nobody approves or rejects the case.
-    wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>`, `reasons:<code>.label`, `dissents:<code>.label`,
-    `levels:<value>.label`, `.about`, `severity_asks` -> the text in it, where an admin wrote one.
+    severities: the harm scale for each rubric that is kept; empty: not asked.
+    reasons: the codes of a rejection; empty: free text only.
+    dissents: the codes of a secondary's approval against the primary's rejection; empty: not asked.
+    rubrics_editable: rubrics may be added and removed, not only corrected.
+    terms: the meaning of the rubrics' tags.
+    labels: the labels for highlights in the text; empty: no highlights.
+    wordings: translations by admins, language -> key -> text. The keys are `<key>.label`, `.asks`,
+        `.help`, `.choice.<value>`, `reasons:<code>.label`, `dissents:<code>.label`,
+        `levels:<value>.label`, `.about` and `severity_asks`.
+    asks_verdict: if off, nobody approves or rejects the case.
+    rubrics_when: `<key>=<value>`: rubrics are judged only with this answer; empty: always.
+    severity_asks: the question for the scale, if it does not ask about harm.
     """
 
     questions: tuple[Question, ...]
@@ -51,21 +57,26 @@ class Form:
     severity_asks: str = ""
 
     def at(self, stage: str) -> "Form":
-        """What is asked at a stage."""
+        """The part of the form that is asked at a stage."""
         return replace(
-            self, questions=tuple(each for each in self.questions if not each.stages or stage in each.stages)
+            self,
+            questions=tuple(question for question in self.questions if not question.stages or stage in question.stages),
         )
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags of all traps, each once, in the order of the rubrics: what an added rubric can be tied to."""
+        """The distinct tags of all traps, in the order of the rubrics; an added rubric is tied to
+        these.
+        """
         return tuple(dict.fromkeys(tag for rubric in self.rubrics for tag in rubric.tags))
 
     @property
     def first_look(self) -> "Form":
-        """What is asked before the traps are revealed, and nothing that would tell of them."""
+        """The part that is asked before the traps are revealed, without anything that would reveal
+        them.
+        """
         return Form(
-            tuple(each for each in self.questions if each.first_look and not each.about),
+            tuple(question for question in self.questions if question.first_look and not question.about),
             labels=tuple(label for label in self.labels if label.first_look),
         )
 
@@ -80,9 +91,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RubricAnswer:
-    """The finding on one rubric; `wording` is the physician's own where the value is 'corrected'.
+    """The finding on one rubric; `wording` is the physician's if the value is 'corrected'.
 
-    `severity` counts where the rubric stands. 'removed' takes the rubric away and is no veto; 'inadequate' is one.
+    `severity` counts only if the rubric is kept. 'removed' drops the rubric without a veto;
+    'inadequate' is a veto.
     """
 
     value: str = ""
@@ -102,11 +114,13 @@ class AddedRubric:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a physician has answered so far; complete when `problems` finds nothing.
+    """A physician's answers so far; complete when `problems` returns nothing.
 
-    `reason_code` is one of the form's reasons, of a rejection; `dissent_code` one of its dissents, of an approval against the
-    primary's rejection; `change_reason`: why the secondary's confirmed answer differs from the blind one; `declaration`: if its
-    rubrics differ from the primary's in wording or in meaning."""
+    reason_code: for a rejection, one of the form's reasons.
+    dissent_code: for an approval against the primary's rejection, one of the form's dissents.
+    change_reason: why the secondary's confirmed answer differs from the blind one.
+    declaration: whether the secondary's rubrics differ from the primary's in wording or in meaning.
+    """
 
     questions: Mapping[str, Answer] = field(default_factory=dict)
     rubrics: Mapping[str, RubricAnswer] = field(default_factory=dict)
@@ -123,11 +137,12 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is missing or contradictory, and the form field it concerns.
+    """A missing or contradictory answer, with the form field it concerns.
 
-    Fields, n from 1: `question.<key>` and `.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
-    them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `highlights` (all),
-    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`, `declaration`, `agreed`.
+    Fields, n from 1: `question.<key>` and `.note`, `rubric.<key>` with `.wording`, `.note` and
+    `.severity`, `rubrics` (all of them), `added.<n>.criterion`, `.tags` and `.severity`,
+    `citations` (all), `citation.<n>.<part>`, `highlights` (all), `highlight.<n>.<part>`, `verdict`,
+    `reason`, `reason_code`, `dissent_code`, `change_reason`, `declaration`, `agreed`.
     """
 
     field: str
@@ -150,160 +165,166 @@ def problems(
     rejected_before: bool = False,
     today: date | None = None,
 ) -> list[Problem]:
-    """All that keeps `answers` from being submitted, in the order of the page.
+    """Everything that prevents `answers` from being submitted, in the order of the page.
 
-    `committed` is the secondary's blind answer when the confirmed one is being given: a difference wants a reason.
-    `rejected_before`: the physician has seen that the primary rejected, so that an approval is a dissent and wants one, too.
-    `today` is the last day on which a citation can have been read; see `citations.faults`.
+    committed: the secondary's blind answers, while confirming: a difference needs a reason.
+    rejected_before: the physician has seen that the primary rejected, so an approval is a dissent
+        and needs a reason, too.
+    today: the last day on which a citation can have been read (see `citations.citation_faults`).
     """
-    found = problems_of_questions(form, answers)
-    chosen = _chosen(form, answers)
-    judged = asks_rubrics(form, answers)
-    if any(choice.evidence for choice in chosen) and not answers.citations:
-        found.append(Problem("citations", "evidence-missing"))
-    elif any(c.evidence_kinds and not {s.kind for s in answers.citations} & {*c.evidence_kinds} for c in chosen):
-        found.append(Problem("citations", "evidence-kind-missing"))
-    elif any(choice.evidence for choice in chosen) and citations.unproved(form.terms, answers.citations):
-        found.append(Problem("citations", "evidence-unfit"))
-    found += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
-    if judged:
-        found += _problems_of_rubrics(form, answers)
-        found += _problems_of_additions(form, answers)
+    result = question_problems(form, answers)
+    choices = _chosen_choices(form, answers)
+    rubrics_asked = asks_rubrics(form, answers)
+    if any(choice.evidence for choice in choices) and not answers.citations:
+        result.append(Problem("citations", "evidence-missing"))
+    elif any(c.evidence_kinds and not {s.kind for s in answers.citations} & {*c.evidence_kinds} for c in choices):
+        result.append(Problem("citations", "evidence-kind-missing"))
+    elif any(choice.evidence for choice in choices) and citations.unproved_traps(form.terms, answers.citations):
+        result.append(Problem("citations", "evidence-unfit"))
+    result += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
+    if rubrics_asked:
+        result += _rubric_problems(form, answers)
+        result += _addition_problems(form, answers)
     known = {question.key for question in form.questions}, {rubric.key for rubric in form.rubrics}
-    found += [Problem(f"question.{key}", "unknown-field") for key in answers.questions if key not in known[0]]
-    found += [Problem(f"rubric.{key}", "unknown-field") for key in answers.rubrics if key not in known[1]]
-    blocking = any(choice.blocks for choice in chosen) or any(
-        judged and answers.rubrics.get(rubric.key, RubricAnswer()).value == "inadequate" for rubric in form.rubrics
+    result += [Problem(f"question.{key}", "unknown-field") for key in answers.questions if key not in known[0]]
+    result += [Problem(f"rubric.{key}", "unknown-field") for key in answers.rubrics if key not in known[1]]
+    blocking = any(choice.blocks for choice in choices) or any(
+        rubrics_asked and answers.rubrics.get(rubric.key, RubricAnswer()).value == "inadequate"
+        for rubric in form.rubrics
     )
     if answers.verdict not in set(Verdict):
-        found.append(Problem("verdict", "verdict-missing"))
+        result.append(Problem("verdict", "verdict-missing"))
     elif answers.verdict == Verdict.APPROVE and blocking:
-        found.append(Problem("verdict", "verdict-contradicts"))
-    elif answers.verdict == Verdict.APPROVE and _nothing_left(form, answers):
-        found.append(Problem("rubrics", "no-rubric-left"))
+        result.append(Problem("verdict", "verdict-contradicts"))
+    elif answers.verdict == Verdict.APPROVE and _no_rubric_left(form, answers):
+        result.append(Problem("rubrics", "no-rubric-left"))
     elif answers.verdict == Verdict.REJECT:
         if form.reasons and answers.reason_code not in {reason.code for reason in form.reasons}:
-            found.append(Problem("reason_code", "unknown-value" if answers.reason_code else "reason-code-missing"))
+            result.append(Problem("reason_code", "unknown-value" if answers.reason_code else "reason-code-missing"))
         if not answers.reason.strip():
-            found.append(Problem("reason", "reason-missing"))
+            result.append(Problem("reason", "reason-missing"))
     elif answers.verdict == Verdict.APPROVE and rejected_before and form.dissents:
         if answers.dissent_code not in {reason.code for reason in form.dissents}:
-            found.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
+            result.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
         if not (answers.reason.strip() or answers.change_reason.strip()):
-            found.append(Problem("reason", "dissent-reason-missing"))
-    free, said = {question.key for question in form.questions if not question.compared}, without_unasked(form, answers)
-    if committed is not None and differs(committed, said, free) and not answers.change_reason.strip():
-        found.append(Problem("change_reason", "change-reason-missing"))
-    return found
+            result.append(Problem("reason", "dissent-reason-missing"))
+    ignored = {question.key for question in form.questions if not question.compared}
+    asked = without_unasked(form, answers)
+    if committed is not None and differs(committed, asked, ignored) and not answers.change_reason.strip():
+        result.append(Problem("change_reason", "change-reason-missing"))
+    return result
 
 
 def is_asked(question: Question, answers: Answers) -> bool:
-    """Whether the answers so far are those with which a question is asked."""
-    return _holds(question.when, answers)
+    """Whether the answers so far meet the question's condition."""
+    return _condition_holds(question.when, answers)
 
 
 def asks_rubrics(form: Form, answers: Answers) -> bool:
-    """Whether the answers so far are those with which rubrics are judged."""
-    return _holds(form.rubrics_when, without_unasked(form, answers))
+    """Whether the answers so far meet the condition for judging rubrics."""
+    return _condition_holds(form.rubrics_when, without_unasked(form, answers))
 
 
-def _holds(when: str, answers: Answers) -> bool:
+def _condition_holds(when: str, answers: Answers) -> bool:
     key, _, value = when.partition("=")
     return not key or value in answers.questions.get(key, Answer()).value.split(",")
 
 
 def without_unasked(form: Form, answers: Answers) -> Answers:
-    """`answers` without those to questions that earlier ones leave unasked, and to rubrics that are left unasked."""
+    """`answers` without those to questions and rubrics that are not asked, given the other
+    answers.
+    """
     for question in form.questions:
         if not is_asked(question, answers):
             rest = {key: answer for key, answer in answers.questions.items() if key != question.key}
             answers = replace(answers, questions=rest)
-    return answers if _holds(form.rubrics_when, answers) else replace(answers, rubrics={}, added=())
+    return answers if _condition_holds(form.rubrics_when, answers) else replace(answers, rubrics={}, added=())
 
 
-def _chosen(form: Form, answers: Answers) -> list[Choice]:
-    given = without_unasked(form, answers).questions
-    asked = [question for question in form.questions if question.key in given]
-    return [choice for question in asked for choice in question.chosen(given[question.key].value)]
+def _chosen_choices(form: Form, answers: Answers) -> list[Choice]:
+    asked_answers = without_unasked(form, answers).questions
+    asked = [question for question in form.questions if question.key in asked_answers]
+    return [choice for question in asked for choice in question.chosen(asked_answers[question.key].value)]
 
 
-def problems_of_questions(form: Form, answers: Answers) -> list[Problem]:
-    """What is missing of the questions alone."""
-    found: list[Problem] = []
+def question_problems(form: Form, answers: Answers) -> list[Problem]:
+    """The problems of the questions alone."""
+    result: list[Problem] = []
     answers = without_unasked(form, answers)
     for question in form.questions:
         answer = answers.questions.get(question.key, Answer())
-        where = f"question.{question.key}"
+        field_name = f"question.{question.key}"
         chosen = question.chosen(answer.value)
         if not is_asked(question, answers) or not (question.required or answer.value):
             continue
         if question.kind == "text" and not answer.value:
-            found += [] if answer.note.strip() else [Problem(f"{where}.note", "unanswered")]
+            result += [] if answer.note.strip() else [Problem(f"{field_name}.note", "unanswered")]
         elif not chosen or ",".join(choice.value for choice in chosen) != answer.value:
-            found.append(Problem(where, "unknown-value" if answer.value else "unanswered"))
+            result.append(Problem(field_name, "unknown-value" if answer.value else "unanswered"))
         elif any(choice.blocks for choice in chosen) and not answer.note.strip():
-            found.append(Problem(f"{where}.note", "note-missing"))
-    return found
+            result.append(Problem(f"{field_name}.note", "note-missing"))
+    return result
 
 
-def _problems_of_rubrics(form: Form, answers: Answers) -> list[Problem]:
-    found: list[Problem] = []
+def _rubric_problems(form: Form, answers: Answers) -> list[Problem]:
+    result: list[Problem] = []
     values = RUBRIC_VALUES if form.rubrics_editable else tuple(value for value in RUBRIC_VALUES if value != "removed")
     for rubric in form.rubrics:
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
-        where = f"rubric.{rubric.key}"
+        field_name = f"rubric.{rubric.key}"
         if finding.value not in values:
-            found.append(Problem(where, "unknown-value" if finding.value else "unanswered"))
+            result.append(Problem(field_name, "unknown-value" if finding.value else "unanswered"))
         elif finding.value in ("inadequate", "removed"):
             if not finding.note.strip():
-                found.append(Problem(f"{where}.note", "note-missing"))
+                result.append(Problem(f"{field_name}.note", "note-missing"))
         else:
             if finding.value == "corrected" and not finding.wording.strip():
-                found.append(Problem(f"{where}.wording", "wording-missing"))
+                result.append(Problem(f"{field_name}.wording", "wording-missing"))
             elif finding.value == "corrected" and finding.wording.strip() == rubric.criterion.strip():
-                found.append(Problem(f"{where}.wording", "wording-unchanged"))
-            found += _problems_of_severity(form, finding.severity, where)
-    return found
+                result.append(Problem(f"{field_name}.wording", "wording-unchanged"))
+            result += _severity_problems(form, finding.severity, field_name)
+    return result
 
 
-def _problems_of_additions(form: Form, answers: Answers) -> list[Problem]:
+def _addition_problems(form: Form, answers: Answers) -> list[Problem]:
     if not form.rubrics_editable:
         return [Problem("added", "unknown-field")] if answers.added else []
-    found: list[Problem] = []
-    wordings = {_folded(wording) for wording in _standing(form, answers).values()}
+    result: list[Problem] = []
+    wordings = {_folded(wording) for wording in _retained_wordings(form, answers).values()}
     for number, added in enumerate(answers.added, 1):
-        where = f"added.{number}"
+        field_name = f"added.{number}"
         wording = _folded(added.criterion)
         if not wording:
-            found.append(Problem(f"{where}.criterion", "criterion-missing"))
+            result.append(Problem(f"{field_name}.criterion", "criterion-missing"))
         elif wording in wordings:
-            found.append(Problem(f"{where}.criterion", "criterion-duplicate"))
+            result.append(Problem(f"{field_name}.criterion", "criterion-duplicate"))
         wordings.add(wording)
-        # A rubric is counted by its traps: one without would be in no figure, one with another's in a wrong one.
+        # Rubrics are counted by trap: without a tag this one would be missing from all figures, and
+        # with a foreign tag it would be in a wrong one.
         if form.tags and not added.tags:
-            found.append(Problem(f"{where}.tags", "unanswered"))
+            result.append(Problem(f"{field_name}.tags", "unanswered"))
         elif not set(added.tags) <= set(form.tags):
-            found.append(Problem(f"{where}.tags", "unknown-value"))
-        found += _problems_of_severity(form, added.severity, where)
-    return found
+            result.append(Problem(f"{field_name}.tags", "unknown-value"))
+        result += _severity_problems(form, added.severity, field_name)
+    return result
 
 
-def _problems_of_severity(form: Form, severity: str, where: str) -> list[Problem]:
+def _severity_problems(form: Form, severity: str, field_name: str) -> list[Problem]:
     wrong = severity not in {level.value for level in form.severities} and (severity or form.severities)
-    return [Problem(f"{where}.severity", "unknown-value" if severity else "severity-missing")] if wrong else []
+    return [Problem(f"{field_name}.severity", "unknown-value" if severity else "severity-missing")] if wrong else []
 
 
-def _standing(form: Form, answers: Answers) -> dict[str, str]:
-    """The wordings of the form's rubrics that these answers leave standing, by key."""
+def _retained_wordings(form: Form, answers: Answers) -> dict[str, str]:
+    """The wordings of the form's rubrics that these answers keep, by key."""
     findings = [(rubric, answers.rubrics.get(rubric.key, RubricAnswer())) for rubric in form.rubrics]
     return {
         rubric.key: finding.wording if finding.value == "corrected" else rubric.criterion
         for rubric, finding in findings
-        if finding.value in STANDING
+        if finding.value in RETAINED_VALUES
     }
 
 
-def _nothing_left(form: Form, answers: Answers) -> bool:
+def _no_rubric_left(form: Form, answers: Answers) -> bool:
     removed = [answers.rubrics.get(rubric.key, RubricAnswer()).value == "removed" for rubric in form.rubrics]
     return bool(removed) and all(removed) and not answers.added
 
@@ -312,38 +333,45 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def decided_finding(found: RubricAnswer) -> tuple[str, str, str]:
-    """What a finding decides: (value, the corrected wording, the harm of a rubric that stands)."""
-    wording = found.wording.strip() if found.value == "corrected" else ""
-    return found.value, wording, found.severity if found.value in STANDING else ""
+def finding_decision(finding: RubricAnswer) -> tuple[str, str, str]:
+    """The decisive parts of a finding: (value, corrected wording, harm of a rubric that is
+    kept).
+    """
+    wording = finding.wording.strip() if finding.value == "corrected" else ""
+    return finding.value, wording, finding.severity if finding.value in RETAINED_VALUES else ""
 
 
-def decided_additions(answers: Answers) -> frozenset[tuple[str, frozenset[str], str]]:
-    """What the physician's own rubrics decide, however they are ordered, spaced and cased."""
+def additions_decision(answers: Answers) -> frozenset[tuple[str, frozenset[str], str]]:
+    """The decisive parts of the added rubrics, regardless of order, whitespace and case."""
     return frozenset((_folded(added.criterion), frozenset(added.tags), added.severity) for added in answers.added)
 
 
-def decided_verdict(answers: Answers) -> tuple[str, str]:
-    """The verdict, with the code of its reason."""
+def verdict_decision(answers: Answers) -> tuple[str, str]:
+    """The verdict and, for a rejection, its reason code."""
     return answers.verdict, answers.reason_code if answers.verdict == Verdict.REJECT else ""
 
 
-def differs(one: Answers, other: Answers, free: Collection[str] = ()) -> bool:
-    """Whether two answers differ in what they decide: notes, evidence, reasons in words and the `free` questions aside."""
+def differs(first: Answers, second: Answers, ignored: Collection[str] = ()) -> bool:
+    """Whether two sets of answers differ in substance.
 
-    def decided(answers: Answers) -> object:
+    Notes, evidence, free-text reasons and the questions with the keys `ignored` do not count.
+    """
+
+    def decisions(answers: Answers) -> object:
         return (
-            {key: answer.value for key, answer in answers.questions.items() if key not in free},
-            {key: decided_finding(found) for key, found in answers.rubrics.items()},
-            decided_additions(answers),
-            decided_verdict(answers),
+            {key: answer.value for key, answer in answers.questions.items() if key not in ignored},
+            {key: finding_decision(finding) for key, finding in answers.rubrics.items()},
+            additions_decision(answers),
+            verdict_decision(answers),
         )
 
-    return decided(one) != decided(other)
+    return decisions(first) != decisions(second)
 
 
 def opinion(form: Form, answers: Answers, role: Role, phase: Phase) -> Opinion:
-    """What complete `answers` say to the machine. A rubric found inadequate is a veto; one removed is not."""
-    poor = [choice.inadequate for choice in _chosen(form, answers)]
-    poor += [finding.value == "inadequate" for finding in answers.rubrics.values()]
-    return Opinion(role, phase, Verdict(answers.verdict), any(poor))
+    """Complete `answers` as input to the state machine; an inadequate rubric is a veto, a removed
+    one not.
+    """
+    inadequate = [choice.inadequate for choice in _chosen_choices(form, answers)]
+    inadequate += [finding.value == "inadequate" for finding in answers.rubrics.values()]
+    return Opinion(role, phase, Verdict(answers.verdict), any(inadequate))

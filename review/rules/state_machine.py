@@ -1,10 +1,12 @@
-"""The review machine: the state of a case is a function of its policy and of the opinions so far.
+"""The review state machine: a case's state is a function of its policy and the opinions so far.
 
-    primary -> secondary -> approved | rejected | adjudication -> approved | rejected      (withdrawn from anywhere)
-    approved at once, on the ground 'unreviewed', where the policy asks nobody
+    primary -> secondary -> approved | rejected | adjudication -> approved | rejected
+    withdrawn from any state that is not final
+    approved at once, on the ground 'unreviewed', if the policy asks nobody
 
-Nothing here is stored and nothing can be skipped: `position` replays the opinions in their order and refuses one that was
-not open when it came. Sentences in quotation marks are the MHB paper's (Introduction; Expert-led Quality Assurance).
+Nothing here is stored and no step can be skipped: `position` replays the opinions in order and
+refuses any that was not open at its turn. Quotations are from the MHB paper (Introduction;
+Expert-led Quality Assurance).
 """
 
 from collections.abc import Iterable
@@ -13,7 +15,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a case stands. The first three wait for physicians, the others are final."""
+    """The state of a case. The first three wait for physicians, the others are final."""
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
@@ -31,7 +33,7 @@ FINAL = frozenset({State.APPROVED, State.REJECTED, State.WITHDRAWN})
 
 
 class Role(StrEnum):
-    """What one physician is in one case. Nobody holds two."""
+    """The role of a physician in a case. Nobody holds two roles in the same case."""
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
@@ -47,7 +49,11 @@ ADJUDICATORS = (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)
 
 
 class Phase(StrEnum):
-    """COMMIT: the own, independent answer. CONFIRM: the secondary's after seeing the primary. DISCUSS: the second vote."""
+    """The phase of a role.
+
+    COMMIT: an independent answer. CONFIRM: the secondary's answer after seeing the primary's.
+    DISCUSS: an adjudicator's second vote.
+    """
 
     COMMIT = "commit"
     CONFIRM = "confirm"
@@ -60,14 +66,14 @@ class Verdict(StrEnum):
 
 
 class Declaration(StrEnum):
-    """What the secondary says of rubrics that are not those that the primary approved."""
+    """How, according to the secondary, its rubrics differ from those that the primary approved."""
 
     WORDING = "wording"
     MEANING = "meaning"
 
 
 class Consent(StrEnum):
-    """What became of a wording that was put to the primary."""
+    """The outcome of a rewording that was shown to the primary."""
 
     ACCEPTED = "accepted"
     OBJECTED = "objected"
@@ -75,11 +81,11 @@ class Consent(StrEnum):
 
 
 class Ground(StrEnum):
-    """Why a case ended as it did."""
+    """Why a case closed as it did."""
 
     CONSENSUS = "consensus"
-    CORRECTED = "corrected"  # both approve, and the rubrics that stand are not those that the first approved
-    OBJECTION_LAPSED = "objection-lapsed"  # as before, and the first was shown them and did not object in time
+    CORRECTED = "corrected"  # both approved, but with other rubrics than the primary approved
+    OBJECTION_LAPSED = "objection-lapsed"  # likewise, and the primary was shown them and did not object in time
     PRIMARY_ALONE = "primary-alone"
     UNREVIEWED = "unreviewed"
     RUBRIC_INADEQUATE = "rubric-inadequate"
@@ -92,7 +98,7 @@ NOT_SAMPLED = "not-sampled"
 
 
 def shown_status(status: str, ground: str) -> str:
-    """The status that people read: what nobody was asked about is not called approved."""
+    """The status as displayed: an unreviewed case is not called approved."""
     return NOT_SAMPLED if ground == Ground.UNREVIEWED else status
 
 
@@ -100,32 +106,39 @@ def shown_status(status: str, ground: str) -> str:
 class Policy:
     """The settings of one case, frozen with it.
 
-    secondary: "another physician independently checks the correctness of this annotation"; off, the primary's word ends
-        the case.
-    secondary_confirms: the secondary answers blind ("by two physicians independently"), then sees the primary's review
-        and confirms or changes ("independently verifies the primary reviewer's annotations and conclusions").
-    inadequate_rejects: "If a sample's generated rubric is deemed inadequate by either reviewer, it is rejected and
-        regenerated", without adjudication.
-    discussion: one round with both rationales open if the two adjudicators differ; still different is a rejection ("the
-        final sample achieves consensus"), as the paper names no tie-breaker.
-    fresh_eyes_required: those who had a role in an earlier version may not take one in a later; otherwise only preferred.
-    reveal_first_look: naturalness is judged before the traps are shown ("whether the trap-infused dialogue or question flows
-        naturally"): a marked trap no longer looks natural.
-    adjudicators_blind: an adjudicator sees the two reviews, and what both said, only after both adjudicators have voted. The
-        paper says "two additional physicians" and not what they see: by default they see the dispute that they are to settle.
-    settle_wording: two adjudicators who both approve and leave other rubrics standing, or word one differently, vote once more:
-        what is approved is what both have agreed to. A secondary who approves other rubrics than the primary declares whether
-        the meaning is another: then it is dissent, else the primary may object. Ours; off for cases from before. Wants
-        `discussion`.
-    objection_hours: how long the primary may object to a wording. 0: not asked; the case closes on the ground `corrected`.
-    other_hospital: the secondary and the adjudicators come from other hospitals than the primary.
-    sign_with_password: signing off a review asks for the password again.
-    sign_with_second_factor: signing off a review asks for a code of the physician's authenticator app.
-    calibrated_only: a physician must have passed the calibration cases before working on real ones.
-    third_decides: what reviewers answer is compared, not their verdict, which is not asked: where the first two differ, a
-        third decides. For cases that are measured by their answers, which nobody approves or rejects.
-    primary: off, nobody is asked and the case is approved as it opens, on the ground that says so: a benchmark of which
-        physicians review a sampled share.
+    secondary: "another physician independently checks the correctness of this annotation"; if off,
+        the primary's verdict closes the case.
+    secondary_confirms: the secondary answers blind ("by two physicians independently"), then sees
+        the primary's review and confirms or changes the answers ("independently verifies the
+        primary reviewer's annotations and conclusions").
+    inadequate_rejects: "If a sample's generated rubric is deemed inadequate by either reviewer, it
+        is rejected and regenerated", without adjudication.
+    discussion: if the two adjudicators differ, they vote once more with both rationales visible; if
+        they still differ, the sample is rejected ("the final sample achieves consensus"), as the
+        paper names no tie-breaker.
+    fresh_eyes_required: physicians who had a role in an earlier version must not take one in a
+        later version; if off, others are only preferred.
+    reveal_first_look: naturalness is judged before the traps are shown ("whether the trap-infused
+        dialogue or question flows naturally"), because a marked trap no longer looks natural.
+    adjudicators_blind: an adjudicator sees the two reviews only after both adjudicators have voted.
+        The paper says "two additional physicians" and not what they see; by default they see the
+        dispute that they have to settle.
+    settle_wording: if two adjudicators both approve but keep or word rubrics differently, they vote
+        once more, so that both have agreed to what is approved. A secondary who approves other
+        rubrics than the primary declares whether the meaning differs: if so it is dissent, else the
+        primary may object. Not in the paper; off for older cases. Needs `discussion`.
+    objection_hours: how long the primary may object to a wording. 0: the primary is not asked and
+        the case closes on the ground `corrected`.
+    other_hospital: secondary and adjudicators must be from other hospitals than the primary.
+    sign_with_password: submitting a review requires the password again.
+    sign_with_second_factor: submitting a review requires a code of the physician's authenticator
+        app.
+    calibrated_only: physicians must pass the calibration cases before working on real ones.
+    primary: if off, nobody is asked, and the case is approved on opening, on the ground
+        'unreviewed': for benchmarks of which physicians review only a sampled share.
+    third_decides: reviewers' answers are compared, not their verdicts, which are not asked; if the
+        first two differ, a third reviewer decides. For cases that are measured by their answers and
+        that nobody approves or rejects.
     """
 
     secondary: bool = True
@@ -147,10 +160,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a sample is rejected, or why it is approved against the primary's rejection.
+    """A reason to reject a sample, or to approve it against the primary's rejection.
 
-    A reducible one (ambiguous wording, missing context, something overlooked) can be mended; an irreducible one (true medical
-    disagreement) cannot: a sample rejected for it is dropped.
+    A revision can fix a reducible reason (ambiguous wording, missing context, something overlooked)
+    but not an irreducible one (true medical disagreement): a sample rejected for it is discarded.
     """
 
     code: str
@@ -160,9 +173,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a submitted review says to the machine. `inadequate`: a rubric was found not aligned with its trap; `wording`: the
-    rubrics that an approval leaves standing, comparable, under `third_decides` the answers; `declared`: what the secondary says
-    of a difference; `consent`: what the primary said to it, empty as long as nothing."""
+    """The content of a submitted review that matters to the state machine.
+
+    inadequate: a rubric was found not to be aligned with its trap. wording: the rubrics that an
+    approval keeps, as comparable text; under `third_decides` the answers. declared: how, according
+    to the secondary, its rubrics differ from the primary's. consent: the outcome of the rewording;
+    None while pending.
+    """
 
     role: Role
     phase: Phase
@@ -183,8 +200,11 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a case stands and what may come next; `ground` is set when it has ended. `awaits_consent`: the primary may object
-    to a wording, and nothing else is open."""
+    """The state of a case and the reviews that may come next.
+
+    ground: set once the case has closed.
+    awaits_consent: the primary may object to a rewording, and nothing else is open.
+    """
 
     state: State
     openings: frozenset[Opening] = frozenset()
@@ -197,28 +217,28 @@ class OutOfTurn(ValueError):
 
 
 def position(policy: Policy, opinions: Iterable[Opinion], *, withdrawn: bool = False) -> Position:
-    """Replay `opinions` under `policy`.
+    """The position of a case after `opinions`, replayed in order under `policy`.
 
     Raises:
-        OutOfTurn: an opinion came that was not open at its turn.
+        OutOfTurn: an opinion was not open at its turn.
     """
-    given: dict[Opening, Opinion] = {}
-    now = _position(policy, given)
+    received: dict[Opening, Opinion] = {}
+    current = _position(policy, received)
     for opinion in opinions:
-        turn = Opening(opinion.role, opinion.phase)
-        if turn not in now.openings:
-            raise OutOfTurn(f"{opinion.role} {opinion.phase} is not open in state {now.state}")
-        given[turn] = opinion
-        now = _position(policy, given)
-    if withdrawn and not now.state.final:
+        opening = Opening(opinion.role, opinion.phase)
+        if opening not in current.openings:
+            raise OutOfTurn(f"{opinion.role} {opinion.phase} is not open in state {current.state}")
+        received[opening] = opinion
+        current = _position(policy, received)
+    if withdrawn and not current.state.final:
         return Position(State.WITHDRAWN, ground=Ground.WITHDRAWN)
-    return now
+    return current
 
 
-def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
+def _position(policy: Policy, received: dict[Opening, Opinion]) -> Position:
     if not policy.primary:
         return Position(State.APPROVED, ground=Ground.UNREVIEWED)
-    primary = given.get(Opening(Role.PRIMARY, Phase.COMMIT))
+    primary = received.get(Opening(Role.PRIMARY, Phase.COMMIT))
     if primary is None:
         return Position(State.PRIMARY, frozenset({Opening(Role.PRIMARY, Phase.COMMIT)}))
     if not policy.secondary:
@@ -227,18 +247,18 @@ def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
         return _closed(primary.verdict, Ground.PRIMARY_ALONE)
 
     blind, confirm = Opening(Role.SECONDARY, Phase.COMMIT), Opening(Role.SECONDARY, Phase.CONFIRM)
-    secondary = given.get(blind)
+    secondary = received.get(blind)
     if secondary is None:
         return Position(State.SECONDARY, frozenset({blind}))
     if policy.third_decides:
         third = Opening(Role.ADJUDICATOR_1, Phase.COMMIT)
         if primary.wording == secondary.wording:
             return Position(State.APPROVED, ground=Ground.CONSENSUS)
-        if third in given:
+        if third in received:
             return Position(State.APPROVED, ground=Ground.ADJUDICATED)
         return Position(State.ADJUDICATION, frozenset({third}))
     if policy.secondary_confirms:
-        secondary = given.get(confirm)
+        secondary = received.get(confirm)
         if secondary is None:
             return Position(State.SECONDARY, frozenset({confirm}))
     if policy.inadequate_rejects and (primary.inadequate or secondary.inadequate):
@@ -247,26 +267,26 @@ def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
         reworded = policy.settle_wording and primary.verdict is Verdict.APPROVE and primary.wording != secondary.wording
         if not reworded:
             return _closed(primary.verdict, Ground.CONSENSUS)
-        if (now := _reworded(policy, secondary)) is not None:
-            return now
+        if (after_rewording := _rewording_position(policy, secondary)) is not None:
+            return after_rewording
 
     for phase in [Phase.COMMIT, Phase.DISCUSS] if policy.discussion else [Phase.COMMIT]:
-        turns_of_both = {role: Opening(role, phase) for role in ADJUDICATORS}
-        missing = frozenset(turn for turn in turns_of_both.values() if turn not in given)
+        openings = [Opening(role, phase) for role in ADJUDICATORS]
+        missing = frozenset(opening for opening in openings if opening not in received)
         if missing:
             return Position(State.ADJUDICATION, missing)
-        first, second = (given[turns_of_both[role]] for role in ADJUDICATORS)
+        first, second = (received[opening] for opening in openings)
         if first.verdict != second.verdict:
             continue
-        asked_again = policy.settle_wording and policy.discussion and phase is Phase.COMMIT
-        if asked_again and first.verdict is Verdict.APPROVE and first.wording != second.wording:
+        may_vote_again = policy.settle_wording and policy.discussion and phase is Phase.COMMIT
+        if may_vote_again and first.verdict is Verdict.APPROVE and first.wording != second.wording:
             continue
         return _closed(first.verdict, Ground.ADJUDICATED)
     return Position(State.REJECTED, ground=Ground.UNDECIDED)
 
 
-def _reworded(policy: Policy, secondary: Opinion) -> Position | None:
-    """Where a case stands whose two reviewers approve different rubrics; None: that is dissent."""
+def _rewording_position(policy: Policy, secondary: Opinion) -> Position | None:
+    """The position of a case whose reviewers approve different rubrics; None if that is dissent."""
     asked = secondary.declared is Declaration.WORDING and policy.objection_hours > 0
     if secondary.declared is Declaration.MEANING or (asked and secondary.consent is Consent.OBJECTED):
         return None

@@ -1,4 +1,4 @@
-"""Text that came in from outside: what neither PostgreSQL nor UTF-8 can hold."""
+"""Checks of external text for characters that PostgreSQL or UTF-8 cannot represent."""
 
 import re
 from collections.abc import Mapping
@@ -8,15 +8,15 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def is_storable(value: Any) -> bool:
-    """Whether a text, or whatever JSON can hold, is free of NUL and of halves of surrogate pairs, keys included."""
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, str):
-            if _UNSTORABLE.search(each):
+    """Whether a JSON value, keys included, contains no NUL and no lone surrogates."""
+    remaining = [value]
+    while remaining:
+        part = remaining.pop()
+        if isinstance(part, str):
+            if _UNSTORABLE.search(part):
                 return False
-        elif isinstance(each, Mapping):
-            left += [*each.keys(), *each.values()]
-        elif isinstance(each, (list, tuple)):
-            left += each
+        elif isinstance(part, Mapping):
+            remaining += [*part.keys(), *part.values()]
+        elif isinstance(part, (list, tuple)):
+            remaining += part
     return True

@@ -1,12 +1,14 @@
-"""Wilson's interval of a share."""
+"""The Wilson score interval of a proportion."""
 
 from math import sqrt
 
-Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
+Z95 = 1.959963984540054  # two-sided 95 % quantile of the normal distribution
 
 
 def wilson(hits: float, n: float, z: float = Z95) -> tuple[float, float]:
-    """The Wilson score interval of a proportion. Raises ValueError unless 0 <= hits <= n and n > 0."""
+    """The Wilson score interval of a proportion. Raises ValueError unless 0 <= hits <= n and n >
+    0.
+    """
     if not 0 <= hits <= n or n == 0:
         raise ValueError(f"no proportion: {hits} of {n}")
     share = hits / n

@@ -7,7 +7,7 @@ register = template.Library()
 
 
 class Grouped(int):
-    """A number that shows its thousands wherever it is printed, and still chooses between singular and plural."""
+    """An integer that prints with thousands separators, and can still select a plural form."""
 
     def __str__(self) -> str:
         return number_format(int(self), force_grouping=True)
@@ -15,5 +15,5 @@ class Grouped(int):
 
 @register.filter
 def grouped(value: object) -> object:
-    """A count as it is shown: "1,234". What is no whole number stays as it is."""
+    """An integer with thousands separators ("1,234"); anything else is returned unchanged."""
     return Grouped(value) if isinstance(value, int) else value

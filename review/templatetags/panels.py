@@ -1,4 +1,6 @@
-"""`{% panels place object %}`: what apps above show at this place of a page."""
+"""`{% panels place object %}`: the panels that apps of higher layers have registered for a
+place.
+"""
 
 from django import template
 from django.template.context import Context
@@ -10,10 +12,10 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def panels(context: Context, place: str, shown: object) -> SafeString:
-    """The panels registered for a place, rendered one after another in the page's own context."""
-    drawn = []
-    for name, values in panels_of(place, shown):
+def panels(context: Context, place: str, page_object: object) -> SafeString:
+    """The panels registered for a place, each rendered in the page's context plus its own."""
+    rendered = []
+    for name, values in panels_of(place, page_object):
         with context.push(**values):
-            drawn.append(template.loader.get_template(name).template.render(context))  # type: ignore[attr-defined]
-    return mark_safe("".join(drawn))  # noqa: S308  # each is a rendered template, escaped by itself
+            rendered.append(template.loader.get_template(name).template.render(context))  # type: ignore[attr-defined]
+    return mark_safe("".join(rendered))  # noqa: S308  # rendered templates are already escaped

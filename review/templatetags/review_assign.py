@@ -1,4 +1,4 @@
-"""The words for who got what, and why."""
+"""Labels for assignments and changes to accounts."""
 
 from django import template
 from django.utils.functional import Promise
@@ -23,18 +23,18 @@ _FIELDS: dict[str, Promise] = {
 
 
 @register.filter
-def why(assignment: Assignment) -> str:
-    """Why its holder got it, in one line of the reader's language."""
+def claim_reason(assignment: Assignment) -> str:
+    """Why the holder was assigned the case, in one line in the reader's language."""
     return _(assignment.why) % {"version": assignment.case.version} if assignment.why else ""
 
 
 @register.filter
 def declined(reason: str) -> str:
-    """The word for why somebody declined."""
+    """The label of a reason for declining."""
     return str(Declined.Reason(reason).label) if reason in Declined.Reason.values else reason
 
 
 @register.filter
 def account_field(name: str) -> Promise | str:
-    """The word for what was changed about a person."""
+    """The label of a changed field of an account."""
     return _FIELDS.get(name, name)

@@ -1,4 +1,4 @@
-"""How a case's blocks are drawn, and the words for the machine's values."""
+"""Rendering of a case's blocks, and labels for the values of the state machine."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from django.utils.translation import get_language, gettext
 from review.access import visibility
 from review.access.pictures import picture_token
 from review.answers.marked_text import Marks, Piece, pieces, trap_offset
-from review.answers.side_by_side import cited as citation_line
+from review.answers.side_by_side import citation_line
 from review.charts.scatter import points_chart
 from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, language_label, task_label, translate
 from review.models import Review, User
@@ -33,17 +33,20 @@ register = template.Library()
 
 @register.filter
 def cited(citation: Mapping[str, str]) -> str:
-    """A source that was stored with a sample, in one line."""
+    """A citation stored with a sample, in one line."""
     return citation_line(Citation(**citation))
 
 
-_ANSWERING = {"assistant", "doctor", "physician", "ai", "助手", "医生"}
+_ANSWERING_SPEAKERS = {"assistant", "doctor", "physician", "ai", "助手", "医生"}
 
 
 @dataclass(frozen=True, slots=True)
 class TrapNote:
-    """What a row of the traps says, for the margin of the turns that it is about. `first`: the mark that keys lead to; `at`:
-    the offset of the words that it is about."""
+    """A row of the table of traps, shown in the margin of the turns that it refers to.
+
+    first: the first mark of this trap, which the keyboard shortcut focuses.
+    at: the offset of the words that it refers to.
+    """
 
     number: int
     code: str
@@ -55,7 +58,7 @@ class TrapNote:
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """A pair of turns with the numbers that both have in their own texts, and the traps in it."""
+    """A pair of turns with their numbers in their respective texts, and the traps in it."""
 
     pair: TurnPair
     before: int
@@ -64,29 +67,29 @@ class DiffRow:
 
 
 def _notes(blocks: Iterable[Block]) -> dict[int, tuple[TrapNote, ...]]:
-    """The traps by the turn of the altered conversation that they are about."""
-    found: dict[int, list[TrapNote]] = {}
+    """The traps by the turn of the altered conversation that they refer to."""
+    by_turn: dict[int, list[TrapNote]] = {}
     for block in blocks:
         if isinstance(block, Table) and block.tone == "trap":
             for number, (row, places) in enumerate(zip(block.rows, block.places, strict=False), 1):
-                code, name, _where, *lines = row  # where, its turn says
-                told = tuple(zip(block.columns[3:], lines, strict=False))
+                code, name, _location, *lines = row  # the location is implied by the turn
+                labelled_lines = tuple(zip(block.columns[3:], lines, strict=False))
                 for turn in places:
-                    note = TrapNote(number, code, name, told, first=turn == places[0])
-                    found.setdefault(turn, []).append(note)
-    return {turn: tuple(notes) for turn, notes in found.items()}
+                    note = TrapNote(number, code, name, labelled_lines, first=turn == places[0])
+                    by_turn.setdefault(turn, []).append(note)
+    return {turn: tuple(notes) for turn, notes in by_turn.items()}
 
 
-def _parts(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) -> list[tuple[bool, list[DiffRow]]]:
-    """The rows of a comparison in runs: (whether they are as they were and can be folded, rows)."""
+def _row_runs(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) -> list[tuple[bool, list[DiffRow]]]:
+    """The rows of a comparison in runs: (whether they are unchanged and can be folded, rows)."""
     before = after = 0
     rows = []
     for pair in pairs:
         before += pair.before is not None
         after += pair.after is not None
-        here = notes.get(after, ()) if pair.after is not None else ()
-        placed = (replace(note, at=trap_offset(pair.spans, [text for _c, text in note.lines])) for note in here)
-        rows.append(DiffRow(pair, before, after, tuple(placed)))
+        turn_notes = notes.get(after, ()) if pair.after is not None else ()
+        located = (replace(note, at=trap_offset(pair.spans, [text for _c, text in note.lines])) for note in turn_notes)
+        rows.append(DiffRow(pair, before, after, tuple(located)))
     return [
         (same, list(run)) for same, run in groupby(rows, key=lambda row: row.pair.change == "same" and not row.notes)
     ]
@@ -94,7 +97,7 @@ def _parts(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) ->
 
 @register.simple_tag(takes_context=True, name="show_block")
 def show_block_here(context: Context, block: Block, number: int, language: str = "", **options: Any) -> SafeString:
-    """`show_block` on the page of a reader, for whom the addresses of images are good."""
+    """`show_block` for the reader of the current page, for whom the URLs of images are signed."""
     return show_block(block, number, language, reader=getattr(context.get("request"), "user", None), **options)
 
 
@@ -109,22 +112,26 @@ def show_block(
     marks: Marks | None = None,
     reader: object = None,
 ) -> SafeString:
-    """`{% show_block block forloop.counter case.language folded=True %}`: the block by its own template.
+    """`{% show_block block forloop.counter case.language folded=True %}`: render a block by its
+    template.
 
-    beside: what tells it from the same block of another version on the page.
-    folded: what was planted stays closed until the reader opens it, so that naturalness is judged on the text alone.
-    among: all blocks of the case, where the traps are shown beside their turns. view: of a conversation, the one that is open.
-    marks: what was highlighted in the texts of the case. reader: who is shown it.
+    folded: keep what was planted closed until the reader opens it, so that naturalness is judged on
+        the text alone.
+    beside: distinguishes it from the same block of another version on the page.
+    among: all blocks of the case, to show the traps beside their turns.
+    view: the view of a conversation that is open.
+    marks: the highlights in the texts of the case.
+    reader: the person to whom it is shown.
     """
-    placed = _Placed(block, number, language, folded, beside, view, tuple(_notes(among).items()))
+    block_view = _BlockView(block, number, language, folded, beside, view, tuple(_notes(among).items()))
     if marks or isinstance(block, Images):
-        return _rendered(placed, marks or {}, _addressed(block, reader) if isinstance(block, Images) else ())
-    return _unmarked(placed, get_language())
+        return _render(block_view, marks or {}, _picture_links(block, reader) if isinstance(block, Images) else ())
+    return _cached_block(block_view, get_language())
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """A block at its place on a page. notes: the traps by the turn that they are about."""
+class _BlockView:
+    """A block with everything that determines its rendering. notes: the traps by turn."""
 
     block: Block
     number: int
@@ -135,94 +142,106 @@ class _Placed:
     notes: tuple[tuple[int, tuple[TrapNote, ...]], ...]
 
 
-@lru_cache(maxsize=200)  # of some twenty kilobytes each
-def _unmarked(placed: _Placed, _language: str | None) -> SafeString:
-    """A block that is the same for every reader, who are several, and see it on several pages each."""
-    return _rendered(placed, {})
+@lru_cache(maxsize=200)  # about 20 KB each
+def _cached_block(view: _BlockView, _language: str | None) -> SafeString:
+    """A block without marks, which several readers see on several pages each."""
+    return _render(view, {})
 
 
-def _rendered(placed: _Placed, marks: Marks, pictures: Sequence[tuple[Picture, str]] = ()) -> SafeString:
-    block, notes = placed.block, dict(placed.notes)
+def _render(view: _BlockView, marks: Marks, pictures: Sequence[tuple[Picture, str]] = ()) -> SafeString:
+    block, notes = view.block, dict(view.notes)
     values = {
         "block": block,
-        "number": placed.number,
-        "parts": _parts(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else [],
-        "view": placed.view,
+        "number": view.number,
+        "parts": _row_runs(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else [],
+        "view": view.view,
         "elsewhere": bool(notes),
         "chart": points_chart(block) if isinstance(block, Points) else None,
         "pictures": pictures,
-        "folded": placed.folded,
-        "language": placed.language,
-        "beside": placed.beside,
+        "folded": view.folded,
+        "language": view.language,
+        "beside": view.beside,
         "marks": marks,
     }
     return render_to_string(f"review/blocks/{block.kind}.html", values)
 
 
-def _addressed(block: Images, reader: object) -> list[tuple[Picture, str]]:
-    """The pictures with their addresses, good for this reader, who sees them here."""
+def _picture_links(block: Images, reader: object) -> list[tuple[Picture, str]]:
+    """The pictures with their URLs, which are signed for this reader."""
     return [
-        (each, f"{reverse('image', args=[each.sha256])}?seen={picture_token(reader, each.sha256)}")
-        for each in block.pictures
+        (picture, f"{reverse('image', args=[picture.sha256])}?seen={picture_token(reader, picture.sha256)}")
+        for picture in block.pictures
     ]
 
 
 @register.simple_tag
 def marked_text(text: str, marks: Marks, key: str, side: str = "") -> SafeString:
-    """`{% marked_text turn.text marks "1.2" %}`: a text with what was highlighted in it; `side` "source": as it was before."""
-    marked = marks.get(f"{key}.source" if side else key, ())
-    return _html(pieces([Span("equal", text)], marked)) if marked else conditional_escape(text)
+    """`{% marked_text turn.text marks "1.2" %}`: a text with its highlights; `side` "source": the
+    original.
+    """
+    text_marks = marks.get(f"{key}.source" if side else key, ())
+    return _pieces_html(pieces([Span("equal", text)], text_marks)) if text_marks else conditional_escape(text)
 
 
 @register.simple_tag
 def marked_changes(row: DiffRow, marks: Marks, number: int, side: str = "") -> SafeString:
-    """`{% marked_changes row marks number "source" %}`: a pair of turns with its changes, highlights and traps."""
+    """`{% marked_changes row marks number "source" %}`: a pair of turns with changes, highlights,
+    traps.
+    """
     if side:
-        return _html(pieces(row.pair.spans, marks.get(f"{number}.{row.before}.source", ()), source=True))
+        return _pieces_html(pieces(row.pair.spans, marks.get(f"{number}.{row.before}.source", ()), source=True))
     traps = [(note.at, note.number) for note in row.notes]
-    return _html(pieces(row.pair.spans, marks.get(f"{number}.{row.after}", ()), traps), f"trap-{number}-{row.after}")
+    return _pieces_html(
+        pieces(row.pair.spans, marks.get(f"{number}.{row.after}", ()), traps), f"trap-{number}-{row.after}"
+    )
 
 
-_CHANGED = {"insert": "ins", "delete": "del"}
+_CHANGE_TAGS = {"insert": "ins", "delete": "del"}
 
 
-def _html(cut: Iterable[Piece], card: str = "") -> SafeString:
-    """Pieces as elements that never overlap. In Python: a conversation has hundreds of them. card: where the traps are told."""
-    found: list[SafeString] = []
-    for op, run in groupby(cut, key=lambda piece: piece.op):  # one sign for what came, however many marks cut it
-        text = mark_safe("".join(part for piece in run for part in _parts_of(piece, card)))  # noqa: S308 -- each is escaped
-        tag = _CHANGED.get(op)
-        found.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)
-    return mark_safe("".join(found))  # noqa: S308 -- each of them is escaped
+def _pieces_html(cut: Iterable[Piece], card: str = "") -> SafeString:
+    """Render pieces as elements that never overlap; in Python, as a conversation has hundreds of
+    them.
+
+    card: the ID prefix of the elements that describe the traps.
+    """
+    elements: list[SafeString] = []
+    for op, run in groupby(cut, key=lambda piece: piece.op):  # one element per change, even if marks split it
+        text = mark_safe("".join(part for piece in run for part in _piece_html(piece, card)))  # noqa: S308 -- each is escaped
+        tag = _CHANGE_TAGS.get(op)
+        elements.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)
+    return mark_safe("".join(elements))  # noqa: S308 -- each of them is escaped
 
 
-def _parts_of(piece: Piece, card: str) -> Iterator[SafeString]:
+def _piece_html(piece: Piece, card: str) -> Iterator[SafeString]:
     for number in piece.traps:
         name = gettext("Trap %(n)s") % {"n": number}
         link = '<a class="trap-mark trap-mark--here" data-aside href="#{}-{}" aria-label="{}">{}</a>'
         yield format_html(link, card, number, name, number)
     text: SafeString = conditional_escape(piece.text)
     for own, layer in piece.layers() if piece.marks else ():
-        look = " ".join(["mark", *(f"mark--{each.style}" for each in layer)])
-        ended = ", ".join(dict.fromkeys(str(each) for each in layer if each.end == piece.at + len(piece.text)))
-        name = format_html(' data-name="{}"', ended) if ended else ""
+        classes = " ".join(["mark", *(f"mark--{mark.style}" for mark in layer)])
+        ending = ", ".join(dict.fromkeys(str(mark) for mark in layer if mark.end == piece.at + len(piece.text)))
+        name = format_html(' data-name="{}"', ending) if ending else ""
         title = ", ".join(dict.fromkeys(map(str, layer)))
-        start = '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
-        text = format_html(start, look, title, name, text)
+        element = (
+            '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
+        )
+        text = format_html(element, classes, title, name, text)
     yield text
 
 
 @register.filter
 def join_key(number: int, turn: int) -> str:
-    """`{{ number|join_key:forloop.counter }}`: the key of a passage."""
+    """`{{ number|join_key:forloop.counter }}`: the passage key of a block and turn."""
     return f"{number}.{turn}"
 
 
 @register.simple_tag
 def trap_code(code: str, form: Form, named: bool = False) -> SafeString:
-    """`{% trap_code tag spec.form %}`: the code of a trap, with its name and definition for those who point at it.
+    """`{% trap_code tag spec.form %}`: the code of a trap, with its name and definition on hover.
 
-    named: the name is shown beside it.
+    named: also show the name beside it.
     """
     term = next((term for term in form.terms if term.code == code), None)
     return part("review/answers/_code.html", code=code, term=term, named=named)
@@ -230,36 +249,36 @@ def trap_code(code: str, form: Form, named: bool = False) -> SafeString:
 
 @register.filter
 def outcome(review: Review, reader: User) -> str:
-    """How the case of an own review ended, as far as `reader` may know it."""
+    """The outcome of the case of one's own review, as far as `reader` may know it."""
     return visibility.outcome_shown_to(reader, review)
 
 
 @register.filter(name="language_label")
 def shown_language(code: str) -> str:
-    """A language by its code; in words where nobody knows it."""
+    """A language as its code, or a phrase if it is undetermined."""
     return language_label(code)
 
 
 @register.filter
 def msgid(text: str) -> str:
-    """A string frozen into a case by its benchmark, in the reader's language."""
+    """A benchmark's string that is frozen in a case, in the reader's language."""
     return translate(text)
 
 
 @register.filter(name="task_label")
 def name_of_task(task: str) -> str:
-    """What a benchmark calls one of its tasks, in the reader's language."""
+    """A benchmark's label for one of its tasks, in the reader's language."""
     return task_label(task)
 
 
 @register.filter
 def side(speaker: str) -> str:
-    """'assistant' for the voice that answers, 'patient' for the one that asks."""
-    return "assistant" if speaker.casefold() in _ANSWERING else "patient"
+    """'assistant' for a speaker who answers, 'patient' for one who asks."""
+    return "assistant" if speaker.casefold() in _ANSWERING_SPEAKERS else "patient"
 
 
-def _word(words: Mapping[str, Promise], value: str) -> Promise | str:
-    """The word for a value in the reader's language; an unknown one stands as it is."""
+def _label_of(words: Mapping[str, Promise], value: str) -> Promise | str:
+    """The label of a value in the reader's language; unknown values are returned unchanged."""
     return words.get(value, value)
 
 
@@ -271,4 +290,4 @@ _WORDS = {
     "signed_meaning": MEANINGS,
 }
 for _name, _words in _WORDS.items():
-    register.filter(_name, partial(_word, _words))
+    register.filter(_name, partial(_label_of, _words))

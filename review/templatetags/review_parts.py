@@ -1,4 +1,4 @@
-"""`{% part name value=... %}`: what recurs from case to case."""
+"""`{% part name value=... %}`: cached parts of pages that recur from case to case."""
 
 from functools import lru_cache
 from typing import Any
@@ -14,14 +14,15 @@ register = template.Library()
 
 @register.simple_tag
 def part(name: str, **values: Any) -> SafeString:
-    """A template that sees `values` and nothing else: an empty question of a form is the same on every case, and rendered once.
+    """Render a template with `values` only, and cache it: an empty question is the same in every
+    case.
 
-    The values are compared, so they are plain: numbers, texts and frozen dataclasses of them.
+    The values are the cache key, so they must be plain: numbers, texts, frozen dataclasses of them.
     """
-    return _rendered(name, get_language(), tuple(values.items()))
+    return _render_cached(name, get_language(), tuple(values.items()))
 
 
-@lru_cache(maxsize=2_000)  # of one or two kilobytes each
-def _rendered(name: str, _language: str | None, values: tuple[tuple[str, Any], ...]) -> SafeString:
-    found: SafeString = get_template(name).template.render(Context(dict(values)))  # type: ignore[attr-defined]
-    return found
+@lru_cache(maxsize=2_000)  # 1 to 2 KB each
+def _render_cached(name: str, _language: str | None, values: tuple[tuple[str, Any], ...]) -> SafeString:
+    html: SafeString = get_template(name).template.render(Context(dict(values)))  # type: ignore[attr-defined]
+    return html

@@ -1,4 +1,4 @@
-"""Words and marks for the pages on trust."""
+"""Labels and marks for the pages about the quality of the reviews."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from review.charts import interval
-from review.quality.agreement import Estimate, Why
+from review.quality.agreement import Estimate, MissingReason
 from review.quality.reliability import RaterPair, Share
 from review.rules import reading_time
 from review.rules.case_spec import CaseSpec
@@ -20,25 +20,25 @@ PAIRS: dict[str, Promise] = {
     RaterPair.ADJUDICATORS: _("both adjudicators (first votes)"),
 }
 UNDEFINED: dict[str, Promise] = {
-    Why.NOTHING: _("no pairs to compare"),
-    Why.ONE_CATEGORY: _("undefined: all answers were the same"),
+    MissingReason.NOTHING: _("no pairs to compare"),
+    MissingReason.ONE_CATEGORY: _("undefined: all answers were the same"),
 }
 NO_INTERVAL: dict[str, Promise] = {
-    Why.ONE_CASE: _("only one case"),
-    Why.NO_VARIATION: _("no variation"),
-    Why.UNEVEN: _("answers too unbalanced"),
+    MissingReason.ONE_CASE: _("only one case"),
+    MissingReason.NO_VARIATION: _("no variation"),
+    MissingReason.UNEVEN: _("answers too unbalanced"),
 }
 
 
 @register.filter
 def pair_label(pair: str) -> Promise | str:
-    """Which two answers are compared, in words."""
+    """The label of a pair of raters."""
     return PAIRS.get(pair, pair)
 
 
 @register.filter
 def why_undefined(estimate: Estimate) -> Promise | str:
-    """Why there is no figure."""
+    """Why a figure is undefined."""
     return UNDEFINED.get(str(estimate.why), "")
 
 
@@ -50,19 +50,19 @@ def why_no_interval(estimate: Estimate) -> Promise | str:
 
 @register.inclusion_tag("review/charts/mark.html")
 def interval_mark(estimate: Estimate) -> dict[str, object]:
-    """`{% interval_mark line.agreement.kappa %}`: a dot with its whisker, from 0 to 1."""
+    """`{% interval_mark line.agreement.kappa %}`: a dot with a whisker on a scale from 0 to 1."""
     return {"mark": interval.mark(estimate)}
 
 
 @register.filter
 def percent(share: Share) -> float | None:
-    """A share from 0 to 100; None of none."""
+    """A share as a percentage (0 to 100); None if the whole is 0."""
     return None if share.value is None else 100 * share.value
 
 
 @register.filter
 def hours(spent: timedelta) -> str:
-    """A time as hours and minutes, `3:05`."""
+    """A duration as hours and minutes, such as `3:05`."""
     minutes = round(spent.total_seconds() / 60)
     return f"{minutes // 60}:{minutes % 60:02}"
 
@@ -75,5 +75,7 @@ def allowance(spec: CaseSpec) -> int:
 
 @register.simple_tag
 def server_milliseconds() -> int:
-    """Now, since 1970: pages measure by this clock, because the reader's may be wrong."""
+    """The current time in milliseconds since 1970; pages use it because the reader's clock may be
+    wrong.
+    """
     return int(timezone.now().timestamp() * 1000)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.common.sql import json_of
+from review.common.sql import parse_json
 
 pytestmark = pytest.mark.plain
 
@@ -20,7 +20,7 @@ values = st.recursive(
 @given(values, st.booleans())
 def test_any_value(value: object, escaped: bool) -> None:
     text = json.dumps(value, ensure_ascii=escaped)
-    assert repr(json_of(text)) == repr(json.loads(text))
+    assert repr(parse_json(text)) == repr(json.loads(text))
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_any_value(value: object, escaped: bool) -> None:
     ],
 )
 def test_what_databases_may_hold_besides(text: str) -> None:
-    assert repr(json_of(text)) == repr(json.loads(text))
+    assert repr(parse_json(text)) == repr(json.loads(text))

@@ -24,8 +24,8 @@ def test_a_thread_copies_what_is_committed_and_ends_with_the_work() -> None:
     if not file.is_file():
         pytest.skip("the database is in memory")
     usual = log_size()
-    with bulk_rows.quick_commits():
-        assert log_size() == bulk_rows.LOG
+    with bulk_rows.background_checkpoints():
+        assert log_size() == bulk_rows.MAX_WAL_PAGES
         User.objects.create_user("written-and-copied")
         for _ in range(500):
             if is_copied := b"written-and-copied" in file.read_bytes():
@@ -33,4 +33,4 @@ def test_a_thread_copies_what_is_committed_and_ends_with_the_work() -> None:
             time.sleep(0.02)
     assert is_copied
     assert not [each for each in threading.enumerate() if each.name == "copy-log"]
-    assert log_size() == usual == bulk_rows.USUAL_LOG
+    assert log_size() == usual == bulk_rows.DEFAULT_WAL_PAGES

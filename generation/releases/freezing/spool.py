@@ -1,4 +1,6 @@
-"""The samples of a release between reading and storing: a file on the disk, so that memory stays flat."""
+"""Keeps the samples of a release in a file between reading and storing, so that memory use stays
+flat.
+"""
 
 import marshal
 import tempfile
@@ -12,15 +14,17 @@ from django.db import connection, transaction
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.releases.exporters import jsonl
 from generation.releases.exporters.base import canonical
-from generation.releases.freezing.content import Written
-from review.common.bulk_rows import insert_rows, new_keys
+from generation.releases.freezing.content import FrozenSample
+from review.common.bulk_rows import insert_rows, reserve_keys
 
 STORED_TOGETHER = 1000  # samples in one COPY
-_LENGTH = 8  # bytes before each sample in the file: how many it has
+_LENGTH = 8  # bytes of the length in front of each sample in the file
 
 
 class Spool:
-    """Takes samples as they are read, with the checksums of their export, and stores them as rows of a release."""
+    """Collects samples and the checksums of their export, and then stores them as rows of a
+    release.
+    """
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
@@ -32,27 +36,27 @@ class Spool:
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def add(self, one: Written) -> None:
-        self._digests[one.choice.split].update(jsonl.line(one.fields).encode())
-        sample = {name: value for name, value in one.fields.items() if name not in ("rubrics", "split")}
+    def add(self, entry: FrozenSample) -> None:
+        self._digests[entry.choice.split].update(jsonl.line(entry.fields).encode())
+        sample = {name: value for name, value in entry.fields.items() if name not in ("rubrics", "split")}
         rubrics = [
             (
                 *(rubric["key"], rubric["criterion"], canonical(rubric["traps"]), rubric["severity"]),
                 *(rubric.get("polarity", ""), facets),
             )
-            for rubric, facets in zip(one.sample["rubrics"], one.facets, strict=True)
+            for rubric, facets in zip(entry.sample["rubrics"], entry.facets, strict=True)
         ]
-        row = (one.choice.version_id, str(one.choice.split), one.sample["sample_id"], one.sample["task"])
+        row = (entry.choice.version_id, str(entry.choice.split), entry.sample["sample_id"], entry.sample["task"])
         stored = marshal.dumps((*row, jsonl.as_object(sample), rubrics))
         self._file.write(len(stored).to_bytes(_LENGTH))
         self._file.write(stored)
 
     def digest(self, split: str = ReleasedSample.Split.PUBLIC) -> str:
-        """Of the JSON Lines of one part."""
+        """The SHA-256 of one split's JSON Lines."""
         return self._digests[split].hexdigest()
 
     def digest_if_any(self, split: str) -> str:
-        """The same, and nothing where the part has no sample."""
+        """The SHA-256 of one split's JSON Lines; empty if the split has no sample."""
         return "" if self.digest(split) == sha256().hexdigest() else self.digest(split)
 
     @transaction.atomic
@@ -69,7 +73,10 @@ class Spool:
 
 
 def _compress_fast() -> None:
-    """Have PostgreSQL keep the texts that this transaction stores as lz4, if it can: faster written and read than its own."""
+    """Let PostgreSQL compress the texts of this transaction with lz4, if it can.
+
+    It writes and reads faster than the default.
+    """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(
@@ -79,7 +86,7 @@ def _compress_fast() -> None:
 
 
 def _store(release: Release, chunk: list[tuple[int, tuple[Any, ...]]]) -> None:
-    keys = new_keys(ReleasedSample, len(chunk))
+    keys = reserve_keys(ReleasedSample, len(chunk))
     insert_rows(
         ReleasedSample,
         ("id", "release_id", "position", "version_id", "key", "task", "exported", "split"),
@@ -89,7 +96,7 @@ def _store(release: Release, chunk: list[tuple[int, tuple[Any, ...]]]) -> None:
         ),
     )
     rubrics = [(key, rubric) for key, (_position, entry) in zip(keys, chunk, strict=True) for rubric in entry[-1]]
-    rubric_keys = new_keys(ReleasedRubric, len(rubrics))
+    rubric_keys = reserve_keys(ReleasedRubric, len(rubrics))
     insert_rows(
         ReleasedRubric,
         ("id", "sample_id", "key", "criterion", "traps", "severity", "polarity"),

@@ -25,16 +25,16 @@ class Command(BaseCommand):
         try:
             user = check_new(name=options["name"], role=options["role"], email=options["email"])
         except ValidationError as error:
-            said = "; ".join(f"{name}: {' '.join(of)}" for name, of in error.message_dict.items())
-            raise CommandError(said) from None
+            lines = (f"{name}: {' '.join(messages)}" for name, messages in error.message_dict.items())
+            raise CommandError("; ".join(lines)) from None
         [user] = accounts.invite_new([user], actor=OPERATOR)
-        [made] = invitations.hand_out([user])
+        [invitation] = invitations.send_invitations([user])
         result = {
             "username": user.username,
             "role": user.role,
             "email": user.email,
-            "link": made.link,
-            "emailed": made.emailed,
+            "link": invitation.link,
+            "emailed": invitation.emailed,
             "expires_at": invitations.expires_at(user),
         }
         if options["json"]:

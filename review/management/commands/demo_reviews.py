@@ -50,20 +50,20 @@ class Command(BaseCommand):
         accounts = User.objects.filter(role=UserRole.PHYSICIAN, is_active=True, simulated=True)
         physicians = list(accounts.order_by("username"))
         if not physicians:
-            # A script never reviews in a person's name.
+            # A script must never review in a person's name.
             raise CommandError("There are no accounts of simulated physicians. The demo creates some (load_demo).")
         if Case.objects.filter(simulated=False).exclude(state__in=FINAL).exists():
-            # Their reviews would stand in a physician's name in a release that says it was reviewed by physicians.
+            # Their reviews would end up in a release that claims to be reviewed by physicians.
             raise CommandError(
                 "The queue contains cases made by real models. Simulated physicians do not review those."
             )
-        done = work_queue(
+        summary = work_queue(
             options["seed"], options["limit"], physicians, dissent=options["dissent"], reject=options["reject"]
         )
         if options["json"]:
-            self.stdout.write(json.dumps(asdict(done)))
+            self.stdout.write(json.dumps(asdict(summary)))
             return
-        verdicts = ", ".join(f"{verdict} {count}" for verdict, count in done.verdicts.items())
-        self.stdout.write(f"{done.reviews} reviews by {done.physicians} simulated physicians ({verdicts}).")
-        self.stdout.write(f"Rubrics reworded in {done.corrected}, found inadequate in {done.inadequate}.")
-        self.stdout.write("Cases: " + ", ".join(f"{state} {count}" for state, count in done.states.items()) + ".")
+        verdicts = ", ".join(f"{verdict} {count}" for verdict, count in summary.verdicts.items())
+        self.stdout.write(f"{summary.reviews} reviews by {summary.physicians} simulated physicians ({verdicts}).")
+        self.stdout.write(f"Rubrics reworded in {summary.corrected}, found inadequate in {summary.inadequate}.")
+        self.stdout.write("Cases: " + ", ".join(f"{state} {count}" for state, count in summary.states.items()) + ".")

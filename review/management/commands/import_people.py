@@ -31,35 +31,35 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            with options["file"].open("rb") as opened:
-                listed = roster.read_roster(options["file"].name, opened.read(roster.MOST_BYTES + 1))
+            with options["file"].open("rb") as file:
+                parsed = roster.read_roster(options["file"].name, file.read(roster.MAX_BYTES + 1))
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from None
         links: dict[str, dict[str, Any]] = {}
-        if not options["dry_run"] and not listed.refusals:
+        if not options["dry_run"] and not parsed.refusals:
             try:
-                made = accounts.import_people(listed, actor=OPERATOR, simulated=options["simulated"])
+                users = accounts.import_people(parsed, actor=OPERATOR, simulated=options["simulated"])
             except RosterRefused as error:
                 raise CommandError(str(error)) from None
-            links = {user.username: {} for user in made}
+            links = {user.username: {} for user in users}
             if not options["simulated"]:
-                links = invitations.told(invitations.hand_out(made))
-        result = {**roster.report(listed, links), "dry_run": options["dry_run"]}
+                links = invitations.invitations_as_json(invitations.send_invitations(users))
+        result = {**roster.import_report(parsed, links), "dry_run": options["dry_run"]}
         if options["json"]:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
         else:
-            self._tell(result)
-        for refusal in listed.refusals:
+            self._print_report(result)
+        for refusal in parsed.refusals:
             self.stderr.write(str(refusal))
-        if listed.refusals:
+        if parsed.refusals:
             self.stderr.write("Nobody was added.")
             sys.exit(1)
 
-    def _tell(self, result: dict[str, Any]) -> None:
+    def _print_report(self, result: dict[str, Any]) -> None:
         for person in result["people"]:
-            about = [person["username"], person["role"], *person["specialties"], *person["languages"]]
+            details = [person["username"], person["role"], *person["specialties"], *person["languages"]]
             self.stdout.write(
-                f"row {person['row']}: {person['name']} ({', '.join(about)}) "
+                f"row {person['row']}: {person['name']} ({', '.join(details)}) "
                 f"{'e-mailed' if person.get('emailed') else person.get('link', '')}".rstrip()
             )
         count = len(result["people"])

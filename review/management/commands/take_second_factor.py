@@ -20,5 +20,5 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["username"]).first()
         if user is None:
             raise CommandError("There is no account with this name.")
-        accounts.take_second_factor(user.pk, actor=OPERATOR)
+        accounts.remove_second_factor(user.pk, actor=OPERATOR)
         self.stdout.write(f"{user.username} no longer has a second factor.")

@@ -13,9 +13,9 @@ from review.audit import verification
 
 
 def _anchor(text: str) -> tuple[int, str]:
-    if not (found := re.fullmatch(r"([1-9]\d{0,17}):([0-9a-f]{64})", text)):
+    if not (match := re.fullmatch(r"([1-9]\d{0,17}):([0-9a-f]{64})", text)):
         raise ArgumentTypeError("must be SEQUENCE:HASH, as shown by an earlier check or an export")
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
 
 
 class Command(BaseCommand):
@@ -35,21 +35,23 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         faults: list[dict[str, Any]] = []
 
-        def tell(fault: verification.AuditFault) -> None:
+        def report(fault: verification.AuditFault) -> None:
             if options["json"]:
                 faults.append({**asdict(fault), "said": str(fault)})
             else:
                 self.stdout.write(str(fault))
 
-        done = verification.run(verification.create_check(None).pk, anchors=dict(options["anchor"]), tell=tell)
+        audit = verification.run(verification.create_check(None).pk, anchors=dict(options["anchor"]), on_fault=report)
         if options["json"]:
             names = ("checked", "reviews", "unsealed", "sequence", "hash")
-            counts = {name: getattr(done, name) for name in names}
-            self.stdout.write(json.dumps({"intact": not done.faults_count, **counts, "faults": faults}))
+            counts = {name: getattr(audit, name) for name in names}
+            self.stdout.write(json.dumps({"intact": not audit.faults_count, **counts, "faults": faults}))
         else:
-            self.stdout.write(f"{done.checked} events and {done.reviews} reviews checked: {done.faults_count} faults.")
-            if done.unsealed:
-                self.stdout.write(f"{done.unsealed} reviews are older than the chain and cannot be checked.")
-            self.stdout.write(f"The audit trail ends at {done.sequence}:{done.hash}")
-        if done.faults_count:
+            self.stdout.write(
+                f"{audit.checked} events and {audit.reviews} reviews checked: {audit.faults_count} faults."
+            )
+            if audit.unsealed:
+                self.stdout.write(f"{audit.unsealed} reviews are older than the chain and cannot be checked.")
+            self.stdout.write(f"The audit trail ends at {audit.sequence}:{audit.hash}")
+        if audit.faults_count:
             sys.exit(1)

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import BrokenReply
 from generation.llm.types import Message, Reply, Request
-from generation.recipes.recipe import Draft, Dropped, Record, ReviewShare, Step
+from generation.recipes.recipe import Draft, Dropped, Record, Step
+from generation.recipes.review_sampling import ReviewShare
 from mhb_site.benchmarks.clinhallu import (
     corrections,
     lineage,

@@ -23,7 +23,7 @@ from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from review.models import Case, Review, User
 from review.quality.agreement import agreement
-from review.rules.blocks import Highlight, texts_of
+from review.rules.blocks import Highlight, passage_texts
 from tests.conftest import PHYSICIANS, cast
 from tests.engine import Manage, conversations_file, endpoint, frozen, generated, imported
 from tests.populations import population
@@ -209,7 +209,9 @@ def test_the_card_says_who_and_how_far_they_agreed(release: Release, tmp_path: P
 def test_highlights_and_polarity_go_out_under_pseudonyms(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
     [case] = Case.objects.all()
-    passage, text = next((key, text) for key, text in texts_of(case.frozen.blocks).items() if "This is case 1" in text)
+    passage, text = next(
+        (key, text) for key, text in passage_texts(case.frozen.blocks).items() if "This is case 1" in text
+    )
     mark = Highlight(text[5:30], "hint", passage, 5, 30)
     say(ana, lambda form: replace(approval(form), highlights=(mark,)))
     say(bo, approval, approval)

@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from review.answers.answer_form import fill_form
 from review.answers.posted_answers import answers_from_post
-from review.rules.citations import recognised
+from review.rules.citations import recognise_kind
 from review.rules.questions import Answers, RubricAnswer, RubricText, problems
 from tests.review.factories import WHOLE_FORM, wholly_approving
 
@@ -53,7 +53,7 @@ def test_an_exception_is_the_rubrics_own_and_stays_one() -> None:
 
 def test_what_is_missing_is_asked_at_the_trap_and_once() -> None:
     answers = wholly_approving(rubrics={rubric.key: RubricAnswer("adequate") for rubric in FORM.rubrics})
-    found = fill_form(FORM, answers, problems(FORM, answers)).faults
+    found = fill_form(FORM, answers, problems(FORM, answers)).problems
     assert [(fault.target, fault.label) for fault in found] == [
         ("harm-1-1", "Harm of trap A1"),
         ("harm-2-1", "Harm of trap C2"),
@@ -81,7 +81,7 @@ def test_the_rest_is_adequate_in_one_act() -> None:
     ],
 )
 def test_the_kind_of_a_source_is_seen_from_its_reference(reference: str, kind: str) -> None:
-    assert recognised(reference) == kind
+    assert recognise_kind(reference) == kind
     [citation] = posted(citation__1__reference=reference, citation__1__kind="").citations
     assert citation.kind == kind
     [chosen] = posted(citation__1__reference=reference, citation__1__kind="case").citations

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from review.answers.marked_text import TextMark, pieces, trap_offset
-from review.rules.blocks import Dialogue, Diff, Highlight, Turn, highlight_faults, placed, texts_of
+from review.rules.blocks import Dialogue, Diff, Highlight, Turn, highlight_faults, locate_highlight, passage_texts
 from review.rules.diffing import Span, diff_words
 from review.templatetags.review_blocks import marked_text
 
@@ -45,16 +45,16 @@ def test_the_same_words_twice_under_one_label_are_one_too_many() -> None:
 
 
 def test_words_alone_are_found_and_a_place_is_kept_where_it_is_right() -> None:
-    assert placed(Highlight("Neurostatin"), {"2.1": TEXTS["2.1"]}).start == 5
+    assert locate_highlight(Highlight("Neurostatin"), {"2.1": TEXTS["2.1"]}).start == 5
     second = at("2.1", 29, 40)
     assert second.quote == "Neurostatin"
-    assert placed(second, TEXTS) == second
-    assert placed(Highlight(" 请问 "), TEXTS).end == 2
-    assert placed(Highlight("nowhere", passage="2.1", start=0, end=7), TEXTS).passage == ""
+    assert locate_highlight(second, TEXTS) == second
+    assert locate_highlight(Highlight(" 请问 "), TEXTS).end == 2
+    assert locate_highlight(Highlight("nowhere", passage="2.1", start=0, end=7), TEXTS).passage == ""
 
 
 def test_offsets_count_code_points_of_both_sides_of_a_comparison() -> None:
-    texts = texts_of([Diff("Talk", (Turn("user", "a👍b"),), (Turn("user", "a👍c"),)), Dialogue("More", ())])
+    texts = passage_texts([Diff("Talk", (Turn("user", "a👍b"),), (Turn("user", "a👍c"),)), Dialogue("More", ())])
     assert texts == {"1.1": "a👍c", "1.1.source": "a👍b"}
 
 

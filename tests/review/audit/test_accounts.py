@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from knox.models import AuthToken
 
-from mhb_site.demo.load import ACCOUNTS, _accounts
+from mhb_site.demo.load import ACCOUNTS, _create_accounts
 from review.audit import verification
 from review.audit.verification import FaultCode
 from review.errors import NotAllowed
@@ -53,7 +53,7 @@ def test_an_account_changed_in_the_database_is_named(
 def test_second_factors_added_or_taken_in_the_database_are_named(ana: User, bo: User, adela: User) -> None:
     enrol(ana)
     assert faults() == [(FaultCode.ACCOUNT_SECOND_FACTOR, "ana")]
-    accounts.take_second_factor(ana.pk, actor=adela)
+    accounts.remove_second_factor(ana.pk, actor=adela)
     assert faults() == []
 
 
@@ -69,7 +69,7 @@ def test_an_account_put_into_the_database_is_named(ana: User) -> None:
 def test_whatever_is_done_by_the_services_agrees(adela: User, ana: User) -> None:
     keeper = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
     accounts.set_role(ana.pk, UserRole.RESEARCHER, actor=adela)
-    accounts.set_keeper(ana.pk, staff=True, superuser=False, actor=keeper)
+    accounts.set_admin_access(ana.pk, staff=True, superuser=False, actor=keeper)
     accounts.set_active(ana.pk, False, actor=adela)
     accounts.set_active(ana.pk, True, actor=adela)
     accounts.set_password(ana.pk, NEW, actor=OPERATOR)
@@ -79,7 +79,7 @@ def test_whatever_is_done_by_the_services_agrees(adela: User, ana: User) -> None
 
 def test_admin_flags_are_given_by_those_who_have_them(adela: User, ana: User) -> None:
     with pytest.raises(NotAllowed):
-        accounts.set_keeper(ana.pk, staff=True, superuser=True, actor=adela)
+        accounts.set_admin_access(ana.pk, staff=True, superuser=True, actor=adela)
     with pytest.raises(NotAllowed):
         accounts.add_person(User(username="new", is_superuser=True), NEW, actor=adela)
 
@@ -97,7 +97,7 @@ def test_an_admin_does_not_take_over_an_account_that_can_do_more(adela: User, do
         assert client.post(address, sent).status_code == 403
     for take_over in (
         lambda by: accounts.set_password(keeper.pk, NEW, actor=by),
-        lambda by: accounts.take_second_factor(keeper.pk, actor=by),
+        lambda by: accounts.remove_second_factor(keeper.pk, actor=by),
     ):
         with pytest.raises(NotAllowed):
             take_over(adela)
@@ -107,7 +107,7 @@ def test_an_admin_does_not_take_over_an_account_that_can_do_more(adela: User, do
     root = account("root", UserRole.ADMIN, is_staff=True, is_superuser=True)
     for by in (root, OPERATOR):
         accounts.set_password(keeper.pk, NEW, actor=by)
-        accounts.take_second_factor(keeper.pk, actor=by)
+        accounts.remove_second_factor(keeper.pk, actor=by)
     assert not Authenticator.objects.filter(user=keeper).exists()
 
 
@@ -117,7 +117,7 @@ def test_accounts_of_the_operator_and_of_the_demo_leave_events(monkeypatch: pyte
     [event] = PersonEvent.objects.all()
     assert (event.person.username, event.kind, event.actor) == ("root", "made", None)
     assert event.data == {"role": "admin", "active": True, "staff": True, "superuser": True, "factors": []}
-    _accounts()
+    _create_accounts()
     assert PersonEvent.objects.count() == 1 + len(ACCOUNTS)
     assert faults() == []
 

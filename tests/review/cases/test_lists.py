@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from review.cases import services
-from review.cases.attention import FEWEST, attention
+from review.cases.attention import MIN_CASES, attention
 from review.common import lists
 from review.models import Assignment, Case, Event, PersonEvent, User
 from review.rules.questions import Answers
@@ -87,7 +87,7 @@ def test_nothing_happens_without_rows_an_action_or_what_it_needs(browse: Open, a
     assert " required" not in form, "a browser would ask for what another action needs"
     for action, rows, said in (("withdraw", [], {"reason": "x"}), ("", [case.pk], {}), ("withdraw", [case.pk], {})):
         assert len(told(acts(browse, adela, CASES, action, rows, **said))) == 1
-    monkeypatch.setattr(lists, "MOST", 1)
+    monkeypatch.setattr(lists, "MAX_ROWS", 1)
     page = acts(browse, adela, CASES, "withdraw", [case.pk, other.pk], reason="x")
     assert "at most 1 row" in told(page)[0]
     assert not Case.objects.filter(state=State.WITHDRAWN).exists()
@@ -225,7 +225,7 @@ def test_the_overview_leads_to_all_cases_that_do_not_move(
 
 def test_a_physician_whose_verdicts_fit_less_and_less_needs_a_person(ana: User, clock: Clock) -> None:
     def reviews(answers: Answers, first: int) -> None:
-        for number in range(first, first + FEWEST):
+        for number in range(first, first + MIN_CASES):
             case = opened(number)
             say(ana, answers)
             Case.objects.filter(pk=case.pk).update(state=State.APPROVED, closed_at=clock(), ground="consensus")
@@ -233,7 +233,7 @@ def test_a_physician_whose_verdicts_fit_less_and_less_needs_a_person(ana: User, 
     reviews(approving(), 1)
     clock.advance(days=40)
     assert attention().drifting == []
-    reviews(rejecting(), 1 + FEWEST)
+    reviews(rejecting(), 1 + MIN_CASES)
     [drift] = attention().drifting
     assert (drift.physician, drift.before, drift.lately) == (ana, "100%", "0%")
 

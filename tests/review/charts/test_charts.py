@@ -44,10 +44,10 @@ def test_rows_of_one_label_form_a_group_with_a_colour_for_each_series():
     "text", ["Multimodal integration failure of a long name", "多模态信息整合失败与诊断推理错误", "x" * 60]
 )
 def test_a_long_label_wraps_and_nothing_of_it_is_lost(text):
-    lines = text_measure.wrapped(text, 110)
+    lines = text_measure.wrap(text, 110)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert "" not in lines
-    assert all(text_measure.measure(line) <= 110 or " " not in line for line in lines)
+    assert all(text_measure.text_width(line) <= 110 or " " not in line for line in lines)
     assert len(lines) > 1 or text[0] == "x"
 
 

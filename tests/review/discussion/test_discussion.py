@@ -207,7 +207,7 @@ def test_what_is_sealed_hides_no_notice_behind_it(adela: User, ana: User, bo: Us
     case = to_secondary(ana)
     take(bo)
     says(adela, case, "@bo, from the admin.")
-    for _ in range(3 * discussion_notices.SHOWN):
+    for _ in range(3 * discussion_notices.MAX_SHOWN):
         says(ana, case, "@bo, sealed.")
     assert [notice.remark.author for notice in discussion_notices.notices_for(bo) if notice.remark] == [adela]
 

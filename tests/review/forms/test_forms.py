@@ -14,7 +14,7 @@ from review.answers.side_by_side import compare, named_columns
 from review.assignments import first_look, services
 from review.forms import check, queries
 from review.forms import services as forms_services
-from review.forms.design import Design, applied, design_from_json, design_to_json, is_sampled, unknown_names
+from review.forms.design import Design, apply_design, design_from_json, design_to_json, is_sampled, unknown_names
 from review.models import Case, PersonEvent, ReviewForm, User
 from review.quality.reliability import agreement_table
 from review.rules.case_spec import CaseSpec
@@ -214,9 +214,9 @@ def test_open_cases_keep_their_form_and_new_ones_take_the_version(
     keys = [question.key for question in new.frozen.form.questions[5:]]
     assert keys == ["sure", "why", "clear:R1", "clear:R2", "clear:R3"]
     with translation.override("zh-hans"):
-        [sure] = [question for question in new.shown.form.questions if question.key == "sure"]
+        [sure] = [question for question in new.localized_spec.form.questions if question.key == "sure"]
         assert (sure.label, [choice.label for choice in sure.choices]) == ("您有多大把握？", ["Not", "很有把握"])
-    assert next(q.label for q in new.shown.form.questions if q.key == "sure") == "How sure are you?"
+    assert next(q.label for q in new.localized_spec.form.questions if q.key == "sure") == "How sure are you?"
 
 
 def test_a_share_of_the_samples_is_reviewed_and_the_same_in_every_version(sample: CaseSpec, default: Design) -> None:
@@ -226,7 +226,7 @@ def test_a_share_of_the_samples_is_reviewed_and_the_same_in_every_version(sample
     assert drawn == [is_sampled(replace(spec, version=2), 25) for spec in specs]
     assert all(is_sampled(spec, 100) for spec in specs)
     assert not any(is_sampled(spec, 0) for spec in specs)
-    assert applied(replace(default, share=0), 1, sample).policy.primary is False
+    assert apply_design(replace(default, share=0), 1, sample).policy.primary is False
 
 
 def test_the_time_for_an_objection_is_a_version_s_or_the_folder_s(
@@ -249,23 +249,23 @@ def test_a_case_outside_the_share_opens_as_not_sampled(sample: CaseSpec, default
 
 def test_optional_conditional_and_written_answers(sample: CaseSpec, default: Design) -> None:
     design = with_more(default, replace(SURE, required=False), WHY)
-    spec = applied(design, 1, sample)
+    spec = apply_design(design, 1, sample)
     fine = complete(spec)
     assert problems(spec.form, fine) == [Problem("question.why.note", "unanswered")]
     assert problems(spec.form, replace(fine, questions={**fine.questions, "why": Answer(note="A guess.")})) == []
     assert problems(spec.form, replace(fine, questions={**fine.questions, "sure": Answer("2")})) == []
     assert problems(spec.form, replace(fine, questions={**fine.questions, "sure": Answer("")})) == []
     rows = {row.choice.name: row for row in fill_form(spec.form, fine).questions}
-    assert rows["question.why"].asked.when == ("question.sure", "1")
-    assert "How sure are you?" in rows["question.why"].asked.condition
-    assert [name for name, row in rows.items() if row.asked.sources] == ["question.factual"]
+    assert rows["question.why"].display.when == ("question.sure", "1")
+    assert "How sure are you?" in rows["question.why"].display.condition
+    assert [name for name, row in rows.items() if row.display.sources] == ["question.factual"]
 
 
 def test_a_kind_of_source_can_be_required(sample: CaseSpec, default: Design) -> None:
     yes, no = default.questions[2].choices
     design = changed("factual", choices=(replace(yes, evidence_kinds=("doi", "pmid")), no))(default)
     assert forms_services.faults("mhb", design) == []
-    spec = applied(design, 1, sample)
+    spec = apply_design(design, 1, sample)
     assert problems(spec.form, complete(spec)) == [Problem("citations", "evidence-kind-missing")]
     cited = replace(CITATION, kind="pmid", reference="12345678")
     assert problems(spec.form, replace(complete(spec), citations=(cited,))) == []
@@ -286,7 +286,7 @@ def test_answers_are_kept_compared_and_counted(
     assert first.answers["questions"]["why"] == {"value": "", "note": "New to me."}
     assert "why" not in second.answers["questions"], "it was not asked"
     assert "late" not in first.answers["questions"]
-    compared = compare(case.shown.form, named_columns([first, second]))
+    compared = compare(case.localized_spec.form, named_columns([first, second]))
     assert [line.title for line in compared.differing] == ["Is it clear? · R2"]
     assert [line.title for line in compared.free] == ["How sure are you?"]
     lines = {line.key: line.agreement for line in agreement_table(benchmark="mhb").lines}
@@ -307,7 +307,7 @@ def test_nothing_about_traps_is_shown_before_the_reveal(
     assert [question.key for question in shown.form.questions] == ["naturalness", "noticed", "sure"]
     assert (shown.form.wordings, shown.form.rubrics, shown.form.terms) == ({}, (), ())
     # Even a design that never went through the check asks nothing about a trap in the first look.
-    forced = applied(with_more(default, replace(EACH, first_look=True)), 1, sample)
+    forced = apply_design(with_more(default, replace(EACH, first_look=True)), 1, sample)
     assert "clear:R1" not in {question.key for question in forced.form.first_look.questions}
 
 

@@ -11,12 +11,12 @@ from django.utils import translation
 from review.answers.answer_form import fill_form
 from review.forms import editor, lists, queries
 from review.forms import services as forms_services
-from review.forms.design import Design, applied, design_from_json, design_to_json
+from review.forms.design import Design, apply_design, design_from_json, design_to_json
 from review.models import Case, ReviewForm, User
 from review.quality.reliability import agreement_table
 from review.rules.blocks import Level
 from review.rules.case_spec import CaseSpec, spec_from_json, spec_to_json
-from review.rules.consolidation import median_level, reasons, reducible
+from review.rules.consolidation import is_reducible, median_level, rejection_reasons
 from review.rules.questions import Answers, Reason
 from tests.review.forms.test_forms import answer, default, opened, sample
 from tests.review.forms.test_pages import EDIT, typed
@@ -59,8 +59,8 @@ def test_a_case_takes_the_words_and_keeps_them(default: Design, sample: CaseSpec
     assert (words.reasons[0].label, words.severities[0].label) == ("太长", "毫无伤害")
     assert median_level(form, ["none", "severe", "death"]) == "severe"
     rejected = Answers(verdict="reject", reason_code="too-long", reason="Cut it.")
-    assert reasons(form, rejected) == ["Too long: Cut it."]
-    assert reducible(form, [rejected])
+    assert rejection_reasons(form, rejected) == ["Too long: Cut it."]
+    assert is_reducible(form, [rejected])
 
 
 def test_an_older_version_without_lists_has_the_folders(default: Design, sample: CaseSpec, adela: User) -> None:
@@ -68,8 +68,8 @@ def test_an_older_version_without_lists_has_the_folders(default: Design, sample:
     for part in ("reasons", "dissents", "levels", "severity_asks"):
         del stored[part]
     older = design_from_json(stored)
-    assert applied(older, 1, sample).form.reasons == sample.form.reasons
-    assert applied(older, 1, sample).form.severities == sample.form.severities
+    assert apply_design(older, 1, sample).form.reasons == sample.form.reasons
+    assert apply_design(older, 1, sample).form.severities == sample.form.severities
     row = forms_services.publish(adela, benchmark="mhb", design=replace(older, wordings={}))
     shown = queries.design_of("mhb", row)
     assert (shown.reasons, shown.dissents, shown.levels) == (default.reasons, default.dissents, default.levels)
@@ -101,7 +101,7 @@ def test_what_cannot_be_revised_stays_so(default: Design, sample: CaseSpec) -> N
     others = replace(
         sample, form=replace(sample.form, reasons=tuple(replace(r, reducible=False) for r in sample.form.reasons))
     )
-    made = applied(renamed(default), 1, others).form
+    made = apply_design(renamed(default), 1, others).form
     assert not any(reason.reducible for reason in made.reasons)
     assert all(choice.ends for question in made.questions for choice in question.choices if choice.blocks)
 
@@ -153,8 +153,8 @@ def test_the_editor_changes_lists_and_publishes_them(browse: Open, adela: User) 
 
 def test_any_button_of_a_list_is_harmless(default: Design) -> None:
     for do in ("add-item.levels", "up-item.reasons.0", "remove-item.reasons.999", "down-item.dissents.5", "add-item."):
-        assert lists.changed(default, do) == default
+        assert lists.apply_button(default, do) == default
     data = QueryDict(urlencode({"reasons.9999.code": "x", "reasons.x.code": "y", "do": "up-item.reasons.1"}))
     assert editor.design_from_post(data).reasons == ()
     with translation.override("zh-hans"):
-        assert lists.shown(default).levels[1].label.others[0][2] == "轻度"
+        assert lists.list_fields(default).levels[1].label.others[0][2] == "轻度"

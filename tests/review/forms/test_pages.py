@@ -104,7 +104,7 @@ def test_a_newer_version_is_not_overwritten_and_an_earlier_one_can_be_restored(b
     assert "noticed.label" in compared
     back = {"version": "0", "base": "1"}
     assert client.post(reverse("review:form-restore", args=["mhb"]), back).status_code == 302
-    assert queries.in_force("mhb") is not None
+    assert queries.form_in_force("mhb") is not None
     assert client.post(reverse("review:form-restore", args=["mhb"]), {"version": "1", "base": "2"}).status_code == 302
     assert list(queries.versions("mhb").values_list("version", "note")) == [
         (3, "Version 1 again"),

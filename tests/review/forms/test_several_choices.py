@@ -8,18 +8,18 @@ from django.urls import reverse
 
 from review.answers.answer_form import fill_form
 from review.answers.posted_answers import answers_from_post
-from review.answers.side_by_side import compare, named_columns, plain
+from review.answers.side_by_side import compare, named_columns, plain_text
 from review.calibration.forms import ExpectedForm, PracticeForm
-from review.calibration.practice import Practice, explained
-from review.calibration.queries import compare as compare_with_known
+from review.calibration.practice import Practice, explain_answers
+from review.calibration.queries import match_answers
 from review.forms import queries
 from review.forms import services as forms_services
 from review.forms.design import Design
 from review.models import Review, User
 from review.quality.reliability import agreement_table
 from review.rules.case_spec import CaseSpec
-from review.rules.consolidation import reasons, reducible
-from review.rules.questions import Answer, Answers, Choice, Form, Question, is_asked, problems_of_questions
+from review.rules.consolidation import is_reducible, rejection_reasons
+from review.rules.questions import Answer, Answers, Choice, Form, Question, is_asked, question_problems
 from tests.review.forms.test_forms import answer, default, opened, sample, with_more
 from tests.review.pages import Elements, Open, Page, text_of
 
@@ -62,26 +62,26 @@ def test_read_in_the_order_of_the_form() -> None:
     ],
 )
 def test_checked(value: str, code: str) -> None:
-    assert [problem.code for problem in problems_of_questions(FORM, given(value))] == ([code] if code else [])
+    assert [problem.code for problem in question_problems(FORM, given(value))] == ([code] if code else [])
 
 
 def test_each_choice_has_its_effects() -> None:
     assert is_asked(HOW, given("dose,drug"))
     assert not is_asked(HOW, given("dose"))
     against = replace(given("dose,all", "No."), verdict="reject", reason="No.")
-    assert "What is wrong?: No." in reasons(FORM, against)
-    assert not reducible(FORM, [against])
+    assert "What is wrong?: No." in rejection_reasons(FORM, against)
+    assert not is_reducible(FORM, [against])
 
 
 def test_required_means_at_least_one() -> None:
     form = Form((replace(WRONG, required=True),))
-    assert [problem.code for problem in problems_of_questions(form, Answers())] == ["unanswered"]
+    assert [problem.code for problem in question_problems(form, Answers())] == ["unanswered"]
 
 
 def test_shown_as_boxes_and_in_words() -> None:
     row = fill_form(FORM, given("dose,drug")).questions[0]
     assert [option.chosen for option in row.choice.options] == [True, True, False]
-    assert "What is wrong?: Dose; Drug" in plain(FORM, given("dose,drug"))
+    assert "What is wrong?: Dose; Drug" in plain_text(FORM, given("dose,drug"))
 
 
 def publish(default: Design, adela: User, *more: Question) -> None:
@@ -129,20 +129,20 @@ def test_calibration_scores_the_set_as_a_whole() -> None:
     assert expected.is_valid()
     known = expected.answers()
     assert known.questions == {"wrong": Answer("dose,drug")}
-    assert compare_with_known(known, replace(given("dose,drug"), verdict="approve")) == (2, 2, ())
-    assert compare_with_known(known, replace(given("dose"), verdict="approve")) == (1, 2, ("question.wrong",))
+    assert match_answers(known, replace(given("dose,drug"), verdict="approve")) == (2, 2, ())
+    assert match_answers(known, replace(given("dose"), verdict="approve")) == (1, 2, ("question.wrong",))
     again = str(ExpectedForm(form=FORM, expected=known))
     assert again.count("checked") == 2
     blank = ExpectedForm(QueryDict("verdict=approve"), form=FORM, expected=known)
     assert blank.is_valid()
-    assert compare_with_known(blank.answers(), given("dose"))[1] == 1, "none chosen: not scored"
+    assert match_answers(blank.answers(), given("dose"))[1] == 1, "none chosen: not scored"
 
 
 def test_the_practice_case_shows_the_set_in_words() -> None:
     practised = Practice((), (), _spec(FORM), Answers({"wrong": Answer("dose,drug")}, verdict="approve"), {})
     form = PracticeForm(QueryDict("verdict=approve&question.wrong=dose&question.wrong=drug"), form=FORM)
     assert form.is_valid(), form.errors
-    line = explained(practised, form.answers())[0]
+    line = explain_answers(practised, form.answers())[0]
     assert (line.given, line.expected, line.right) == ("Dose; Drug", "Dose; Drug", True)
 
 

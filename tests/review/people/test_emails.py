@@ -77,7 +77,7 @@ def test_where_the_mail_server_fails_the_links_are_shown(emails: None, monkeypat
 
     monkeypatch.setattr(mail, "send_mail", fail)
     users = [User(username=name, email=f"{name}@example.org", role="physician") for name in ("nia", "sam")]
-    made = invitations.hand_out(accounts.invite_new(users, actor=OPERATOR), "http://testserver")
+    made = invitations.send_invitations(accounts.invite_new(users, actor=OPERATOR), "http://testserver")
     assert all(LINK in each.link and not each.emailed for each in made)
     assert len(tried) == 1, "a server that does not answer is not waited for again"
 

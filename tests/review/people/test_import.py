@@ -86,7 +86,7 @@ def test_excels_file_is_read() -> None:
         ("name,email\nAna,t@example.org\n", "people.csv, row 2: An account has the e-mail address t@example.org."),
         ("name,email\nAna,a@x.org\nBo,A@x.org\n", "people.csv, row 3: Row 2 has the e-mail address a@x.org, too."),
         ("name\n" + "".join(f"P{n}\n" for n in range(1001)), "people.csv: The file has more than 1000 rows."),
-        ("name\n" + "x" * roster.MOST_BYTES, "people.csv: The file is larger than 1 MB."),
+        ("name\n" + "x" * roster.MAX_BYTES, "people.csv: The file is larger than 1 MB."),
         ("name\n李".encode("gbk"), "people.csv: The file is not UTF-8."),
         ("name\nA\0na\n", "people.csv: The file contains a NUL character."),
         ('name\n"Ana\n', "people.csv: This is not CSV"),

@@ -37,7 +37,7 @@ def nia(adela: User) -> User:
 
 
 def path_of(user: User) -> str:
-    return invitations.link_of(user, "http://testserver").removeprefix("http://testserver")
+    return invitations.invitation_link(user, "http://testserver").removeprefix("http://testserver")
 
 
 def follow(path: str, password: str = NEW, again: str | None = None, client: Client | None = None) -> Any:
@@ -109,7 +109,7 @@ def test_a_new_one_replaces_it_and_it_can_be_withdrawn(nia: User, adela: User) -
     second = path_of(accounts.invite(nia.pk, actor=adela))
     assert follow(first).status_code == 410
     for _ in range(2):
-        accounts.expire_invitation(nia.pk, actor=adela)
+        accounts.withdraw_invitation(nia.pk, actor=adela)
     assert follow(second).status_code == 410
     assert PersonEvent.objects.filter(person=nia, kind="uninvited").count() == 1
     assert follow(path_of(accounts.invite(nia.pk, actor=adela))).status_code == 302
@@ -240,10 +240,10 @@ def test_over_the_api(api: Api, adela: User, ana: User) -> None:
 
 
 def test_only_admins_invite_and_only_superusers_those_who_can_do_more(nia: User, ana: User, adela: User) -> None:
-    for does in (accounts.invite, accounts.expire_invitation):
+    for does in (accounts.invite, accounts.withdraw_invitation):
         with pytest.raises(NotAllowed):
             does(nia.pk, actor=ana)
     keeper = account("keeper", is_staff=True)
-    for does in (accounts.invite, accounts.expire_invitation):
+    for does in (accounts.invite, accounts.withdraw_invitation):
         with pytest.raises(NotAllowed):
             does(keeper.pk, actor=adela)

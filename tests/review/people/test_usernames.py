@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from review.discussion import remarks
 from review.models import Notice, User
-from review.models.usernames import normal
+from review.models.usernames import normalize_username
 from tests.api.conftest import Client as Caller
 from tests.review.factories import PASSWORD, account, opened, take
 
@@ -18,7 +18,7 @@ FORMS = ["sec1", "SEC1", "Sec1", "ｓｅｃ１", "ＳＥＣ１", "ſec1"]  # the
 
 @pytest.mark.parametrize("name", ["Straße", "ＡＢＣ", "ﬁn", "İz", "吴菲", "Ꭰ"])
 def test_the_normal_form_of_the_normal_form_is_itself(name: str) -> None:
-    assert normal(normal(name)) == normal(name)
+    assert normalize_username(normalize_username(name)) == normalize_username(name)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -45,28 +45,28 @@ def minutes(physician: User) -> float:
 
 
 def test_a_stretch_is_kept_and_grows(ana: User, held: Assignment, clock: Clock) -> None:
-    assert activity.record(ana, held.pk, [stretch(clock, 30, 20)]) == 10 * MINUTE
-    assert activity.record(ana, held.pk, [stretch(clock, 30, 15)]) == 5 * MINUTE
-    assert activity.record(ana, held.pk, [stretch(clock, 30, 15)]) == timedelta()
+    assert activity.record_stretches(ana, held.pk, [stretch(clock, 30, 20)]) == 10 * MINUTE
+    assert activity.record_stretches(ana, held.pk, [stretch(clock, 30, 15)]) == 5 * MINUTE
+    assert activity.record_stretches(ana, held.pk, [stretch(clock, 30, 15)]) == timedelta()
     assert ActiveInterval.objects.count() == 1
     assert activity.minutes_by_assignment(ana) == {held.pk: 15}
 
 
 def test_what_cannot_have_been_is_cut_off(ana: User, held: Assignment, clock: Clock) -> None:
-    activity.record(ana, held.pk, [stretch(clock, 90, 55), stretch(clock, 5, -30), stretch(clock, -10, -20)])
+    activity.record_stretches(ana, held.pk, [stretch(clock, 90, 55), stretch(clock, 5, -30), stretch(clock, -10, -20)])
     assert minutes(ana) == 5 + 5
-    assert activity.record(ana, held.pk, [stretch(clock, 10, 20)]) == timedelta()
+    assert activity.record_stretches(ana, held.pk, [stretch(clock, 10, 20)]) == timedelta()
 
 
 def test_two_windows_count_once_also_on_two_cases(ana: User, held: Assignment, clock: Clock) -> None:
-    activity.record(ana, held.pk, [stretch(clock, 20, 10)])
+    activity.record_stretches(ana, held.pk, [stretch(clock, 20, 10)])
     send(held, approving())
     opened(2)
     other = take(ana)
     Assignment.objects.filter(pk=other.pk).update(opened_at=clock.now - 60 * MINUTE)
     clock.advance(minutes=30)
-    activity.record(ana, other.pk, [stretch(clock, 30, 10)])
-    activity.record(ana, held.pk, [stretch(clock, 25, 5)])
+    activity.record_stretches(ana, other.pk, [stretch(clock, 30, 10)])
+    activity.record_stretches(ana, held.pk, [stretch(clock, 25, 5)])
     assert minutes(ana) == 10 + 20 + 5
     assert activity.minutes_by_assignment(ana) == {held.pk: 15, other.pk: 20}
 
@@ -74,20 +74,20 @@ def test_two_windows_count_once_also_on_two_cases(ana: User, held: Assignment, c
 def test_only_who_has_or_had_the_case(ana: User, bo: User, adela: User, held: Assignment, clock: Clock) -> None:
     now = [stretch(clock, 2, 1)]
     with pytest.raises(errors.NotYours):
-        activity.record(bo, held.pk, now)
+        activity.record_stretches(bo, held.pk, now)
     with pytest.raises(errors.NotYours):
-        activity.record(ana, held.pk + 1, now)
+        activity.record_stretches(ana, held.pk + 1, now)
     with pytest.raises(errors.NotAllowed):
-        activity.record(adela, held.pk, now)
+        activity.record_stretches(adela, held.pk, now)
     assert held.token is not None
     send(held, approving())
-    assert activity.record(ana, held.pk, now) == MINUTE  # the page's last message comes after the submission
+    assert activity.record_stretches(ana, held.pk, now) == MINUTE  # the page's last message comes after the submission
 
 
 def test_time_on_a_case_that_was_given_back_is_kept(ana: User, held: Assignment, clock: Clock) -> None:
     assert held.token is not None
     claims.release(ana, held.pk, held.token)
-    assert activity.record(ana, held.pk, [stretch(clock, 9, 7)]) == 2 * MINUTE
+    assert activity.record_stretches(ana, held.pk, [stretch(clock, 9, 7)]) == 2 * MINUTE
 
 
 SENT = st.lists(st.lists(st.tuples(st.integers(-10, 80), st.integers(-10, 80)), max_size=3), min_size=1, max_size=4)
@@ -118,7 +118,7 @@ class AnyOrder(TestCase):
                 for began, ended in message:
                     expected |= set(range(max(0, began), min(60, ended)))
                 sent = [(claimed + began * MINUTE, claimed + ended * MINUTE) for began, ended in message]
-                activity.record(ana, (second if other else first).pk, sent)
+                activity.record_stretches(ana, (second if other else first).pk, sent)
             rows = list(ActiveInterval.objects.order_by("began_at"))
             assert all(one.ended_at <= next_.began_at for one, next_ in pairwise(rows))
             assert activity.active_time(ana) == len(expected) * MINUTE

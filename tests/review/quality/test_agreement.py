@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.quality.agreement import Why, agreement
+from review.quality.agreement import MissingReason, agreement
 
 pytestmark = pytest.mark.plain
 
@@ -88,15 +88,15 @@ def test_nothing_answered_twice_is_said_and_not_zero() -> None:
     found = agreement([[], []], "yn")
     assert (found.n, found.cases) == (0, 0)
     assert {(e.value, e.low, e.why) for e in (found.raw, found.kappa, found.ac1, found.alpha)} == {
-        (None, None, Why.NOTHING)
+        (None, None, MissingReason.NOTHING)
     }
 
 
 def test_one_category_leaves_kappa_and_alpha_undefined() -> None:
     found = agreement(cases([[30, 0], [0, 0]]), "yn")
-    assert (found.kappa.value, found.kappa.why) == (None, Why.ONE_CATEGORY)
-    assert (found.alpha.value, found.alpha.why) == (None, Why.ONE_CATEGORY)
-    assert (found.raw.value, found.raw.low, found.raw.why) == (1, None, Why.NO_VARIATION)
+    assert (found.kappa.value, found.kappa.why) == (None, MissingReason.ONE_CATEGORY)
+    assert (found.alpha.value, found.alpha.why) == (None, MissingReason.ONE_CATEGORY)
+    assert (found.raw.value, found.raw.low, found.raw.why) == (1, None, MissingReason.NO_VARIATION)
     assert found.ac1.value == 1
 
 
@@ -104,13 +104,13 @@ def test_one_case_has_figures_and_no_interval() -> None:
     found = agreement([[("y", "y"), ("n", "y"), ("n", "n")]], "yn")
     assert (found.n, found.cases) == (3, 1)
     assert found.raw.value == pytest.approx(2 / 3)
-    assert (found.raw.low, found.raw.why) == (None, Why.ONE_CASE)
+    assert (found.raw.low, found.raw.why) == (None, MissingReason.ONE_CASE)
 
 
 def test_where_resamples_lose_a_category_there_is_no_interval_for_kappa() -> None:
     found = agreement(cases([[99, 1], [0, 0]]), "yn")
     assert found.kappa.value == pytest.approx(0)
-    assert (found.kappa.low, found.kappa.why) == (None, Why.UNEVEN)
+    assert (found.kappa.low, found.kappa.why) == (None, MissingReason.UNEVEN)
     assert found.raw.low is not None
     assert found.raw.low < 0.99 < 1 == found.raw.high
 

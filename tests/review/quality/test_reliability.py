@@ -17,7 +17,7 @@ from review.charts import interval, scatter
 from review.charts import lines as charts_lines
 from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
 from review.quality import activity, reliability
-from review.quality.agreement import Estimate, Why
+from review.quality.agreement import Estimate, MissingReason
 from review.quality.progress import progress, project
 from review.quality.reliability import AgreementLine, Dot, RaterPair, Share, Week, agreement_table, figures, my_week
 from review.rules.case_spec import answers_to_json, spec_to_json
@@ -74,7 +74,7 @@ def test_agreement_by_criterion(ana: User, bo: User) -> None:
     assert (rubric.cases, rubric.n) == (3, 6)
     assert rubric.raw.value == pytest.approx(5 / 6)
     natural = found["question.natural"].agreement
-    assert (natural.raw.value, natural.kappa.value, natural.kappa.why) == (1, None, Why.ONE_CATEGORY)
+    assert (natural.raw.value, natural.kappa.value, natural.kappa.why) == (1, None, MissingReason.ONE_CATEGORY)
 
 
 def test_the_confirmed_answer_does_not_count(ana: User, bo: User) -> None:
@@ -112,7 +112,7 @@ def test_a_review_that_was_taken_back_does_not_count(ana: User, bo: User) -> Non
     blind = Review.objects.get(case=case, role=Role.SECONDARY, phase=Phase.COMMIT)
     Retraction.objects.create(review=blind, at=timezone.now())
     assert lines()["verdict"].agreement == lines()["rubric"].agreement
-    assert lines()["verdict"].agreement.raw.why is Why.NOTHING
+    assert lines()["verdict"].agreement.raw.why is MissingReason.NOTHING
     Review.objects.create(
         case=case,
         assignment=blind.assignment,
@@ -165,7 +165,7 @@ def test_an_answer_repeated_with_other_harm_is_another_answer() -> None:
     first, again = (
         wholly_approving(rubrics={"R1": RubricAnswer("adequate", severity=level)}) for level in ("mild", "death")
     )
-    assert queries.compare(first, again) == (4, 5, ("rubric.R1.severity",))
+    assert queries.match_answers(first, again) == (4, 5, ("rubric.R1.severity",))
 
 
 def test_filters_by_benchmark_task_and_pair(ana: User, bo: User) -> None:
@@ -198,7 +198,7 @@ def test_figures_of_one_physician(ana: User, bo: User, chen: User, dina: User, c
         opened(number)
         mine = take(ana)
         clock.advance(minutes=10 * number)
-        activity.record(ana, mine.pk, [(clock.now - timedelta(minutes=4 * number), clock.now)])
+        activity.record_stretches(ana, mine.pk, [(clock.now - timedelta(minutes=4 * number), clock.now)])
         send(mine, approving())
         say(bo, second, second)
         clock.advance(days=7)
@@ -412,7 +412,7 @@ def test_the_front_page_tells_the_own_week(browse: Open, ana: User, bo: User, cl
     opened()
     mine = take(ana)
     clock.advance(minutes=90)
-    activity.record(ana, mine.pk, [(clock.now - timedelta(minutes=65), clock.now)])
+    activity.record_stretches(ana, mine.pk, [(clock.now - timedelta(minutes=65), clock.now)])
     mine = take(ana)
     send(mine, approving())
     say(bo, approving(), approving())
@@ -432,7 +432,7 @@ def some_work(ana: User, bo: User, clock: Clock, numbers: range) -> None:
         opened(number)
         mine = take(ana)
         clock.advance(minutes=9)
-        activity.record(ana, mine.pk, [(clock.now - timedelta(minutes=3), clock.now)])
+        activity.record_stretches(ana, mine.pk, [(clock.now - timedelta(minutes=3), clock.now)])
         send(mine, approving())
         say(bo, *[rejecting() if number % 3 == 0 else approving()] * 2)
         clock.advance(days=2)
@@ -486,7 +486,7 @@ def test_a_week_without_a_figure_is_a_gap() -> None:
 
 @pytest.mark.plain
 def test_an_undefined_figure_has_no_mark_and_a_negative_one_stands_at_zero() -> None:
-    assert interval.mark(Estimate(None, why=Why.NOTHING)) is None
+    assert interval.mark(Estimate(None, why=MissingReason.NOTHING)) is None
     drawn = interval.mark(Estimate(-0.2, -0.4, 0.5))
     assert drawn is not None
     assert drawn.x == drawn.low_x == 4

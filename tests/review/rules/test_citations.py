@@ -12,9 +12,9 @@ from review.rules.citations import (
     citation_faults,
     identity,
     latest_day,
-    located,
-    normalised,
-    recognised,
+    locate_passage,
+    normalise,
+    recognise_kind,
 )
 
 TODAY = date(2026, 3, 1)
@@ -45,8 +45,8 @@ GUIDELINE = Citation("guideline", "Guideline on dizziness", "4.2", "Do not give 
 def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -> None:
     cited = replace(GUIDELINE, kind=kind, reference=reference)
     assert citation_faults([cited], today=TODAY) == []
-    assert normalised(cited).reference == bare
-    assert recognised(reference) == kind
+    assert normalise(cited).reference == bare
+    assert recognise_kind(reference) == kind
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_whatever_is_typed_each_fault_names_a_field_and_nothing_breaks(citations
     assert {int(field.split(".")[1]) for field, _code in found} <= set(range(1, len(citations) + 1))
     assert len(set(found)) == len(found)
     for cited in citations:
-        assert normalised(normalised(cited)) == normalised(cited)
-        assert identity(normalised(cited)) == identity(cited)
+        assert normalise(normalise(cited)) == normalise(cited)
+        assert identity(normalise(cited)) == identity(cited)
 
 
 @given(
@@ -181,7 +181,7 @@ def test_a_doi_is_the_same_however_it_is_prefixed(suffix: str, prefix: str) -> N
     ],
 )
 def test_books_and_searches_are_seen_from_the_reference(reference: str, kind: str) -> None:
-    assert recognised(reference) == kind
+    assert recognise_kind(reference) == kind
 
 
 def test_two_searches_in_one_place_are_two_sources() -> None:
@@ -207,11 +207,11 @@ TEXTS = {"1.1": "Take Neurostatin.", "1.2": "Neurostatin helps."}
     ],
 )
 def test_words_of_the_case_are_cited_with_their_place(section: str, place: str) -> None:
-    found = located(Citation("case", "Talk", section, "Neurostatin", "2026-03-01"), TEXTS)
+    found = locate_passage(Citation("case", "Talk", section, "Neurostatin", "2026-03-01"), TEXTS)
     assert found is not None
     assert found.section == place
 
 
 def test_words_that_the_case_does_not_say_are_not_in_it() -> None:
-    assert located(Citation("case", "Talk", "1.1:5-16", "Neurostatine", "2026-03-01"), TEXTS) is None
-    assert located(GUIDELINE, TEXTS) == GUIDELINE
+    assert locate_passage(Citation("case", "Talk", "1.1:5-16", "Neurostatine", "2026-03-01"), TEXTS) is None
+    assert locate_passage(GUIDELINE, TEXTS) == GUIDELINE

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from review.cases import queries
 from review.models import Case, User
-from review.rules.consolidation import SettledRubric, citations, median_level, reducible, rubrics
+from review.rules.consolidation import SettledRubric, is_reducible, median_level, merged_citations, settled_rubrics
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Ground, Policy, State
 from tests.review.factories import (
@@ -83,7 +83,7 @@ def corrected(wording: str, severity: str = "mild", **changes: RubricAnswer) -> 
     ],
 )
 def test_rubrics_that_stand(deciding: list[Answers], settled: tuple[SettledRubric, ...]) -> None:
-    assert bare(rubrics(WHOLE_FORM, deciding)) == settled
+    assert bare(settled_rubrics(WHOLE_FORM, deciding)) == settled
 
 
 @pytest.mark.parametrize(
@@ -103,21 +103,21 @@ def test_the_harm_is_the_median_of_all_raters_the_worse_of_two_in_the_middle(cho
 
 def test_all_raters_count_and_each_value_is_kept() -> None:
     said = [corrected("Calls it invented.", level) for level in ("none", "none", "death")]
-    (first, _second) = rubrics(WHOLE_FORM, said[-1:], said)
+    (first, _second) = settled_rubrics(WHOLE_FORM, said[-1:], said)
     assert (first.severity, first.severities) == ("none", ("none", "none", "death"))
 
 
 def test_a_key_of_the_form_is_not_given_twice() -> None:
     form = replace(WHOLE_FORM, rubrics=(replace(WHOLE_FORM.rubrics[0], key="P1"),))
     answers = wholly_approving(rubrics={"P1": FINE["R1"]}, added=(OWN,))
-    assert [rubric.key for rubric in rubrics(form, [answers])] == ["P1", "P2"]
+    assert [rubric.key for rubric in settled_rubrics(form, [answers])] == ["P1", "P2"]
 
 
 def test_each_source_once() -> None:
     doi = replace(CITATION, kind="doi", reference="https://doi.org/10.1000/ABC", section="")
     one = wholly_approving(citations=(CITATION, doi))
     other = wholly_approving(citations=(replace(doi, reference="10.1000/abc", passage="Another line."),))
-    assert citations([one, other]) == (CITATION, replace(doi, reference="10.1000/abc"))
+    assert merged_citations([one, other]) == (CITATION, replace(doi, reference="10.1000/abc"))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_each_source_once() -> None:
     ],
 )
 def test_what_a_new_version_can_mend(codes: list[str], mendable: bool) -> None:
-    assert reducible(WHOLE_FORM, [wholly_rejecting(code) for code in codes]) is mendable
+    assert is_reducible(WHOLE_FORM, [wholly_rejecting(code) for code in codes]) is mendable
 
 
 FINDINGS = st.one_of(
@@ -151,7 +151,7 @@ APPROVALS = st.builds(
 
 @given(st.lists(APPROVALS, min_size=1, max_size=2))
 def test_an_approved_sample_keeps_a_rubric_each_with_its_harm(deciding: list[Answers]) -> None:
-    settled = rubrics(WHOLE_FORM, deciding)
+    settled = settled_rubrics(WHOLE_FORM, deciding)
     standing = [rubric for rubric in settled if not rubric.removed]
     assert standing
     assert all(rubric.severity for rubric in standing)
@@ -183,7 +183,7 @@ def test_the_confirming_secondary_decides_which_additions_stand(db: None, ana: U
     say(bo, wholly_approving(), wholly_approving(added=(OTHER,), change_reason="This one is better."))
     settled = outcome(case)
     assert [rubric.criterion for rubric in settled.rubrics if rubric.added_by_physician] == [OTHER.criterion]
-    assert [rubric.key for rubric in settled.standing] == ["R1", "R2", "P1"], "the removal was seen and not taken over"
+    assert [rubric.key for rubric in settled.kept_rubrics] == ["R1", "R2", "P1"], "the removal was seen and not taken over"
 
 
 def test_who_never_saw_the_others_answers_takes_nothing_away(db: None, ana: User, bo: User) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from review.charts.scales import scale_between
-from review.charts.scatter import POINTS_SHOWN, points_chart
+from review.charts.scatter import MAX_POINTS, points_chart
 from review.rules.blocks import Point, Points
 from review.rules.case_spec import blocks_to_json
 from review.templatetags.review_blocks import show_block
@@ -68,9 +68,9 @@ def test_sixteen_groups_are_told_apart_without_their_colours() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    shown = show_block(points(*(Point(n, n) for n in range(POINTS_SHOWN + 3))), 1)
+    shown = show_block(points(*(Point(n, n) for n in range(MAX_POINTS + 3))), 1)
     assert "3 more points are not shown in the chart or in the table." in shown
-    assert shown.count("<path") == POINTS_SHOWN
+    assert shown.count("<path") == MAX_POINTS
 
 
 def test_every_number_of_the_picture_stands_in_the_table() -> None:
