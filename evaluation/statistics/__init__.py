@@ -1,4 +1,5 @@
-"""How sure the numbers are: pure functions over numbers and numpy arrays. They know no run, no page and no database.
+"""Uncertainty of the numbers in a report: pure functions over numbers and numpy arrays.
 
-docs/statistics.md says which method answers which question, and the coverage that was measured.
+They know nothing of runs, pages or the database. docs/statistics.md lists which function answers
+which question, and the coverage measured by simulation.
 """

@@ -1,4 +1,4 @@
-"""The bootstrap over clusters, for figures that are no mean: F1, kappa, a median, a rank."""
+"""The cluster bootstrap, for statistics that are not means: F1, kappa, a median, a rank."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,66 +6,78 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Figure = Callable[[NDArray[Any]], NDArray[Any]]  # totals (draws, columns) -> one figure a draw, NaN where undefined
+# Totals (draws, columns) -> the statistic of each draw, NaN where it is undefined.
+Statistic = Callable[[NDArray[Any]], NDArray[Any]]
 
 DRAWS = 2_000
-DRAWN_FROM = 20260101  # the seed of every bootstrap: the same numbers have the same interval, anywhere and always
-DEFINED = 0.95  # the share of draws in which a figure must be defined for its interval to be given
-AT_ONCE = 200  # draws held in memory, and more of few kinds
+SEED = 20260101  # fixed, so that the same numbers have the same interval on every machine
+MIN_DEFINED = 0.95  # share of draws in which the statistic must be defined to give an interval
+DRAWS_IN_MEMORY = 200  # at a time; more where there are fewer than 1,000 patterns
 
 
-def bootstrap_kinds(
-    kinds: ArrayLike, counts: ArrayLike, figure: Figure, *, draws: int = DRAWS, seed: int = DRAWN_FROM
+def bootstrap_patterns(
+    patterns: ArrayLike, counts: ArrayLike, statistic: Statistic, *, draws: int = DRAWS, seed: int = SEED
 ) -> tuple[tuple[float, float] | None, int]:
-    """The 95 % percentile interval of a figure over resampled clusters, and in how many draws it was undefined.
+    """The 95 % percentile interval of a statistic, from clusters grouped by their totals.
 
-    Efron (1979), Ann. Stat. 7; percentiles: Efron & Tibshirani (1993), chapter 13; whole clusters: Davison &
-    Hinkley (1997), section 3.8. As many clusters as there are, drawn with replacement. Clusters that are alike are
-    one kind, and such a draw of them is exactly a draw from the multinomial distribution. A draw without a figure
-    is left out; where more than one in twenty is so, there is too little to say and the interval is None.
+    Each draw resamples, with replacement, as many clusters as there are: Efron (1979), Ann. Stat.
+    7; percentiles: Efron & Tibshirani (1993), chapter 13; whole clusters: Davison & Hinkley (1997),
+    section 3.8. Clusters with the same totals share a pattern, so drawing clusters is exactly a
+    multinomial draw over patterns. Draws in which the statistic is undefined are left out.
 
     Args:
-        kinds: (kinds, columns), the totals of a cluster of each kind. counts: how many clusters are of that kind.
-        figure: what is computed from the totals of all clusters drawn.
+        patterns: the distinct totals of clusters, (patterns, columns).
+        counts: the number of clusters with each pattern.
+        statistic: computed from the sums of all clusters drawn, for many draws at once.
+        draws: the number of bootstrap draws.
+        seed: of the random generator.
+
+    Returns:
+        The ends of the interval, None where fewer than 95 % of the draws define the statistic; and
+        the number of draws in which it is undefined.
     """
-    totals, number = np.asarray(kinds, dtype=float), np.asarray(counts)
-    clusters = int(number.sum())
+    totals, frequencies = np.asarray(patterns, dtype=float), np.asarray(counts)
+    clusters = int(frequencies.sum())
     if not clusters:
         return None, draws
-    chance, random = number / clusters, np.random.default_rng(seed)
-    parts, at_once = [], AT_ONCE * max(1, 1_000 // len(chance))
-    for done in range(0, draws, at_once):
-        drawn = random.multinomial(clusters, chance, size=min(at_once, draws - done))
+    probabilities, generator = frequencies / clusters, np.random.default_rng(seed)
+    batches, batch = [], DRAWS_IN_MEMORY * max(1, 1_000 // len(probabilities))
+    for start in range(0, draws, batch):
+        drawn = generator.multinomial(clusters, probabilities, size=min(batch, draws - start))
         with np.errstate(divide="ignore", invalid="ignore"):
-            parts.append(np.asarray(figure(drawn @ totals), dtype=float))
-    figures = np.concatenate(parts)
-    defined = figures[np.isfinite(figures)]
+            batches.append(np.asarray(statistic(drawn @ totals), dtype=float))
+    values = np.concatenate(batches)
+    defined = values[np.isfinite(values)]
     undefined = draws - len(defined)
-    if len(defined) < DEFINED * draws:
+    if len(defined) < MIN_DEFINED * draws:
         return None, undefined
     low, high = np.quantile(defined, [0.025, 0.975])
     return (float(low), float(high)), undefined
 
 
 def cluster_bootstrap(
-    totals: ArrayLike, figure: Figure, *, draws: int = DRAWS, seed: int = DRAWN_FROM
+    totals: ArrayLike, statistic: Statistic, *, draws: int = DRAWS, seed: int = SEED
 ) -> tuple[tuple[float, float] | None, int]:
-    """`bootstrap_kinds` of one row of totals a cluster. Neither the order of the rows nor the machine changes the interval."""
+    """The 95 % percentile interval of a statistic, from one row of totals per cluster.
+
+    Returns what `bootstrap_patterns` does. Neither the order of the rows nor the machine changes
+    the interval.
+    """
     rows = np.asarray(totals, dtype=float)
     if not len(rows):
         return None, draws
-    kinds, counts = np.unique(rows, axis=0, return_counts=True)
-    return bootstrap_kinds(kinds, counts, figure, draws=draws, seed=seed)
+    patterns, counts = np.unique(rows, axis=0, return_counts=True)
+    return bootstrap_patterns(patterns, counts, statistic, draws=draws, seed=seed)
 
 
-def kinds_of(rows: NDArray[Any], times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows that are alike as one kind, and how many clusters are of it; those of which there are none are left out."""
-    kinds, place = np.unique(rows[times > 0], axis=0, return_inverse=True)
-    return kinds, np.bincount(place.ravel(), times[times > 0], len(kinds)).astype(np.int64)
+def collapse_rows(rows: NDArray[Any], frequencies: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The distinct rows, and the number of clusters with each; rows of frequency 0 left out."""
+    patterns, index = np.unique(rows[frequencies > 0], axis=0, return_inverse=True)
+    return patterns, np.bincount(index.ravel(), frequencies[frequencies > 0], len(patterns)).astype(np.int64)
 
 
 def ratio_of_totals(totals: NDArray[Any]) -> NDArray[Any]:
-    """The first column over the second; NaN where that is 0."""
+    """The first column divided by the second; NaN where the second is 0."""
     rates: NDArray[Any] = np.full(len(totals), np.nan)
     np.divide(totals[:, 0], totals[:, 1], out=rates, where=totals[:, 1] > 0)
     return rates

@@ -1,7 +1,8 @@
-"""Criteria of one sample are not independent: totals per cluster, the ratio estimator and its variance.
+"""Totals per cluster, the ratio estimator and its variance: criteria of one sample are dependent.
 
-A cluster is whatever the caller says: the sample, or the source record above it where several samples come from
-one. To cluster by the outermost level covers every dependence inside it, so one id a row is enough.
+The caller chooses the clusters: samples, or source records where several samples come from one
+record. Clustering by the outermost level covers every dependence inside it, so one id per row is
+enough.
 """
 
 from collections.abc import Sequence
@@ -16,20 +17,31 @@ Floats = NDArray[np.float64]
 
 
 def cluster_totals(clusters: Sequence[Any] | NDArray[Any], *columns: ArrayLike) -> tuple[Floats, ...]:
-    """The sum of each column in each cluster, clusters in ascending order of their id."""
-    _, place = np.unique(np.asarray(clusters), return_inverse=True)
-    size = int(place.max()) + 1 if len(place) else 0
-    return tuple(np.bincount(place, np.asarray(column, dtype=float), size).astype(float) for column in columns)
+    """The sums of each column by cluster, in ascending order of the cluster's id."""
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
+    size = int(index.max()) + 1 if len(index) else 0
+    return tuple(np.bincount(index, np.asarray(column, dtype=float), size).astype(float) for column in columns)
 
 
-def summed(values: Floats, times: Floats | None) -> float:
-    """The sum over clusters. `times`: how many clusters are like each entry; None: one."""
-    return float(values.sum() if times is None else (values * times).sum())
+def weighted_sum(values: Floats, frequencies: Floats | None) -> float:
+    """The sum over clusters.
+
+    `frequencies`: the number of clusters that each entry stands for (frequency weights, here and
+    in all functions of this package). None: each entry is one cluster.
+    """
+    return float(values.sum() if frequencies is None else (values * frequencies).sum())
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """r = sum(y) / sum(m) over clusters; `shares`: m / sum(m); `residuals`: (y - r m) / sum(m), the linearisation of r."""
+    """The ratio estimate r = sum(y) / sum(m) over clusters.
+
+    Attributes:
+        value: r.
+        total: sum(m).
+        shares: m / sum(m) of each cluster.
+        residuals: (y - r m) / sum(m) of each cluster, the linearisation of r.
+    """
 
     value: float
     total: float
@@ -37,59 +49,71 @@ class Ratio:
     residuals: Floats
 
     @cached_property
-    def of_odds(self) -> Floats:
-        """The residuals of the logarithm of the odds; of a rate that is neither 0 nor 1."""
+    def log_odds_residuals(self) -> Floats:
+        """The residuals of log(r / (1 - r)). Requires a rate strictly between 0 and 1."""
         return self.residuals / (self.value * (1 - self.value))
 
 
-def ratio(hits: ArrayLike, counted: ArrayLike, times: Floats | None = None) -> Ratio | None:
-    """The ratio estimator (Cochran 1977, section 6.3) of totals per cluster; None where nothing was counted.
+def ratio(hits: ArrayLike, sizes: ArrayLike, frequencies: Floats | None = None) -> Ratio | None:
+    """The ratio estimator of totals per cluster (Cochran 1977, section 6.3); None if sum(m) is 0.
 
-    Its residuals are those of Taylor linearisation, (y - r m) / sum(m) (Cochran 1977, chapter 6). Clusters in which
-    nothing was counted have share 0 and add nothing. `times`: as of `summed`, here and below.
+    Its residuals are those of Taylor linearisation, (y - r m) / sum(m) (Cochran 1977, chapter 6).
+    A cluster of size 0 has share 0 and contributes nothing.
+
+    Args:
+        hits: y, the numerator of each cluster, such as its failed criteria.
+        sizes: m, its denominator, such as its judged criteria.
+        frequencies: as of `weighted_sum`.
     """
-    y, m = _pair(hits, counted)
-    total = summed(m, times)
+    y, m = _checked_totals(hits, sizes)
+    total = weighted_sum(m, frequencies)
     if not total:
         return None
-    value = summed(y, times) / total
+    value = weighted_sum(y, frequencies) / total
     return Ratio(value, total, m / total, (y - value * m) / total)
 
 
-def cr2_variance(residuals: Floats, shares: Floats, times: Floats | None = None) -> float:
-    """The bias-reduced variance CR2 of a mean over clusters: sum(e^2 / (1 - h)), h the cluster's share of the
-    denominator.
+def cr2_variance(residuals: Floats, shares: Floats, frequencies: Floats | None = None) -> float:
+    """The bias-reduced variance CR2 of a mean over clusters.
 
-    Bell & McCaffrey (2002), Survey Methodology 28: residuals times (I - H)^(-1/2). For a mean the hat matrix of a
-    cluster of m rows of M has one eigenvalue other than 0, m/M, which gives this form. It is unbiased where rows are
-    independent. Infinite where one cluster has everything.
+    sum(e^2 / (1 - h)), h being the cluster's share of the denominator. Bell & McCaffrey (2002),
+    Survey Methodology 28: residuals times (I - H)^(-1/2). For a mean, the hat matrix of a cluster
+    with m of M rows has one nonzero eigenvalue, m/M, which gives this form. It is unbiased where
+    rows are independent, and infinite where one cluster has all rows.
     """
     if shares.max(initial=0.0) >= 1:
         return float("inf")
-    return summed(residuals**2 / (1 - shares), times)
+    return weighted_sum(residuals**2 / (1 - shares), frequencies)
 
 
-def satterthwaite_df(shares: Floats, times: Floats | None = None) -> float:
-    """Degrees of freedom of `cr2_variance`: 2 E(V)^2 / Var(V), with independent rows as the working model.
+def satterthwaite_df(shares: Floats, frequencies: Floats | None = None) -> float:
+    """Degrees of freedom of `cr2_variance`: 2 E(V)^2 / Var(V).
 
-    Bell & McCaffrey (2002); Pustejovsky & Tipton (2018), J. Bus. Econ. Stat. 36. For a mean it is
-    1 / (sum(s^2) + (sum(s^2/(1-s)))^2 - sum(s^4/(1-s)^2)), s the shares; C - 1 for C clusters of one size.
+    The working model is independent rows: Bell & McCaffrey (2002); Pustejovsky & Tipton (2018), J.
+    Bus. Econ. Stat. 36. For a mean this is
+    1 / (sum(s^2) + (sum(s^2/(1-s)))^2 - sum(s^4/(1-s)^2)), s being the shares: C - 1 for C clusters
+    of equal size.
     """
     if shares.max(initial=0.0) >= 1:
         return 0.0
-    one = shares**2 / (1 - shares)
-    return 1 / (summed(shares**2, times) + summed(one, times) ** 2 - summed(one**2, times))
+    adjusted = shares**2 / (1 - shares)
+    return 1 / (
+        weighted_sum(shares**2, frequencies)
+        + weighted_sum(adjusted, frequencies) ** 2
+        - weighted_sum(adjusted**2, frequencies)
+    )
 
 
-def intracluster_correlation(hits: ArrayLike, counted: ArrayLike) -> float | None:
-    """How alike the criteria of one sample come out: the analysis-of-variance estimate for yes-no answers.
+def intracluster_correlation(hits: ArrayLike, sizes: ArrayLike) -> float | None:
+    """The correlation of binary outcomes within a cluster: the analysis-of-variance estimate.
 
-    (MSB - MSW) / (MSB + (m0 - 1) MSW), MSB = sum(m (p - r)^2) / (C - 1), MSW = sum(m p (1 - p)) / (M - C), m0 = (M
-    - sum(m^2) / M) / (C - 1): Ridout, Demetrio & Firth (1999), Biometrics 55; Donner (1986), Int. Stat. Rev. 54.
-    Negative where criteria of one sample differ more than those of two. None with one cluster, without a cluster of
-    two, or where all answers are the same.
+    (MSB - MSW) / (MSB + (m0 - 1) MSW), MSB = sum(m (p - r)^2) / (C - 1),
+    MSW = sum(m p (1 - p)) / (M - C), m0 = (M - sum(m^2) / M) / (C - 1): Ridout, Demetrio & Firth
+    (1999), Biometrics 55; Donner (1986), Int. Stat. Rev. 54. Negative where criteria of one cluster
+    differ more than criteria of different clusters. None for fewer than two clusters, where no
+    cluster has two criteria, or where all outcomes are equal.
     """
-    y, m = _pair(hits, counted)
+    y, m = _checked_totals(hits, sizes)
     y, m = y[m > 0], m[m > 0]
     total, clusters = m.sum(), len(m)
     if clusters < 2 or total <= clusters:
@@ -102,8 +126,8 @@ def intracluster_correlation(hits: ArrayLike, counted: ArrayLike) -> float | Non
     return float((between - within) / spread) if spread else None
 
 
-def _pair(hits: ArrayLike, counted: ArrayLike) -> tuple[Floats, Floats]:
-    y, m = np.asarray(hits, dtype=float), np.asarray(counted, dtype=float)
+def _checked_totals(hits: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Floats]:
+    y, m = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
     if y.shape != m.shape or y.ndim != 1:
         raise ValueError(f"one total a cluster is needed, not {y.shape} and {m.shape}")
     if (y < 0).any() or (y > m).any():

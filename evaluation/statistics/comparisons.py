@@ -1,4 +1,4 @@
-"""Two models on the same samples: the difference of their rates, and exact tests on samples."""
+"""Two models on the same samples: the difference of their rates, and the exact McNemar test."""
 
 from dataclasses import dataclass
 from math import asin, exp, log, sqrt
@@ -6,18 +6,17 @@ from math import asin, exp, log, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import Floats, Ratio, ratio, satterthwaite_df, summed
+from evaluation.statistics.clusters import Floats, Ratio, ratio, satterthwaite_df, weighted_sum
 from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
 
-ADDED = (
-    1 / 12
-)  # of a typical cluster, for the first and for the second model: chosen by simulation (docs/statistics.md)
+# Weight of each of the two pseudo-clusters: chosen by simulation (docs/statistics.md).
+PSEUDO_WEIGHT = 1 / 12
 
 
 @dataclass(frozen=True, slots=True)
 class OddsRatio:
-    """The odds of the first rate over those of the second, with the 95 % interval."""
+    """The odds of the first rate divided by those of the second, with its 95 % interval."""
 
     value: float
     low: float
@@ -26,7 +25,11 @@ class OddsRatio:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The first rate less the second, in shares of 1; None where there is too little to say. `clusters`: with both models."""
+    """The difference of two rates, first minus second, with its 95 % interval and p.
+
+    Rates are shares (0 to 1). `clusters` counts those in which both models have judged criteria.
+    Interval and p are None where there are too few of them.
+    """
 
     first: float | None
     second: float | None
@@ -42,130 +45,160 @@ class PairedDifference:
 
 def paired_difference(
     first_hits: ArrayLike,
-    first_counted: ArrayLike,
+    first_sizes: ArrayLike,
     second_hits: ArrayLike,
-    second_counted: ArrayLike,
+    second_sizes: ArrayLike,
     *,
     minimum: int = MINIMUM,
-    times: Floats | None = None,
+    frequencies: Floats | None = None,
 ) -> PairedDifference:
-    """The difference of two rates on the clusters in which both models have criteria counted, with interval and p.
+    """The difference of two rates over the clusters in which both models have judged criteria.
 
-    d = r1 - r2, linearised per cluster: e = (y1 - r1 m1) / M1 - (y2 - r2 m2) / M2, so that what is hard for both
-    models drops out (Cochran 1977, chapter 6; Miller 2024, arXiv:2411.00640). Interval and p: d~ +- t se with
-    CR2 and Satterthwaite's degrees of freedom (`clusters`). d~ and se come from the clusters and two more of
-    typical size, one failed by the first model alone, one by the second alone, each counted `ADDED` times (as
-    Agresti & Min 2005, Stat. Med. 24, add to discordant pairs): where hardly any cluster differs, the variance is
-    not taken for 0. p and interval say the same: p < .05 where the interval leaves 0 out.
+    d = r1 - r2, linearised per cluster: e = (y1 - r1 m1) / M1 - (y2 - r2 m2) / M2, so that the
+    difficulty common to both models cancels (Cochran 1977, chapter 6; Miller 2024,
+    arXiv:2411.00640). Interval and p: d~ +- t se with CR2 and Satterthwaite's degrees of freedom
+    (module `clusters`). d~ and se come from the clusters and two pseudo-clusters of typical size,
+    one failed by the first model alone and one by the second alone, each with weight
+    `PSEUDO_WEIGHT` (as Agresti & Min 2005, Stat. Med. 24, add to discordant pairs). Without them
+    the variance would be close to 0 where hardly any cluster differs. p and interval agree:
+    p < .05 where the interval excludes 0.
 
-    Effect sizes: d itself, the odds ratio, and Cohen's h = 2 asin(sqrt(r1)) - 2 asin(sqrt(r2)) (Cohen 1988, section
-    6.2). `times`: how many clusters are like each entry, where they are not listed one by one.
+    Effect sizes: d itself, the odds ratio, and Cohen's h = 2 asin(sqrt(r1)) - 2 asin(sqrt(r2))
+    (Cohen 1988, section 6.2).
+
+    Args:
+        first_hits, first_sizes: y1 and m1, criteria failed and judged in each cluster.
+        second_hits, second_sizes: y2 and m2, of the same clusters in the same order.
+        minimum: clusters below which there is neither interval nor p.
+        frequencies: the number of clusters that each entry stands for; None: one each.
     """
-    y1, m1, y2, m2 = (
-        np.asarray(part, dtype=float) for part in (first_hits, first_counted, second_hits, second_counted)
-    )
+    y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
     shared = (m1 > 0) & (m2 > 0)
-    times = None if times is None else times[shared]
-    one, other = ratio(y1[shared], m1[shared], times), ratio(y2[shared], m2[shared], times)
-    clusters = int(shared.sum()) if times is None else round(float(times.sum()))
-    if one is None or other is None:
+    frequencies = None if frequencies is None else frequencies[shared]
+    first, second = ratio(y1[shared], m1[shared], frequencies), ratio(y2[shared], m2[shared], frequencies)
+    clusters = int(shared.sum()) if frequencies is None else round(float(frequencies.sum()))
+    if first is None or second is None:
         return PairedDifference(None, None, None, 0)
-    sizes = cluster_sizes((one.shares + other.shares) / 2, times)
-    return difference_of(one, other, sizes, clusters, minimum=minimum, times=times)
+    sizes = cluster_sizes((first.shares + second.shares) / 2, frequencies)
+    return difference_of_ratios(first, second, sizes, clusters, minimum=minimum, frequencies=frequencies)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSizes:
-    """What follows from the sizes of the clusters alone: once for all pairs of models in which they are the same.
+    """What depends on the sizes of the clusters alone: computed once for all pairs that share them.
 
-    `grown`: the denominator with the clusters that are added; `left`, `grown_left`: 1 less each cluster's share.
+    Attributes:
+        shares: each cluster's share of the denominator, the mean of both models.
+        df: Satterthwaite's degrees of freedom.
+        typical: the share of a cluster of typical size, sum(m^2) / sum(m)^2.
+        padded: the denominator with the two pseudo-clusters added, in units of the one without.
+        complements: 1 - share of each cluster; None where one cluster has everything.
+        padded_complements: the same with the pseudo-clusters in the denominator.
     """
 
     shares: Floats
     df: float
     typical: float
-    grown: float
-    left: Floats | None  # None where one cluster has everything
-    grown_left: Floats | None
+    padded: float
+    complements: Floats | None
+    padded_complements: Floats | None
 
 
-def cluster_sizes(shares: Floats, times: Floats | None = None) -> ClusterSizes:
-    """Of the mean shares of both models in each cluster."""
-    typical = summed(shares**2, times)
-    grown = 1 + 2 * ADDED * typical
-    of_grown = shares / grown
-    left, grown_left = (None if each.max(initial=0.0) >= 1 else 1 - each for each in (shares, of_grown))
-    return ClusterSizes(shares, satterthwaite_df(shares, times), typical, grown, left, grown_left)
+def cluster_sizes(shares: Floats, frequencies: Floats | None = None) -> ClusterSizes:
+    """The `ClusterSizes` of clusters with these shares of the denominator."""
+    typical = weighted_sum(shares**2, frequencies)
+    padded = 1 + 2 * PSEUDO_WEIGHT * typical
+    padded_shares = shares / padded
+    complements, padded_complements = (
+        None if values.max(initial=0.0) >= 1 else 1 - values for values in (shares, padded_shares)
+    )
+    return ClusterSizes(shares, satterthwaite_df(shares, frequencies), typical, padded, complements, padded_complements)
 
 
-def _variance(residuals: Floats, left: Floats | None, times: Floats | None) -> float:
-    """`cr2_variance`, with 1 less the shares known."""
-    return float("inf") if left is None else summed(residuals**2 / left, times)
+def _variance(residuals: Floats, complements: Floats | None, frequencies: Floats | None) -> float:
+    """`cr2_variance`, from 1 - share of each cluster; infinite for None."""
+    return float("inf") if complements is None else weighted_sum(residuals**2 / complements, frequencies)
 
 
-def difference_of(
-    one: Ratio, other: Ratio, sizes: ClusterSizes, clusters: int, *, minimum: int = MINIMUM, times: Floats | None = None
+def difference_of_ratios(
+    first: Ratio,
+    second: Ratio,
+    sizes: ClusterSizes,
+    clusters: int,
+    *,
+    minimum: int = MINIMUM,
+    frequencies: Floats | None = None,
 ) -> PairedDifference:
-    """`paired_difference` of two rates on the same clusters, from their ratio estimates."""
-    value = one.value - other.value
-    h = 2 * asin(sqrt(min(1.0, one.value))) - 2 * asin(sqrt(min(1.0, other.value)))
-    shares, df, typical, grown = sizes.shares, sizes.df, sizes.typical, sizes.grown
+    """`paired_difference`, from the ratio estimates of both models on the same clusters."""
+    value = first.value - second.value
+    h = 2 * asin(sqrt(min(1.0, first.value))) - 2 * asin(sqrt(min(1.0, second.value)))
+    shares, df, typical, padded = sizes.shares, sizes.df, sizes.typical, sizes.padded
     if clusters < minimum or df < MINIMUM_DF:
-        return PairedDifference(one.value, other.value, value, clusters, cohens_h=h)
-    centre = value / grown
-    apart = one.residuals - other.residuals
-    variance = _variance((apart + (value - centre) * shares) / grown, sizes.grown_left, times)
-    variance += ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - typical / grown)
+        return PairedDifference(first.value, second.value, value, clusters, cohens_h=h)
+    centre = value / padded
+    paired_residuals = first.residuals - second.residuals
+    variance = _variance((paired_residuals + (value - centre) * shares) / padded, sizes.padded_complements, frequencies)
+    variance += (
+        PSEUDO_WEIGHT * (typical / padded) ** 2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - typical / padded)
+    )
     error, t = sqrt(variance), t_quantile(0.975, df)
     return PairedDifference(
-        one.value,
-        other.value,
+        first.value,
+        second.value,
         value,
         clusters,
         low=max(-1.0, centre - t * error),
         high=min(1.0, centre + t * error),
         p=t_p_value(centre / error, df),
         df=df,
-        odds_ratio=_odds_ratio(one, other, sizes, t, times),
+        odds_ratio=_odds_ratio(first, second, sizes, t, frequencies),
         cohens_h=h,
     )
 
 
-def _odds_ratio(one: Ratio, other: Ratio, sizes: ClusterSizes, t: float, times: Floats | None) -> OddsRatio | None:
-    """None where a rate is 0 or 1. Interval: the logarithm linearised, sum of e1 / (r1 (1 - r1)) - e2 / (r2 (1 -
-    r2)).
+def _odds_ratio(
+    first: Ratio, second: Ratio, sizes: ClusterSizes, t: float, frequencies: Floats | None
+) -> OddsRatio | None:
+    """The odds ratio with its 95 % interval; None where a rate is 0 or 1.
 
-    The delta method (Agresti 2013, Categorical Data Analysis, section 3.1) on the residuals of `ratio`, with CR2.
+    The interval linearises the logarithm: sum of e1 / (r1 (1 - r1)) - e2 / (r2 (1 - r2)), the delta
+    method (Agresti 2013, Categorical Data Analysis, section 3.1) on the residuals of `ratio`, with
+    CR2.
     """
-    if not (0 < one.value < 1 and 0 < other.value < 1):
+    if not (0 < first.value < 1 and 0 < second.value < 1):
         return None
-    error = sqrt(_variance(one.of_odds - other.of_odds, sizes.left, times))
-    value = log(one.value / (1 - one.value)) - log(other.value / (1 - other.value))
+    error = sqrt(_variance(first.log_odds_residuals - second.log_odds_residuals, sizes.complements, frequencies))
+    value = log(first.value / (1 - first.value)) - log(second.value / (1 - second.value))
     return OddsRatio(exp(value), exp(min(700.0, value - t * error)), exp(min(700.0, value + t * error)))
 
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """Samples that only one of two models failed, and the exact p."""
+    """The numbers of samples that only one of two models failed, with the exact p."""
 
     only_first: int
     only_second: int
     p: float
 
 
-def mcnemar(first: ArrayLike, second: ArrayLike, times: Floats | None = None) -> McNemar:
-    """The exact McNemar test on samples: of those that only one model failed, is it as often the first as the second?
+def mcnemar(first: ArrayLike, second: ArrayLike, frequencies: Floats | None = None) -> McNemar:
+    """The exact McNemar test: do both models fail equally many samples that the other passes?
 
-    p = min(1, 2 P(X <= min(b, c))), X binomial with b + c draws and 1/2 (McNemar 1947, Psychometrika 12; exact:
-    Agresti 2013, section 11.1). `first` and `second`: failed or not, one entry a sample that both models answered.
-    Exact only where samples are independent: where several come from one source record, use `paired_difference`
-    over records.
+    p = min(1, 2 P(X <= min(b, c))), X being binomial with b + c draws and probability 1/2 (McNemar
+    1947, Psychometrika 12; exact: Agresti 2013, section 11.1). Valid only for independent samples:
+    where several come from one source record, use `paired_difference` over records.
+
+    Args:
+        first, second: whether each model failed, one entry per sample that both answered.
+        frequencies: the number of samples that each entry stands for; None: one each.
     """
-    one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
-    if one.shape != other.shape:
+    first_failed, second_failed = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    if first_failed.shape != second_failed.shape:
         raise ValueError("both models need an entry for every sample")
     b, c = (
-        int(np.count_nonzero(flips)) if times is None else round(summed(flips.astype(float), times))
-        for flips in (one & ~other, other & ~one)
+        int(np.count_nonzero(discordant))
+        if frequencies is None
+        else round(weighted_sum(discordant.astype(float), frequencies))
+        for discordant in (first_failed & ~second_failed, second_failed & ~first_failed)
     )
     return McNemar(b, c, min(1.0, 2 * binomial_cdf(min(b, c), b + c, 0.5)))

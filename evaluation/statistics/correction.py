@@ -1,4 +1,4 @@
-"""The rate that the judge's errors hide: corrected by a validation sample, with that sample's uncertainty."""
+"""Rates corrected for the judge's errors by a validation sample, including its uncertainty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,27 +13,32 @@ from evaluation.statistics.clusters import cr2_variance, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF, RateInterval
 from review.rules.wilson_interval import Z95, wilson
 
-ADDED = (
-    1 / 12
-)  # of a typical validated cluster, failed and passed, per verdict: chosen by simulation (docs/statistics.md)
+# Weight of each pseudo-cluster (one failed and one passed for each of the judge's verdicts): chosen
+# by simulation (docs/statistics.md).
+PSEUDO_WEIGHT = 1 / 12
 
 
-class Uncorrected(StrEnum):
+class UncorrectedReason(StrEnum):
     """Why there is no corrected rate."""
 
-    NOTHING = "nothing"  # no rate, or no criterion failed (or passed) in the validation sample
-    NO_BETTER_THAN_CHANCE = "no-better-than-chance"  # sensitivity + specificity <= 1: the judge tells nothing
+    # There is no rate, or the validation sample lacks failed (or passed) criteria.
+    NOTHING = "nothing"
+    NO_BETTER_THAN_CHANCE = "no-better-than-chance"  # sensitivity + specificity <= 1
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRate:
-    """The rate that physicians would have found. `clipped`: the estimate lay outside 0..1 and is given as its end."""
+    """The rate that physicians would have found, with its 95 % interval.
+
+    `clipped`: the estimate lay outside 0 to 1 and was set to the nearer end. `why`: the reason for
+    a missing value.
+    """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     clipped: bool = False
-    why: Uncorrected | None = None
+    why: UncorrectedReason | None = None
 
 
 def corrected_rate(
@@ -44,25 +49,32 @@ def corrected_rate(
     *,
     minimum: int = MINIMUM,
 ) -> CorrectedRate:
-    """The corrected rate of a run, on a share of whose criteria physicians decided. One entry a criterion of the run.
+    """The corrected failure rate of a run of which physicians checked a sample of criteria.
 
-    pi = (q + Sp - 1) / (Se + Sp - 1) (Rogan & Gladen 1978, Am. J. Epidemiol. 107), Se and Sp with weights scaled to
-    the run's own number of each verdict. With those it equals sum over verdicts h of N_h p_h / N, p_h the weighted
-    share that physicians call failed among verdict h (Marshall 1990, J. Clin. Epidemiol. 43: the more precise of
-    the two corrections where the sample was drawn from the data to be corrected), and so lies between 0 and 1
-    without clipping.
+    pi = (q + Sp - 1) / (Se + Sp - 1) (Rogan & Gladen 1978, Am. J. Epidemiol. 107), with Se and Sp
+    weighted to the run's own number of each verdict. Then it equals the sum over verdicts h of
+    N_h p_h / N, p_h being the weighted share that physicians call failed among criteria with
+    verdict h, and so lies between 0 and 1 without clipping (Marshall 1990, J. Clin. Epidemiol. 43:
+    the more precise of the two corrections where the validation sample was drawn from the data to
+    be corrected).
 
-    Variance: e = (sum of p_h over the cluster's criteria - pi m + sum of w (t - p_h) over its validated ones) / N,
-    the difference estimator of two-phase sampling (Sarndal, Swensson & Wretman 1992, chapter 9), with CR2 over
-    clusters. What the rate and its correction have in common is in it. Interval: Wilson's at pi (1 - pi) / V, at
-    most N, as in `rate_interval`; `ADDED` of a typical validated cluster as failed and as passed, per verdict,
-    keeps V from 0 where physicians always agree.
+    Variance: e = (sum of p_h over the cluster's criteria - pi m + sum of w (t - p_h) over its
+    validated ones) / N, the difference estimator of two-phase sampling (Sarndal, Swensson & Wretman
+    1992, chapter 9), with CR2 over clusters. It includes the covariance of the rate and its
+    correction. Interval: Wilson's at pi (1 - pi) / V criteria, at most N, as in `rate_interval`.
+    Two pseudo-clusters per verdict, of the typical size of a validated cluster, one failed and one
+    passed, each with weight `PSEUDO_WEIGHT`, keep V above 0 where physicians always agree.
 
     Args:
-        judge: failed or not, as the judge says, for every criterion.
-        physician: 1 failed, 0 passed, NaN where no physician looked.
-        weights: one over the chance of being drawn, used where a physician looked; None: all the same.
+        clusters: the cluster id of each criterion of the run.
+        judge: whether the judge calls the criterion failed.
+        physician: 1 failed, 0 passed, NaN if no physician decided.
+        weights: inverse probability of being drawn, used only where a physician decided; None: all
+            equal.
         minimum: clusters with a physician's verdict below which there is no interval.
+
+    Raises:
+        ValueError: the arrays differ in shape, or a weight is not positive and finite.
     """
     verdict, truth = np.asarray(judge, dtype=bool), np.asarray(physician, dtype=float)
     w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
@@ -72,53 +84,58 @@ def corrected_rate(
     if (w[validated] <= 0).any() or not np.isfinite(w[validated]).all():
         raise ValueError("a weight is one over a chance: it is positive")
     total = len(truth)
-    verdicts = [verdict == one for one in (True, False) if (verdict == one).any()]
-    if not total or any(not (validated & those).any() for those in verdicts):
-        return CorrectedRate(None, why=Uncorrected.NOTHING)
-    _, place = np.unique(np.asarray(clusters), return_inverse=True)
-    count = int(place.max()) + 1
-    value = centre = extra = 0.0
-    residuals = np.zeros(count)
-    for those in verdicts:
-        size, drawn = int(those.sum()), those & validated
-        each = w[drawn] * size / w[drawn].sum()
-        by_cluster = np.bincount(place[drawn], each, count)
+    verdicts = [verdict == outcome for outcome in (True, False) if (verdict == outcome).any()]
+    if not total or any(not (validated & has_verdict).any() for has_verdict in verdicts):
+        return CorrectedRate(None, why=UncorrectedReason.NOTHING)
+    _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
+    cluster_count = int(cluster.max()) + 1
+    value = centre = pseudo_variance = 0.0
+    residuals = np.zeros(cluster_count)
+    for has_verdict in verdicts:
+        size, checked = int(has_verdict.sum()), has_verdict & validated
+        scaled = w[checked] * size / w[checked].sum()
+        by_cluster = np.bincount(cluster[checked], scaled, cluster_count)
         typical = float((by_cluster**2).sum()) / size
-        grown = size + 2 * ADDED * typical
-        failed = float((each * truth[drawn]).sum())
-        share = (failed + ADDED * typical) / grown
+        padded = size + 2 * PSEUDO_WEIGHT * typical
+        failed = float((scaled * truth[checked]).sum())
+        share = (failed + PSEUDO_WEIGHT * typical) / padded
         value += failed / total
         centre += size * share / total
-        surprise = np.bincount(place[drawn], each * (truth[drawn] - share), count)
-        residuals += share * np.bincount(place[those], minlength=count) + surprise / np.sqrt(1 - by_cluster / grown)
-        extra += ADDED * (typical / total) ** 2 * ((1 - share) ** 2 + share**2)
+        deviations = np.bincount(cluster[checked], scaled * (truth[checked] - share), cluster_count)
+        residuals += share * np.bincount(cluster[has_verdict], minlength=cluster_count) + deviations / np.sqrt(
+            1 - by_cluster / padded
+        )
+        pseudo_variance += PSEUDO_WEIGHT * (typical / total) ** 2 * ((1 - share) ** 2 + share**2)
     value = min(1.0, value)
-    shares = np.bincount(place, minlength=count) / total
-    if len(np.unique(place[validated])) < minimum or satterthwaite_df(shares) < MINIMUM_DF:
+    shares = np.bincount(cluster, minlength=cluster_count) / total
+    if len(np.unique(cluster[validated])) < minimum or satterthwaite_df(shares) < MINIMUM_DF:
         return CorrectedRate(value)
-    variance = cr2_variance(residuals / total - centre * shares, shares) + extra
+    variance = cr2_variance(residuals / total - centre * shares, shares) + pseudo_variance
     effective = min(float(total), centre * (1 - centre) / variance)
     return CorrectedRate(value, *wilson(value * effective, effective))
 
 
-def corrected_elsewhere(raw: RateInterval, sensitivity: RateInterval, specificity: RateInterval) -> CorrectedRate:
-    """A rate corrected with sensitivity and specificity from other data, such as another run or a published study.
+def externally_corrected_rate(raw: RateInterval, sensitivity: RateInterval, specificity: RateInterval) -> CorrectedRate:
+    """A rate corrected with sensitivity and specificity from other data (external validation).
 
-    It assumes that the judge errs as often here as there, which another model's answers need not bear out. Where
-    physicians looked at this run, use `corrected_rate`: it assumes nothing, and is narrower.
+    The other data may be another run or a published study. The correction assumes that the judge
+    errs equally often in both, which need not hold for another model's answers. Where physicians
+    checked this run, use `corrected_rate`: it does not need the assumption, and is narrower.
 
-    pi = (q + Sp - 1) / (Se + Sp - 1) (Rogan & Gladen 1978, Am. J. Epidemiol. 107). Interval: Lang & Reiczigel (2014),
-    Prev. Vet. Med. 113: with q' = (n q + z^2/2) / (n + z^2), Se' = (n Se + 1) / (n + 2), Sp' likewise, each over its
-    own n, J = Se' + Sp' - 1, pi' = (q' + Sp' - 1) / J, a = Se' (1 - Se') / (n + 2), b = Sp' (1 - Sp') / (n + 2),
-        pi' + 2 z^2 (pi' a - (1 - pi') b) +- z sqrt(q' (1 - q') / (n + z^2) + pi'^2 a + (1 - pi')^2 b) / J.
-    Every n is the effective one of `rate_interval`, so clusters and weights count. No interval where one of the
-    three has none.
+    pi = (q + Sp - 1) / (Se + Sp - 1) (Rogan & Gladen 1978, Am. J. Epidemiol. 107). Interval: Lang &
+    Reiczigel (2014), Prev. Vet. Med. 113: with q' = (n q + z^2/2) / (n + z^2),
+    Se' = (n Se + 1) / (n + 2), Sp' likewise, each with its own n, J = Se' + Sp' - 1,
+    pi' = (q' + Sp' - 1) / J, a = Se' (1 - Se') / (n + 2), b = Sp' (1 - Sp') / (n + 2),
+        pi' + 2 z^2 (pi' a - (1 - pi') b)
+            +- z sqrt(q' (1 - q') / (n + z^2) + pi'^2 a + (1 - pi')^2 b) / J.
+    Every n is the effective one of `rate_interval`, which accounts for clusters and weights. There
+    is no interval where one of the three rates has none.
     """
     if raw.value is None or sensitivity.value is None or specificity.value is None:
-        return CorrectedRate(None, why=Uncorrected.NOTHING)
+        return CorrectedRate(None, why=UncorrectedReason.NOTHING)
     gain = sensitivity.value + specificity.value - 1
     if gain <= 0:
-        return CorrectedRate(None, why=Uncorrected.NO_BETTER_THAN_CHANCE)
+        return CorrectedRate(None, why=UncorrectedReason.NO_BETTER_THAN_CHANCE)
     estimate = (raw.value + specificity.value - 1) / gain
     value = min(1.0, max(0.0, estimate))
     clipped = abs(value - estimate) > 1e-12

@@ -1,4 +1,4 @@
-"""Agreement by kind of rubric: the two physicians with each other, and each of them with the judge."""
+"""Agreement by rubric key: of the two physicians, and of each of them with the judge."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,11 @@ from evaluation.statistics.validation import JudgeQuality, judge_quality
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
-    """One criterion as both physicians and the judge have it: failed or not."""
+class RatedCriterion:
+    """One criterion: whether the first physician, the second and the judge call it failed.
+
+    `label`: the key of its rubric. `weight`: the inverse probability of being drawn.
+    """
 
     label: str
     sample: int
@@ -24,9 +27,11 @@ class Rated:
 
 @dataclass(frozen=True, slots=True)
 class LabelAgreement:
-    """Of the rubrics of one key: shares of agreement and Cohen's kappa, of the physicians with each other, and of the judge as
-    the mean of its agreement with either. Weighted by the draw; None where kappa is not defined. `low`, `high`: of the
-    physicians' kappa."""
+    """Share of agreement and Cohen's kappa for the rubrics of one key, weighted by the draw.
+
+    Between the two physicians, and between the judge and the physicians as the mean over both. A
+    kappa is None where it is undefined. `low`, `high`: the 95 % interval of the physicians' kappa.
+    """
 
     label: str
     n: int
@@ -39,32 +44,39 @@ class LabelAgreement:
     judge_kappa: float | None
 
 
-def label_agreement(rows: Iterable[Rated], *, minimum: int = MINIMUM, draws: int = DRAWS) -> tuple[LabelAgreement, ...]:
-    """A line for each key, in alphabetical order. `minimum`: clusters below which there is no interval."""
-    by_label: dict[str, list[Rated]] = {}
+def label_agreement(
+    rows: Iterable[RatedCriterion], *, minimum: int = MINIMUM, draws: int = DRAWS
+) -> tuple[LabelAgreement, ...]:
+    """The agreement for each rubric key, in alphabetical order.
+
+    `minimum`: clusters below which there is no interval. `draws`: of the bootstrap.
+    """
+    by_label: dict[str, list[RatedCriterion]] = {}
     for row in rows:
         by_label.setdefault(row.label, []).append(row)
-    return tuple(_of(label, by_label[label], minimum, draws) for label in sorted(by_label))
+    return tuple(_agreement(label, by_label[label], minimum, draws) for label in sorted(by_label))
 
 
-def _of(label: str, rows: Sequence[Rated], minimum: int, draws: int) -> LabelAgreement:
+def _agreement(label: str, rows: Sequence[RatedCriterion], minimum: int, draws: int) -> LabelAgreement:
     samples, weights = [row.sample for row in rows], np.array([row.weight for row in rows])
-    first, second, judge = (np.array([getattr(row, who) for row in rows]) for who in ("first", "second", "judge"))
+    first, second, judge = (np.array([getattr(row, rater) for row in rows]) for rater in ("first", "second", "judge"))
 
-    def quality(one: object, other: object) -> JudgeQuality:
-        return judge_quality(samples, one, other, weights, minimum=minimum, draws=draws)  # type: ignore[arg-type]
+    def quality(left: object, right: object) -> JudgeQuality:
+        return judge_quality(samples, left, right, weights, minimum=minimum, draws=draws)  # type: ignore[arg-type]
 
-    humans, beside = quality(first, second), [quality(each, judge) for each in (first, second)]
-    kappas = [each.kappa.value for each in beside if each.kappa.value is not None]
-    agree = [float(np.average(one == other, weights=weights)) for one, other in ((first, judge), (second, judge))]
+    between_physicians, with_judge = quality(first, second), [quality(each, judge) for each in (first, second)]
+    kappas = [each.kappa.value for each in with_judge if each.kappa.value is not None]
+    judge_agreement = [
+        float(np.average(left == right, weights=weights)) for left, right in ((first, judge), (second, judge))
+    ]
     return LabelAgreement(
         label=label,
-        n=humans.n,
-        clusters=humans.clusters,
+        n=between_physicians.n,
+        clusters=between_physicians.clusters,
         physicians_agree=float(np.average(first == second, weights=weights)),
-        physicians_kappa=humans.kappa.value,
-        low=humans.kappa.low,
-        high=humans.kappa.high,
-        judge_agrees=sum(agree) / 2,
+        physicians_kappa=between_physicians.kappa.value,
+        low=between_physicians.kappa.low,
+        high=between_physicians.kappa.high,
+        judge_agrees=sum(judge_agreement) / 2,
         judge_kappa=sum(kappas) / 2 if len(kappas) == 2 else None,
     )

@@ -1,4 +1,4 @@
-"""Many comparisons at once: adjusted p, and ranks that say how sure they are."""
+"""Multiple comparisons: adjusted p values, and ranks with confidence sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ ALPHA = 0.05
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p adjusted so that, at any cut, the chance of even one false finding is at most that cut. For pairs of models.
+    """p values adjusted to control the family-wise error rate. Used for pairs of models.
 
-    p~(i) = max over j <= i of min(1, (m - j + 1) p(j)), p in ascending order (Holm 1979, Scand. J. Stat. 6). Valid
-    whatever the dependence of the tests.
+    p~(i) = max over j <= i of min(1, (m - j + 1) p(j)), p in ascending order (Holm 1979, Scand. J.
+    Stat. 6). Valid under any dependence of the tests. Returned in the order of `p`.
     """
-    order, adjusted, worst = _ascending(p), [0.0] * len(p), 0.0
+    order, adjusted, worst = _ascending_order(p), [0.0] * len(p), 0.0
     for rank, index in enumerate(order):
         worst = max(worst, min(1.0, (len(p) - rank) * p[index]))
         adjusted[index] = worst
@@ -20,13 +20,13 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p: Sequence[float]) -> list[float]:
-    """p adjusted so that, of all findings at a cut, the expected share of false ones is at most that cut. For many
-    cells.
+    """p values adjusted to control the false discovery rate. Used for the cells of a breakdown.
 
-    p~(i) = min over j >= i of min(1, m p(j) / j), p in ascending order (Benjamini & Hochberg 1995, J. R. Stat. Soc.
-    B 57). Valid for independent tests and for positive dependence (Benjamini & Yekutieli 2001, Ann. Stat. 29).
+    p~(i) = min over j >= i of min(1, m p(j) / j), p in ascending order (Benjamini & Hochberg 1995,
+    J. R. Stat. Soc. B 57). Valid for independent tests and under positive dependence (Benjamini &
+    Yekutieli 2001, Ann. Stat. 29). Returned in the order of `p`.
     """
-    order, adjusted, best = _ascending(p), [0.0] * len(p), 1.0
+    order, adjusted, best = _ascending_order(p), [0.0] * len(p), 1.0
     for rank, index in reversed(list(enumerate(order, start=1))):
         best = min(best, len(p) * p[index] / rank)
         adjusted[index] = best
@@ -35,7 +35,7 @@ def benjamini_hochberg(p: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A model's place, 1 the lowest rate, and the places that the data do not rule out."""
+    """A model's place (1: the lowest rate), and the places that the data do not rule out."""
 
     place: int
     best: int
@@ -45,16 +45,19 @@ class Rank:
 def ranks(
     rates: Mapping[str, float], pairs: Mapping[tuple[str, str], tuple[float, float]], *, alpha: float = ALPHA
 ) -> dict[str, Rank]:
-    """Places by rate, lowest first, each with the places that it may have: all of them right with 95 % confidence.
+    """The rank of each model by rate, lowest first, with simultaneous confidence sets for ranks.
 
-    best = 1 + the models found better, worst = all less the models found worse (Mogstad, Romano, Shaikh & Wilhelm
-    2024, Rev. Econ. Stud. 91). Simultaneous, because Holm's adjustment keeps every finding right together.
+    best = 1 + the number of models significantly better, worst = the number of models - those
+    significantly worse (Mogstad, Romano, Shaikh & Wilhelm 2024, Rev. Econ. Stud. 91). All sets hold
+    together with confidence 1 - alpha, as Holm's adjustment controls the family-wise error rate.
 
     Args:
-        pairs: (first, second) -> (first rate less second, p adjusted by `holm`). A missing pair was not found
-        different.
+        rates: the rate of each model.
+        pairs: (first, second) -> (first rate - second rate, p adjusted by `holm`). A missing pair
+            counts as not significantly different.
     """
-    below: dict[str, set[str]] = {name: set() for name in rates}  # name -> models found to have a lower rate
+    # Name -> models with a significantly lower (below) or higher (above) rate.
+    below: dict[str, set[str]] = {name: set() for name in rates}
     above: dict[str, set[str]] = {name: set() for name in rates}
     for (first, second), (difference, p) in pairs.items():
         if p < alpha and difference:
@@ -69,7 +72,7 @@ def ranks(
     }
 
 
-def _ascending(p: Sequence[float]) -> list[int]:
+def _ascending_order(p: Sequence[float]) -> list[int]:
     if any(not 0 <= one <= 1 for one in p):
-        raise ValueError("a p lies between 0 and 1")
+        raise ValueError("p must lie between 0 and 1")
     return sorted(range(len(p)), key=lambda index: p[index])

@@ -1,4 +1,4 @@
-"""Before a launch: how wide the intervals of a planned release will be, and which differences it can show."""
+"""Planning a run: expected width of intervals, power, and detectable differences."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -16,8 +16,11 @@ POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a cell of a release will tell about one model. `half_width` is None below the minimum of clusters."""
+class ExpectedPrecision:
+    """The precision to expect for one model's rate in a cell of a release.
+
+    `n`: criteria; `half_width`: of the 95 % interval, None below the minimum number of clusters.
+    """
 
     clusters: int
     n: int
@@ -27,63 +30,73 @@ class Expected:
 
 
 def design_effect(sizes: ArrayLike, correlation: float) -> float:
-    """How many times the variance of independent criteria: 1 + (sum(m^2) / sum(m) - 1) rho.
+    """Variance inflation by clustering: 1 + (sum(m^2) / sum(m) - 1) rho.
 
-    Kish (1965), Survey Sampling, section 5.4; for unequal clusters Eldridge, Ashby & Kerry (2006), Int. J.
-    Epidemiol. 35, as sum(m^2) / sum(m) is the mean size times 1 + cv^2. At least 1: a plan does not count on a
-    negative correlation.
+    Kish (1965), Survey Sampling, section 5.4; for unequal clusters Eldridge, Ashby & Kerry (2006),
+    Int. J. Epidemiol. 35, as sum(m^2) / sum(m) is the mean size times 1 + cv^2. At least 1: a plan
+    does not rely on a negative correlation.
+
+    Args:
+        sizes: m, the number of criteria in each cluster.
+        correlation: rho, within clusters (`clusters.intracluster_correlation`).
     """
     m = np.asarray(sizes, dtype=float)
     return 1 + max(0.0, float((m**2).sum() / m.sum()) - 1) * min(1.0, max(0.0, correlation))
 
 
-def expected(rate: float, sizes: ArrayLike, correlation: float, *, minimum: int = MINIMUM) -> Expected:
-    """The interval to expect of a rate over clusters of these sizes: half the width of Wilson's at n / design effect."""
+def expected_precision(
+    rate: float, sizes: ArrayLike, correlation: float, *, minimum: int = MINIMUM
+) -> ExpectedPrecision:
+    """The precision to expect for a rate over clusters of these sizes.
+
+    The half-width is that of Wilson's interval at n / design effect. Args as of `design_effect`.
+    """
     m = np.asarray(sizes, dtype=float)
     m = m[m > 0]
     if not len(m):
-        return Expected(0, 0, 1.0, 0.0, None)
+        return ExpectedPrecision(0, 0, 1.0, 0.0, None)
     effect, n = design_effect(m, correlation), round(float(m.sum()))
     low, high = wilson(rate * n / effect, n / effect)
-    return Expected(len(m), n, effect, n / effect, (high - low) / 2 if len(m) >= minimum else None)
+    return ExpectedPrecision(len(m), n, effect, n / effect, (high - low) / 2 if len(m) >= minimum else None)
 
 
 def correlation_of_models(
-    first_hits: ArrayLike, first_counted: ArrayLike, second_hits: ArrayLike, second_counted: ArrayLike
+    first_hits: ArrayLike, first_sizes: ArrayLike, second_hits: ArrayLike, second_sizes: ArrayLike
 ) -> float | None:
-    """How far the same samples are hard for both models: the correlation of their residuals y - r m over shared clusters.
+    """How far both models fail on the same samples: correlation of residuals y - r m over clusters.
 
-    The covariance term of `paired_difference`'s variance over the two own ones (Cochran 1977, chapter 6; Miller 2024,
-    arXiv:2411.00640). None where a model failed nothing, or everything.
+    The covariance term in the variance of `paired_difference`, divided by the root of the product
+    of both models' own terms (Cochran 1977, chapter 6; Miller 2024, arXiv:2411.00640). Uses the
+    clusters in which both have judged criteria. None where a model failed nothing, or everything.
     """
-    y1, m1, y2, m2 = (
-        np.asarray(part, dtype=float) for part in (first_hits, first_counted, second_hits, second_counted)
-    )
+    y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
     shared = (m1 > 0) & (m2 > 0)
-    one, other = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
-    if one is None or other is None:
+    first, second = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
+    if first is None or second is None:
         return None
-    spread = sqrt(float((one.residuals**2).sum() * (other.residuals**2).sum()))
-    return float((one.residuals * other.residuals).sum()) / spread if spread else None
+    scale = sqrt(float((first.residuals**2).sum() * (second.residuals**2).sum()))
+    return float((first.residuals * second.residuals).sum()) / scale if scale else None
 
 
 def power_of_difference(
     first: float, second: float, effective_n: float, *, pairing: float = 0.0, alpha: float = ALPHA, pairs: int = 1
 ) -> float:
-    """The chance that `paired_difference` finds rates `first` and `second` different.
+    """The power of `paired_difference` to distinguish the rates `first` and `second`.
 
-    Phi(|d| / se - z) + Phi(-|d| / se - z), se^2 = (v1 + v2 - 2 pairing sqrt(v1 v2)) / n*, v = r (1 - r), z at 1 -
-    alpha / (2 pairs) (Connor 1987, Biometrics 43, for paired proportions; Bonferroni's level is that of Holm's
-    first step, so no promise is too large). Normal where the test uses t: with 30 clusters or more the two differ
-    by less than .02.
+    Phi(|d| / se - z) + Phi(-|d| / se - z), se^2 = (v1 + v2 - 2 pairing sqrt(v1 v2)) / n*,
+    v = r (1 - r), z at 1 - alpha / (2 pairs) (Connor 1987, Biometrics 43, for paired proportions).
+    Bonferroni's level is that of Holm's first step, so the power is not overstated. The normal
+    approximation replaces t: from 30 clusters on, the two differ by less than .02.
 
     Args:
-        effective_n: criteria over design effect, of `expected`.
-        pairing: correlation over samples of what both models fail (`correlation_of_models`). 0 promises least.
+        effective_n: n*, criteria divided by the design effect (`expected_precision`).
+        pairing: correlation of both models' failures over samples (`correlation_of_models`); 0 is
+            the conservative choice.
+        alpha: the two-sided level of the family of comparisons.
         pairs: comparisons that Holm adjusts for: k (k - 1) / 2 for k models.
     """
-    spread = [rate * (1 - rate) for rate in (first, second)]
-    variance = (sum(spread) - 2 * pairing * sqrt(spread[0] * spread[1])) / effective_n
+    variances = [rate * (1 - rate) for rate in (first, second)]
+    variance = (sum(variances) - 2 * pairing * sqrt(variances[0] * variances[1])) / effective_n
     if variance <= 0:
         return 1.0 if first != second else 0.0
     z, shift = NORMAL.inv_cdf(1 - alpha / (2 * pairs)), abs(first - second) / sqrt(variance)
@@ -99,20 +112,22 @@ def detectable_difference(
     pairs: int = 1,
     power: float = POWER,
 ) -> float | None:
-    """The smallest excess over `rate` that is found with this power; None if even a rate of 1 would not be.
+    """The smallest excess over `rate` detected with this power; None if even a rate of 1 is not.
 
-    `power_of_difference` solved by bisection. Found from the lower rate upwards; downwards the same holds for 1 -
-    rate.
+    Solves `power_of_difference` by bisection, upwards from `rate`. For differences downwards, pass
+    1 - rate.
     """
 
-    def reaches(difference: float) -> bool:
-        reached = power_of_difference(rate, rate + difference, effective_n, pairing=pairing, alpha=alpha, pairs=pairs)
-        return reached >= power
+    def is_detectable(difference: float) -> bool:
+        reached_power = power_of_difference(
+            rate, rate + difference, effective_n, pairing=pairing, alpha=alpha, pairs=pairs
+        )
+        return reached_power >= power
 
     small, large = 0.0, 1 - rate
-    if not reaches(large):
+    if not is_detectable(large):
         return None
     for _ in range(50):
         middle = (small + large) / 2
-        small, large = (small, middle) if reaches(middle) else (middle, large)
+        small, large = (small, middle) if is_detectable(middle) else (middle, large)
     return large

@@ -1,7 +1,7 @@
-"""The judge against physicians: how often it is right.
+"""Accuracy of the judge, with physicians as the reference.
 
-Positive means failed (hallucinated): sensitivity is the share of what physicians call failed that the judge calls
-failed too.
+Positive means failed (hallucinated): sensitivity is the share of the criteria that physicians call
+failed that the judge also calls failed.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from review.quality.agreement import ac1, kappa
 
 
 @dataclass(frozen=True, slots=True)
-class Bootstrapped:
-    """A figure with the 95 % percentiles of the cluster bootstrap; None where it is not defined."""
+class BootstrapEstimate:
+    """A statistic with its 95 % percentile interval (cluster bootstrap); None where undefined."""
 
     value: float | None
     low: float | None
@@ -28,29 +28,32 @@ class Bootstrapped:
 
 @dataclass(frozen=True, slots=True)
 class JudgeQuality:
-    """One judge on one model's answers. `n`: criteria that a physician decided on; `clusters`: samples they come from."""
+    """The accuracy of one judge on one model's answers.
+
+    `n`: criteria decided by physicians; `clusters`: the clusters that they come from.
+    """
 
     n: int
     clusters: int
     sensitivity: RateInterval
     specificity: RateInterval
-    balanced_f1: Bootstrapped
-    kappa: Bootstrapped
-    ac1: Bootstrapped
+    balanced_f1: BootstrapEstimate
+    kappa: BootstrapEstimate
+    ac1: BootstrapEstimate
 
 
 def balanced_f1(tables: NDArray[Any]) -> NDArray[Any]:
-    """The mean of both classes' F1, 2 TP / (2 TP + FP + FN) with failed and with passed as positive; NaN without
-    one class.
+    """Macro-averaged F1: the mean of 2 TP / (2 TP + FP + FN) for failed and for passed as positive.
 
-    Macro-averaged F1 (Opitz & Burst 2019, arXiv:1911.03347), as HealthBench compares its judge with physicians (Arora
-    et al. 2025, arXiv:2505.08775). `tables`: (..., 2, 2), physician by judge, failed first.
+    Opitz & Burst (2019), arXiv:1911.03347; HealthBench compares its judge with physicians by it
+    (Arora et al. 2025, arXiv:2505.08775). NaN if physicians called no criterion failed, or none
+    passed. `tables`: (..., 2, 2), physician by judge, failed first.
     """
     wrong = tables[..., 0, 1] + tables[..., 1, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = [2 * tables[..., i, i] / (2 * tables[..., i, i] + wrong) for i in (0, 1)]
+        f1 = [2 * tables[..., i, i] / (2 * tables[..., i, i] + wrong) for i in (0, 1)]
     one_class = (tables.sum(axis=-1) == 0).any(axis=-1)
-    return np.where(one_class, np.nan, (each[0] + each[1]) / 2)
+    return np.where(one_class, np.nan, (f1[0] + f1[1]) / 2)
 
 
 def judge_quality(
@@ -62,18 +65,23 @@ def judge_quality(
     minimum: int = MINIMUM,
     draws: int = DRAWS,
 ) -> JudgeQuality:
-    """How a judge does against physicians, from one entry a criterion of the validation sample.
+    """The accuracy and agreement of a judge, from one entry per criterion of the validation sample.
 
-    Sensitivity sum(w t j) / sum(w t) and specificity sum(w (1-t) (1-j)) / sum(w (1-t)) are ratio estimators with
-    the inverse chance of being drawn as weight (Hajek 1971; Cochran 1977, section 6.3), with `rate_interval` over
-    clusters. kappa (Cohen 1960), AC1 (Gwet 2008) and balanced F1 are computed from the weighted table
-    (`review.quality.agreement`), intervals by the cluster bootstrap. That strata were drawn separately is left out
-    of the variance, which makes it slightly too wide.
+    Sensitivity sum(w t j) / sum(w t) and specificity sum(w (1-t) (1-j)) / sum(w (1-t)) are ratio
+    estimators weighted by the inverse probability of being drawn (Hajek 1971; Cochran 1977, section
+    6.3), with `rate_interval` over clusters. kappa (Cohen 1960), AC1 (Gwet 2008) and balanced F1
+    are computed from the weighted table (`review.quality.agreement`), with intervals by the cluster
+    bootstrap. The variance ignores stratification, so that intervals are slightly too wide.
 
     Args:
-        physician, judge: failed or not, as each says.
-        weights: one over the share of the stratum that was drawn; None: all the same.
+        clusters: the cluster id of each criterion.
+        physician, judge: whether each calls the criterion failed.
+        weights: inverse of the sampled share of the stratum; None: all equal.
+        minimum: clusters below which there are no intervals.
         draws: of the bootstrap; 0: no intervals for kappa, AC1 and F1.
+
+    Raises:
+        ValueError: the arrays differ in shape, or a weight is not positive and finite.
     """
     truth, verdict = np.asarray(physician, dtype=bool), np.asarray(judge, dtype=bool)
     w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
@@ -90,23 +98,25 @@ def judge_quality(
         n = None if weights is None else int(positive.sum())
         return rate_interval(cells[:, right], cells[:, right] + cells[:, wrong], n=n, minimum=minimum)
 
-    def figure(of: Any) -> Bootstrapped:
-        value = float(of(cells.sum(axis=0).reshape(2, 2))) if len(cells) else float("nan")
+    def estimate(statistic: Any) -> BootstrapEstimate:
+        value = float(statistic(cells.sum(axis=0).reshape(2, 2))) if len(cells) else float("nan")
         if not np.isfinite(value):
-            return Bootstrapped(None, None, None)
+            return BootstrapEstimate(None, None, None)
         if len(cells) < minimum or not draws:
-            return Bootstrapped(value, None, None)
-        # Clusters that differ by rounding alone are alike: the order of the rows does not change the interval.
-        interval, _ = cluster_bootstrap(np.round(cells, 9), lambda totals: of(totals.reshape(-1, 2, 2)), draws=draws)
+            return BootstrapEstimate(value, None, None)
+        # Rounded, so that sums in another order give the same patterns and the same interval.
+        interval, _ = cluster_bootstrap(
+            np.round(cells, 9), lambda totals: statistic(totals.reshape(-1, 2, 2)), draws=draws
+        )
         low, high = interval or (None, None)
-        return Bootstrapped(value, low, high)
+        return BootstrapEstimate(value, low, high)
 
     return JudgeQuality(
         n=len(truth),
         clusters=len(cells),
         sensitivity=share(0, 1, truth),
         specificity=share(3, 2, ~truth),
-        balanced_f1=figure(balanced_f1),
-        kappa=figure(kappa),
-        ac1=figure(ac1),
+        balanced_f1=estimate(balanced_f1),
+        kappa=estimate(kappa),
+        ac1=estimate(ac1),
     )
