@@ -1,4 +1,4 @@
-"""Comparisons, places and outcomes as lines of tables: texts, marks and addresses."""
+"""Comparisons, ranks and endings as table lines: texts, chart marks and links."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from evaluation.reports.queries import Report
 from review.charts.interval import DifferenceMark, difference_mark
 from review.charts.text_measure import format_share
 
-KINDS = {
+KIND_LABELS = {
     JUDGED: _("answered and judged"),
     UNPARSED: _("answered, judge's reply unreadable"),
     JUDGE_FAILED: _("answered, judge failed"),
@@ -23,8 +23,8 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A pair of models on one data set, or in one cell of a breakdown, and its row of a forest plot."""
+class ComparisonLine:
+    """A pair of models on a data set or in a cell of a breakdown, with its row of a forest plot."""
 
     dataset: str
     value: str
@@ -36,16 +36,16 @@ class Compared:
     effect: str
     p: str
     p_adjusted: str
-    found: bool
-    apart: str  # samples that only the first failed, and only the second
+    significant: bool
+    failed_by_one: str  # samples that only the first failed / only the second
     clusters: int
     planned: bool
     mark: DifferenceMark | None
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A model's place on a data set, and the places that are not ruled out."""
+class RankLine:
+    """A model's rank on a data set, and the ranks that are not ruled out."""
 
     dataset: str
     endpoint: str
@@ -54,8 +54,8 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How many responses of a model on a data set ended in one way, and what was made of their criteria."""
+class EndingLine:
+    """Responses of a model on a data set that ended in one way, and how their criteria count."""
 
     endpoint: str
     dataset: str
@@ -68,39 +68,46 @@ class Ended:
 
 
 def comparison_lines(
-    report: Report, compared: Sequence[Comparison], rate: Rate, values: Mapping[str, str] | None = None
-) -> tuple[Compared, ...]:
-    """`values`: the names of the values of a breakdown."""
+    report: Report, comparisons: Sequence[Comparison], rate: Rate, values: Mapping[str, str] | None = None
+) -> tuple[ComparisonLine, ...]:
+    """The lines of these comparisons. `values`: the names of a breakdown's values."""
     labels = {name: gettext(label) for name, label in report.datasets}
-    ends = [abs(end) for each in compared for end in (each.difference, each.low, each.high) if end is not None]
+    ends = [
+        abs(end)
+        for comparison in comparisons
+        for end in (comparison.difference, comparison.low, comparison.high)
+        if end is not None
+    ]
     reach = max(ends, default=0.0)
     return tuple(
-        Compared(
-            dataset=labels[each.dataset],
-            value=(values or {}).get(each.value, each.value),
-            first=each.first,
-            second=each.second,
+        ComparisonLine(
+            dataset=labels[comparison.dataset],
+            value=(values or {}).get(comparison.value, comparison.value),
+            first=comparison.first,
+            second=comparison.second,
             rates=(
-                format_share(each.rates[0], percent=rate.percent),
-                format_share(each.rates[1], percent=rate.percent),
+                format_share(comparison.rates[0], percent=rate.percent),
+                format_share(comparison.rates[1], percent=rate.percent),
             ),
-            difference=format_difference(each.difference, rate),
-            interval=format_ends(each.low, each.high, rate),
-            effect=_effect(each),
-            p=format_p(each.p),
-            p_adjusted=format_p(each.p_adjusted),
-            found=each.p_adjusted is not None and each.p_adjusted < 0.05,
-            apart="" if each.only_first is None else f"{each.only_first} / {each.only_second}",
-            clusters=each.clusters,
-            planned=each.planned,
-            mark=difference_mark(each.difference, each.low, each.high, reach=reach),
+            difference=format_difference(comparison.difference, rate),
+            interval=format_interval(comparison.low, comparison.high, rate),
+            effect=_effect(comparison),
+            p=format_p(comparison.p),
+            p_adjusted=format_p(comparison.p_adjusted),
+            significant=comparison.p_adjusted is not None and comparison.p_adjusted < 0.05,
+            failed_by_one=""
+            if comparison.only_first is None
+            else f"{comparison.only_first} / {comparison.only_second}",
+            clusters=comparison.clusters,
+            planned=comparison.planned,
+            mark=difference_mark(comparison.difference, comparison.low, comparison.high, reach=reach),
         )
-        for each in compared
+        for comparison in comparisons
     )
 
 
 def format_difference(difference: float | None, rate: Rate) -> str:
-    """'+12.0 percentage points', or '+0.120' of a figure; '' where there is none."""
+    """'+12.0 percentage points', or '+0.120' for rates without percent; '' for None."""
     if difference is None:
         return ""
     return (
@@ -111,70 +118,70 @@ def format_difference(difference: float | None, rate: Rate) -> str:
 
 
 def format_p(p: float | None) -> str:
-    """'0.012', or '< 0.001'; '' where there is none."""
+    """'0.012', or '< 0.001'; '' for None."""
     return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def format_ends(low: float | None, high: float | None, rate: Rate) -> str:
-    """The ends of a difference's interval, in the unit of `format_difference`; '' where there is none."""
+def format_interval(low: float | None, high: float | None, rate: Rate) -> str:
+    """The interval of a difference, in the unit of `format_difference`; '' if there is none."""
     if low is None or high is None:
         return ""
     return f"{100 * low:+.1f} – {100 * high:+.1f}" if rate.percent else f"{low:+.3f} – {high:+.3f}"
 
 
-def _effect(each: Comparison) -> str:
+def _effect(comparison: Comparison) -> str:
     parts = []
-    if each.odds_ratio is not None:
-        parts.append(gettext("odds ratio %(n)s") % {"n": f"{each.odds_ratio:.2f}"})
-    if each.cohens_h is not None:
-        parts.append(f"h {each.cohens_h:+.2f}")
+    if comparison.odds_ratio is not None:
+        parts.append(gettext("odds ratio %(n)s") % {"n": f"{comparison.odds_ratio:.2f}"})
+    if comparison.cohens_h is not None:
+        parts.append(f"h {comparison.cohens_h:+.2f}")
     return ", ".join(parts)
 
 
-def ranking_lines(report: Report, rate: Rate) -> tuple[Ranked, ...]:
-    """The places of models by a rate, on every data set."""
+def ranking_lines(report: Report, rate: Rate) -> tuple[RankLine, ...]:
+    """The ranks of models by a rate on every data set."""
     labels = {name: gettext(label) for name, label in report.datasets}
     return tuple(
-        Ranked(
-            labels[each.dataset],
-            each.endpoint,
-            each.place,
-            str(each.best) if each.best == each.worst else f"{each.best}–{each.worst}",
+        RankLine(
+            labels[ranking.dataset],
+            ranking.endpoint,
+            ranking.place,
+            str(ranking.best) if ranking.best == ranking.worst else f"{ranking.best}–{ranking.worst}",
         )
-        for each in report.numbers.rankings
-        if each.rate == rate.name
+        for ranking in report.numbers.rankings
+        if ranking.rate == rate.name
     )
 
 
-def ending_lines(report: Report, link: Callable[[str, str, str], str]) -> tuple[Ended, ...]:
-    """How responses ended. `link`: address of the judgments by endpoint, data set and outcome."""
+def ending_lines(report: Report, link: Callable[[str, str, str], str]) -> tuple[EndingLine, ...]:
+    """How responses ended. `link`: the judgments of an endpoint, data set and outcome."""
     labels = {name: gettext(label) for name, label in report.datasets}
     outcomes = dict(Response.Outcome.choices)
     return tuple(
-        Ended(
-            endpoint=each.endpoint,
-            dataset=labels[each.dataset],
-            kind=str(KINDS.get(each.kind) or outcomes[Response.Outcome(each.kind)]),
-            responses=each.responses,
-            criteria=each.criteria,
-            counted=each.counted,
-            rule=rule_label(each.rule, report.protocol),
-            href=link(each.endpoint, each.dataset, each.kind if each.kind in outcomes else "answered"),
+        EndingLine(
+            endpoint=ending.endpoint,
+            dataset=labels[ending.dataset],
+            kind=str(KIND_LABELS.get(ending.kind) or outcomes[Response.Outcome(ending.kind)]),
+            responses=ending.responses,
+            criteria=ending.criteria,
+            counted=ending.counted,
+            rule=rule_label(ending.rule, report.protocol),
+            href=link(ending.endpoint, ending.dataset, ending.kind if ending.kind in outcomes else "answered"),
         )
-        for each in report.numbers.endings
+        for ending in report.numbers.endings
     )
 
 
 def rule_names(protocol: Protocol) -> list[tuple[str, str]]:
-    """What a plan has rules for, with its label: outcomes of responses, and failures of a judge where there is one."""
+    """(name, label) of what a plan has rules for: outcomes, and failures of the judge if any."""
     failures = () if protocol.judge is None else JUDGE_FAILURES
-    return [(each, str(label)) for each, label in Response.Outcome.choices] + [
-        (each, str(KINDS[each])) for each in failures
+    return [(name, str(label)) for name, label in Response.Outcome.choices] + [
+        (name, str(KIND_LABELS[name])) for name in failures
     ]
 
 
 def rule_label(rule: str, protocol: Protocol) -> str:
-    """How an outcome, or the failure of a judge, is counted, in words."""
+    """How an outcome or a failure of the judge is counted, in words."""
     if rule == JUDGED:
         return gettext("judged where there is text, otherwise excluded")
     if rule == EXCLUDED:

@@ -1,4 +1,4 @@
-"""A report to read: Markdown for an issue or an appendix, LaTeX for a paper, each beginning with the paper's table."""
+"""A report as a document: Markdown for issues and appendices, LaTeX for papers."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import Rate
 from evaluation.reports import change_tables, score_lines
-from evaluation.reports.comparison_lines import KINDS, format_difference, format_ends, format_p, rule_label
+from evaluation.reports.comparison_lines import KIND_LABELS, format_difference, format_interval, format_p, rule_label
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
@@ -25,7 +25,7 @@ EXPLORATORY = "exploratory"
 
 @override("en")
 def as_markdown(report: Report) -> str:
-    """Tables for a paper or an issue: one overall, one for each facet."""
+    """The report in Markdown: an overall table, and one for each facet."""
     run = report.run
     lines = [f"# {run.release}: {', '.join(str(rate.label) for rate in report.rates)}", ""]
     if report.simulated:
@@ -35,17 +35,17 @@ def as_markdown(report: Report) -> str:
     if not report.finished:
         lines += ["> Results so far: unfinished items count as not judged.", ""]
     lines += [
-        f"Run {run.pk}, {_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
+        f"Run {run.pk}, {_how_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
         f"Release SHA-256 `{run.release.sha256}`.",
         "",
-        *_planned(report),
+        *_plan(report),
         *_paper_table(report),
         "",
         "## All metrics",
         "",
         *_table(report, report.overall, facet=""),
         *_endings(report),
-        *_compared(report),
+        *_comparisons(report),
         *_contrasts(report),
         *change_tables.changes_as_markdown(report),
         *change_tables.averages_as_markdown(report),
@@ -56,7 +56,7 @@ def as_markdown(report: Report) -> str:
     ]
     for view in report.views:
         if not report.facets[view.name]:
-            continue  # nothing is counted under it: a release without severities
+            continue  # such as severity, in a release without severities
         lines += [
             "",
             f"## Breakdown: {view.label}",
@@ -71,38 +71,38 @@ def as_markdown(report: Report) -> str:
 
 
 def _models(report: Report) -> list[str]:
-    """Which models were asked, in which versions, with which settings and prompts."""
+    """The models asked, with their versions, settings and prompts."""
     lines = [
         "## Models",
         "",
         "| Endpoint | Role | Model | Reported by the server | Settings | Prompts |",
         "|" + "---|" * 6,
     ]
-    for each in models_asked(report.run):
-        settings = ", ".join(f"{name}={_cell(value)}" for name, value in each.settings.items())
+    for model in models_asked(report.run):
+        settings = ", ".join(f"{name}={_cell(value)}" for name, value in model.settings.items())
         cells = [
-            each.endpoint,
-            ", ".join(each.roles),
-            each.model,
-            ", ".join(each.reported),
+            model.endpoint,
+            ", ".join(model.roles),
+            model.model,
+            ", ".join(model.reported),
             settings,
-            ", ".join(each.prompts),
+            ", ".join(model.prompts),
         ]
         lines.append("| " + " | ".join(_cell(cell) or "–" for cell in cells) + " |")
     return lines
 
 
 def _cell(value: Any) -> str:
-    """A value from outside, as a cell of a table can hold it."""
+    """External text made safe for a table cell."""
     return " ".join(str(value).replace("|", "\\|").split())
 
 
-def _decided(report: Report) -> str:
+def _how_decided(report: Report) -> str:
     judges = [f"`{judge.name}` ({judge.model})" for judge in judges_of(report.run)]
-    said = f"judge{'s' * (len(judges) > 1)} {', '.join(judges)}"
-    said = said if judges else f"responses read by code, seed {report.run.seed}"
-    own = ", sampled with the settings of the endpoints, not of the benchmark"
-    return said + (own if report.run.sampling == Run.Sampling.ENDPOINT else "")
+    text = f"judge{'s' * (len(judges) > 1)} {', '.join(judges)}"
+    text = text if judges else f"responses read by code, seed {report.run.seed}"
+    suffix = ", sampled with the settings of the endpoints, not of the benchmark"
+    return text + (suffix if report.run.sampling == Run.Sampling.ENDPOINT else "")
 
 
 def _rule(report: Report, rate: Rate) -> str:
@@ -125,7 +125,7 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
         if facet and not any(row.verdicts.values()):
-            continue  # no rubric of this kind in this data set
+            continue  # the data set has no such rubric
         for rate in rates:
             measured = row.rates[rate.name]
             cells = [
@@ -148,8 +148,8 @@ def _interval(measured: MeasuredRate) -> str:
     return "–".join(format_share(limit, percent=False) for limit in measured.interval or ()) or "–"
 
 
-def _planned(report: Report) -> list[str]:
-    """What was to be answered, and what was looked at later."""
+def _plan(report: Report) -> list[str]:
+    """The analysis plan, and what is exploratory."""
     plan, lines = report.plan, []
     if plan.frozen:
         rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
@@ -172,19 +172,19 @@ def _label(report: Report, name: str) -> str:
     return next((str(rate.label) for rate in report.protocol.rates if rate.name == name), name)
 
 
-def _chosen(report: Report) -> Rate:
+def _primary_rate(report: Report) -> Rate:
     return next((rate for rate in report.rates if rate.name == report.plan.metric), report.rate)
 
 
 def _paper_table(report: Report) -> list[str]:
-    """Models by data sets, as papers print it: the primary metric with its interval."""
-    rate = _chosen(report)
+    """Models by data sets, as papers print them: the primary metric with its interval."""
+    rate = _primary_rate(report)
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
     lines = [f"## {rate.label}", "", "| Model | " + " | ".join(str(label) for _name, label in report.datasets) + " |"]
     lines.append("|" + "---|" * (1 + len(report.datasets)))
     for endpoint in report.endpoints:
-        said = [_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets]
-        lines.append("| " + " | ".join([endpoint, *said]) + " |")
+        shares = [_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets]
+        lines.append("| " + " | ".join([endpoint, *shares]) + " |")
     return lines
 
 
@@ -206,15 +206,22 @@ def _endings(report: Report) -> list[str]:
         "| Model | Data set | Outcome | Responses | Rubrics | With a verdict | Rule |",
     ]
     lines.append("|" + "---|" * 7)
-    for each in report.numbers.endings:
-        kind = str(KINDS.get(each.kind) or outcomes[Response.Outcome(each.kind)])
-        responses = "–" if each.responses is None else str(each.responses)
-        cells = [each.endpoint, str(datasets[each.dataset]), kind, responses, str(each.criteria), str(each.counted)]
-        lines.append("| " + " | ".join([*cells, rule_label(each.rule, report.protocol)]) + " |")
+    for ending in report.numbers.endings:
+        kind = str(KIND_LABELS.get(ending.kind) or outcomes[Response.Outcome(ending.kind)])
+        responses = "–" if ending.responses is None else str(ending.responses)
+        cells = [
+            ending.endpoint,
+            str(datasets[ending.dataset]),
+            kind,
+            responses,
+            str(ending.criteria),
+            str(ending.counted),
+        ]
+        lines.append("| " + " | ".join([*cells, rule_label(ending.rule, report.protocol)]) + " |")
     return lines
 
 
-def _compared(report: Report) -> list[str]:
+def _comparisons(report: Report) -> list[str]:
     if not report.numbers.comparisons:
         return []
     datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
@@ -231,25 +238,25 @@ def _compared(report: Report) -> list[str]:
         "Plan",
     ]
     lines = ["", "## Comparisons of models", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for each in report.numbers.comparisons:
+    for comparison in report.numbers.comparisons:
         cells = [
-            str(datasets[each.dataset]),
-            str(rates[each.rate].label),
-            f"{each.first} – {each.second}",
-            *_difference(each, rates[each.rate]),
-            "–" if each.odds_ratio is None else f"{each.odds_ratio:.2f}",
-            format_p(each.p) or "–",
-            format_p(each.p_adjusted) or "–",
-            str(each.clusters),
-            "planned" if each.planned else EXPLORATORY,
+            str(datasets[comparison.dataset]),
+            str(rates[comparison.rate].label),
+            f"{comparison.first} – {comparison.second}",
+            *_difference(comparison, rates[comparison.rate]),
+            "–" if comparison.odds_ratio is None else f"{comparison.odds_ratio:.2f}",
+            format_p(comparison.p) or "–",
+            format_p(comparison.p_adjusted) or "–",
+            str(comparison.clusters),
+            "planned" if comparison.planned else EXPLORATORY,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def _difference(each: Comparison, rate: Rate) -> tuple[str, str]:
-    ends = format_ends(each.low, each.high, rate) or ("too few" if each.clusters else "–")
-    return format_difference(each.difference, rate) or "–", ends
+def _difference(comparison: Comparison, rate: Rate) -> tuple[str, str]:
+    interval = format_interval(comparison.low, comparison.high, rate) or ("too few" if comparison.clusters else "–")
+    return format_difference(comparison.difference, rate) or "–", interval
 
 
 def _contrasts(report: Report) -> list[str]:
@@ -258,10 +265,12 @@ def _contrasts(report: Report) -> list[str]:
         return []
     lines = ["", "## Effects of the variants", "", "| Comparison | Model | Metric | Variant | Baseline | Difference |"]
     lines.append("|" + "---|" * 6)
-    for each in report.contrasts:
-        first, second = (format_share(value, percent=False) or "–" for value in each.values)
-        difference = "–" if each.difference is None else f"{each.difference:+.3f}"
-        lines.append(f"| {each.label} | {each.endpoint} | {labels[each.rate]} | {first} | {second} | {difference} |")
+    for contrast in report.contrasts:
+        first, second = (format_share(value, percent=False) or "–" for value in contrast.values)
+        difference = "–" if contrast.difference is None else f"{contrast.difference:+.3f}"
+        lines.append(
+            f"| {contrast.label} | {contrast.endpoint} | {labels[contrast.rate]} | {first} | {second} | {difference} |"
+        )
     return lines
 
 
@@ -275,8 +284,8 @@ def _tex(text: Any) -> str:
 
 @override("en")
 def as_latex(report: Report) -> str:
-    """Tables for a paper, with booktabs: the primary metric by model and data set, comparisons of models, and scores."""
-    run, rate = report.run, _chosen(report)
+    """The report as LaTeX tables with booktabs: primary metric, comparisons, changes and scores."""
+    run, rate = report.run, _primary_rate(report)
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
     notes = [f"95\\% intervals with the sample as cluster. Release {_tex(run.release)}, run {run.pk}."]
     if report.simulated:
@@ -295,11 +304,11 @@ def as_latex(report: Report) -> str:
         r"\midrule",
     ]
     for endpoint in report.endpoints:
-        said = [_tex(_share_with_interval(cells[endpoint, name], rate)) for name, _label in report.datasets]
-        lines.append(" & ".join([_tex(endpoint), *said]) + r" \\")
+        texts = [_tex(_share_with_interval(cells[endpoint, name], rate)) for name, _label in report.datasets]
+        lines.append(" & ".join([_tex(endpoint), *texts]) + r" \\")
     lines += _LATEX_END
-    compared = [each for each in report.numbers.comparisons if each.rate == rate.name]
-    if compared:
+    comparisons = [comparison for comparison in report.numbers.comparisons if comparison.rate == rate.name]
+    if comparisons:
         datasets = dict(report.datasets)
         lines += [
             "",
@@ -309,13 +318,19 @@ def as_latex(report: Report) -> str:
             r"Data set & Models & Difference & 95\% interval & $p$ \\",
             r"\midrule",
         ]
-        for each in compared:
-            said = [datasets[each.dataset], f"{each.first} – {each.second}", *_difference(each, rate)]
-            p = format_p(each.p_adjusted) or "–"
-            lines.append(" & ".join([*map(_tex, said), f"${p}$" if each.p_adjusted is not None else "--"]) + r" \\")
+        for comparison in comparisons:
+            texts = [
+                datasets[comparison.dataset],
+                f"{comparison.first} – {comparison.second}",
+                *_difference(comparison, rate),
+            ]
+            p = format_p(comparison.p_adjusted) or "–"
+            lines.append(
+                " & ".join([*map(_tex, texts), f"${p}$" if comparison.p_adjusted is not None else "--"]) + r" \\"
+            )
         lines += _LATEX_END
-    changed = [each for each in report.numbers.changes if each.rate == rate.name]
-    if changed:
+    changes = [comparison for comparison in report.numbers.changes if comparison.rate == rate.name]
+    if changes:
         caption = f"Gains in {_tex(rate.label)}, paired by sample, with Fix and Break rates."
         lines += [
             "",
@@ -328,14 +343,15 @@ def as_latex(report: Report) -> str:
     if scored := score_lines.latex_lines(report):
         lines += ["", *_latex_head("Means of scores.", "l" * len(scored[0]))]
         lines += [
-            " & ".join(map(_tex, line)) + r" \\" + ("\n\\midrule" if not at else "") for at, line in enumerate(scored)
+            " & ".join(map(_tex, line)) + r" \\" + ("\n\\midrule" if not position else "")
+            for position, line in enumerate(scored)
         ]
         lines += _LATEX_END
     return "\n".join(lines + _corrected_as_latex(run)) + "\n"
 
 
 def _corrected_as_latex(run: Run) -> list[str]:
-    """The rates of the judge beside those corrected by physicians; nothing where none looked."""
+    """The judge's rates beside those corrected by physicians; empty without a validation."""
     validation = summary.validation(run)
     rows = judges_markdown.corrected_rows(validation)
     if validation is None or not rows:

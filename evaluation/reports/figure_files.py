@@ -1,4 +1,4 @@
-"""The pictures of a report as files: found by their names, whatever the report draws."""
+"""The charts of a report as files, found by their names."""
 
 import csv
 import io
@@ -21,24 +21,24 @@ CHARTS = (BarChart, BoxChart, HeatMap, RadarChart)
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A chart and what it shows: the rate, and the facet where it is of one."""
+class NamedChart:
+    """A chart with a description: its rate, and its facet if it has one."""
 
     chart: Chart
     shows: str
 
 
-def chart_named(figures: Figures, name: str) -> Named | None:
-    """The chart of this name, wherever among the figures it is."""
-    return next((found for found in _charts(figures, gettext(figures.rate.label)) if found.chart.name == name), None)
+def chart_named(figures: Figures, name: str) -> NamedChart | None:
+    """The chart of this name in the figures; None if there is none."""
+    return next((named for named in _charts(figures, gettext(figures.rate.label)) if named.chart.name == name), None)
 
 
-def _charts(value: Any, shows: str) -> Iterator[Named]:
+def _charts(value: Any, shows: str) -> Iterator[NamedChart]:
     if isinstance(value, CHARTS):
-        yield Named(value, shows)
+        yield NamedChart(value, shows)
     elif isinstance(value, tuple | list):
-        for each in value:
-            yield from _charts(each, shows)
+        for item in value:
+            yield from _charts(item, shows)
     elif is_dataclass(value):
         if isinstance(value, Section):
             shows = f"{value.rate}, {value.label}"
@@ -46,8 +46,8 @@ def _charts(value: Any, shows: str) -> Iterator[Named]:
             yield from _charts(getattr(value, field.name), shows)
 
 
-def as_svg(report: Report, named: Named) -> str:
-    """The picture with its title, and with what a reader who has nothing else must know."""
+def as_svg(report: Report, named: NamedChart) -> str:
+    """The chart as a self-contained SVG, with warnings about simulated or partial data."""
     run, chart = report.run, named.chart
     notes = [
         gettext("Run %(n)s on %(release)s, SHA-256 %(sha)s…")
@@ -63,13 +63,15 @@ def as_svg(report: Report, named: Named) -> str:
 
 
 def as_csv(chart: Chart) -> str:
-    """The numbers of the picture: shares from 0 to 1, or counts; empty where nothing is drawn."""
+    """The numbers of the chart: shares from 0 to 1, or counts; empty where nothing is drawn."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if isinstance(chart, BarChart) and chart.ticks:
         writer.writerow(("label", "series", "value", "low", "high", "numerator", "denominator"))
         for mark in chart.marks:
-            shares = [None if at is None else round(at / 100, 4) for at in (mark.width, mark.low, mark.high)]
+            shares = [
+                None if position is None else round(position / 100, 4) for position in (mark.width, mark.low, mark.high)
+            ]
             counts = mark.count.split("/") if mark.count else ("", "")
             writer.writerow((mark.label, mark.series, *(shares if mark.text else ("", "", "")), *counts))
     elif isinstance(chart, BarChart):
@@ -78,11 +80,11 @@ def as_csv(chart: Chart) -> str:
     elif isinstance(chart, BoxChart):
         writer.writerow(("label", "n", "mean", "p5", "q1", "median", "q3", "p95"))
         for box in chart.marks:
-            writer.writerow((box.label, box.count, box.text, *(f"{each:.4f}" for each in box.parts or ())))
+            writer.writerow((box.label, box.count, box.text, *(f"{item:.4f}" for item in box.parts or ())))
     elif isinstance(chart, FlowChart):
         writer.writerow(("before", "after", "what", "count"))
         states = [node.label for node in chart.nodes[: len(chart.nodes) // 2]]
-        writer.writerows((states[each.before], states[each.after], each.label, each.count) for each in chart.streams)
+        writer.writerows((states[item.before], states[item.after], item.label, item.count) for item in chart.streams)
     elif isinstance(chart, HeatMap):
         writer.writerow(("row", "column", "value"))
         for label, cells in chart.rows:
@@ -91,6 +93,6 @@ def as_csv(chart: Chart) -> str:
         writer.writerow(("axis", "series", "value"))
         for axis in chart.axes:
             for shape in chart.shapes:
-                found = [point.value for point in shape.points if point.axis == axis.label]
-                writer.writerow((axis.label, shape.label, found[0] if found else None))
+                values = [point.value for point in shape.points if point.axis == axis.label]
+                writer.writerow((axis.label, shape.label, values[0] if values else None))
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""A report as JSON and CSV: the same numbers, each with numerator, denominator, interval and what was left out."""
+"""A report as JSON and CSV, each number with numerator, denominator, interval and exclusions."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ from evaluation.runs.queries import models_asked
 
 
 def as_dict(report: Report) -> dict[str, Any]:
-    """The report as JSON-able values; rates are null where nothing was counted."""
+    """The report as JSON-serializable values; rates are null if nothing was counted."""
     run = report.run
     return {
         "run": run.pk,
@@ -52,7 +52,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "outcomes": [asdict(each) for each in report.numbers.endings],
         "comparisons": [_comparison(each) for each in report.numbers.comparisons],
         "facet_comparisons": {
-            name: [_comparison(each) for each in found] for name, found in report.numbers.cells.items()
+            name: [_comparison(each) for each in rows] for name, rows in report.numbers.cells.items()
         },
         "ranks": [asdict(each) for each in report.numbers.rankings],
         "contrasts": [
@@ -69,8 +69,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "changes": [_change(each) for each in report.numbers.changes],
         "bottlenecks": [asdict(each) for each in report.numbers.bottlenecks],
         "averages": [
-            {"rate": rate, "variant": variant, "datasets": found.by_dataset, "models": found.by_model}
-            for rate, variant, found in report.averages
+            {"rate": rate, "variant": variant, "datasets": rows.by_dataset, "models": rows.by_model}
+            for rate, variant, rows in report.averages
         ],
         **score_lines.as_dict(report),
         **summary.as_dict(run, report.numbers.judged),
@@ -90,27 +90,27 @@ def _rate(rate: Rate) -> dict[str, Any]:
     }
 
 
-def _comparison(each: Comparison) -> dict[str, Any]:
-    found = asdict(each)
-    first, second = found.pop("rates")
-    value = found.pop("value")
-    return {**({"value": value} if value else {}), **found, "first_rate": first, "second_rate": second}
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    values = asdict(comparison)
+    first, second = values.pop("rates")
+    value = values.pop("value")
+    return {**({"value": value} if value else {}), **values, "first_rate": first, "second_rate": second}
 
 
-def _change(each: Change) -> dict[str, Any]:
-    found = asdict(each)
-    first, second = found.pop("rates")
-    return {**found, **found.pop("moves"), "first_rate": first, "second_rate": second}
+def _change(change: Change) -> dict[str, Any]:
+    values = asdict(change)
+    first, second = values.pop("rates")
+    return {**values, **values.pop("moves"), "first_rate": first, "second_rate": second}
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """The first rate beside the row's name, as it was when there was one; and all of them by name."""
+    """All rates by name. The first is also given on its own, as once it was the only one."""
     return {
         "endpoint": row.endpoint,
         "dataset": row.dataset,
         **({"value": row.value, "label": row.label} if row.value else {}),
         **_measured(row.measured),
-        "rates": {name: {"value": each.value, **_measured(each)} for name, each in row.rates.items()},
+        "rates": {name: {"value": measured.value, **_measured(measured)} for name, measured in row.rates.items()},
         "verdicts": dict(sorted(row.verdicts.items())),
     }
 
@@ -132,7 +132,7 @@ def _measured(measured: MeasuredRate) -> dict[str, Any]:
     }
 
 
-COLUMNS = {
+RATE_COLUMNS = {
     "facet": "",
     "value": "",
     "endpoint": "",
@@ -150,70 +150,71 @@ COLUMNS = {
     "best": "best",
     "worst": "worst",
 }
-COMPARED = (
+COMPARISON_COLUMNS = (
     "facet", "value", "dataset", "rate", "first", "second", "first_rate", "second_rate", "difference", "low", "high", "p",
     "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned",
 )  # fmt: skip
-ENDED = ("endpoint", "dataset", "kind", "responses", "criteria", "counted", "rule")
-CHANGED = (
+ENDING_COLUMNS = ("endpoint", "dataset", "kind", "responses", "criteria", "counted", "rule")
+CHANGE_COLUMNS = (
     "label", "rate", "first", "second", "endpoint", "first_rate", "second_rate", "gain", "low", "high", "p", "p_adjusted",
     "clusters", *MOVES, "fix_rate", "break_rate",
 )  # fmt: skip
 CHANGES = "changes"
-COMPARISONS, OUTCOMES, OVERALL = "comparisons", "outcomes", "overall"  # tables of a CSV beside the breakdowns
+# CSV tables besides the breakdowns.
+COMPARISONS, OUTCOMES, OVERALL = "comparisons", "outcomes", "overall"
 
 
 def as_csv(report: Report, table: str = "") -> str:
-    """A line for each rate of each row; `facet` and `value` are empty overall, what is undefined is empty.
+    """The rates of the report, a line for each rate of each row; undefined values are empty.
 
-    `table`: only 'overall', or only a breakdown; or 'comparisons', 'outcomes', 'changes' or 'scores', which have columns of
-    their own.
+    `facet` and `value` are empty for rates over all criteria. `table`: only 'overall' or one
+    breakdown; or 'comparisons', 'outcomes', 'changes' or 'scores', which have other columns.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if table == COMPARISONS:
-        writer.writerow(COMPARED)
-        for facet, compared in {"": report.numbers.comparisons, **report.numbers.cells}.items():
-            for each in compared:
-                line = {"facet": facet, **_comparison(each)}
-                writer.writerow([line.get(column) for column in COMPARED])
+        writer.writerow(COMPARISON_COLUMNS)
+        for facet, comparisons in {"": report.numbers.comparisons, **report.numbers.cells}.items():
+            for item in comparisons:
+                line = {"facet": facet, **_comparison(item)}
+                writer.writerow([line.get(column) for column in COMPARISON_COLUMNS])
         return out.getvalue()
     if table == CHANGES:
-        writer.writerow(CHANGED)
-        writer.writerows([_change(each).get(column) for column in CHANGED] for each in report.numbers.changes)
+        writer.writerow(CHANGE_COLUMNS)
+        writer.writerows([_change(item).get(column) for column in CHANGE_COLUMNS] for item in report.numbers.changes)
         return out.getvalue()
     if table == OUTCOMES:
-        writer.writerow(ENDED)
-        writer.writerows([getattr(each, column) for column in ENDED] for each in report.numbers.endings)
+        writer.writerow(ENDING_COLUMNS)
+        writer.writerows([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)
         return out.getvalue()
     if table == score_lines.SCORES:
         writer.writerow(score_lines.COLUMNS)
         writer.writerows(score_lines.csv_rows(report))
         return out.getvalue()
-    writer.writerow(COLUMNS)
+    writer.writerow(RATE_COLUMNS)
     for facet, rows in {"": report.overall, **report.facets}.items():
         if table and table != (facet or OVERALL):
             continue
         for row in rows:
             for name, measured in row.rates.items():
-                found = _measured(measured)
-                shares = (found[column] for column in COLUMNS.values() if column)
+                values = _measured(measured)
+                shares = (values[column] for column in RATE_COLUMNS.values() if column)
                 writer.writerow([facet, row.value, row.endpoint, row.dataset, name, *shares])
     return out.getvalue()
 
 
 def tables(report: Report) -> list[str]:
-    """The tables that `as_csv` can write alone."""
+    """The names of tables that `as_csv` can write separately."""
     scores = [score_lines.SCORES] if report.protocol.scores else []
     return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, *scores, *report.facets]
 
 
 def as_json(report: Report) -> str:
-    """One JSON object on one line."""
+    """The report as one JSON object on one line."""
     return json.dumps(as_dict(report), ensure_ascii=False)
 
 
-# Ending of a file -> how the report is written, and its media type.
+# File extension -> the function that writes the report, and the media type.
 FORMATS = {
     "json": (as_json, "application/json"),
     "md": (as_markdown, "text/markdown; charset=utf-8"),

@@ -1,4 +1,4 @@
-"""Rates, and the answers behind every number."""
+"""The report of a run, and the judgments behind every number."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNPARSED, FacetView, Pro
 from evaluation.reports.numbers.averages import Averages, averages
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
 from evaluation.reports.numbers.counting import Row as Row
-from evaluation.reports.numbers.report_numbers import Numbers, Options, numbers
+from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, report_numbers
 from evaluation.reports.numbers.verdict_table import BROKEN, POLARITY
 from evaluation.runs.plan import Plan, outcomes_of, plan_of
 from evaluation.runs.queries import data_sets_of, is_simulated
@@ -25,30 +25,32 @@ from generation.models.work import Work
 from generation.samples import queries
 
 Status = Work.Status
-MOST_WEIGHT = 1000
+MAX_WEIGHT = 1000
 
 
 def percents(runs: Iterable[Run]) -> dict[int, int]:
-    """Run -> `RunProgress.percent` for several runs at once: three queries however many there are."""
+    """Run -> `RunProgress.percent`, for any number of runs in three queries."""
     ids = [run.pk for run in runs]
-    whole: dict[int, int] = defaultdict(int)
+    totals: dict[int, int] = defaultdict(int)
     ended: dict[int, int] = defaultdict(int)
-    over = Q(status__in=[Status.DONE, Status.DROPPED, Status.FAILED])
+    has_ended = Q(status__in=[Status.DONE, Status.DROPPED, Status.FAILED])
     responses = Response.objects.filter(run__in=ids).order_by().values_list("run")
-    for run_id, n, n_over in responses.annotate(n=Count("pk"), over=Count("pk", filter=over)):
-        whole[run_id] += n
-        ended[run_id] += n_over
-    for run_id, n, made_in_all in Run.objects.filter(pk__in=ids).values_list("pk", "rubrics_total", "responses_total"):
-        whole[run_id] = max(whole[run_id], made_in_all) + n
-    judgments = Judgment.objects.filter(over, run__in=ids).order_by().values_list("run")
+    for run_id, n, n_ended in responses.annotate(n=Count("pk"), over=Count("pk", filter=has_ended)):
+        totals[run_id] += n
+        ended[run_id] += n_ended
+    for run_id, n, expected_responses in Run.objects.filter(pk__in=ids).values_list(
+        "pk", "rubrics_total", "responses_total"
+    ):
+        totals[run_id] = max(totals[run_id], expected_responses) + n
+    judgments = Judgment.objects.filter(has_ended, run__in=ids).order_by().values_list("run")
     for run_id, n in judgments.annotate(n=Count("pk")):
         ended[run_id] += n
-    return {pk: 100 * ended[pk] // whole[pk] if whole[pk] else 0 for pk in ids}
+    return {pk: 100 * ended[pk] // totals[pk] if totals[pk] else 0 for pk in ids}
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A rate of one endpoint on two data sets of the protocol's `contrasts`; `difference`: the first minus the second."""
+    """A rate of one endpoint on the two data sets of one of the protocol's `contrasts`."""
 
     endpoint: str
     label: str
@@ -59,13 +61,13 @@ class Contrast:
 
     @property
     def difference(self) -> float | None:
-        one, other = self.values
-        return None if one is None or other is None else one - other
+        first, second = self.values
+        return None if first is None or second is None else first - second
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All rates of a run. `numbers`: everything that was counted. `plan`: what was to be answered."""
+    """The report of a run: its analysis plan, and all numbers."""
 
     run: Run
     protocol: Protocol
@@ -73,24 +75,24 @@ class Report:
     options: Options
     datasets: tuple[tuple[str, str], ...]
     endpoints: tuple[str, ...]
-    numbers: Numbers
+    numbers: ReportNumbers
     simulated: bool
     finished: bool
     cost: Decimal
 
     @property
     def rates(self) -> tuple[Rate, ...]:
-        """The protocol's, without those for which the release has nothing."""
+        """The rates of the protocol that the release has data for."""
         return self.numbers.rates
 
     @property
     def facet_rates(self) -> tuple[Rate, ...]:
-        """Those that are counted in breakdowns: control samples have no traps."""
+        """The rates of breakdowns, without those over control samples, which have no traps."""
         return tuple(rate for rate in self.rates if rate.arm == "trap")
 
     @property
     def rate(self) -> Rate:
-        """The first of the rates: what is drawn unless another is chosen."""
+        """The first rate, shown unless the reader chooses another."""
         return self.rates[0]
 
     @property
@@ -108,63 +110,67 @@ class Report:
 
     @property
     def without(self) -> Mapping[str, int]:
-        """Facet -> how many judgments have no value of it, and so are in none of its rows."""
+        """Facet -> number of judgments without a value, which are in none of its rows."""
         return self.numbers.without
 
     @property
     def responses_failed(self) -> Mapping[str, int]:
-        """Endpoint -> responses without a text."""
+        """Endpoint -> number of failed responses."""
         return self.numbers.failed
 
     def is_planned(self, rate: Rate) -> bool:
-        """Whether this is what the run was launched to find out; all else is exploratory."""
+        """Whether the rate answers the run's plan; everything else is exploratory."""
         return self.plan.frozen and rate.name == self.plan.metric and not self.options.common
 
     @property
     def averages(self) -> tuple[tuple[str, str, Averages], ...]:
-        """(rate, variant, the unweighted means over models and over data sets), of each variant that has several of either."""
-        variants = {one.name: one.variant for one in self.protocol.datasets}
-        found = []
+        """(rate, variant, unweighted means), for variants with several models or data sets."""
+        variants = {dataset.name: dataset.variant for dataset in self.protocol.datasets}
+        result = []
         for rate in self.rates:
-            of: dict[str, dict[tuple[str, str], float | None]] = {}
+            cells_by_variant: dict[str, dict[tuple[str, str], float | None]] = {}
             for row in self.overall:
                 if row.dataset in variants and row.rates[rate.name].denominator:
-                    cells = of.setdefault(variants[row.dataset], {})
+                    cells = cells_by_variant.setdefault(variants[row.dataset], {})
                     cells[row.dataset, row.endpoint] = row.rates[rate.name].value
-            found += [(rate.name, variant, averages(cells)) for variant, cells in of.items() if len(cells) > 1]
-        return tuple(found)
+            result += [
+                (rate.name, variant, averages(cells)) for variant, cells in cells_by_variant.items() if len(cells) > 1
+            ]
+        return tuple(result)
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """What the protocol sets against each other, where the run asked both: by contrast, endpoint and rate."""
+        """The protocol's contrasts of which the run asked both data sets, by endpoint and rate."""
         rows = {(row.endpoint, row.dataset): row for row in self.overall}
         return tuple(
-            Contrast(endpoint, label, rate.name, first, second, (one.value, other.value))
+            Contrast(endpoint, label, rate.name, first, second, (first_rate.value, second_rate.value))
             for first, second, label in self.protocol.contrasts
             for endpoint in self.endpoints
             if (endpoint, first) in rows and (endpoint, second) in rows
             for rate in self.rates
-            for one, other in [(rows[endpoint, first].rates[rate.name], rows[endpoint, second].rates[rate.name])]
+            for first_rate, second_rate in [
+                (rows[endpoint, first].rates[rate.name], rows[endpoint, second].rates[rate.name])
+            ]
         )
 
 
 def report(run: Run, options: Options | None = None) -> Report:
-    """The numbers of a run, from a fixed number of queries."""
+    """The report of a run, from a fixed number of queries."""
     options = options or Options()
     protocol = registry.protocol(run.release.benchmark)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-    asked = data_sets_of(run)
+    datasets = data_sets_of(run)
     labels = {term.code: term.label for term in queries.terms(run.release.benchmark)}
-    pooled = ((COMBINED, gettext_noop("Combined")),) if protocol.pooled and len(asked) > 1 else ()
+    pooled = ((COMBINED, gettext_noop("Combined")),) if protocol.pooled and len(datasets) > 1 else ()
     plan = plan_of(run, protocol, endpoints)
     return Report(
         run=run,
         protocol=protocol,
         plan=plan,
         options=options,
-        datasets=(*((one.name, one.label) for one in asked), *pooled),
+        datasets=(*((dataset.name, dataset.label) for dataset in datasets), *pooled),
         endpoints=endpoints,
-        numbers=numbers(run, protocol, plan, asked, endpoints, labels, options),
+        numbers=report_numbers(run, protocol, plan, datasets, endpoints, labels, options),
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
         cost=run.cost,
@@ -183,84 +189,92 @@ def judgments(
 ) -> QuerySet[Judgment]:
     """The judgments behind a number, in release order.
 
-    `verdict` may be several, joined by commas; 'unjudged' stands for having none. `arm`: on trap or on control samples alone.
+    `verdict`: one or several, joined by commas; 'unjudged' selects judgments without one. `arm`:
+    only on trap or on control samples.
     """
-    found = (
+    rows = (
         Judgment.objects.filter(run=run)
         .select_related("response__endpoint", "rubric__sample", "response__sample")
         .order_by("rubric__sample__position", "response__endpoint__name", "rubric__pk")
     )
     if endpoint:
-        found = found.filter(response__endpoint__name=endpoint)
+        rows = rows.filter(response__endpoint__name=endpoint)
     if dataset and dataset != COMBINED:
-        at = next((one for one in data_sets_of(run) if one.name == dataset), None)
-        found = found.filter(rubric__sample__task=at.task, response__variant=at.variant) if at else found.none()
+        selected = next((data for data in data_sets_of(run) if data.name == dataset), None)
+        rows = (
+            rows.filter(rubric__sample__task=selected.task, response__variant=selected.variant)
+            if selected
+            else rows.none()
+        )
     if arm:
-        found = found.filter(rubric__sample__version__sample__arm=arm)
+        rows = rows.filter(rubric__sample__version__sample__arm=arm)
     if facet == POLARITY and value:
-        of = {"sample__version__rubrics__key": F("key"), "sample__version__rubrics__polarity": value}
-        found = found.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **of))
+        lookups = {"sample__version__rubrics__key": F("key"), "sample__version__rubrics__polarity": value}
+        rows = rows.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **lookups))
     elif facet and value:
-        found = found.filter(rubric__facets__name=facet, rubric__facets__value=value)
-    return found.filter(_counted_as(run, verdict.split(","))) if verdict else found
+        rows = rows.filter(rubric__facets__name=facet, rubric__facets__value=value)
+    return rows.filter(_counts_as(run, verdict.split(","))) if verdict else rows
 
 
-def _counted_as(run: Run, verdicts: Iterable[str]) -> Q:
-    """Judgments with one of these verdicts, and those that failed and are counted as one by the rules of the run."""
+def _counts_as(run: Run, verdicts: Iterable[str]) -> Q:
+    """Judgments that count as one of these verdicts, including failures by the rules of the run."""
     rules = outcomes_of(run, registry.protocol(run.release.benchmark))
     failed = Q(verdict="", status=Status.FAILED) & ~Q(error__in=[NO_RESPONSE, NOT_JUDGED])
     of_failures = {UNPARSED: failed & Q(error=BROKEN), JUDGE_FAILED: failed & ~Q(error=BROKEN)}
-    found, unjudged = Q(verdict__in=set(verdicts) - {UNJUDGED}), Q(verdict="")
-    for failure, of in of_failures.items():
+    matches, unjudged = Q(verdict__in=set(verdicts) - {UNJUDGED}), Q(verdict="")
+    for failure, failure_q in of_failures.items():
         if (rule := rules.get(failure, EXCLUDED)) != EXCLUDED:
-            unjudged &= ~of
-            found |= of if rule in verdicts else Q()
-    return found | unjudged if UNJUDGED in verdicts else found
+            unjudged &= ~failure_q
+            matches |= failure_q if rule in verdicts else Q()
+    return matches | unjudged if UNJUDGED in verdicts else matches
 
 
 def polarities(run: Run) -> list[str]:
-    """The polarities of the rubrics of the release, in alphabetical order; none where nobody gave any."""
-    of = {"key": F("sample__version__rubrics__key"), "sample__version__rubrics__polarity__in": ["must", "must not"]}
-    rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, **of).order_by()
+    """The polarities that rubrics of the release have, in alphabetical order."""
+    lookups = {
+        "key": F("sample__version__rubrics__key"),
+        "sample__version__rubrics__polarity__in": ["must", "must not"],
+    }
+    rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, **lookups).order_by()
     return sorted(rubrics.values_list("sample__version__rubrics__polarity", flat=True).distinct())
 
 
 def has_controls(run: Run) -> bool:
-    """Whether there are control samples in the release."""
+    """Whether the release has control samples."""
     return ReleasedSample.objects.filter(release=run.release_id, version__sample__arm=Sample.Arm.CONTROL).exists()
 
 
-def options_from(protocol: Protocol, *, common: bool = False, weights: str = "", all_ranked: bool = False) -> Options:
-    """What a reader asks for. `weights`: VALUE:NUMBER, joined by commas, of the values by which a rate weighs.
+def parse_options(protocol: Protocol, *, common: bool = False, weights: str = "", all_ranked: bool = False) -> Options:
+    """Parse a reader's options. `weights`: VALUE:NUMBER pairs, joined by commas.
 
     Raises WrongWeights.
     """
-    known = {value for rate in protocol.rates for value in rate.weights}
+    weighted_values = {value for rate in protocol.rates for value in rate.weights}
     chosen: dict[str, int] = {}
-    for text in filter(None, (each.strip() for each in weights.split(","))):
+    for text in filter(None, (part.strip() for part in weights.split(","))):
         value, _sign, number = (part.strip() for part in text.partition(":"))
         if (
-            value not in known
+            value not in weighted_values
             or not number.isdecimal()
-            or len(number) > len(str(MOST_WEIGHT))
-            or int(number) > MOST_WEIGHT
+            or len(number) > len(str(MAX_WEIGHT))
+            or int(number) > MAX_WEIGHT
         ):
-            names = ", ".join(sorted(known)) or "–"
-            raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MOST_WEIGHT}. Values: {names}.")
+            names = ", ".join(sorted(weighted_values)) or "–"
+            raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MAX_WEIGHT}. Values: {names}.")
         chosen[value] = int(number)
     return Options(common, chosen, all_ranked)
 
 
 def judgment(run: Run, judgment_id: int) -> Judgment | None:
-    """One judgment with everything it is about: the sample as released, the response, the rubric."""
-    about = ("response__endpoint", "rubric__sample__release")
-    return Judgment.objects.filter(run=run, pk=judgment_id).select_related(*about).first()
+    """One judgment, with its released sample, response and rubric loaded."""
+    related = ("response__endpoint", "rubric__sample__release")
+    return Judgment.objects.filter(run=run, pk=judgment_id).select_related(*related).first()
 
 
 def calls_behind(judgment: Judgment) -> tuple[list[Call], list[Call]]:
-    """The ledger of the response, and that of the judgment with its votes."""
+    """The ledger lines of the response, and those of the judgment and its votes."""
     response = f"response:{judgment.response_id}"
     judged = [f"judgment:{judgment.pk}", *(f"vote:{pk}" for pk in judgment.votes.values_list("pk", flat=True))]
     calls = Call.objects.filter(subject__in=[response, *judged]).select_related("endpoint").order_by("pk")
-    found = list(calls)
-    return [c for c in found if c.subject == response], [c for c in found if c.subject in judged]
+    lines = list(calls)
+    return [call for call in lines if call.subject == response], [call for call in lines if call.subject in judged]

@@ -1,4 +1,4 @@
-"""Scores beside verdicts as lines of tables, as box plots, and as values of a file."""
+"""Scores beside verdicts as table lines, box plots, and values in files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
 
-SCORES = "scores"  # the table of a CSV
+SCORES = "scores"  # name of the CSV table
 COLUMNS = ("facet", "value", "endpoint", "dataset", "score", "n", "without", "mean", "low", "high", "sd", "clusters",
            "p5", "q1", "median", "q3", "p95")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreLine:
-    """One score of one model on one data set, as texts."""
+    """One score of one model on one data set, formatted."""
 
     endpoint: str
     dataset: str
@@ -41,7 +41,7 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True)
 class ScoreFigures:
-    """What a report page shows of scores: what each is, a box plot of each, and tables."""
+    """The scores on a report page: their rules, a box plot of each, and tables."""
 
     rules: tuple[tuple[str, str], ...]
     charts: tuple[BoxChart, ...]
@@ -49,7 +49,7 @@ class ScoreFigures:
 
 
 def score_figures(report: Report) -> ScoreFigures | None:
-    """None where the benchmark has no scores, or nothing is counted yet."""
+    """The scores of a report page; None without scores, or before any is counted."""
     rules = report.protocol.scores
     if not rules or not report.numbers.scores:
         return None
@@ -77,7 +77,7 @@ def _chart(report: Report, rule: Any) -> BoxChart:
 
 
 def score_lines(report: Report, rows: Sequence[ScoreRow]) -> tuple[ScoreLine, ...]:
-    """A line for each score of each row; values of a breakdown in which nothing is scored are left out."""
+    """A line for each score of each row, without values of a breakdown that have no scores."""
     labels = dict(report.datasets)
     return tuple(
         ScoreLine(
@@ -108,7 +108,7 @@ def format_interval(found: MeasuredScore) -> str:
     return "" if found.low is None or found.high is None else f"{found.low:.3f}–{found.high:.3f}"
 
 
-# ---------------------------------------------------------------------------------------------------------------- files
+# Files
 
 
 def as_values(row: ScoreRow) -> dict[str, Any]:

@@ -87,8 +87,8 @@ class ContrastSerializer(serializers.Serializer[Any]):
 class ChangeSerializer(serializers.Serializer[Any]):
     """What asking in another way changes for one model, over the samples that have verdicts in both data sets.
 
-    `endpoint`: empty for the mean of the models. `kept`, `broken`, `fixed`, `stayed`: samples that were right before and
-    after, and so on.
+    `endpoint`: empty for the mean of the models. `kept`, `broken`, `fixed`, `stayed`: samples that
+    were right before and after, and so on.
     """
 
     label = serializers.CharField()  # type: ignore[assignment]
@@ -115,7 +115,8 @@ class ChangeSerializer(serializers.Serializer[Any]):
 class BottleneckSerializer(DataclassSerializer):
     """Of a baseline data set and a rate, the competing contrast that gains most on average over the models.
 
-    `lead`: by how much more than `runner_up`, paired by sample; `p_adjusted`: by Holm over the baselines of the rate.
+    `lead`: by how much more than `runner_up`, paired by sample; `p_adjusted`: by Holm over the
+    baselines of the rate.
     """
 
     mirrors = Bottleneck

@@ -1,4 +1,4 @@
-"""Reports and their pictures to download."""
+"""Downloads of reports and their figures."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
@@ -13,7 +13,7 @@ from review.rules.permissions import Can
 @require_safe
 @requires(Can.READ_RESULTS)
 def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
-    """The report as a file: JSON, Markdown, LaTeX or CSV, which may be the table behind one picture alone."""
+    """The report as a JSON, Markdown, LaTeX or CSV file; `?table=` selects one table of the CSV."""
     run = RUNS.get(pk)
     options, problem = forms.read_options(request.GET, run)
     if problem:
@@ -21,28 +21,28 @@ def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
     report = queries.report(run, options)
     write, content_type = formats.FORMATS[ending]
     name = f"{run.release.name}-v{run.release.version}-run-{run.pk}"
-    said = write(report)
+    content = write(report)
     if ending == "csv" and (table := request.GET.get("table", "")) in formats.tables(report):
-        said, name = formats.as_csv(report, table), f"{name}-{table}"
+        content, name = formats.as_csv(report, table), f"{name}-{table}"
     ending = {"latex": "tex"}.get(ending, ending)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"'}
-    return HttpResponse(said, content_type=content_type, headers=headers)
+    return HttpResponse(content, content_type=content_type, headers=headers)
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
-    """One picture of the report page, of the rate that is shown there (`?rate=`): as SVG, or its numbers as CSV."""
+    """One chart of the report page for the rate `?rate=`: as SVG, or its numbers as CSV."""
     report = queries.report(RUNS.get(pk))
-    drawn = figures(report, lambda *_asked: "", rate=request.GET.get("rate", ""))
-    found = figure_files.chart_named(drawn, name)
-    if found is None:
+    all_figures = figures(report, lambda *_selection: "", rate=request.GET.get("rate", ""))
+    named = figure_files.chart_named(all_figures, name)
+    if named is None:
         raise Http404
-    return figure_response(report, found, ending)
+    return figure_response(report, named, ending)
 
 
-def figure_response(report: queries.Report, named: figure_files.Named, ending: str) -> HttpResponse:
-    """A picture to download: as SVG, or its numbers as CSV."""
+def figure_response(report: queries.Report, named: figure_files.NamedChart, ending: str) -> HttpResponse:
+    """A chart to download: as SVG, or its numbers as CSV."""
     if ending == "svg":
         body, content_type = figure_files.as_svg(report, named), "image/svg+xml"
     else:

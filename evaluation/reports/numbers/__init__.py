@@ -1,1 +1,1 @@
-"""Numbers of a run: read from the database as a table of verdicts, counted and compared with numpy."""
+"""The numbers of a report: verdicts from the database, counted and compared with numpy."""

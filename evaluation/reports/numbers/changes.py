@@ -1,4 +1,4 @@
-"""What asking the same samples in another way changes: gains, and which answers it fixed or broke."""
+"""Effects of asking the same samples in another variant: gains, and answers fixed or broken."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,29 +9,32 @@ from numpy.typing import NDArray
 from evaluation.metrics import Totals
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports.numbers.averages import mean
-from evaluation.reports.numbers.comparing import Comparison, paired
-from evaluation.reports.numbers.counting import of_units
+from evaluation.reports.numbers.comparing import Comparison, compare_pair
+from evaluation.reports.numbers.counting import unit_totals
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
 from evaluation.statistics.multiplicity import holm
 
-ALL = ""  # the endpoint of the mean over models
-KEPT, FIXED, BROKEN, STAYED = (
-    "kept",
-    "fixed",
-    "broken",
-    "stayed",
-)  # right before and after; wrong, right; right, wrong; neither
+ALL = ""  # endpoint name of the mean over models
+KEPT = "kept"  # right before and after
+FIXED = "fixed"  # wrong before, right after
+BROKEN = "broken"  # right before, wrong after
+STAYED = "stayed"  # wrong before and after
 MOVES = (KEPT, BROKEN, FIXED, STAYED)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A rate of one model on two data sets of a contrast, over the samples that have verdicts in both.
+    """One model's rate on the two data sets of a contrast, over samples with verdicts in both.
 
-    `gain`: the first data set's rate less the second's, `low`, `high` and `p` of it paired by sample; `p_adjusted`: by Holm
-    over the models of the contrast. `moves`: how many samples were right before and after, and so on; `fix_rate`: share of
-    the wrong ones that are right now, `break_rate`: share of the right ones that are wrong now (Fix and Break).
-    Of the mean over models, ALL: unweighted means; `moves` are sums.
+    For the mean over models (endpoint `ALL`), values are unweighted means and `moves` are sums.
+
+    Attributes:
+        gain: the first data set's rate minus the second's; `low`, `high` and `p` are paired by
+            sample.
+        p_adjusted: by Holm over the models of the contrast.
+        moves: the number of samples for each of `MOVES`.
+        fix_rate: share of the wrong samples that became right (Fix).
+        break_rate: share of the right samples that became wrong (Break).
     """
 
     label: str
@@ -53,11 +56,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """The contrast of a data set that gains most, of those that compete: its label, and the gains of all of them.
+    """The competing contrast with the largest gain over a baseline data set.
 
-    `lead`: the rate of the contrast that gains most less that of `runner_up`, on average over the models; `low`, `high` and `p`
-    of it paired by sample, `p_adjusted` by Holm over the baselines of a rate. Where the interval holds 0, chance may have named
-    the bottleneck.
+    If the interval of `lead` contains 0, the bottleneck may be due to chance.
+
+    Attributes:
+        dataset: the baseline.
+        label: of the contrast with the largest gain.
+        gains: label -> gain, for all competing contrasts.
+        lead: the rate of that contrast minus that of `runner_up`, on average over the models;
+            `low`, `high` and `p` are paired by sample.
+        p_adjusted: by Holm over the baselines of a rate.
     """
 
     dataset: str
@@ -74,47 +83,56 @@ class Bottleneck:
 
 
 def fix_and_break(moves: Mapping[str, int]) -> tuple[float | None, float | None]:
-    """Fix and Break: what was fixed of all that was wrong, what was broken of all that was right; None of nothing."""
+    """The shares of wrong samples that were fixed, and of right ones that were broken (Fix, Break).
+
+    A share of no samples is None.
+    """
     wrong, right = moves[FIXED] + moves[STAYED], moves[KEPT] + moves[BROKEN]
     return moves[FIXED] / wrong if wrong else None, moves[BROKEN] / right if right else None
 
 
 def changes(table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], *, minimum: int) -> list[Change]:
-    """Every contrast of the protocol, by rate and model, the mean over models last. Weighted rates have none."""
-    found: list[Change] = []
-    contrasts = [each for each in protocol.contrasts if set(each[:2]) <= set(table.datasets)]
+    """The changes of every contrast, by rate and model, with the mean over models last.
+
+    Weighted rates and rates with a bootstrap interval have none.
+    """
+    result: list[Change] = []
+    contrasts = [row for row in protocol.contrasts if set(row[:2]) <= set(table.datasets)]
     for rate in rates if contrasts else ():
         if rate.interval == "bootstrap" or rate.weighted:
             continue
-        units = of_units(table, rate)
+        units = unit_totals(table, rate)
         for first, second, label in contrasts:
-            at = _shared(table, first, second)
-            of = [
-                _change(table, rate, protocol, units, at, (first, second, label), who, minimum)
-                for who in range(len(table.endpoints))
+            shared = _shared(table, first, second)
+            rows = [
+                _change(table, rate, protocol, units, shared, (first, second, label), endpoint, minimum)
+                for endpoint in range(len(table.endpoints))
             ]
-            if not any(each.clusters for each in of):
+            if not any(row.clusters for row in rows):
                 continue
-            adjusted = iter(holm([each.p for each in of if each.p is not None]))
-            of = [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in of]
-            found += of
-            if len(of) > 1:
-                found.append(_over_models(table, rate, units, at, of, minimum))
-    return found
+            adjusted = iter(holm([row.p for row in rows if row.p is not None]))
+            rows = [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
+            result += rows
+            if len(rows) > 1:
+                result.append(_over_models(table, rate, units, shared, rows, minimum))
+    return result
 
 
 def _shared(table: VerdictTable, first: str, second: str) -> tuple[Ints, Ints]:
-    """The units of the samples that are in both data sets, in the same order."""
-    places = [np.flatnonzero(table.unit_dataset == table.datasets.index(name)) for name in (first, second)]
-    of, others = (table.unit_sample[units] for units in places)
-    _, one, other = np.intersect1d(of, others, return_indices=True)
-    return places[0][one], places[1][other]
+    """The units of the samples in both data sets, in the same order."""
+    units_by_dataset = [np.flatnonzero(table.unit_dataset == table.datasets.index(name)) for name in (first, second)]
+    first_samples, second_samples = (table.unit_sample[units] for units in units_by_dataset)
+    _, first_places, second_places = np.intersect1d(first_samples, second_samples, return_indices=True)
+    return units_by_dataset[0][first_places], units_by_dataset[1][second_places]
 
 
-def moves_of(one: Totals, other: Totals, *, lower_is_better: bool) -> dict[str, NDArray[np.bool_]]:
-    """Which units went which way, from the second to the first. Of several verdicts on a unit all must be right."""
-    both = (one.counted > 0) & (other.counted > 0)
-    after, before = ((side.hits == 0) if lower_is_better else (side.hits == side.counted) for side in (one, other))
+def classify_moves(first: Totals, second: Totals, *, lower_is_better: bool) -> dict[str, NDArray[np.bool_]]:
+    """Which units made which move, from the second (before) to the first (after).
+
+    A unit is right if all its verdicts are.
+    """
+    both = (first.counted > 0) & (second.counted > 0)
+    after, before = ((side.hits == 0) if lower_is_better else (side.hits == side.counted) for side in (first, second))
     return {
         KEPT: both & before & after,
         BROKEN: both & before & ~after,
@@ -128,21 +146,24 @@ def _change(
     rate: Rate,
     protocol: Protocol,
     units: Totals,
-    at: tuple[Ints, Ints],
+    shared: tuple[Ints, Ints],
     contrast: tuple[str, str, str],
-    who: int,
+    endpoint: int,
     minimum: int,
 ) -> Change:
-    one, other = units.map(lambda values: values[who][at[0]]), units.map(lambda values: values[who][at[1]])
-    moves = moves_of(one, other, lower_is_better=protocol.is_lower_better(rate))
-    counts = {name: int(of.sum()) for name, of in moves.items()}
+    first_totals, second_totals = (
+        units.map(lambda values: values[endpoint][shared[0]]),
+        units.map(lambda values: values[endpoint][shared[1]]),
+    )
+    moves = classify_moves(first_totals, second_totals, lower_is_better=protocol.is_lower_better(rate))
+    counts = {name: int(units_moved.sum()) for name, units_moved in moves.items()}
     first, second, label = contrast
-    named = {"dataset": first, "first": first, "second": second}
-    compared = paired(rate, one, other, table.unit_cluster[at[0]], named, minimum)
-    return _told(compared, label, first, second, table.endpoints[who], counts, fix_and_break(counts))
+    labels = {"dataset": first, "first": first, "second": second}
+    compared = compare_pair(rate, first_totals, second_totals, table.unit_cluster[shared[0]], labels, minimum)
+    return _make_change(compared, label, first, second, table.endpoints[endpoint], counts, fix_and_break(counts))
 
 
-def _told(
+def _make_change(
     compared: Comparison,
     label: str,
     first: str,
@@ -171,75 +192,91 @@ def _told(
 
 
 def _over_models(
-    table: VerdictTable, rate: Rate, units: Totals, at: tuple[Ints, Ints], of: Sequence[Change], minimum: int
+    table: VerdictTable, rate: Rate, units: Totals, shared: tuple[Ints, Ints], rows: Sequence[Change], minimum: int
 ) -> Change:
-    """The unweighted means over models. An interval is given where all models have all of these samples: then the
-    mean of the models' gains is the gain of all their answers together."""
-    pooled = _pooled(table, rate, units, at, (of[0].first, of[0].second), minimum)
-    moves = {name: sum(each.moves[name] for each in of) for name in MOVES}
-    shares = mean(each.fix_rate for each in of), mean(each.break_rate for each in of)
-    found = _told(pooled, of[0].label, of[0].first, of[0].second, ALL, moves, shares)
-    rates = mean(each.rates[0] for each in of), mean(each.rates[1] for each in of)
-    return replace(found, rates=rates, gain=mean(each.gain for each in of))
+    """The change averaged over models, without weights.
+
+    It has an interval only if all models have all of these samples: the mean of their gains is then
+    the gain of all their answers pooled.
+    """
+    pooled = _pooled(table, rate, units, shared, (rows[0].first, rows[0].second), minimum)
+    moves = {name: sum(row.moves[name] for row in rows) for name in MOVES}
+    shares = mean(row.fix_rate for row in rows), mean(row.break_rate for row in rows)
+    change = _make_change(pooled, rows[0].label, rows[0].first, rows[0].second, ALL, moves, shares)
+    rates = mean(row.rates[0] for row in rows), mean(row.rates[1] for row in rows)
+    return replace(change, rates=rates, gain=mean(row.gain for row in rows))
 
 
 def _pooled(
-    table: VerdictTable, rate: Rate, units: Totals, at: tuple[Ints, Ints], names: tuple[str, str], minimum: int
+    table: VerdictTable, rate: Rate, units: Totals, shared: tuple[Ints, Ints], names: tuple[str, str], minimum: int
 ) -> Comparison:
-    """The answers of all models together in two data sets; without an interval where not all have the same samples."""
-    one, other = (units.map(lambda values: values[:, side].sum(axis=0)) for side in at)  # noqa: B023
-    sides = [units.counted[:, side] for side in at]
-    whole = all((side == side[0]).all() for side in sides)
-    named = {"dataset": names[0], "first": names[0], "second": names[1]}
-    found = paired(rate, one, other, table.unit_cluster[at[0]], named, minimum)
-    return found if whole else replace(found, low=None, high=None, p=None)
+    """Compare two data sets over the answers of all models pooled.
+
+    Without an interval and p unless all models have the same samples.
+    """
+    first, second = (units.map(lambda values: values[:, side].sum(axis=0)) for side in shared)  # noqa: B023
+    sides = [units.counted[:, side] for side in shared]
+    is_complete = all((side == side[0]).all() for side in sides)
+    labels = {"dataset": names[0], "first": names[0], "second": names[1]}
+    comparison = compare_pair(rate, first, second, table.unit_cluster[shared[0]], labels, minimum)
+    return comparison if is_complete else replace(comparison, low=None, high=None, p=None)
 
 
 def bottlenecks(
-    table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], found: Sequence[Change], *, minimum: int
+    table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], all_changes: Sequence[Change], *, minimum: int
 ) -> list[Bottleneck]:
-    """Of each baseline and rate, which of the competing contrasts gains most on average over the models, and by how much."""
-    told: list[Bottleneck] = []
-    for rate in rates if found else ():
+    """The bottleneck of each rate and baseline with at least two competing contrasts."""
+    result: list[Bottleneck] = []
+    for rate in rates if all_changes else ():
         sign = -1 if protocol.is_lower_better(rate) else 1
-        units, of_rate = of_units(table, rate), []
-        for second, of in _by_baseline([each for each in found if each.rate == rate.name]):
-            models = {each.endpoint for each in of}
-            rows = [each for each in of if each.endpoint == (ALL if ALL in models else min(models))]
-            rivals = {each.label: each for each in rows if each.label in protocol.rivals and each.gain is not None}
-            if len(rivals) < 2:
+        units, rate_rows = unit_totals(table, rate), []
+        for second, contrast_rows in _by_baseline([each for each in all_changes if each.rate == rate.name]):
+            models = {each.endpoint for each in contrast_rows}
+            rows = [each for each in contrast_rows if each.endpoint == (ALL if ALL in models else min(models))]
+            competing = {each.label: each for each in rows if each.label in protocol.rivals and each.gain is not None}
+            if len(competing) < 2:
                 continue
-            gains = {label: each.gain for label, each in rivals.items() if each.gain is not None}
-            [first, next_, *_others] = sorted(gains, key=lambda label: -sign * gains[label])
-            names = rivals[first].first, rivals[next_].first
+            gains = {label: each.gain for label, each in competing.items() if each.gain is not None}
+            [first, second_best, *_rest] = sorted(gains, key=lambda label: -sign * gains[label])
+            names = competing[first].first, competing[second_best].first
             lead = _pooled(table, rate, units, _shared(table, *names), names, minimum)
-            value = lead.difference if lead.p is not None else gains[first] - gains[next_]
-            of_rate.append(
+            value = lead.difference if lead.p is not None else gains[first] - gains[second_best]
+            rate_rows.append(
                 Bottleneck(
-                    second, rate.name, first, gains, next_, value, lead.low, lead.high, lead.p, None, lead.clusters
+                    second,
+                    rate.name,
+                    first,
+                    gains,
+                    second_best,
+                    value,
+                    lead.low,
+                    lead.high,
+                    lead.p,
+                    None,
+                    lead.clusters,
                 )
             )
-        adjusted = iter(holm([each.p for each in of_rate if each.p is not None]))
-        told += [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in of_rate]
-    return told
+        adjusted = iter(holm([each.p for each in rate_rows if each.p is not None]))
+        result += [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in rate_rows]
+    return result
 
 
-def _by_baseline(found: Sequence[Change]) -> Iterator[tuple[str, list[Change]]]:
-    for second in dict.fromkeys(each.second for each in found):
-        yield second, [each for each in found if each.second == second]
+def _by_baseline(all_changes: Sequence[Change]) -> Iterator[tuple[str, list[Change]]]:
+    for second in dict.fromkeys(change.second for change in all_changes):
+        yield second, [change for change in all_changes if change.second == second]
 
 
-def samples_that(
+def samples_with_move(
     table: VerdictTable, protocol: Protocol, rate: Rate, *, first: str, second: str, endpoint: str, move: str
 ) -> list[int]:
-    """The numbers of the samples that went one way in a contrast, of one model or of any."""
+    """The ids of the samples that made this move in a contrast, for one model or (`ALL`) any."""
     if not {first, second} <= set(table.datasets):
         return []
-    units, at = of_units(table, rate), _shared(table, first, second)
-    found: set[int] = set()
-    for who, name in enumerate(table.endpoints):
+    units, shared = unit_totals(table, rate), _shared(table, first, second)
+    sample_ids: set[int] = set()
+    for row, name in enumerate(table.endpoints):
         if endpoint in (ALL, name):
-            one, other = (units.map(lambda values, who=who, side=side: values[who][side]) for side in at)  # type: ignore[misc]
-            moves = moves_of(one, other, lower_is_better=protocol.is_lower_better(rate))
-            found.update(table.unit_sample[at[0]][moves[move]].tolist())
-    return sorted(found)
+            sides = (units.map(lambda values, row=row, side=side: values[row][side]) for side in shared)  # type: ignore[misc]
+            moves = classify_moves(*sides, lower_is_better=protocol.is_lower_better(rate))
+            sample_ids.update(table.unit_sample[shared[0]][moves[move]].tolist())
+    return sorted(sample_ids)

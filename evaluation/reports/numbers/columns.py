@@ -1,6 +1,7 @@
-"""Columns of numbers out of the database as arrays: it lists those of each group as one value, so that no row is an object.
+"""Columns of numbers read from the database as numpy arrays, without an object per row.
 
-Whole numbers come as bytes from PostgreSQL, all else as text: numpy takes ten times as long to read that.
+The database aggregates the numbers of each group into one value. PostgreSQL sends integers as
+bytes; everything else comes as text, which numpy takes ten times as long to parse.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,15 +21,15 @@ Group = tuple[Any, ...]
 
 
 class _Texts(Func):
-    """Columns as text, a space between them."""
+    """Columns as text, separated by spaces."""
 
     template = "%(expressions)s"
     arg_joiner = " || ' ' || "
     output_field = TextField()
 
 
-class _ListedTexts(Aggregate):
-    """The texts of a group as one, spaces between them. In no order: what is counted of them has none."""
+class _JoinedTexts(Aggregate):
+    """The texts of a group joined by spaces, in no particular order: they are only counted."""
 
     function = "STRING_AGG"
     template = "%(function)s(%(expressions)s, ' ')"
@@ -38,23 +39,23 @@ class _ListedTexts(Aggregate):
         return self.as_sql(compiler, connection, function="GROUP_CONCAT", **context)
 
 
-class _EightBytes(Func):
-    """A whole number, its highest byte first."""
+class _IntegerBytes(Func):
+    """An integer as eight bytes, big-endian."""
 
     function = "int8send"
     output_field = BinaryField()
 
 
-class _Together(Func):
-    """Two whole numbers below 2**31 as one."""
+class _PackedPair(Func):
+    """Two integers below 2**31 packed into one."""
 
     template = "(%(expressions)s)"
     arg_joiner = " << 32 | "
     output_field = BigIntegerField()
 
 
-class _ListedBytes(Aggregate):
-    """The numbers of a group, 8 bytes each."""
+class _JoinedBytes(Aggregate):
+    """The integers of a group concatenated, eight bytes each."""
 
     function = "STRING_AGG"
     template = "%(function)s(%(expressions)s, '')"
@@ -62,84 +63,96 @@ class _ListedBytes(Aggregate):
     output_field = BinaryField()
 
 
-Rows = tuple[QuerySet[Any], Sequence[Any]]  # and by which columns they are grouped
+Rows = tuple[QuerySet[Any], Sequence[Any]]  # and the columns that group them
 
 
-def are_small(*kinds: type[Model]) -> bool:
-    """Whether the numbers of these rows are below 2**31, and those of a billion more will be."""
+def have_small_ids(*models: type[Model]) -> bool:
+    """Whether the ids of these models are below 2**31, and stay so for another billion rows."""
     if connection.vendor != "postgresql":
         return False
-    return all((kind._default_manager.aggregate(last=Max("pk"))["last"] or 0) < 2**30 for kind in kinds)
+    return all((model._default_manager.aggregate(last=Max("pk"))["last"] or 0) < 2**30 for model in models)
 
 
-def requested_lists(
+def send_list_query(
     parts: Sequence[Rows], *columns: str, small: bool = False, by_index: bool = False
 ) -> Callable[[], list[tuple[Group, tuple[Ints, ...]]]]:
-    """What gives (group, the whole numbers of each column) of several sets of rows, the groups in order. A row without one of
-    the numbers is left out. It is one statement, which is sent now where statements are `pipelined`.
+    """Query integer columns by group; returns a function that reads (group, arrays of the columns).
 
-    `small`: there are two columns, of numbers below 2**31. `by_index`: an index has the rows in the order of their groups.
+    Groups are in order; rows with a null in a column are left out. All parts are one statement,
+    sent immediately while statements are `pipelined`, otherwise when read.
+
+    Args:
+        parts: sets of rows with the columns that group them.
+        columns: the integer columns to read.
+        small: there are two columns, of integers below 2**31, which can be packed into one.
+        by_index: an index returns the rows in the order of their groups.
     """
-    of_whole = _Together(*columns) if small and connection.vendor == "postgresql" else None
-    told = _asked(parts, _ListedBytes(_EightBytes(of_whole)) if of_whole else _of_whole(columns), by_index=by_index)
-    whole = _apart if of_whole else _whole
-    return lambda: [(group, whole(of, columns)) for group, (of,) in told()]
+    packed = _PackedPair(*columns) if small and connection.vendor == "postgresql" else None
+    read = _send_aggregate_query(
+        parts, _JoinedBytes(_IntegerBytes(packed)) if packed else _integer_aggregate(columns), by_index=by_index
+    )
+    parse = _parse_packed if packed else _parse_integers
+    return lambda: [(group, parse(value, columns)) for group, (value,) in read()]
 
 
-def requested_floats(
+def send_float_query(
     rows: QuerySet[Any], by: Sequence[Any], whole: Sequence[str], texts: str
 ) -> Callable[[], list[tuple[Group, tuple[Ints, ...], Floats]]]:
-    """What gives (group, the whole numbers of each of these columns, all numbers in a column of texts), the groups in order."""
-    told = _asked([(rows, by)], _of_whole(whole), _ListedTexts(texts))
+    """Query numbers stored as text; returns a function that reads (group, integer arrays, floats).
+
+    `whole`: integer columns; `texts`: a column of space-separated numbers. Groups are in order.
+    """
+    read = _send_aggregate_query([(rows, by)], _integer_aggregate(whole), _JoinedTexts(texts))
     return lambda: [
-        (group, _whole(of, whole), np.fromstring(numbers, dtype=np.float64, sep=" ")) for group, (of, numbers) in told()
+        (group, _parse_integers(integers, whole), np.fromstring(numbers, dtype=np.float64, sep=" "))
+        for group, (integers, numbers) in read()
     ]
 
 
-def _of_whole(columns: Sequence[str]) -> Aggregate:
+def _integer_aggregate(columns: Sequence[str]) -> Aggregate:
     if connection.vendor == "postgresql":
-        return _ListedBytes(*map(_EightBytes, columns))
-    return _ListedTexts(_Texts(*columns))
+        return _JoinedBytes(*map(_IntegerBytes, columns))
+    return _JoinedTexts(_Texts(*columns))
 
 
-def _whole(of: Any, columns: Sequence[str]) -> tuple[Ints, ...]:
+def _parse_integers(value: Any, columns: Sequence[str]) -> tuple[Ints, ...]:
     postgresql = connection.vendor == "postgresql"
-    numbers = np.frombuffer(of, dtype=">i8") if postgresql else np.fromstring(of, dtype=np.int64, sep=" ")
+    numbers = np.frombuffer(value, dtype=">i8") if postgresql else np.fromstring(value, dtype=np.int64, sep=" ")
     return tuple(numbers.reshape(-1, len(columns)).T.astype(np.int64, order="C"))
 
 
-def _apart(of: Any, _columns: Sequence[str]) -> tuple[Ints, ...]:
-    return tuple(np.frombuffer(of, dtype=">i4").reshape(-1, 2).T.astype(np.int64, order="C"))
+def _parse_packed(value: Any, _columns: Sequence[str]) -> tuple[Ints, ...]:
+    return tuple(np.frombuffer(value, dtype=">i4").reshape(-1, 2).T.astype(np.int64, order="C"))
 
 
-def _asked(
+def _send_aggregate_query(
     parts: Sequence[Rows], *aggregates: Aggregate, by_index: bool = False
 ) -> Callable[[], list[tuple[Group, Group]]]:
-    """What gives (group, what is listed of it): of several, each in the same order."""
-    of = {f"listed{at}": each for at, each in enumerate(aggregates)}
-    first, *more = (rows.order_by().values_list(*by).annotate(**of) for rows, by in parts)
+    """Query aggregates by group; returns a function that reads (group, aggregates) in order."""
+    annotations = {f"listed{position}": aggregate for position, aggregate in enumerate(aggregates)}
+    first, *more = (rows.order_by().values_list(*by).annotate(**annotations) for rows, by in parts)
     query, values = (first.union(*more, all=True) if more else first).query.sql_with_params()
-    many = len(parts[0][1])
+    group_size = len(parts[0][1])
 
-    def asked() -> Any:
+    def execute() -> Any:
         cursor = connection.cursor()
         if connection.vendor == "postgresql":
-            cursor.cursor.format = Format.BINARY  # bytes as they are: as text they are twice as long
+            cursor.cursor.format = Format.BINARY  # as text, bytes take twice the space
         cursor.execute(query, values)
         return cursor
 
     if is_pipelined() and by_index:
-        # Put in a place of its group by a hash, a row takes twice as long as it takes the index to give them in order.
+        # Aggregating by hash takes twice as long as reading the rows in the order of the index.
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_hashagg = off")
-            there = asked()
+            cursor_sent = execute()
             cursor.execute("SET LOCAL enable_hashagg = on")
     else:
-        there = asked() if is_pipelined() else None
+        cursor_sent = execute() if is_pipelined() else None
 
-    def told() -> list[tuple[Group, Group]]:
-        with there or asked() as cursor:
-            found = [(row[:many], row[many:]) for row in cursor.fetchall() if row[many] is not None]
-        return sorted(found, key=lambda each: tuple(map(str, each[0])))
+    def read() -> list[tuple[Group, Group]]:
+        with cursor_sent or execute() as cursor:
+            groups = [(row[:group_size], row[group_size:]) for row in cursor.fetchall() if row[group_size] is not None]
+        return sorted(groups, key=lambda aggregate: tuple(map(str, aggregate[0])))
 
-    return told
+    return read

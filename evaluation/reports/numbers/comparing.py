@@ -1,4 +1,4 @@
-"""Models against each other: on the samples that both answered, on every data set and in every cell of a breakdown."""
+"""Pairwise comparisons of models on shared samples, by data set and cell of a breakdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals, clip_score
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.contingency import Kinds, fits, kinds_of
-from evaluation.reports.numbers.counting import COMBINED, Place, Row, of_units, part_of, places, sums_of
+from evaluation.reports.numbers.contingency import ContingencyTable, contingency_for, depends_on_verdicts_alone
+from evaluation.reports.numbers.counting import (
+    COMBINED,
+    Row,
+    UnitGroup,
+    subtable,
+    unit_groups,
+    unit_totals,
+    weighted_sums,
+)
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
 from evaluation.statistics.bootstrap import bootstrap_patterns, cluster_bootstrap, collapse_rows
 from evaluation.statistics.clusters import Ratio, ratio
@@ -26,15 +34,16 @@ from evaluation.statistics.comparisons import (
 )
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
 
-CELL_PAIRS = 45  # of ten models; with more, breakdowns are not compared
+CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two models on the samples for which both have verdicts: the first's rate less the second's.
+    """The difference of two models' rates, first minus second, on samples with verdicts for both.
 
-    `p_adjusted`: by Holm over the pairs of a data set; in a breakdown by Benjamini-Hochberg over all its cells. `only_first`,
-    `only_second`, `p_samples`: samples that only one of them failed, with McNemar's exact p where samples are independent.
+    `p_adjusted`: by Holm over the pairs of a data set; in a breakdown, by Benjamini-Hochberg over
+    all its cells. `only_first`, `only_second`, `p_samples`: samples that one model alone failed,
+    with McNemar's exact p; None where samples are not independent.
     """
 
     dataset: str
@@ -67,14 +76,14 @@ def compare(
     minimum: int,
     planned: bool = True,
 ) -> list[Comparison]:
-    """These pairs on every data set, p adjusted by Holm within each."""
-    found = []
-    for of_place in _of_places(table, rate, pairs, pooled=pooled, minimum=minimum):
-        found += _adjusted([replace(each, planned=planned) for each in of_place], holm)
-    return found
+    """Compare these pairs on every data set, with p adjusted by Holm within each."""
+    comparisons = []
+    for group in _compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum):
+        comparisons += _with_adjusted_p([replace(comparison, planned=planned) for comparison in group], holm)
+    return comparisons
 
 
-def _of_places(
+def _compare_groups(
     table: VerdictTable,
     rate: Rate,
     pairs: Sequence[tuple[str, str]],
@@ -83,32 +92,40 @@ def _of_places(
     minimum: int,
     rows: Ints | None = None,
 ) -> Iterator[list[Comparison]]:
-    """The comparisons of each data set, and of all pooled at the end. `rows`: only these judgments."""
-    kinds = kinds_of(table, [rate], pooled=pooled)
-    if kinds is not None and fits(rate):
-        yield from _by_kinds(kinds, rate, pairs, pooled=pooled, minimum=minimum, rows=rows)
+    """The comparisons on each data set, then on all pooled. `rows`: only these judgments."""
+    contingency = contingency_for(table, [rate], pooled=pooled)
+    if contingency is not None and depends_on_verdicts_alone(rate):
+        yield from _compare_by_counts(contingency, rate, pairs, pooled=pooled, minimum=minimum, rows=rows)
         return
-    part = part_of(table, rows)
-    units = of_units(part, rate)
-    for place in places(part, rate, pooled=pooled):
-        yield _pairs(table, rate, place, units, pairs, minimum)
+    part = subtable(table, rows)
+    units = unit_totals(part, rate)
+    for group in unit_groups(part, rate, pooled=pooled):
+        yield _compare_pairs(table, rate, group, units, pairs, minimum)
 
 
-def _by_kinds(
-    kinds: Kinds, rate: Rate, pairs: Sequence[tuple[str, str]], *, pooled: bool, minimum: int, rows: Ints | None
+def _compare_by_counts(
+    contingency: ContingencyTable,
+    rate: Rate,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    pooled: bool,
+    minimum: int,
+    rows: Ints | None,
 ) -> Iterator[list[Comparison]]:
-    table, size = kinds.table, kinds.none + 1
-    first, second = (each.ravel() for each in np.indices((size, size)))
-    models = [(table.endpoints.index(one), table.endpoints.index(other)) for one, other in pairs]
-    counts = [of[:, int(rate.arm == "control")] for of in kinds.pairs(models, rows)]
+    table, size = contingency.table, contingency.no_verdict + 1
+    first_verdicts, second_verdicts = (indices.ravel() for indices in np.indices((size, size)))
+    models = [(table.endpoints.index(first), table.endpoints.index(second)) for first, second in pairs]
+    counts = [pair_count[:, int(rate.arm == "control")] for pair_count in contingency.pair_counts(models, rows)]
     for at, name in [*enumerate(table.datasets), *([(-1, COMBINED)] if pooled else [])]:
-        found = []
-        for pair, of in zip(pairs, counts, strict=True):
-            frequencies = (of.sum(axis=0) if at < 0 else of[at]).ravel()
-            one, other = (kinds.totals(rate, verdicts, frequencies) for verdicts in (first, second))
-            named = {"dataset": name, "first": pair[0], "second": pair[1]}
-            found.append(paired(rate, one, other, None, named, minimum))
-        yield found
+        comparisons = []
+        for pair, pair_count in zip(pairs, counts, strict=True):
+            frequencies = (pair_count.sum(axis=0) if at < 0 else pair_count[at]).ravel()
+            first_totals, second_totals = (
+                contingency.totals(rate, verdicts, frequencies) for verdicts in (first_verdicts, second_verdicts)
+            )
+            labels = {"dataset": name, "first": pair[0], "second": pair[1]}
+            comparisons.append(compare_pair(rate, first_totals, second_totals, None, labels, minimum))
+        yield comparisons
 
 
 def compare_cells(
@@ -120,190 +137,223 @@ def compare_cells(
     pooled: bool,
     minimum: int,
 ) -> list[Comparison]:
-    """These pairs for each value of a breakdown (value -> its judgments), p adjusted by Benjamini-Hochberg over all of them."""
+    """Compare these pairs for each value of a breakdown; none for more than `CELL_PAIRS` pairs.
+
+    `values`: value -> its judgments. p is adjusted by Benjamini-Hochberg over all comparisons.
+    """
     if len(pairs) > CELL_PAIRS:
         return []
-    found = []
+    comparisons = []
     for value, rows in values.items():
-        whole = list(_of_places(table, rate, pairs, pooled=pooled, minimum=minimum, rows=rows))
-        for some in whole[-1:] if pooled else whole:
-            found += [replace(each, value=value, planned=False) for each in some if each.clusters]
-    return _adjusted(found, benjamini_hochberg)
+        by_group = list(_compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum, rows=rows))
+        for group in by_group[-1:] if pooled else by_group:
+            comparisons += [
+                replace(comparison, value=value, planned=False) for comparison in group if comparison.clusters
+            ]
+    return _with_adjusted_p(comparisons, benjamini_hochberg)
 
 
-def _adjusted(found: Sequence[Comparison], adjust: Any) -> list[Comparison]:
-    with_p = [each.p for each in found if each.p is not None]
+def _with_adjusted_p(comparisons: Sequence[Comparison], adjust: Any) -> list[Comparison]:
+    with_p = [comparison.p for comparison in comparisons if comparison.p is not None]
     adjusted = iter(adjust(with_p))
-    return [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in found]
+    return [
+        comparison if comparison.p is None else replace(comparison, p_adjusted=next(adjusted))
+        for comparison in comparisons
+    ]
 
 
-def _pairs(
-    table: VerdictTable, rate: Rate, place: Place, units: Totals, pairs: Sequence[tuple[str, str]], minimum: int
+def _compare_pairs(
+    table: VerdictTable, rate: Rate, group: UnitGroup, units: Totals, pairs: Sequence[tuple[str, str]], minimum: int
 ) -> list[Comparison]:
-    of_model = {
-        name: _of_model(units, table.endpoints.index(name), place.units)
+    totals = {
+        name: _model_totals(units, table.endpoints.index(name), group.units)
         for name in {name for pair in pairs for name in pair}
     }
-    named = [{"dataset": place.name, "first": first, "second": second} for first, second in pairs]
-    counted = [each.counted > 0 for each in of_model.values()]
-    if rate.interval == "bootstrap" or not all(np.array_equal(each, counted[0]) for each in counted):
+    labels = [{"dataset": group.name, "first": first, "second": second} for first, second in pairs]
+    counted = [model_totals.counted > 0 for model_totals in totals.values()]
+    if rate.interval == "bootstrap" or not all(np.array_equal(units_counted, counted[0]) for units_counted in counted):
         return [
-            paired(rate, of_model[each["first"]], of_model[each["second"]], place.clusters, each, minimum)
-            for each in named
+            compare_pair(rate, totals[label["first"]], totals[label["second"]], group.clusters, label, minimum)
+            for label in labels
         ]
-    sides = _same_units(of_model, counted[0], place.clusters) if pairs else {}
+    models = _models_on_common_units(totals, counted[0], group.clusters) if pairs else {}
     sizes: dict[tuple[int, int], ClusterSizes] = {}
-    return [_compared(rate, sides[each["first"]], sides[each["second"]], each, minimum, sizes) for each in named]
+    return [
+        _compare_models(rate, models[label["first"]], models[label["second"]], label, minimum, sizes)
+        for label in labels
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """A model on units that all models have: what is worked out of it once, for all pairs that it is in.
+class _Model:
+    """One model on units that all models have, computed once for all pairs that it is in.
 
-    `kind`: the same for models of which the same is counted in each cluster. `failed`: of each unit, where none belong
-    together.
+    `number`: the criteria or samples counted. `size_group`: equal for models with the same sizes of
+    clusters. `failed`: whether each unit failed, None where units share clusters.
     """
 
     number: int
     clusters: int
     ratio: Ratio | None
-    kind: int
+    size_group: int
     failed: NDArray[np.bool_] | None
 
 
-def _same_units(of_model: Mapping[str, Totals], some: NDArray[np.bool_], clusters: Ints | None) -> dict[str, _Side]:
-    if not some.all():
-        of_model = {name: each.map(lambda values: values[some]) for name, each in of_model.items()}
-        clusters = None if clusters is None else clusters[some]
-    failed: dict[str, NDArray[np.bool_]] = {name: each.hits > 0 for name, each in of_model.items()}
-    clusters, count = _together(clusters)
+def _models_on_common_units(
+    totals: Mapping[str, Totals], is_counted: NDArray[np.bool_], clusters: Ints | None
+) -> dict[str, _Model]:
+    if not is_counted.all():
+        totals = {name: model_totals.map(lambda values: values[is_counted]) for name, model_totals in totals.items()}
+        clusters = None if clusters is None else clusters[is_counted]
+    failed: dict[str, NDArray[np.bool_]] = {name: model_totals.hits > 0 for name, model_totals in totals.items()}
+    clusters, count = _shared_clusters(clusters)
     if clusters is not None:
         failed = {}
-        by_cluster = partial(sums_of, clusters, count=count)
-        of_model = {name: each.map(by_cluster) for name, each in of_model.items()}
-    found: dict[str, _Side] = {}
-    kinds: list[tuple[Ints, Ratio | None]] = []
-    for name, each in of_model.items():
-        estimate = ratio(each.hits, each.counted)
-        kind = next((at for at, (of, _) in enumerate(kinds) if np.array_equal(of, each.counted)), len(kinds))
-        if kind == len(kinds):
-            kinds.append((each.counted, estimate))
-        found[name] = _Side(each.total(each.number), len(each.counted), estimate, kind, failed.get(name))
-    return found
+        by_cluster = partial(weighted_sums, clusters, count=count)
+        totals = {name: model_totals.map(by_cluster) for name, model_totals in totals.items()}
+    models: dict[str, _Model] = {}
+    size_groups: list[tuple[Ints, Ratio | None]] = []
+    for name, model_totals in totals.items():
+        estimate = ratio(model_totals.hits, model_totals.counted)
+        size_group = next(
+            (
+                position
+                for position, (sizes, _estimate) in enumerate(size_groups)
+                if np.array_equal(sizes, model_totals.counted)
+            ),
+            len(size_groups),
+        )
+        if size_group == len(size_groups):
+            size_groups.append((model_totals.counted, estimate))
+        models[name] = _Model(
+            model_totals.total(model_totals.number), len(model_totals.counted), estimate, size_group, failed.get(name)
+        )
+    return models
 
 
-def _together(clusters: Ints | None) -> tuple[Ints | None, int]:
-    """Which units belong together, numbered from 0, and how many clusters there are; None where none do."""
+def _shared_clusters(clusters: Ints | None) -> tuple[Ints | None, int]:
+    """The clusters numbered from 0, None if each has one unit; and the number of clusters."""
     if clusters is None:
         return None, 0
-    known, places = np.unique(clusters, return_inverse=True)
-    return (places, len(known)) if len(known) < len(clusters) else (None, len(known))
+    cluster_ids, numbered = np.unique(clusters, return_inverse=True)
+    return (numbered, len(cluster_ids)) if len(cluster_ids) < len(clusters) else (None, len(cluster_ids))
 
 
-def _compared(
+def _compare_models(
     rate: Rate,
-    one: _Side,
-    other: _Side,
-    named: Mapping[str, str],
+    first: _Model,
+    second: _Model,
+    labels: Mapping[str, str],
     minimum: int,
     sizes: dict[tuple[int, int], ClusterSizes],
 ) -> Comparison:
-    if one.ratio is None or other.ratio is None:
-        found = PairedDifference(None, None, None, 0)
+    if first.ratio is None or second.ratio is None:
+        difference = PairedDifference(None, None, None, 0)
     else:
-        of = (one.kind, other.kind)
-        if of not in sizes:
-            sizes[of] = cluster_sizes((one.ratio.shares + other.ratio.shares) / 2)
-        found = difference_of_ratios(one.ratio, other.ratio, sizes[of], one.clusters, minimum=minimum)
-    apart = None
-    if one.failed is not None and other.failed is not None and len(one.failed) and not rate.weighted:
-        apart = mcnemar(one.failed, other.failed)
-    return _comparison(found, apart, {**named, "rate": rate.name, "n": one.number + other.number})
+        size_key = (first.size_group, second.size_group)
+        if size_key not in sizes:
+            sizes[size_key] = cluster_sizes((first.ratio.shares + second.ratio.shares) / 2)
+        difference = difference_of_ratios(first.ratio, second.ratio, sizes[size_key], first.clusters, minimum=minimum)
+    discordance = None
+    if first.failed is not None and second.failed is not None and len(first.failed) and not rate.weighted:
+        discordance = mcnemar(first.failed, second.failed)
+    return _comparison(difference, discordance, {**labels, "rate": rate.name, "n": first.number + second.number})
 
 
-def paired(
-    rate: Rate, one: Totals, other: Totals, clusters: Ints | None, named: Mapping[str, str], minimum: int
+def compare_pair(
+    rate: Rate, first: Totals, second: Totals, clusters: Ints | None, labels: Mapping[str, str], minimum: int
 ) -> Comparison:
-    """Two answers to the same units, `clusters` of which belong together: None where none do."""
-    shared = (one.counted > 0) & (other.counted > 0)
+    """Compare two sets of totals on the same units.
+
+    `clusters`: the cluster of each unit; None if each is its own. `labels`: data set and the names
+    of both sides.
+    """
+    shared = (first.counted > 0) & (second.counted > 0)
     if not shared.all():
-        one, other = (each.map(lambda values: values[shared]) for each in (one, other))
+        first, second = (side.map(lambda values: values[shared]) for side in (first, second))
         clusters = None if clusters is None else clusters[shared]
-    failed = (one.hits > 0, other.hits > 0)
-    clusters, count = _together(clusters)
+    failures = (first.hits > 0, second.hits > 0)
+    clusters, count = _shared_clusters(clusters)
     if clusters is not None:
-        one, other = (each.map(partial(sums_of, clusters, count=count)) for each in (one, other))
-    n = one.total(one.number) + other.total(other.number)
-    told: dict[str, Any] = {**named, "rate": rate.name, "n": n}
+        first, second = (side.map(partial(weighted_sums, clusters, count=count)) for side in (first, second))
+    n = first.total(first.number) + second.total(second.number)
+    fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n}
     if rate.interval == "bootstrap":
-        return _by_bootstrap(one, other, told, minimum)
-    totals = (one.hits, one.counted, other.hits, other.counted)
-    found = paired_difference(*totals, minimum=minimum, frequencies=one.frequencies)
-    apart = mcnemar(*failed, one.frequencies) if clusters is None and len(failed[0]) and not rate.weighted else None
-    return _comparison(found, apart, told)
+        return _compare_by_bootstrap(first, second, fields, minimum)
+    totals = (first.hits, first.counted, second.hits, second.counted)
+    difference = paired_difference(*totals, minimum=minimum, frequencies=first.frequencies)
+    discordance = (
+        mcnemar(*failures, first.frequencies) if clusters is None and len(failures[0]) and not rate.weighted else None
+    )
+    return _comparison(difference, discordance, fields)
 
 
-def _comparison(found: PairedDifference, apart: McNemar | None, told: Mapping[str, Any]) -> Comparison:
+def _comparison(difference: PairedDifference, discordance: McNemar | None, fields: Mapping[str, Any]) -> Comparison:
     return Comparison(
-        **told,
-        rates=(found.first, found.second),
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        p=found.p,
+        **fields,
+        rates=(difference.first, difference.second),
+        difference=difference.difference,
+        low=difference.low,
+        high=difference.high,
+        p=difference.p,
         p_adjusted=None,
-        clusters=found.clusters,
-        odds_ratio=found.odds_ratio.value if found.odds_ratio else None,
-        cohens_h=found.cohens_h,
-        only_first=apart.only_first if apart else None,
-        only_second=apart.only_second if apart else None,
-        p_samples=apart.p if apart else None,
+        clusters=difference.clusters,
+        odds_ratio=difference.odds_ratio.value if difference.odds_ratio else None,
+        cohens_h=difference.cohens_h,
+        only_first=discordance.only_first if discordance else None,
+        only_second=discordance.only_second if discordance else None,
+        p_samples=discordance.p if discordance else None,
     )
 
 
-def _of_model(units: Totals, endpoint: int, places: Ints) -> Totals:
-    return units.map(lambda values: values[endpoint][places])
+def _model_totals(units: Totals, endpoint: int, group_units: Ints) -> Totals:
+    return units.map(lambda values: values[endpoint][group_units])
 
 
-def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: int) -> Comparison:
-    """For what is no mean: percentiles over resampled clusters, and p from the share of draws on the far side of 0."""
-    table = np.column_stack([one.hits, one.counted, other.hits, other.counted])
-    drawn: list[NDArray[Any]] = []
+def _compare_by_bootstrap(
+    first_totals: Totals, second_totals: Totals, fields: dict[str, Any], minimum: int
+) -> Comparison:
+    """Compare rates that are not means by the cluster bootstrap.
+
+    The interval is that of percentiles; p is twice the share of draws on the other side of 0.
+    """
+    table = np.column_stack([first_totals.hits, first_totals.counted, second_totals.hits, second_totals.counted])
+    draws: list[NDArray[Any]] = []
 
     def difference(totals: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(divide="ignore", invalid="ignore"):
             first, second = totals[:, 0] / totals[:, 1], totals[:, 2] / totals[:, 3]
-            figures: NDArray[Any] = np.clip(first, 0, 1) - np.clip(second, 0, 1)
-        drawn.append(figures)
-        return figures
+            differences: NDArray[Any] = np.clip(first, 0, 1) - np.clip(second, 0, 1)
+        draws.append(differences)
+        return differences
 
     rates = tuple(
-        clip_score(each.float_total(each.hits) / each.total(each.counted)) if len(each.hits) else None
-        for each in (one, other)
+        clip_score(side.float_total(side.hits) / side.total(side.counted)) if len(side.hits) else None
+        for side in (first_totals, second_totals)
     )
-    clusters = len(table) if one.frequencies is None else round(float(one.frequencies.sum()))
+    clusters = len(table) if first_totals.frequencies is None else round(float(first_totals.frequencies.sum()))
     first, second = rates
     value = None if first is None or second is None else first - second
-    ends = None
-    if clusters >= minimum and one.frequencies is None:
-        ends = cluster_bootstrap(table, difference)[0]
-    elif clusters >= minimum and one.frequencies is not None:
-        ends = bootstrap_patterns(*collapse_rows(table, one.frequencies), difference)[0]
+    interval = None
+    if clusters >= minimum and first_totals.frequencies is None:
+        interval = cluster_bootstrap(table, difference)[0]
+    elif clusters >= minimum and first_totals.frequencies is not None:
+        interval = bootstrap_patterns(*collapse_rows(table, first_totals.frequencies), difference)[0]
     p = None
-    if ends is not None:
-        figures = np.concatenate(drawn)
-        figures = figures[np.isfinite(figures)]
-        beyond = min(int((figures <= 0).sum()), int((figures >= 0).sum()))
-        p = min(1.0, 2 * (beyond + 1) / (len(figures) + 1))
-    low, high = ends if ends is not None else (None, None)
+    if interval is not None:
+        differences = np.concatenate(draws)
+        differences = differences[np.isfinite(differences)]
+        beyond = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
+        p = min(1.0, 2 * (beyond + 1) / (len(differences) + 1))
+    low, high = interval if interval is not None else (None, None)
     return Comparison(
-        **named, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None, clusters=clusters
+        **fields, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None, clusters=clusters
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A model's place on a data set, 1 the best, and the places that the data do not rule out."""
+    """A model's place on a data set (1: the best), and the places that the data do not rule out."""
 
     dataset: str
     rate: str
@@ -314,30 +364,32 @@ class Ranking:
 
 
 def rankings(
-    rate: Rate, rows: Sequence[Row], compared: Sequence[Comparison], *, lower_is_better: bool
+    rate: Rate, rows: Sequence[Row], comparisons: Sequence[Comparison], *, lower_is_better: bool
 ) -> list[Ranking]:
-    """Of every data set. Models whose rate has no interval have no place: too little was counted to give them one."""
-    found = []
+    """Rank the models on every data set. Models whose rate has no interval are not ranked."""
+    result = []
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        sure: dict[str, MeasuredRate] = {
+        measured_by_model: dict[str, MeasuredRate] = {
             row.endpoint: row.rates[rate.name]
             for row in rows
             if row.dataset == dataset and row.rates[rate.name].interval is not None
         }
         sign = 1 if lower_is_better else -1
         pairs = {
-            (each.first, each.second): (sign * each.difference, each.p_adjusted)
-            for each in compared
-            if each.dataset == dataset
-            and each.rate == rate.name
-            and {each.first, each.second} <= set(sure)
-            and each.difference is not None
-            and each.p_adjusted is not None
+            (comparison.first, comparison.second): (sign * comparison.difference, comparison.p_adjusted)
+            for comparison in comparisons
+            if comparison.dataset == dataset
+            and comparison.rate == rate.name
+            and {comparison.first, comparison.second} <= set(measured_by_model)
+            and comparison.difference is not None
+            and comparison.p_adjusted is not None
         }
-        values = {name: sign * measured.value for name, measured in sure.items() if measured.value is not None}
-        placed: dict[str, Rank] = ranks(values, pairs) if values else {}
-        found += [
+        values = {
+            name: sign * measured.value for name, measured in measured_by_model.items() if measured.value is not None
+        }
+        rank_by_model: dict[str, Rank] = ranks(values, pairs) if values else {}
+        result += [
             Ranking(dataset, rate.name, name, rank.place, rank.best, rank.worst)
-            for name, rank in sorted(placed.items(), key=lambda each: (each[1].place, each[0]))
+            for name, rank in sorted(rank_by_model.items(), key=lambda comparison: (comparison[1].place, comparison[0]))
         ]
-    return found
+    return result

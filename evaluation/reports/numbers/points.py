@@ -1,4 +1,4 @@
-"""HealthBench's score (Arora et al. 2025, arXiv:2505.08775): for every release whose criteria have points."""
+"""HealthBench's score (Arora et al. 2025, arXiv:2505.08775), for releases with points."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,10 @@ NUMBER = re.compile(r"-?\d{1,4}(\.\d{1,9})?")
 
 
 def points_rate(protocol: Protocol) -> Rate | None:
-    """The score as a rate, where a judge finds criteria met or not met and the protocol has no such rate of its own."""
+    """The score as a rate; None if it does not apply.
+
+    It needs a judge that finds criteria met or not met, and a protocol without a rate of points.
+    """
     counted = set(protocol.rates[0].counted)
     met = counted - protocol.failing_verdicts
     if protocol.judge is None or len(met) != 1 or len(counted) != 2 or any(rate.points for rate in protocol.rates):
@@ -39,40 +42,43 @@ def points_rate(protocol: Protocol) -> Rate | None:
 
 
 def has_points(table: VerdictTable, rate: Rate) -> bool:
-    """Whether any criterion has points."""
+    """Whether any criterion of the release has points."""
     return any(NUMBER.fullmatch(value) for value in table.members.get(rate.points, {}))
 
 
 def scores(table: VerdictTable, rate: Rate, chosen: Ints, key: Ints) -> Totals:
-    """The score of each unit as its hits, where every criterion with points has a verdict.
+    """The score of each unit as `hits`; excluded unless every criterion with points has a verdict.
 
-    `chosen`: the judgments that are looked at, `key`: the model and unit of each.
+    `chosen`: the judgments to use; `key`: the flat index of model and unit of each.
     """
-    points, has = _points(table, rate)
-    points, has = points[table.rubric[chosen]], has[table.rubric[chosen]]
-    met, judged = (np.isin(table.verdict[chosen], _places(table, some)) for some in (rate.hits, rate.scope_verdicts))
+    points, has_value = _points(table, rate)
+    points, has_value = points[table.rubric[chosen]], has_value[table.rubric[chosen]]
+    met, judged = (
+        np.isin(table.verdict[chosen], _verdict_indices(table, verdicts))
+        for verdicts in (rate.hits, rate.scope_verdicts)
+    )
     shape = (len(table.endpoints), table.units)
 
     def sums(values: NDArray[Any]) -> NDArray[np.float64]:
-        found: Any = np.bincount(key, values, shape[0] * shape[1]).reshape(shape)
-        return np.asarray(found, dtype=np.float64)
+        totals: Any = np.bincount(key, values, shape[0] * shape[1]).reshape(shape)
+        return np.asarray(totals, dtype=np.float64)
 
     reached, possible = sums(points * met), sums(np.maximum(points, 0))
-    without = np.rint(sums(has & ~judged)).astype(np.int64)
-    defined = (possible > 0) & (without == 0)
+    unjudged = np.rint(sums(has_value & ~judged)).astype(np.int64)
+    defined = (possible > 0) & (unjudged == 0)
     score: Any = np.divide(reached, possible, out=np.zeros(shape), where=defined)
     counted = defined.astype(np.int64)
-    return Totals(score, counted, counted, without, reached=reached * defined, possible=possible * defined)
+    return Totals(score, counted, counted, unjudged, reached=reached * defined, possible=possible * defined)
 
 
-def _places(table: VerdictTable, verdicts: Iterable[str]) -> list[int]:
-    return [table.verdicts.index(each) for each in verdicts if each in table.verdicts]
+def _verdict_indices(table: VerdictTable, verdicts: Iterable[str]) -> list[int]:
+    return [table.verdicts.index(verdict) for verdict in verdicts if verdict in table.verdicts]
 
 
 def _points(table: VerdictTable, rate: Rate) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """(points, whether it has any) of each rubric."""
-    points, has = np.zeros(table.rubrics), np.zeros(table.rubrics, dtype=np.bool_)
-    for value, of in table.members.get(rate.points, {}).items():
+    """The points of each rubric, and whether it has any."""
+    points, is_scored = np.zeros(table.rubrics), np.zeros(table.rubrics, dtype=np.bool_)
+    for value, has_value in table.members.get(rate.points, {}).items():
         if NUMBER.fullmatch(value):
-            points, has = np.where(of, float(value), points), has | of
-    return points, has
+            points, is_scored = np.where(has_value, float(value), points), is_scored | has_value
+    return points, is_scored

@@ -1,4 +1,4 @@
-"""All numbers of a run, counted once: those of a finished run are kept until something changes that they rest on."""
+"""All numbers of a run's report. Those of a finished run are cached until their basis changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
 from evaluation.reports.numbers.points import POINTS, points_rate
 from evaluation.reports.numbers.scoring import ScoreRow
-from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, requested_table
+from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, send_table_query
 from evaluation.runs.plan import Plan
 from evaluation.runs.rows import result_cache
 from evaluation.runs.selection import selecting_models
@@ -33,10 +33,10 @@ POLARITIES = FacetView(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a reader asks for beyond the plan.
+    """A reader's options for a report, beyond the plan of the run.
 
-    `common`: only samples for which every model has a verdict. `weights`: of the values by which a weighted rate weighs.
-    `all_ranked`: models by whose failures samples were chosen are ranked with the others.
+    `common`: only samples for which every model has a verdict. `weights`: value -> weight, for
+    weighted rates. `all_ranked`: also rank models whose failures selected the samples.
     """
 
     common: bool = False
@@ -45,12 +45,19 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """What the report of a run is made of. `cells`: comparisons in each breakdown. `samples`: counted, of those asked.
+class ReportNumbers:
+    """The numbers of a run's report.
 
-    `key`: what it is kept under, '' where it is not. `judged`: model -> (verdicts against it, verdicts), whatever the rules for
-    outcomes make of them, of those that the protocol's first rate counts.
-    `scores`: means of what code gave responses beside their verdicts, overall; `score_facets`: in each breakdown.
+    Attributes:
+        overall, facets: rows over all criteria, and by breakdown.
+        without: breakdown -> judgments whose rubric has no value of it.
+        comparisons, cells: comparisons over all criteria, and by breakdown.
+        failed: model -> failed responses.
+        samples: counted units, and all units asked.
+        key: the cache key, '' if the numbers are not cached.
+        judged: model -> (verdicts against it, verdicts), of those that the protocol's first rate
+            counts, before any rule for outcomes.
+        scores, score_facets: means of scores that code gave responses, overall and by breakdown.
     """
 
     rates: tuple[Rate, ...]
@@ -72,7 +79,7 @@ class Numbers:
     score_facets: Mapping[str, tuple[ScoreRow, ...]] = field(default_factory=dict)
 
 
-def numbers(
+def report_numbers(
     run: Run,
     protocol: Protocol,
     plan: Plan,
@@ -80,13 +87,13 @@ def numbers(
     endpoints: Sequence[str],
     labels: Mapping[str, str],
     options: Options,
-) -> Numbers:
-    """The numbers of a run: kept ones where it is over and nothing has changed since, else counted now."""
+) -> ReportNumbers:
+    """The numbers of a run, from the cache if it is finished and nothing has changed since."""
     unranked = () if options.all_ranked else selecting_models(run)
-    rests: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
-    rests += [protocol.facets, unranked]
-    key = result_cache.key_of(run, "report", *rests, options.common, sorted(options.weights.items()))
-    return result_cache.keep(key, lambda: _count(run, protocol, plan, datasets, labels, options, unranked, key))
+    basis: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
+    basis += [protocol.facets, unranked]
+    key = result_cache.key_of(run, "report", *basis, options.common, sorted(options.weights.items()))
+    return result_cache.cached(key, lambda: _count(run, protocol, plan, datasets, labels, options, unranked, key))
 
 
 def _count(
@@ -98,84 +105,84 @@ def _count(
     options: Options,
     unranked: Sequence[str],
     key: str,
-) -> Numbers:
-    whole = _read(run, protocol, datasets, plan.outcomes)
+) -> ReportNumbers:
+    whole = _read_table(run, protocol, datasets, plan.outcomes)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
-    of_points = points_rate(protocol)
-    known = (*protocol.rates, *([of_points] if of_points else []))
-    rates = tuple(_weighing(rate, options) for rate in known if counting.is_present(whole, rate))
+    score_rate = points_rate(protocol)
+    all_rates = (*protocol.rates, *([score_rate] if score_rate else []))
+    rates = tuple(_with_weights(rate, options) for rate in all_rates if counting.is_present(whole, rate))
     pooled = protocol.pooled and len(datasets) > 1
-    count = Counting(protocol, rates, pooled, plan.minimum)
+    counter = Counting(protocol, rates, pooled, plan.minimum)
     views = _views(protocol, whole)
     values = {view.name: _values(table, view, labels) for view in views}
-    overall = tuple(count.rows(table))
+    overall = tuple(counter.rows(table))
     primary = next((rate for rate in rates if rate.name == plan.metric), rates[0])
     planned = [pair for pair in plan.comparisons if set(pair) <= set(table.endpoints)]
     compared = [
-        each
+        comparison
         for rate in rates
-        for each in comparing.compare(
+        for comparison in comparing.compare(
             table, rate, planned, pooled=pooled, minimum=plan.minimum,
             planned=plan.frozen and rate is primary and not options.common,
         )
     ]  # fmt: skip
     facets, cells = {}, {}
     for view in views:
-        of = values[view.name]
+        by_value = values[view.name]
         facets[view.name] = tuple(
-            row for value, (label, rows) in of.items() for row in count.rows(table, value, rows, label=label)
+            row for value, (label, rows) in by_value.items() for row in counter.rows(table, value, rows, label=label)
         )
         cells[view.name] = tuple(
             comparing.compare_cells(
-                table, _drawn(rates, view, primary), planned, {value: rows for value, (_, rows) in of.items()},
+                table, _compared_rate(rates, view, primary), planned, {value: rows for value, (_, rows) in by_value.items()},
                 pooled=pooled, minimum=plan.minimum,
             )
         )  # fmt: skip
-        counting.forget_parts(table)
-    trap = ~table.unit_is_control[table.unit]
-    changed = changes.changes(table, protocol, rates, minimum=plan.minimum)
+        counting.drop_subtables(table)
+    on_trap = ~table.unit_is_control[table.unit]
+    all_changes = changes.changes(table, protocol, rates, minimum=plan.minimum)
     score_rows = partial(scoring.score_rows, table, protocol.scores, pooled=pooled, minimum=plan.minimum)
-    return Numbers(
+    return ReportNumbers(
         rates=rates,
         views=views,
         overall=overall,
         facets=facets,
-        without={view.name: int((trap & ~_has(table, view.name)).sum()) for view in views},
+        without={view.name: int((on_trap & ~_has_value(table, view.name)).sum()) for view in views},
         endings=tuple(counting.endings(table, plan.outcomes)),
         comparisons=tuple(compared),
         cells=cells,
         rankings=tuple(
-            each
+            ranking
             for rate in rates
-            for each in comparing.rankings(
+            for ranking in comparing.rankings(
                 rate,
                 [row for row in overall if row.endpoint not in unranked],
                 compared,
                 lower_is_better=protocol.is_lower_better(rate),
             )
         ),
-        failed={table.endpoints[who]: n for who, n in sorted(whole.failed.items())},
+        failed={table.endpoints[position]: n for position, n in sorted(whole.failed.items())},
         samples=(int((np.bincount(table.unit, minlength=1) > 0).sum()), whole.units),
         key=key,
-        judged={name: _judged(whole, at, protocol) for at, name in enumerate(whole.endpoints)},
-        changes=tuple(changed),
-        bottlenecks=tuple(changes.bottlenecks(table, protocol, rates, changed, minimum=plan.minimum)),
+        judged={name: _judged(whole, position, protocol) for position, name in enumerate(whole.endpoints)},
+        changes=tuple(all_changes),
+        bottlenecks=tuple(changes.bottlenecks(table, protocol, rates, all_changes, minimum=plan.minimum)),
         scores=score_rows(),
         score_facets={
             name: tuple(
-                row for value, (label, rows) in of.items() for row in score_rows(value=value, rows=rows, label=label)
+                row for value, (label, rows) in by_value.items() for row in score_rows(value=value, rows=rows, label=label)
             )
-            for name, of in values.items()
+            for name, by_value in values.items()
         } if protocol.scores else {},
     )  # fmt: skip
 
 
-def _read(run: Run, protocol: Protocol, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> VerdictTable:
-    """The verdicts, with the scores beside them where the protocol has some."""
+def _read_table(run: Run, protocol: Protocol, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> VerdictTable:
+    """Read the verdicts, with scores if the protocol has some."""
     with pipelined():
-        stored = scoring.requested_scores(run) if protocol.scores else None
-        table = requested_table(run, datasets, rules)
-        scores = stored() if stored else []  # their texts are read while the database lists the verdicts
+        stored = scoring.send_score_query(run) if protocol.scores else None
+        table = send_table_query(run, datasets, rules)
+        scores = stored() if stored else []  # parsed while the database lists the verdicts
         return scoring.with_scores(scores, table(), protocol.scores) if protocol.scores else table()
 
 
@@ -185,44 +192,44 @@ def _judged(table: VerdictTable, endpoint: int, protocol: Protocol) -> tuple[int
     return sum(n for verdict, n in counted.items() if verdict in against), sum(counted.values())
 
 
-def _weighing(rate: Rate, options: Options) -> Rate:
-    """The rate with the weights that a reader chose, where it weighs."""
+def _with_weights(rate: Rate, options: Options) -> Rate:
+    """The rate with the weights that the reader chose, if it is weighted."""
     chosen = {value: options.weights.get(value, weight) for value, weight in rate.weights.items()}
     return replace(rate, weights=chosen) if rate.weighted else rate
 
 
 def _views(protocol: Protocol, table: VerdictTable) -> tuple[FacetView, ...]:
-    """The protocol's breakdowns, then polarity and other facets that the release has."""
-    known = {view.name for view in protocol.facets}
-    found = [POLARITIES] if POLARITY in table.members and POLARITY not in known else []
-    more = sorted(set(table.members) - known - {POLARITY, RUBRIC, POINTS})
-    return (*protocol.facets, *found, *(FacetView(name, name, "heat") for name in more))
+    """The protocol's breakdowns, then polarity and the other facets of the release."""
+    protocol_views = {view.name for view in protocol.facets}
+    polarity_view = [POLARITIES] if POLARITY in table.members and POLARITY not in protocol_views else []
+    others = sorted(set(table.members) - protocol_views - {POLARITY, RUBRIC, POINTS})
+    return (*protocol.facets, *polarity_view, *(FacetView(name, name, "heat") for name in others))
 
 
-def _drawn(rates: Sequence[Rate], view: FacetView, primary: Rate) -> Rate:
-    """The rate that is compared under a breakdown."""
-    found = next((rate for rate in rates if rate.name == view.rate), primary)
-    return found if found.arm == "trap" else rates[0]
+def _compared_rate(rates: Sequence[Rate], view: FacetView, primary: Rate) -> Rate:
+    """The rate to compare in a breakdown."""
+    rate = next((rate for rate in rates if rate.name == view.rate), primary)
+    return rate if rate.arm == "trap" else rates[0]
 
 
-def _has(table: VerdictTable, name: str) -> NDArray[np.bool_]:
-    """Of each judgment, whether its rubric has a value of a breakdown."""
-    of = np.zeros(table.rubrics, dtype=np.bool_)
+def _has_value(table: VerdictTable, name: str) -> NDArray[np.bool_]:
+    """Whether the rubric of each judgment has a value of this breakdown."""
+    has_value = np.zeros(table.rubrics, dtype=np.bool_)
     for members in table.members.get(name, {}).values():
-        of |= members
-    found: NDArray[np.bool_] = of[table.rubric]
-    return found
+        has_value |= members
+    result: NDArray[np.bool_] = has_value[table.rubric]
+    return result
 
 
 def _values(table: VerdictTable, view: FacetView, labels: Mapping[str, str]) -> dict[str, tuple[str, Ints]]:
-    """Value -> its label and judgments, without those on control samples, in the order of the report."""
-    trap = ~table.unit_is_control[table.unit]
-    found = {
-        value: np.flatnonzero(members[table.rubric] & trap)
+    """Value -> label and judgments, in the order of the report, without control samples."""
+    on_trap = ~table.unit_is_control[table.unit]
+    rows_by_value = {
+        value: np.flatnonzero(members[table.rubric] & on_trap)
         for value, members in table.members.get(view.name, {}).items()
     }
     names = dict(view.values) if view.values else labels
-    order = sorted(found)
+    order = sorted(rows_by_value)
     if view.values:
         order.sort(key=lambda value: list(names).index(value) if value in names else len(names))
-    return {value: (names.get(value, value), found[value]) for value in order if len(found[value])}
+    return {value: (names.get(value, value), rows_by_value[value]) for value in order if len(rows_by_value[value])}

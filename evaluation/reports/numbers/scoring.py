@@ -1,4 +1,4 @@
-"""Scores beside verdicts: means, spread and intervals of what code gave each response, by model, data set and breakdown."""
+"""Scores that code gives responses: mean, spread and interval by model, data set, breakdown."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,22 +11,23 @@ from numpy.typing import NDArray
 from evaluation.metrics import UNJUDGED
 from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
-from evaluation.reports.numbers.columns import requested_floats
-from evaluation.reports.numbers.contingency import independent
+from evaluation.reports.numbers.columns import send_float_query
+from evaluation.reports.numbers.contingency import contingency_table
 from evaluation.reports.numbers.counting import COMBINED
-from evaluation.reports.numbers.verdict_table import Ints, Places, VerdictTable
+from evaluation.reports.numbers.verdict_table import IdIndex, Ints, VerdictTable
 from evaluation.statistics.intervals import mean_interval
 
 Floats = NDArray[np.float64]
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of a box: whiskers, quartiles, median
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of a box plot: whiskers, quartiles, median
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredScore:
-    """The mean of a score with its 95 % interval over clusters; None where nothing has it. `n`: how many have it.
+    """The mean of a score with its 95 % interval over clusters; None if no judgment has the score.
 
-    `without`: judgments with a verdict that have no such number, as the score's rule says. `low`, `high`: None where there
-    are too few clusters. `box`: the 5th, 25th, 50th, 75th and 95th percentiles.
+    `n`: the judgments that have it. `without`: those with a verdict that do not, by the score's
+    rule. `low`, `high`: None if there are too few clusters. `box`: the 5th, 25th, 50th, 75th and
+    95th percentiles.
     """
 
     n: int
@@ -54,57 +55,63 @@ class ScoreRow:
     scores: Mapping[str, MeasuredScore]
 
 
-Stored = list[tuple[tuple[Any, ...], tuple[Ints, ...], Floats]]
+StoredScores = list[tuple[tuple[Any, ...], tuple[Ints, ...], Floats]]
 
 
-def requested_scores(run: Run) -> Callable[[], Stored]:
-    """What gives the stored numbers of a run, which the database looks for from now on where statements are `pipelined`."""
-    return requested_floats(ResponseScore.objects.filter(run=run), ["names"], ["response_id", "rubric_id"], "numbers")
+def send_score_query(run: Run) -> Callable[[], StoredScores]:
+    """Query the stored scores of a run; returns a function that reads them.
+
+    The query is sent immediately while statements are `pipelined`.
+    """
+    return send_float_query(ResponseScore.objects.filter(run=run), ["names"], ["response_id", "rubric_id"], "numbers")
 
 
-def with_scores(stored: Stored, table: VerdictTable, rules: Sequence[ScoreRule]) -> VerdictTable:
-    """The table with the numbers of each judgment beside it. What has no verdict has none."""
-    found = {rule.name: np.full(len(table.verdict), np.nan) for rule in rules}
-    place_of = _judgment_places(table)
+def with_scores(stored: StoredScores, table: VerdictTable, rules: Sequence[ScoreRule]) -> VerdictTable:
+    """The table with the scores of each judgment added. Judgments without a verdict have none."""
+    scores = {rule.name: np.full(len(table.verdict), np.nan) for rule in rules}
+    find_judgments = _judgment_places(table)
     unjudged = table.verdict == table.verdicts.index(UNJUDGED)
-    for (told,), (responses, rubrics), numbers in stored:
-        names = told.split()
-        lines = numbers.reshape(-1, len(names))
-        place, there = place_of(responses, rubrics)
-        for at, name in enumerate(names):
-            if name in found:
-                found[name][place] = lines[there, at]
-    for each in found.values():
-        each[unjudged] = np.nan
-    return replace(table, scores=found)
+    for (name_list,), (responses, rubrics), numbers in stored:
+        names = name_list.split()
+        rows = numbers.reshape(-1, len(names))
+        positions, is_found = find_judgments(responses, rubrics)
+        for column, name in enumerate(names):
+            if name in scores:
+                scores[name][positions] = rows[is_found, column]
+    for values in scores.values():
+        values[unjudged] = np.nan
+    return replace(table, scores=scores)
 
 
 def _judgment_places(table: VerdictTable) -> Callable[[Ints, Ints], tuple[Ints, NDArray[np.bool_]]]:
-    """Finds judgments by the numbers of response and rubric: (their places, which of those that were sought are there)."""
-    responses = Places(table.response)
+    """A function that finds judgments by the ids of response and rubric.
+
+    It returns the positions of the judgments found, and which of the pairs were found.
+    """
+    responses = IdIndex(table.response)
     if len(responses) == len(table.response):  # one judgment each
-        place = np.empty(len(responses), dtype=np.int64)
-        place[responses(table.response)] = np.arange(len(place))
+        positions = np.empty(len(responses), dtype=np.int64)
+        positions[responses(table.response)] = np.arange(len(positions))
         rubric_ids = table.rubric_ids[table.rubric]
 
         def by_response(response: Ints, rubric: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-            there = responses.has(response)
-            found = place[responses(response[there])]
-            same = rubric_ids[found] == rubric[there]
-            there[there] = same
-            return found[same], there
+            is_found = responses.contains(response)
+            candidates = positions[responses(response[is_found])]
+            is_same = rubric_ids[candidates] == rubric[is_found]
+            is_found[is_found] = is_same
+            return candidates[is_same], is_found
 
         return by_response
-    known = max(len(table.rubric_ids), 1)
-    key = table.response * known + table.rubric
+    rubric_count = max(len(table.rubric_ids), 1)
+    key = table.response * rubric_count + table.rubric
     order = np.argsort(key)
-    in_order = key[order]
+    sorted_keys = key[order]
 
     def by_both(response: Ints, rubric: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        wanted = response * known + np.searchsorted(table.rubric_ids, rubric)
-        place = np.minimum(np.searchsorted(in_order, wanted), len(in_order) - 1)
-        there = in_order[place] == wanted
-        return order[place[there]], there
+        sought = response * rubric_count + np.searchsorted(table.rubric_ids, rubric)
+        positions = np.minimum(np.searchsorted(sorted_keys, sought), len(sorted_keys) - 1)
+        is_found = sorted_keys[positions] == sought
+        return order[positions[is_found]], is_found
 
     return by_both
 
@@ -119,70 +126,80 @@ def score_rows(
     rows: Ints | None = None,
     label: str = "",
 ) -> tuple[ScoreRow, ...]:
-    """A row for each model and data set in which something is scored. `rows`: the judgments of a value of a breakdown."""
+    """A row for each model and data set that has judged responses.
+
+    `rows`: the judgments with `value` of a breakdown; None: all.
+    """
     if not rules:
         return ()
-    judged, is_scored = _cells(table, rules)
+    cells, is_scored = _cells(table, rules)
     datasets, chosen = len(table.datasets), slice(None) if rows is None else rows
     count = len(table.endpoints) * datasets
-    of_all = np.bincount(judged[chosen], minlength=count + 1)
+    judged_counts = np.bincount(cells[chosen], minlength=count + 1)
     scored = np.flatnonzero(is_scored) if rows is None else rows[is_scored[rows]]
-    cell = judged[scored]
-    in_order = scored[np.argsort(cell, kind="stable")]
-    parts = np.split(in_order, np.cumsum(np.bincount(cell, minlength=count + 1))[: count - 1])
-    alone = independent(table, pooled=pooled) is not None
-    found = []
-    for who, endpoint in enumerate(table.endpoints):
-        places = [(name, [who * datasets + at]) for at, name in enumerate(table.datasets)]
+    scored_cells = cells[scored]
+    by_cell = scored[np.argsort(scored_cells, kind="stable")]
+    parts = np.split(by_cell, np.cumsum(np.bincount(scored_cells, minlength=count + 1))[: count - 1])
+    independent = contingency_table(table, pooled=pooled) is not None
+    result = []
+    for endpoint_position, endpoint in enumerate(table.endpoints):
+        groups = [(name, [endpoint_position * datasets + position]) for position, name in enumerate(table.datasets)]
         if pooled:
-            places.append((COMBINED, [who * datasets + at for at in range(datasets)]))
-        for name, cells in places:
-            n = int(of_all[cells].sum())
+            groups.append((COMBINED, [endpoint_position * datasets + position for position in range(datasets)]))
+        for name, dataset_cells in groups:
+            n = int(judged_counts[dataset_cells].sum())
             if n:
-                own = np.concatenate([parts[at] for at in cells])
-                measured = {rule.name: _measure(table, rule, own, n, minimum, alone=alone) for rule in rules}
-                found.append(ScoreRow(endpoint, name, value, label, measured))
-    return tuple(found)
+                scored_rows = np.concatenate([parts[position] for position in dataset_cells])
+                measured = {
+                    rule.name: _measure(table, rule, scored_rows, n, minimum, independent=independent) for rule in rules
+                }
+                result.append(ScoreRow(endpoint, name, value, label, measured))
+    return tuple(result)
 
 
 def _cells(table: VerdictTable, rules: Sequence[ScoreRule]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Of each judgment, (model and data set as one number, and whether it has a score); without a verdict, or of a control
-    sample, it has the number after the last."""
-    known: tuple[NDArray[Any], NDArray[np.bool_]] | None = table.memo.get("scored")
-    if known is None:
+    """The cell (model and data set as one number) of each judgment, and whether it has a score.
+
+    Judgments without a verdict or on control samples are in the cell after the last.
+    """
+    result: tuple[NDArray[Any], NDArray[np.bool_]] | None = table.memo.get("scored")
+    if result is None:
         count = len(table.endpoints) * len(table.datasets)
-        out = (table.verdict == table.verdicts.index(UNJUDGED)) | table.unit_is_control[table.unit]
+        is_left_out = (table.verdict == table.verdicts.index(UNJUDGED)) | table.unit_is_control[table.unit]
         cell = table.endpoint * len(table.datasets) + table.unit_dataset[table.unit]
-        some = np.logical_or.reduce([np.isfinite(table.scores[rule.name]) for rule in rules]) & ~out
-        # Of the smallest type, as numbers of two bytes are sorted ten times as fast.
-        known = table.memo["scored"] = np.where(out, count, cell).astype(np.min_scalar_type(count)), some
-    return known
+        has_score = np.logical_or.reduce([np.isfinite(table.scores[rule.name]) for rule in rules]) & ~is_left_out
+        # The smallest type: integers of two bytes are sorted ten times as fast.
+        result = table.memo["scored"] = np.where(is_left_out, count, cell).astype(np.min_scalar_type(count)), has_score
+    return result
 
 
 def _measure(
-    table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int, *, alone: bool
+    table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int, *, independent: bool
 ) -> MeasuredScore:
     numbers = table.scores[rule.name][rows]
-    has = np.isfinite(numbers)
-    if not has.all():
-        numbers, rows = numbers[has], rows[has]
+    has_score = np.isfinite(numbers)
+    if not has_score.all():
+        numbers, rows = numbers[has_score], rows[has_score]
     if not len(numbers):
         return MeasuredScore(0, judged)
-    clusters = None if alone else table.unit_cluster[table.unit[rows]]
+    clusters = None if independent else table.unit_cluster[table.unit[rows]]
     mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, limits=(rule.low, rule.high))
     deviation = sqrt(float(numbers.var(ddof=1))) if len(numbers) > 1 else None
     return MeasuredScore(len(numbers), judged - len(numbers), mean, deviation, low, high, count, _quantiles(numbers))
 
 
 def _quantiles(numbers: Floats) -> tuple[float, ...]:
-    """What `np.quantile` says of `SHARES`, without its checks, which take longer for a few thousand numbers. All are sorted:
-    that takes a third of the time of its partition into nine."""
-    places = [share * (len(numbers) - 1) for share in SHARES]
-    below = [int(place) for place in places]
-    above = [min(at + 1, len(numbers) - 1) for at in below]
+    """The quantiles `SHARES`, equal to those of `np.quantile`.
+
+    For a few thousand numbers, its checks take longer than this. Sorting all numbers takes a third
+    of the time of its partition into nine.
+    """
+    positions = [share * (len(numbers) - 1) for share in SHARES]
+    below = [int(position) for position in positions]
+    above = [min(position + 1, len(numbers) - 1) for position in below]
     ordered = np.sort(numbers)
-    found = []
-    for place, low, high in zip(places, below, above, strict=True):
-        first, last, part = float(ordered[low]), float(ordered[high]), place - low
-        found.append(last - (last - first) * (1 - part) if part >= 0.5 else first + (last - first) * part)
-    return tuple(found)
+    quantiles = []
+    for position, low, high in zip(positions, below, above, strict=True):
+        first, last, part = float(ordered[low]), float(ordered[high]), position - low
+        quantiles.append(last - (last - first) * (1 - part) if part >= 0.5 else first + (last - first) * part)
+    return tuple(quantiles)

@@ -14,7 +14,7 @@ from evaluation.reports.numbers.changes import (
     Bottleneck,
     bottlenecks,
     changes,
-    samples_that,
+    samples_with_move,
 )
 from evaluation.reports.numbers.verdict_table import VerdictTable
 from evaluation.statistics.comparisons import paired_difference
@@ -136,12 +136,12 @@ def test_the_lead_of_a_bottleneck_is_paired_by_sample() -> None:
 
 def test_every_mark_leads_to_its_samples() -> None:
     def those(model: str, move: str) -> list[int]:
-        return samples_that(table(), PROTOCOL, RATE, first="one", second="free", endpoint=model, move=move)
+        return samples_with_move(table(), PROTOCOL, RATE, first="one", second="free", endpoint=model, move=move)
 
     assert those("m", FIXED) == [4, 5, 6]
     assert those("m", BROKEN) == [2, 3]
     assert those(ALL, FIXED) == [4, 5, 6, 8, 9]
-    assert samples_that(table(), PROTOCOL, RATE, first="none", second="free", endpoint="m", move=FIXED) == []
+    assert samples_with_move(table(), PROTOCOL, RATE, first="none", second="free", endpoint="m", move=FIXED) == []
 
 
 def test_a_rate_that_is_better_when_low_counts_its_hits_as_wrong() -> None:

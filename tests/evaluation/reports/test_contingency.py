@@ -35,16 +35,16 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def test_kinds_count_what_samples_count(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    used = Mock(wraps=comparing._by_kinds)
-    monkeypatch.setattr(comparing, "_by_kinds", used)
-    by_kind = asdict(report(run).numbers)
+def test_contingency_tables_count_what_samples_count(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = Mock(wraps=comparing._compare_by_counts)
+    monkeypatch.setattr(comparing, "_compare_by_counts", used)
+    by_counts = asdict(report(run).numbers)
     assert used.called
     for module in (comparing, counting):
-        monkeypatch.setattr(module, "kinds_of", lambda *_args, **_named: None)
+        monkeypatch.setattr(module, "contingency_for", lambda *_args, **_named: None)
     one_by_one = asdict(report(run).numbers)
-    assert by_kind.keys() == one_by_one.keys()
-    for name in by_kind:
-        assert same(by_kind[name], one_by_one[name]), name
-    bounds = [row["rates"]["accuracy"]["bounds"] for row in by_kind["overall"]]
+    assert by_counts.keys() == one_by_one.keys()
+    for name in by_counts:
+        assert same(by_counts[name], one_by_one[name]), name
+    bounds = [row["rates"]["accuracy"]["bounds"] for row in by_counts["overall"]]
     assert any(each["low"] is not None for each in bounds)

@@ -186,10 +186,10 @@ def test_harm_weighs_as_said_and_as_a_reader_says() -> None:
     chosen = rate(queries.report(run, Options(weights={"mild": 3})), "one", HARM)
     assert (chosen.numerator, chosen.denominator) == (60, 60 + 57)
     protocol = registry.protocol("mhb")
-    assert queries.options_from(protocol, weights="mild:3, severe:10").weights == {"mild": 3, "severe": 10}
+    assert queries.parse_options(protocol, weights="mild:3, severe:10").weights == {"mild": 3, "severe": 10}
     for wrong in ("mild", "mild:x", "odd:1", "mild:-1", "mild:5000"):
         with pytest.raises(errors.WrongWeights):
-            queries.options_from(protocol, weights=wrong)
+            queries.parse_options(protocol, weights=wrong)
 
 
 def test_weights_on_the_page_over_the_api_and_in_the_shell(admin_client: Client, manage: Manage) -> None:
