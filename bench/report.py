@@ -1,9 +1,10 @@
 """How long the report of a large run takes: `python -m bench.report`.
 
-Ten models on 18,000 samples of 5.8 rubrics each: 1,044,000 judgments, in a database of its own. The page of the run, its JSON,
-the poll of its progress and the browser of responses are asked for over Django's client: with nothing kept, as where a reader
-chooses other weights or samples; first, when the worker has counted the run that is over; and again. A tenth as many samples
-before it show how the time grows.
+Ten models on 18,000 samples of 5.8 rubrics each: 1,044,000 judgments, in a temporary database.
+Django's client requests the page of the run, its JSON, the poll of its progress and the response
+browser: without any cache, as when a reader chooses other weights or samples; for the first time,
+after the worker has counted the finished run; and again. A tenth of the samples, measured before,
+shows how the time grows.
 """
 
 import argparse
@@ -23,7 +24,7 @@ TRAPS = ("A1", "A2", "A3", "A4", "A5", "B1", "B2", "B3", "C1", "C2", "C3", "D1",
 
 
 def seed(samples: int) -> dict[str, Any]:
-    """A finished run on so many samples, whose rows the database copies from the release."""
+    """Create a finished run on `samples` samples, whose rows are made from the release in SQL."""
     from django.db import connection
     from django.utils import timezone
 
@@ -35,8 +36,11 @@ def seed(samples: int) -> dict[str, Any]:
 
     release = bare_release(
         *(
-            ("dialogue" if at % 3 else "report", [[TRAPS[(at + n // 3) % len(TRAPS)]] for n in range(5 + (at % 5 > 0))])
-            for at in range(samples)
+            (
+                "dialogue" if number % 3 else "report",
+                [[TRAPS[(number + n // 3) % len(TRAPS)]] for n in range(5 + (number % 5 > 0))],
+            )
+            for number in range(samples)
         )
     )
     models = [
@@ -69,12 +73,12 @@ def seed(samples: int) -> dict[str, Any]:
         cursor.execute("SELECT COUNT(*) FROM evaluation_judgment")
         count = cursor.fetchone()[0]
         Run.objects.filter(pk=run.pk).update(rubrics_total=count)
-        tallies.tally(run.pk)  # as the worker does when it has come to the end of a run
+        tallies.tally(run.pk)  # as the worker does at the end of a run
     return {"run": run.pk, "judgments": count, "session": sign_in("admin", "admin")}
 
 
 def ask(run: int, session: str) -> dict[str, float]:
-    """The times of the page, the file and the poll, in seconds."""
+    """Times of the page, the JSON, the poll and the response browser, in seconds."""
     from django.conf import settings
     from django.core.cache import cache
     from django.test import Client
@@ -85,50 +89,50 @@ def ask(run: int, session: str) -> dict[str, float]:
     client.cookies[settings.SESSION_COOKIE_NAME] = session
 
     def seconds(path: str) -> float:
-        began = time.perf_counter()
-        answer = client.get(path)
-        if answer.status_code != 200:
-            raise RuntimeError(f"{path}: {answer.status_code}")
-        return time.perf_counter() - began
+        started = time.perf_counter()
+        response = client.get(path)
+        if response.status_code != 200:
+            raise RuntimeError(f"{path}: {response.status_code}")
+        return time.perf_counter() - started
 
     page = f"/evaluation/runs/{run}/"
-    seconds("/evaluation/runs/")  # what a process does once
-    found = {}
+    seconds("/evaluation/runs/")  # loads what a process needs once
+    times = {}
     for name, path in {"page": page, "JSON": f"{page}report.json"}.items():
         cache.clear()
-        found[f"{name}, nothing kept"] = seconds(path)
+        times[f"{name}, nothing kept"] = seconds(path)
     cache.clear()
-    began = time.perf_counter()
-    cache_warming.count(run)
-    found["the worker counts"] = time.perf_counter() - began
+    started = time.perf_counter()
+    cache_warming.warm(run)
+    times["the worker counts"] = time.perf_counter() - started
     for name, path in {"JSON": f"{page}report.json", "page": page}.items():
-        found[f"{name}, first"] = seconds(path)
-        found[f"{name}, again"] = min(seconds(path) for _ in range(3))
-    found["poll"] = min(seconds(f"{page}progress/") for _ in range(3))
+        times[f"{name}, first"] = seconds(path)
+        times[f"{name}, again"] = min(seconds(path) for _ in range(3))
+    times["poll"] = min(seconds(f"{page}progress/") for _ in range(3))
     responses = f"{page}judgments/?endpoint=model-3&verdict=not_met"
-    found["responses, page"] = max(seconds(path) for path in (f"{page}judgments/", responses))
-    return found
+    times["responses, page"] = max(seconds(path) for path in (f"{page}judgments/", responses))
+    return times
 
 
-def part(what: str, *arguments: str) -> None:
+def part(name: str, *arguments: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
     import django
 
     django.setup()
-    if what == "seed":
+    if name == "seed":
         from django.core.management import call_command
         from django.db import connection
 
         call_command("migrate", verbosity=0)
         if connection.vendor == "postgresql":
-            # SQLite is of the embedded site, which serves the files from where they lie.
+            # SQLite means an embedded site, which serves static files from their source folders.
             call_command("collectstatic", interactive=False, verbosity=0)
-        told = seed(int(arguments[0]))
+        result = seed(int(arguments[0]))
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
     else:
-        told = ask(int(arguments[0]), arguments[1])
-    print(json.dumps(told))
+        result = ask(int(arguments[0]), arguments[1])
+    print(json.dumps(result))
 
 
 @contextmanager
@@ -144,7 +148,7 @@ def _database(sqlite: bool) -> Iterator[str]:
 
 
 def _times(samples: int, *, sqlite: bool) -> tuple[int, dict[str, float]]:
-    """(judgments, seconds) of a run on so many samples."""
+    """(number of judgments, times) of a run on `samples` samples."""
     with _database(sqlite) as url, tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
@@ -158,37 +162,41 @@ def _times(samples: int, *, sqlite: bool) -> tuple[int, dict[str, float]]:
 
         def in_process(*arguments: str) -> dict[str, Any]:
             command = [sys.executable, "-m", "bench.report", "part", *arguments]
-            done = subprocess.run(
+            process = subprocess.run(
                 command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
             )
-            if done.returncode:
-                raise RuntimeError(done.stderr[-3000:])
-            return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+            if process.returncode:
+                raise RuntimeError(process.stderr[-3000:])
+            return dict(json.loads(process.stdout.strip().splitlines()[-1]))
 
         seeded = in_process("seed", str(samples))
         return int(seeded["judgments"]), in_process("ask", str(seeded["run"]), seeded["session"])
 
 
 def measure(samples: int, *, sqlite: bool = False) -> list[Any]:
-    from bench.core import at_most, told
+    from bench.core import at_most, without_goal
 
-    fewer, before = _times(samples // 10, sqlite=sqlite)
-    judgments, found = _times(samples, sqlite=sqlite)
-    first, browsed, of = (2_000 if sqlite else 1_000), (300 if sqlite else 150), f"of {judgments:,} judgments"
-    goals = {"page, first": first, "JSON, first": first, "page, again": 100, "JSON, again": 100, "poll": 10}
-    goals |= {"responses, page": browsed, "page, nothing kept": first, "JSON, nothing kept": first}
-    grown = found["page, nothing kept"] / before["page, nothing kept"]
+    fewer, smaller_times = _times(samples // 10, sqlite=sqlite)
+    judgments, times = _times(samples, sqlite=sqlite)
+    first_goal, browser_goal, suffix = (
+        (2_000 if sqlite else 1_000),
+        (300 if sqlite else 150),
+        f"of {judgments:,} judgments",
+    )
+    goals = {"page, first": first_goal, "JSON, first": first_goal, "page, again": 100, "JSON, again": 100, "poll": 10}
+    goals |= {"responses, page": browser_goal, "page, nothing kept": first_goal, "JSON, nothing kept": first_goal}
+    growth = times["page, nothing kept"] / smaller_times["page, nothing kept"]
     return [
-        *(at_most(f"{name} {of}", found[name] * 1000, "ms", goal) for name, goal in goals.items()),
-        told(f"the worker counts {of}", found["the worker counts"] * 1000, "ms"),
-        at_most(f"page, nothing kept: growth from {fewer:,}", grown, "times", judgments / fewer),
+        *(at_most(f"{name} {suffix}", times[name] * 1000, "ms", goal) for name, goal in goals.items()),
+        without_goal(f"the worker counts {suffix}", times["the worker counts"] * 1000, "ms"),
+        at_most(f"page, nothing kept: growth from {fewer:,}", growth, "times", judgments / fewer),
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["part"]:
-        part(*given[1:])
+    argv = sys.argv[1:] if arguments is None else arguments
+    if argv[:1] == ["part"]:
+        part(*argv[1:])
         return 0
     from bench.core import as_json, table
 
@@ -199,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--sqlite", action="store_true", help="on SQLite, whose goal for the first time is twice as long"
     )
     parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
-    options = parser.parse_args(given)
+    options = parser.parse_args(argv)
     rows = measure(QUICK if options.quick else options.samples, sqlite=options.sqlite)
     print(as_json(rows) if options.json else table(rows))
     return 0

@@ -1,4 +1,4 @@
-"""Forms of the pages on runs."""
+"""The forms of run pages."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from evaluation import errors, registry
 from evaluation.models import MAX_SEED, Run
 from evaluation.runs import queries
-from evaluation.runs.plan import MOST
+from evaluation.runs.plan import MAX_MINIMUM
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation.jobs.forms import SpendingForm
@@ -17,7 +17,7 @@ from generation.models import Endpoint, Release
 
 
 class ReleaseField(forms.ModelChoiceField[Release]):
-    """A release, named with its size: that is what a run costs."""
+    """A choice of releases, labelled with their size, which determines the cost of a run."""
 
     def label_from_instance(self, obj: Release) -> str:
         samples = ngettext("%(n)d sample", "%(n)d samples", obj.samples_count) % {"n": obj.samples_count}
@@ -26,7 +26,7 @@ class ReleaseField(forms.ModelChoiceField[Release]):
 
 
 class LaunchForm(SpendingForm):
-    """A run: which models are put to which release, and who judges."""
+    """The settings of a run: release, models under test, judges and plan."""
 
     records = ("release", "datasets", "seed", "answers")
 
@@ -77,7 +77,7 @@ class LaunchForm(SpendingForm):
         required=False,
         initial=1,
         min_value=1,
-        max_value=queries.MOST_REPEATS,
+        max_value=queries.MAX_REPEATS,
         help_text=_("How often each judge judges the same answer. The majority counts."),
     )
     answers = forms.IntegerField(
@@ -85,7 +85,7 @@ class LaunchForm(SpendingForm):
         required=False,
         initial=1,
         min_value=1,
-        max_value=queries.MOST_REPEATS,
+        max_value=queries.MAX_REPEATS,
         help_text=_("Several answers show how much a model's answers vary. Each costs a call and its judgments."),
     )
     judge_temperature = forms.FloatField(label=_("Judge temperature"), required=False, min_value=0, max_value=2)
@@ -126,7 +126,7 @@ class LaunchForm(SpendingForm):
         required=False,
         initial=MINIMUM,
         min_value=MINIMUM,
-        max_value=MOST,
+        max_value=MAX_MINIMUM,
         help_text=_("Rates of fewer samples are shown without an interval and are not drawn."),
     )
     comparisons = forms.CharField(
@@ -149,7 +149,7 @@ class LaunchForm(SpendingForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.chosen = self._release()
-        self._suit(self.chosen)
+        self._adapt(self.chosen)
         order = [
             "release",
             "endpoints",
@@ -173,20 +173,20 @@ class LaunchForm(SpendingForm):
         self.order_fields(order)
 
     def _release(self) -> Release | None:
-        """The release that is chosen, so far as that can be told before the form is checked."""
-        said = self.data.get("release") if self.is_bound else self.initial.get("release")
-        if isinstance(said, Release):
-            return said
-        number = str(said or "")
+        """The chosen release, as far as it can be read before validation."""
+        value = self.data.get("release") if self.is_bound else self.initial.get("release")
+        if isinstance(value, Release):
+            return value
+        number = str(value or "")
         return Release.objects.filter(pk=int(number)).first() if number.isdecimal() and len(number) < 19 else None
 
-    def _suit(self, release: Release | None) -> None:
-        """Offer what the benchmark of this release has a use for."""
+    def _adapt(self, release: Release | None) -> None:
+        """Adapt fields and choices to the benchmark of this release."""
         self.fields["judge_temperature"].help_text = _temperature_help()
-        there = queries.data_sets_in(release) if release else ()
-        if any(one.variant for one in there):
+        datasets = queries.data_sets_in(release) if release else ()
+        if any(dataset.variant for dataset in datasets):
             self.fields["datasets"].choices = [  # type: ignore[attr-defined]
-                (one.name, gettext(one.label)) for one in there
+                (dataset.name, gettext(dataset.label)) for dataset in datasets
             ]
         else:
             del self.fields["datasets"], self.fields["seed"]
@@ -205,7 +205,7 @@ class LaunchForm(SpendingForm):
 
     @property
     def settings(self) -> RunSettings:
-        """What is to be launched, of a valid form."""
+        """The settings to launch. Requires a valid form."""
         data = self.cleaned_data
         return RunSettings(
             release=data["release"],
@@ -230,20 +230,20 @@ class LaunchForm(SpendingForm):
         )
 
     def clean_transport(self) -> str:
-        """One by one, unless said otherwise."""
+        """Live, unless batches are chosen; these need an endpoint that offers them."""
         transport: str = self.cleaned_data["transport"] or Run.Transport.LIVE
-        asked = [*self.cleaned_data.get("endpoints", ()), self.cleaned_data.get("judge")]
-        if transport == Run.Transport.BATCH and not any(endpoint and endpoint.batches for endpoint in asked):
+        endpoints = [*self.cleaned_data.get("endpoints", ()), self.cleaned_data.get("judge")]
+        if transport == Run.Transport.BATCH and not any(endpoint and endpoint.batches for endpoint in endpoints):
             raise forms.ValidationError(str(errors.NoBatches()))
         return transport
 
 
 def _parts(text: str) -> list[str]:
-    return [part for part in (each.strip() for each in text.split(",")) if part]
+    return [part for part in (item.strip() for item in text.split(",")) if part]
 
 
 def _temperature_help() -> str:
-    """The published setting of every benchmark that has a release."""
+    """The help text with the published temperature of each benchmark that has a release."""
     names = Release.objects.order_by("benchmark").values_list("benchmark", flat=True).distinct()
     protocols = [registry.protocol(name) for name in names]
     published = [
@@ -251,8 +251,8 @@ def _temperature_help() -> str:
         for protocol in protocols
         if protocol.judge_temperature is not None
     ]
-    said = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
-    kept = gettext(
+    text = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
+    note = gettext(
         "A temperature set on the judge's endpoint is used only where none is published."
-    )  # xgettext reads no f-strings
-    return f"{said} {kept}"
+    )  # not inline: xgettext does not read f-strings
+    return f"{text} {note}"

@@ -1,4 +1,4 @@
-"""The analysis plan of a run: what its report answers, said before anything is known and frozen at the launch."""
+"""The analysis plan of a run: what its report will answer, frozen at launch before any result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,22 @@ from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, CountingPreset
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 
-MOST = 10_000  # the largest minimum that makes any sense
+MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The primary metric; the pairs of models that are compared; how each outcome and each failure of a judge is counted; the
-    samples below which no interval is given. `preset`: the way of counting that was chosen, '' where there is one way.
-    `frozen`: False where a run was launched before there were plans, and this is what it would have been."""
+    """An analysis plan.
+
+    Attributes:
+        metric: the name of the primary rate.
+        comparisons: the pairs of models to compare.
+        outcomes: the rule for each outcome of a response and each failure of the judge.
+        minimum: samples below which no interval is given.
+        frozen: False for a run launched before plans existed; this is then its default plan.
+        preset: the chosen counting preset, '' if the benchmark has none.
+    """
 
     metric: str
     comparisons: tuple[Pair, ...]
@@ -40,28 +47,28 @@ class Plan:
 
 
 def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
-    """The plan that a run was launched with. `endpoints`: the models under test."""
-    told = run.plan
-    if not told:
+    """The plan of a run. `endpoints`: the names of its models under test."""
+    stored = run.plan
+    if not stored:
         pairs = tuple(combinations(endpoints, 2))
-        return Plan(protocol.rates[0].name, pairs, _outcomes(protocol), MINIMUM, frozen=False)
-    pairs = tuple((first, second) for first, second in told["comparisons"])
-    return Plan(told["metric"], pairs, told["outcomes"], told["minimum"], preset=told.get("preset", ""))
+        return Plan(protocol.rates[0].name, pairs, _default_rules(protocol), MINIMUM, frozen=False)
+    pairs = tuple((first, second) for first, second in stored["comparisons"])
+    return Plan(stored["metric"], pairs, stored["outcomes"], stored["minimum"], preset=stored.get("preset", ""))
 
 
 def outcomes_of(run: Run, protocol: Protocol) -> Mapping[str, str]:
-    """How each outcome of the responses of a run is counted."""
-    found: Mapping[str, str] = run.plan.get("outcomes") or _outcomes(protocol)
-    return found
+    """The rule for each outcome of a run's responses and each failure of its judge."""
+    rules: Mapping[str, str] = run.plan.get("outcomes") or _default_rules(protocol)
+    return rules
 
 
-def _outcomes(protocol: Protocol) -> dict[str, str]:
+def _default_rules(protocol: Protocol) -> dict[str, str]:
     of_responses = {outcome: protocol.outcomes.get(outcome, JUDGED) for outcome in Response.Outcome.values}
     return of_responses | {failure: protocol.outcomes.get(failure, EXCLUDED) for failure in JUDGE_FAILURES}
 
 
 def _preset(name: str, protocol: Protocol) -> tuple[str, CountingPreset]:
-    """The chosen way of counting, the usual one where none was chosen. Raises InvalidPlan."""
+    """The name and values of the chosen preset, by default the first. Raises InvalidPlan."""
     name = name or next(iter(protocol.presets), "")
     if name and name not in protocol.presets:
         known = ", ".join(protocol.presets) or "–"
@@ -70,14 +77,14 @@ def _preset(name: str, protocol: Protocol) -> tuple[str, CountingPreset]:
 
 
 def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
-    """The plan of a run that is to be launched. Raises InvalidPlan."""
+    """The plan for a run with these settings. Raises InvalidPlan."""
     names = [endpoint.name for endpoint in settings.tested]
     preset, counting = _preset(settings.preset, protocol)
     metric = settings.metric or counting.metric or protocol.rates[0].name
     if metric not in (known := [rate.name for rate in protocol.rates]):
         raise errors.InvalidPlan(f"Metric {metric!r}; known: {', '.join(known)}.")
     pairs = tuple(_pair(text, names) for text in settings.comparisons) or tuple(combinations(names, 2))
-    rules = {**_outcomes(protocol), **counting.outcomes}
+    rules = {**_default_rules(protocol), **counting.outcomes}
     for text in settings.outcomes:
         outcome, _sign, rule = (part.strip() for part in text.partition("="))
         allowed = ", ".join(
@@ -86,23 +93,23 @@ def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
         if outcome not in rules or rule not in known_rules:
             raise errors.InvalidPlan(f"{text!r}; write OUTCOME=RULE. Outcomes: {', '.join(rules)}. Rules: {allowed}.")
         rules[outcome] = rule
-    if not MINIMUM <= settings.minimum <= MOST:
-        raise errors.InvalidPlan(f"The minimum is a number from {MINIMUM} to {MOST}.")
+    if not MINIMUM <= settings.minimum <= MAX_MINIMUM:
+        raise errors.InvalidPlan(f"The minimum is a number from {MINIMUM} to {MAX_MINIMUM}.")
     return Plan(metric, tuple(dict.fromkeys(pairs)), rules, settings.minimum, preset=preset)
 
 
-def changes_to_plan(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> dict[str, Any]:
-    """What a launch said about the plan of a run beside its preset, as settings; left out where it is as usual."""
-    told = plan_of(run, protocol, endpoints)
-    _name, counting = _preset(told.preset if told.preset in protocol.presets else "", protocol)
-    usual = {**_outcomes(protocol), **counting.outcomes}
-    every = {frozenset(pair) for pair in combinations(endpoints, 2)}
-    compared = {frozenset(pair) for pair in told.comparisons} != every
+def plan_overrides(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> dict[str, Any]:
+    """The settings that reproduce a run's plan on top of its preset; empty where default."""
+    plan = plan_of(run, protocol, endpoints)
+    _name, counting = _preset(plan.preset if plan.preset in protocol.presets else "", protocol)
+    default_rules = {**_default_rules(protocol), **counting.outcomes}
+    all_pairs = {frozenset(pair) for pair in combinations(endpoints, 2)}
+    is_subset = {frozenset(pair) for pair in plan.comparisons} != all_pairs
     return {
-        "metric": "" if told.metric == (counting.metric or protocol.rates[0].name) else told.metric,
-        "comparisons": [":".join(pair) for pair in told.comparisons] if compared else [],
-        "outcomes": [f"{name}={rule}" for name, rule in told.outcomes.items() if usual.get(name) != rule],
-        "minimum": told.minimum,
+        "metric": "" if plan.metric == (counting.metric or protocol.rates[0].name) else plan.metric,
+        "comparisons": [":".join(pair) for pair in plan.comparisons] if is_subset else [],
+        "outcomes": [f"{name}={rule}" for name, rule in plan.outcomes.items() if default_rules.get(name) != rule],
+        "minimum": plan.minimum,
     }
 
 

@@ -1,4 +1,4 @@
-"""Everything that is read of runs."""
+"""Queries on runs, and the requests that runs send."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +20,8 @@ from generation.models.work import Work
 from review.rules.case_spec import UNDETERMINED
 
 Status = Work.Status
-MOST_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
-MOST_JUDGES = 9
+MAX_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
+MAX_JUDGES = 9
 TARGET, JUDGE = "target", "judge"
 ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 
@@ -34,48 +34,50 @@ def runs() -> QuerySet[Run]:
 
 
 def sample_value(row: ReleasedSample) -> Sample:
-    """A released sample as the protocol sees it."""
+    """A released sample in the protocol's type."""
     return Sample(row.key, row.task, row.exported["content"])
 
 
 def question_text(row: ReleasedSample) -> str:
-    """The question in the content of a sample, '' where it has none: what its images are about."""
+    """The question in the content of a sample, shown with its images; '' if it has none."""
     return str(row.exported["content"].get("question") or "")
 
 
 def rubric_values(row: ReleasedSample) -> list[Rubric]:
-    """The rubrics of a released sample as the protocol sees them, in their order."""
-    return [Rubric(each.key, each.criterion, tuple(each.traps)) for each in row.rubrics.order_by("pk")]
+    """The rubrics of a released sample in the protocol's type, in order."""
+    return [Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)) for rubric in row.rubrics.order_by("pk")]
 
 
 def data_sets_in(release: Release) -> tuple[DataSet, ...]:
-    """The data sets of the benchmark's protocol of which a release has samples."""
+    """The protocol's data sets of which the release has samples."""
     present = release.counts.get("task", {})
-    return tuple(one for one in registry.protocol(release.benchmark).datasets if one.task in present)
+    return tuple(dataset for dataset in registry.protocol(release.benchmark).datasets if dataset.task in present)
 
 
 def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     """The data sets that a run asks."""
-    return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
+    return tuple(dataset for dataset in data_sets_in(run.release) if not run.variants or dataset.name in run.variants)
 
 
 def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
-    """The data sets that a run which is wanted asks, of those that there are; the usual ones where it names none."""
-    there = data_sets_in(settings.release)
-    return tuple(one for one in there if (one.name in settings.variants if settings.variants else one.usual))
+    """The data sets that a run with these settings would ask; by default the usual ones."""
+    available = data_sets_in(settings.release)
+    return tuple(
+        dataset for dataset in available if (dataset.name in settings.variants if settings.variants else dataset.usual)
+    )
 
 
 def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
-    """The protocol of a run that is wanted, and the data sets that it asks.
+    """Check the settings of a run; returns the protocol, and the data sets to ask.
 
-    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches, TooManyRepeats,
-    EscalationNeedsThree, NoPanelInBatches, ChainWithoutStart.
+    Raises NoEndpoints, NotCallable, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet,
+    NoBatches, TooManyRepeats, EscalationNeedsThree, NoPanelInBatches, ChainWithoutStart.
     """
     judge, variants = settings.judge, settings.variants
     if not settings.endpoints:
         raise errors.NoEndpoints
-    if never := [each.name for each in settings.asked if not each.url]:
-        raise errors.NotCallable(", ".join(never))
+    if not_callable := [endpoint.name for endpoint in settings.asked if not endpoint.url]:
+        raise errors.NotCallable(", ".join(not_callable))
     protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and (settings.judges or settings.judgments > 1):
         raise errors.NoJudgeNeeded
@@ -83,18 +85,18 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.JudgeNeeded
     if settings.judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
         raise errors.NotPerSample
-    if not (1 <= settings.answers <= MOST_REPEATS and 1 <= settings.judgments <= MOST_REPEATS):
+    if not (1 <= settings.answers <= MAX_REPEATS and 1 <= settings.judgments <= MAX_REPEATS):
         raise errors.TooManyRepeats
-    if len(settings.judges) > MOST_JUDGES:
+    if len(settings.judges) > MAX_JUDGES:
         raise errors.TooManyRepeats
     if settings.panel == Run.Panel.ESCALATION and judge is not None and len(settings.judges) <= INITIAL_JUDGES:
         raise errors.EscalationNeedsThree
     if settings.transport == Run.Transport.BATCH and settings.rule:
         raise errors.NoPanelInBatches
-    there = data_sets_in(settings.release)
-    if unknown := sorted(set(variants) - {one.name for one in there}):
-        raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
-    if settings.transport == Run.Transport.BATCH and not any(each.batches for each in settings.asked):
+    available = data_sets_in(settings.release)
+    if unknown := sorted(set(variants) - {dataset.name for dataset in available}):
+        raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(dataset.name for dataset in available)}")
+    if settings.transport == Run.Transport.BATCH and not any(endpoint.batches for endpoint in settings.asked):
         raise errors.NoBatches
     datasets = data_sets_asked(settings)
     _check_chains(protocol, settings, datasets)
@@ -102,10 +104,10 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
 
 
 def _check_chains(protocol: Protocol, settings: RunSettings, datasets: Sequence[DataSet]) -> None:
-    """Raises ChainWithoutStart where questions are asked without those whose answers they need."""
+    """Raises ChainWithoutStart if a question is asked without the one whose answer it needs."""
     if protocol.ask_on is None:
         return
-    for task in dict.fromkeys(one.task for one in datasets):
+    for task in dict.fromkeys(dataset.task for dataset in datasets):
         first = ReleasedSample.objects.filter(release=settings.release, task=task).order_by("position").first()
         asks = questions(protocol, first, settings.seed, datasets) if first else []
         if missing := {ask.after for ask in asks if ask.after} - {ask.variant for ask in asks}:
@@ -113,23 +115,24 @@ def _check_chains(protocol: Protocol, settings: RunSettings, datasets: Sequence[
 
 
 def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: Iterable[DataSet]) -> list[Ask]:
-    """What is asked about a sample: the protocol's questions that belong to one of these data sets."""
-    variants = {one.variant for one in datasets if one.task == sample.task}
+    """The protocol's questions about a sample that belong to these data sets."""
+    variants = {dataset.variant for dataset in datasets if dataset.task == sample.task}
     return [ask for ask in protocol.ask(sample_value(sample), seed) if ask.variant in variants]
 
 
 def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str) -> Ask:
-    """What is asked about a sample in one variant. Raises LookupError where the protocol has no such question any more."""
+    """The question about a sample in a variant. Raises LookupError if it no longer exists."""
     for ask in protocol.ask(sample_value(sample), seed):
         if ask.variant == variant:
             return ask
     raise LookupError(f"{sample.key}: no question in variant {variant!r}")
 
 
-def to_send(ask: Ask, sampling: str, repeat: int = 0) -> Request:
-    """What a model under test is sent: with the benchmark's sampling settings, or with the endpoint's own alone.
+def model_request(ask: Ask, sampling: str, repeat: int = 0) -> Request:
+    """The request for a model under test.
 
-    `repeat`: which answer to the question; each is asked and paid for by itself.
+    `sampling`: whether the benchmark's sampling settings apply, or only the endpoint's. `repeat`:
+    the number of the answer; each is a call of its own.
     """
     request = replace(ask.request, repeat=repeat)
     if sampling == Run.Sampling.PROTOCOL:
@@ -137,10 +140,11 @@ def to_send(ask: Ask, sampling: str, repeat: int = 0) -> Request:
     return replace(request, temperature=None, top_p=None, max_tokens=None)
 
 
-def to_judge(request: Request, run: Run, *, answer: int, judgment: int = 0) -> Request:
-    """What a judge is sent: at the run's temperature, each judgment of each answer asked and paid for by itself.
+def judge_request(request: Request, run: Run, *, answer: int, judgment: int = 0) -> Request:
+    """The request for a judge, at the run's temperature.
 
-    Also where two answers read alike: else their verdicts would be one, and judging would look surer than it is.
+    Each judgment of each answer is a call of its own, even if two answers are identical: a shared
+    verdict would make the judge look more consistent than it is.
     """
     repeat = answer * run.judgments_each + judgment
     temperature = run.judge_temperature if request.temperature is None else request.temperature
@@ -148,13 +152,13 @@ def to_judge(request: Request, run: Run, *, answer: int, judgment: int = 0) -> R
 
 
 def judges_of(run: Run) -> list[Endpoint]:
-    """The judges of a run in the order of its panel, the first one first."""
+    """The judges of a run in the order of its panel."""
     further = run.further_judges.select_related("endpoint").order_by("pk")
     return [*([run.judge] if run.judge else []), *(row.endpoint for row in further)]
 
 
-def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
-    """The same endpoint with its settings as they were at the launch. Not to be saved."""
+def endpoint_as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
+    """The endpoint with its settings at launch. Do not save it."""
     return endpoint.with_launch_settings(run.endpoint_settings.get(str(endpoint.pk), {}))
 
 
@@ -171,60 +175,70 @@ def models_asked(run: Run) -> list[ModelAsked]:
 
 
 def example_questions(run: Run) -> list[Request]:
-    """How models are asked in a run: the question about its first sample of each task in each variant."""
+    """Example requests of a run: the first sample of each task, in each variant."""
     protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
-    found = []
-    for task in dict.fromkeys(one.task for one in datasets):
+    requests = []
+    for task in dict.fromkeys(dataset.task for dataset in datasets):
         first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
         if first is not None:
-            found += [to_send(ask, run.sampling) for ask in questions(protocol, first, run.seed, datasets)]
-    return found
+            requests += [model_request(ask, run.sampling) for ask in questions(protocol, first, run.seed, datasets)]
+    return requests
 
 
 def endpoints_of(run: Run) -> QuerySet[Endpoint]:
-    """The endpoints that a run puts to the test, and its judges where it has some."""
+    """The endpoints under test in a run, and its judges."""
     further = RunJudge.objects.filter(run=run).values("endpoint")
     return Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run) | Q(pk__in=further)).distinct()
 
 
 def language_of(row: ReleasedSample) -> str:
-    """The language of a released sample (ISO 639-1), '' where it is unknown: models are expected to answer in it."""
+    """The language of a sample (ISO 639-1) that models should answer in; '' if unknown."""
     language = row.version.case.language
     return "" if language == UNDETERMINED else language
 
 
 def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:
-    """What a judgment is about. Asks the database nothing where `response` and `rubric__sample` were fetched with it."""
+    """The sample, rubric and response of a judgment.
+
+    Makes no query if `response` and `rubric__sample` are loaded.
+    """
     rubric = row.rubric
     return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
 
 
-def judged_by(protocol: Protocol, rubric: Rubric) -> Judging:
-    """How a judge decides on a rubric. Raises NoJudgeNeeded."""
-    how = protocol.judging(rubric.key)
-    if how is None:
+def judging_of(protocol: Protocol, rubric: Rubric) -> Judging:
+    """How a judge decides on a rubric. Raises NoJudgeNeeded if code decides."""
+    judging = protocol.judging(rubric.key)
+    if judging is None:
         raise errors.NoJudgeNeeded
-    return how
+    return judging
 
 
 def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
-    """What judgments of one response are about; the rubrics under the judgments' numbers, in the order of the release."""
-    wanted = Judgment.objects.filter(pk__in=[row.pk for row in rows])
-    full = list(wanted.select_related("rubric__sample", "response__sample").order_by("rubric__pk"))
-    rubrics = {each.pk: Rubric(each.rubric.key, each.rubric.criterion, tuple(each.rubric.traps)) for each in full}
-    return sample_value(full[0].rubric.sample), rubrics, full[0].response
+    """The sample, rubrics and response of judgments that share a response.
+
+    The rubrics are keyed by judgment id, in the order of the release.
+    """
+    judgments = Judgment.objects.filter(pk__in=[row.pk for row in rows])
+    rows_loaded = list(judgments.select_related("rubric__sample", "response__sample").order_by("rubric__pk"))
+    rubrics = {
+        judgment.pk: Rubric(judgment.rubric.key, judgment.rubric.criterion, tuple(judgment.rubric.traps))
+        for judgment in rows_loaded
+    }
+    return sample_value(rows_loaded[0].rubric.sample), rubrics, rows_loaded[0].response
 
 
 def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
-    """The provider batches that were made of a run's requests, oldest first."""
+    """The provider batches of a run, oldest first."""
     return ProviderBatch.objects.filter(job=run).select_related("endpoint").order_by("pk")
 
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`.
+    """The progress of a run.
 
-    `votes`: of a panel, whose judgments are decided from them; they are no part of the whole.
+    `judgments.total` grows while responses arrive; `rubrics_total` is the final number. `votes`: of
+    a panel, which decide its judgments; they do not count in the totals.
     """
 
     responses: live_status.Progress
@@ -234,7 +248,7 @@ class RunProgress:
 
     @property
     def percent(self) -> int:
-        """Whole per cent of responses and judgments ended, rounded down."""
+        """The percentage of responses and judgments that have ended, rounded down."""
         return 100 * self.ended // self.total if self.total else 0
 
     @property
@@ -263,27 +277,27 @@ class RunProgress:
 
 
 def count_rubrics(run: Run) -> int:
-    """How many judgments the responses of a run come to, once they are there."""
+    """The number of judgments that all responses of a run need."""
     responses, protocol = Response.objects.filter(run=run), registry.protocol(run.release.benchmark)
     left_out = [
-        responses.filter(sample__rubrics__key=key).exclude(variant__in=how.variants).count()
-        for key, how in protocol.by_rubric.items()
-        if how.variants
+        responses.filter(sample__rubrics__key=key).exclude(variant__in=judging.variants).count()
+        for key, judging in protocol.by_rubric.items()
+        if judging.variants
     ]
     return int(responses.aggregate(n=Count("sample__rubrics"))["n"]) - sum(left_out)
 
 
 def rubrics_by_key(release: Release, protocol: Protocol) -> dict[str, dict[str, int]]:
-    """Task -> key -> how many rubrics, of those that are judged in a way of their own."""
+    """Task -> rubric key -> number of rubrics, for keys with their own way of judging."""
     rows = ReleasedRubric.objects.filter(sample__release=release, key__in=protocol.by_rubric).order_by()
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for task, key, n in rows.values_list("sample__task", "key").annotate(n=Count("pk")) if protocol.by_rubric else ():
-        found.setdefault(task, {})[key] = n
-    return found
+        counts.setdefault(task, {})[key] = n
+    return counts
 
 
 def is_simulated(run: Run) -> bool:
-    """Whether any simulated model had a part in this run's numbers: as generator, under test or as judge."""
+    """Whether a simulated model contributed to the run, as generator, under test or as judge."""
     return run.release.simulated or endpoints_of(run).filter(simulated=True).exists()
 
 

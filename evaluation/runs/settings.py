@@ -1,4 +1,4 @@
-"""What a run is to be."""
+"""The settings of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,20 +13,28 @@ from generation.models import Endpoint, Release
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What a run is to be: what is estimated and launched.
+    """The settings of a run to estimate or launch.
 
-    `endpoints`: the models under test. `judge`: None where the benchmark's answers are read by code; `judge_temperature`: None
-    for the published setting, and where there is none the judge's own. `judging`: one call of the judge per rubric, or one per
-    sample with all its rubrics. `seed` (0 to 2**31 - 1): of what the benchmark leaves to chance. `variants`: the names of the
-    data sets to ask, none for all. `transport`: whether requests go into providers' batches where an endpoint offers them.
-    `further_judges`: after the first, which is `judge`; `panel`: how their votes come to one verdict. `answers`: answers of a
-    model to a question; `judgments`: judgments of each judge on a criterion.
-    `sampling`: whose temperature, top_p and limit of tokens models under test are asked with.
-    Of the analysis plan: `preset`, a named way of counting, '' for the usual one; `metric`, the primary one, '' for the
-    preset's; `comparisons`, pairs of models as MODEL:MODEL, none for all; `outcomes`, OUTCOME=RULE where one is not as
-    in the preset; `minimum`, samples below which no interval is given.
-    `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what
-    has been paid for already.
+    Attributes:
+        endpoints: the models under test.
+        judge: None if code reads the benchmark's answers.
+        further_judges: the judges after the first, for a panel.
+        panel: the rule by which votes become one verdict.
+        answers: answers of a model to a question.
+        judgments: judgments of each judge on a criterion.
+        judge_temperature: None for the published setting, or the judge's own if none is published.
+        judging: one call of the judge per rubric, or one per sample with all its rubrics.
+        seed: of what the benchmark leaves to chance, 0 to 2**31 - 1.
+        variants: the names of the data sets to ask; empty: the usual ones.
+        transport: whether requests go into provider batches where an endpoint offers them.
+        sampling: whose temperature, top_p and token limit apply to models under test.
+        preset: named counting rules of the plan; '' for the benchmark's first.
+        metric: the plan's primary metric; '' for the preset's.
+        comparisons: the plan's pairs of models as MODEL:MODEL; empty: all.
+        outcomes: the plan's rules as OUTCOME=RULE, where they differ from the preset.
+        minimum: samples below which no interval is given.
+        budget_money, budget_calls: limits of cost and calls; None: no limit.
+        fresh: ignore cached replies.
     """
 
     release: Release
@@ -53,17 +61,17 @@ class RunSettings:
 
     @property
     def tested(self) -> list[Endpoint]:
-        """The models under test, each once."""
+        """The models under test, without repeats."""
         return list(dict.fromkeys(self.endpoints))
 
     @property
     def asked(self) -> list[Endpoint]:
-        """Every endpoint of the run: the models under test, and its judge where it has one."""
+        """Every endpoint of the run: the models under test and the judges."""
         return [*self.tested, *self.judges]
 
     @property
     def judges(self) -> list[Endpoint]:
-        """The judges, each once, in the order of the panel. Raises EscalationNeedsThree."""
+        """The judges in the order of the panel, without repeats. Raises EscalationNeedsThree."""
         judges = list(dict.fromkeys([*([self.judge] if self.judge else []), *self.further_judges]))
         if self.panel != Run.Panel.ESCALATION or len(judges) < INITIAL_JUDGES:
             return judges
@@ -76,10 +84,10 @@ class RunSettings:
 
     @property
     def rule(self) -> str:
-        """The rule by which votes come to a verdict; '' where one judge decides once."""
+        """The rule by which votes become a verdict; '' if one judge decides once."""
         return self.panel if len(self.judges) > 1 or self.judgments > 1 else ""
 
     @property
     def judgments_a_criterion(self) -> int:
-        """How many judgments a criterion takes at most."""
+        """The maximum number of judgments of a criterion."""
         return len(self.judges) * self.judgments

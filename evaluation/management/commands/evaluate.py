@@ -10,7 +10,15 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import Step, add_launch, add_like, launched, paused, unconfirmed, wanted
+from generation.management.command_line import (
+    Step,
+    add_launch_options,
+    add_like_option,
+    complete_launch_values,
+    paused_exit_code,
+    start_job,
+    unconfirmed_estimate,
+)
 from generation.releases import queries as releases_queries
 from review.rules.permissions import OPERATOR, Can, require
 
@@ -97,16 +105,16 @@ class Command(Step):
             " and unparsed or judge_failed judgments: excluded, or a verdict",
         )
         parser.add_argument("--minimum", type=int, help=f"samples below which no interval is given; default: {MINIMUM}")
-        add_like(parser, RUNS)
-        add_launch(parser)
+        add_like_option(parser, RUNS)
+        add_launch_options(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
         settings = _settings(options)
-        if refused := unconfirmed(self, estimate_run(settings), options):
+        if refused := unconfirmed_estimate(self, estimate_run(settings), options):
             return refused
         run = services.launch_run(settings)
-        progress = launched(self, RUNS, run, wait=options["wait"])
+        progress = start_job(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "release": str(run.release),
@@ -122,7 +130,7 @@ class Command(Step):
             "simulated": queries.is_simulated(run),
             "status": run.status,
             "paused": run.paused_detail,
-            "failed": int(bool(options["wait"]) and progress.judgments.done == 0) or paused(run),
+            "failed": int(bool(options["wait"]) and progress.judgments.done == 0) or paused_exit_code(run),
         }
 
 
@@ -141,7 +149,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
         "outcomes": options["outcome"],
         **{name: options[name] for name in _SAME_NAME},
     }
-    values = wanted(RUNS, options["like"], given, needed=("release", "endpoints"))
+    values = complete_launch_values(RUNS, options["like"], given, needed=("release", "endpoints"))
     judge = values.pop("judge", None)
     return RunSettings(
         release=releases_queries.release(values.pop("release")),

@@ -1,7 +1,8 @@
-"""Has a worker count large runs when they are over, before anybody looks at them.
+"""Lets a worker compute the reports of large runs as soon as they finish, before anyone opens them.
 
-Runs know nothing of reports: what counts them registers here. That a run was counted is kept like its numbers, and under the
-same conditions: after a kill, a change or a new version it is found again, and counted again.
+Runs know nothing of reports, so reports register their functions here. The mark that a run is warm
+is cached under the same conditions as its numbers: after a kill, a change or a new version the run
+is found and computed again.
 """
 
 from collections.abc import Callable
@@ -11,35 +12,35 @@ from django.core.cache import cache
 from evaluation.models import Run
 from evaluation.runs.rows import result_cache
 
-LARGE = 20_000  # judgments; below, numbers are there in a tenth of a second
-AGAIN = 600  # seconds, after which a count that came to no end is begun anew
-MOST = 100  # runs that a sweep looks at, the last ones that ended
+LARGE_RUN = 20_000  # judgments; below, the numbers take a tenth of a second
+RETRY_AFTER = 600  # seconds; a computation that has not ended by then is started again
+SWEEP_LIMIT = 100  # a sweep checks only this many of the runs that finished last
 
-_counts: list[Callable[[Run], object]] = []
-
-
-def register(count: Callable[[Run], object]) -> None:
-    """Have this done for each large run. Call it in `AppConfig.ready`."""
-    _counts.append(count)
+_warmers: list[Callable[[Run], object]] = []
 
 
-def uncounted() -> list[int]:
-    """Large runs that are over, and of which no worker has kept the numbers or is about to."""
-    over = Run.objects.filter(status=Run.Status.FINISHED, finished_at__isnull=False, rubrics_total__gte=LARGE)
-    keys = {_key(run): run.pk for run in over.order_by("-finished_at")[:MOST]}
+def register(warmer: Callable[[Run], object]) -> None:
+    """Register a function to call for each large run. Call this in `AppConfig.ready`."""
+    _warmers.append(warmer)
+
+
+def runs_to_warm() -> list[int]:
+    """The ids of large finished runs that no worker has computed or is computing."""
+    finished = Run.objects.filter(status=Run.Status.FINISHED, finished_at__isnull=False, rubrics_total__gte=LARGE_RUN)
+    keys = {_key(run): run.pk for run in finished.order_by("-finished_at")[:SWEEP_LIMIT]}
     known = cache.get_many(keys) if keys else {}
     return [pk for key, pk in keys.items() if key not in known]
 
 
-def count(pk: int) -> None:
-    """Work out and keep what the pages of a large run show, if it is over and nobody has done so."""
-    run = Run.objects.select_related("release", "judge").filter(pk=pk, rubrics_total__gte=LARGE).first()
+def warm(pk: int) -> None:
+    """Compute and cache what the pages of a run show, if it is in `runs_to_warm`."""
+    run = Run.objects.select_related("release", "judge").filter(pk=pk, rubrics_total__gte=LARGE_RUN).first()
     key = _key(run) if run else ""
-    if run is None or not key or not cache.add(key, False, AGAIN):
+    if run is None or not key or not cache.add(key, False, RETRY_AFTER):
         return
-    for each in _counts:
-        each(run)
-    cache.set(key, True, result_cache.DAYS)
+    for warmer in _warmers:
+        warmer(run)
+    cache.set(key, True, result_cache.LIFETIME)
 
 
 def _key(run: Run) -> str:

@@ -1,7 +1,8 @@
-"""Questions that contain earlier answers: what they are, and what is judged of the answers to them.
+"""Chains: questions that contain earlier answers, and the texts that are judged of their answers.
 
-A waiting question is a queued row like any other, with the row of the answer that it waits for in `after`; nothing takes it
-before that has ended. So a kill between two links loses nothing, and trying a failed answer again holds back what follows it.
+A waiting question is a queued row whose `after` is the row of the answer that it waits for; no one
+takes it before that row has ended. So a kill between two links loses nothing, and retrying a failed
+answer holds back the questions after it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,47 +17,51 @@ from generation.models.work import Work
 
 Status = Work.Status
 ENDED = (Status.DONE, Status.FAILED, Status.DROPPED)
-READY = Q(after__isnull=True) | Q(after__status__in=ENDED)  # of responses: nothing that they wait for is still open
-# Of failed ones: another try would have the same unusable answer before it.
+# Responses that wait for nothing.
+READY = Q(after__isnull=True) | Q(after__status__in=ENDED)
+# Failed responses that a retry cannot mend: they would follow the same unusable answer.
 HOPELESS = Q(outcome=Response.Outcome.UNASKED, after__status=Status.DONE)
-NO_ANSWER = "NoEarlierAnswer"  # the error of a question that was not asked
-Earlier = Mapping[str, str] | None  # variant -> text of the answers before one; None where one of them has no text
+NO_ANSWER = "NoEarlierAnswer"  # error of a question that was not asked
+# Variant -> text of the earlier answers; None if one of them has no text.
+EarlierAnswers = Mapping[str, str] | None
 
 
-def earlier_answers(rows: Iterable[Response]) -> dict[int, Earlier]:
-    """The answers before each of these, by its number. One query for each link of the longest chain."""
+def earlier_answers(rows: Iterable[Response]) -> dict[int, EarlierAnswers]:
+    """The earlier answers of each response, by its id: one query per link of the longest chain."""
     links = {row.pk: row.after_id for row in rows}
-    found: dict[int, dict[str, str]] = {pk: {} for pk in links}
-    without: set[int] = set()
-    while wanted := {after for after in links.values() if after is not None}:
+    texts_by_response: dict[int, dict[str, str]] = {pk: {} for pk in links}
+    incomplete: set[int] = set()
+    while sought := {after for after in links.values() if after is not None}:
         columns = ("pk", "status", "variant", "text", "after_id")
-        answers = {pk: rest for pk, *rest in Response.objects.filter(pk__in=wanted).values_list(*columns)}
+        answers = {pk: rest for pk, *rest in Response.objects.filter(pk__in=sought).values_list(*columns)}
         for pk, after in list(links.items()):
             if after is None:
                 continue
             status, variant, text, links[pk] = answers[after]
-            found[pk][variant] = text
+            texts_by_response[pk][variant] = text
             if status != Status.DONE:
-                without.add(pk)
-    return {pk: None if pk in without else texts for pk, texts in found.items()}
+                incomplete.add(pk)
+    return {pk: None if pk in incomplete else texts for pk, texts in texts_by_response.items()}
 
 
-def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str, earlier: Earlier) -> Ask | None:
-    """What is asked about a sample in a variant after these answers; None where it cannot be asked."""
+def question(
+    protocol: Protocol, sample: ReleasedSample, seed: int, variant: str, earlier: EarlierAnswers
+) -> Ask | None:
+    """The question about a sample in a variant, given its earlier answers; None if not askable."""
     ask = queries.question(protocol, sample, seed, variant)
     if not ask.after or protocol.ask_on is None:
         return ask
     return None if earlier is None else protocol.ask_on(queries.sample_value(sample), ask, earlier)
 
 
-def questions_asked(protocol: Protocol, rows: Sequence[Response], seed: int) -> dict[int, Ask | None]:
-    """The question of each of these responses, by its number, from their samples, which were fetched with them."""
+def chained_questions(protocol: Protocol, rows: Sequence[Response], seed: int) -> dict[int, Ask | None]:
+    """The question of each response, by its id. `rows` need their samples loaded."""
     earlier = earlier_answers(rows)
     return {row.pk: question(protocol, row.sample, seed, row.variant, earlier[row.pk]) for row in rows}
 
 
 def judged_texts(protocol: Protocol, rows: Sequence[Response]) -> dict[int, str]:
-    """What is judged of each of these responses, by its number. Their samples were fetched with them."""
+    """The text of each response that is judged, by its id. `rows` need their samples loaded."""
     if protocol.composed is None:
         return {row.pk: row.text for row in rows}
     earlier = earlier_answers(rows)
@@ -67,6 +72,6 @@ def judged_texts(protocol: Protocol, rows: Sequence[Response]) -> dict[int, str]
 
 
 def joint_input(protocol: Protocol, rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response, str]:
-    """What judgments of one response are about, and the text that is judged."""
+    """The sample, rubrics, response and text of judgments that share a response."""
     sample, rubrics, response = queries.joint_judgment_input(rows)
     return sample, rubrics, response, judged_texts(protocol, [response])[response.pk]

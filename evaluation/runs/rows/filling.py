@@ -1,4 +1,4 @@
-"""Makes the rows of a run: the first with its launch, the others by the worker, in chunks that a kill cannot halve."""
+"""Creates the rows of a run: the first chunk at launch, the others by a worker, each atomically."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from evaluation.models import Response, Run, RunEndpoint
 from evaluation.runs import queries
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 
-CHUNK = 500  # rows made in one transaction
+CHUNK = 500  # rows created in one transaction
 
 
 @transaction.atomic
-def begin(run: Run, endpoints: Sequence[Endpoint]) -> None:
-    """Add models under test to a run: its totals as expected, and the first chunk of their responses."""
-    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=each, filled_to=0) for each in endpoints)
+def add_endpoints(run: Run, endpoints: Sequence[Endpoint]) -> None:
+    """Add models under test to a run, with the expected totals and the first chunk of responses."""
+    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint, filled_to=0) for endpoint in endpoints)
     responses, rubrics = expected_rows(run)
     run.responses_total += responses * len(endpoints)
     run.rubrics_total += rubrics * len(endpoints)
@@ -25,12 +25,12 @@ def begin(run: Run, endpoints: Sequence[Endpoint]) -> None:
 
 
 def expected_rows(run: Run) -> tuple[int, int]:
-    """How many responses and judgments each model comes to, if all samples of a task are asked as often as its first."""
+    """The expected responses and judgments per model, if all samples of a task equal its first."""
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
     samples, rubrics = _counts_by_task(run.release)
     by_key = queries.rubrics_by_key(run.release, protocol)
     responses = judgments = 0
-    for task in sorted({one.task for one in datasets}):
+    for task in sorted({dataset.task for dataset in datasets}):
         first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
         asks = queries.questions(protocol, first, run.seed, datasets) if first else []
         responses += len(asks) * run.answers_each * samples.get(task, 0)
@@ -43,70 +43,84 @@ def expected_rows(run: Run) -> tuple[int, int]:
 
 
 def _counts_by_task(release: Release) -> tuple[dict[str, int], dict[str, int]]:
-    """The samples and rubrics of each task: as counted when the release was frozen, where that adds up."""
-    told = release.counts.get("task", {})
-    samples, rubrics = ({task: int(each[what]) for task, each in told.items()} for what in ("samples", "rubrics"))
+    """The numbers of samples and rubrics by task.
+
+    The counts of the frozen release are used if they add up; otherwise, the rows are counted.
+    """
+    frozen_counts = release.counts.get("task", {})
+    samples, rubrics = (
+        {task: int(counts[unit]) for task, counts in frozen_counts.items()} for unit in ("samples", "rubrics")
+    )
     if sum(samples.values()) == release.samples_count and sum(rubrics.values()) == release.rubrics_count:
         return samples, rubrics
-    by_task = ReleasedSample.objects.filter(release=release).order_by().values_list("task")
-    in_task = ReleasedRubric.objects.filter(sample__release=release).order_by().values_list("sample__task")
-    return dict(by_task.annotate(n=Count("pk"))), dict(in_task.annotate(n=Count("pk")))
+    samples_by_task = ReleasedSample.objects.filter(release=release).order_by().values_list("task")
+    rubrics_by_task = ReleasedRubric.objects.filter(sample__release=release).order_by().values_list("sample__task")
+    return dict(samples_by_task.annotate(n=Count("pk"))), dict(rubrics_by_task.annotate(n=Count("pk")))
 
 
 @transaction.atomic
 def fill(run: Run) -> bool:
-    """Make the next chunk of a run's responses; False where there was none to make. Two workers never make the same."""
-    waiting = RunEndpoint.objects.filter(run=run, filled_to__isnull=False)
-    places = list(waiting.select_for_update(of=("self",)).select_related("endpoint").order_by("pk"))
-    if not places:
+    """Create the next chunk of a run's responses; returns False if none is missing.
+
+    Locks the rows of the models, so that two workers never create the same responses.
+    """
+    unfilled = RunEndpoint.objects.filter(run=run, filled_to__isnull=False)
+    endpoints = list(unfilled.select_for_update(of=("self",)).select_related("endpoint").order_by("pk"))
+    if not endpoints:
         return False
-    start = min(each.filled_to or 0 for each in places)
-    here = [each for each in places if each.filled_to == start]
-    upto = min((each.filled_to or 0 for each in places if each.filled_to != start), default=None)
+    start = min(endpoint.filled_to or 0 for endpoint in endpoints)
+    current = [endpoint for endpoint in endpoints if endpoint.filled_to == start]
+    stop = min((endpoint.filled_to or 0 for endpoint in endpoints if endpoint.filled_to != start), default=None)
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
     samples = ReleasedSample.objects.filter(
-        release=run.release_id, position__gte=start, task__in={one.task for one in datasets}
+        release=run.release_id, position__gte=start, task__in={dataset.task for dataset in datasets}
     ).order_by("position")
-    if upto is not None:
-        samples = samples.filter(position__lt=upto)
-    chunk = list(samples[: max(1, CHUNK // (len(here) * run.answers_each))])
-    asked = [(sample, ask) for sample in chunk for ask in queries.questions(protocol, sample, run.seed, datasets)]
-    made: dict[tuple[int, int, str, int], Response] = {}
-    while asked:
-        ready = [each for each in asked if not each[1].after or _key(here[0], each[0], each[1].after, 0) in made]
+    if stop is not None:
+        samples = samples.filter(position__lt=stop)
+    chunk = list(samples[: max(1, CHUNK // (len(current) * run.answers_each))])
+    pending = [(sample, ask) for sample in chunk for ask in queries.questions(protocol, sample, run.seed, datasets)]
+    created: dict[tuple[int, int, str, int], Response] = {}
+    while pending:
+        ready = [
+            endpoint
+            for endpoint in pending
+            if not endpoint[1].after or _key(current[0], endpoint[0], endpoint[1].after, 0) in created
+        ]
         if not ready:
-            raise errors.ChainWithoutStart(", ".join(sorted({ask.after for _sample, ask in asked})))
+            raise errors.ChainWithoutStart(", ".join(sorted({ask.after for _sample, ask in pending})))
         rows = {
-            _key(place, sample, ask.variant, repeat): Response(
+            _key(endpoint, sample, ask.variant, repeat): Response(
                 run=run,
-                endpoint=place.endpoint,
+                endpoint=endpoint.endpoint,
                 sample=sample,
                 variant=ask.variant,
                 repeat=repeat,
                 about=dict(ask.about),
-                after=made[_key(place, sample, ask.after, repeat)] if ask.after else None,
+                after=created[_key(endpoint, sample, ask.after, repeat)] if ask.after else None,
             )
             for sample, ask in ready
-            for place in here
+            for endpoint in current
             for repeat in range(run.answers_each)
         }
         Response.objects.bulk_create(rows.values())
-        made |= rows
-        asked = [each for each in asked if _key(here[0], each[0], each[1].variant, 0) not in made]
-    end = chunk[-1].position + 1 if chunk else upto
-    last = end is None or not samples.filter(position__gte=end).exists()
-    RunEndpoint.objects.filter(pk__in=[each.pk for each in here]).update(filled_to=upto if last else end)
-    if last and upto is None:
+        created |= rows
+        pending = [
+            endpoint for endpoint in pending if _key(current[0], endpoint[0], endpoint[1].variant, 0) not in created
+        ]
+    end = chunk[-1].position + 1 if chunk else stop
+    is_last = end is None or not samples.filter(position__gte=end).exists()
+    RunEndpoint.objects.filter(pk__in=[endpoint.pk for endpoint in current]).update(filled_to=stop if is_last else end)
+    if is_last and stop is None:
         run.responses_total, run.rubrics_total = run.responses.count(), queries.count_rubrics(run)
         run.save(update_fields=["responses_total", "rubrics_total"])
     return True
 
 
-def _key(place: RunEndpoint, sample: ReleasedSample, variant: str, repeat: int) -> tuple[int, int, str, int]:
-    return place.endpoint_id, sample.pk, variant, repeat
+def _key(endpoint: RunEndpoint, sample: ReleasedSample, variant: str, repeat: int) -> tuple[int, int, str, int]:
+    return endpoint.endpoint_id, sample.pk, variant, repeat
 
 
 def fill_all(run: Run) -> None:
-    """Make all rows that are missing."""
+    """Create all missing rows."""
     while fill(run):
         pass

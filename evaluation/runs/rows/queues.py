@@ -1,4 +1,4 @@
-"""Which rows of a run wait, and which runs have work: for a lane, for a provider's batch, or for another run's answer."""
+"""The queues of a run's rows, and the runs that have work for lanes or provider batches."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ Status = Work.Status
 
 
 def judgments_to_take(run: Run) -> QuerySet[Judgment]:
-    """The queue of judgments; none where they are decided from votes.
+    """The queue of judgments; empty if they are decided from votes.
 
-    Where the judge decides on a whole sample at once, the first one that is open of each response.
+    If one call decides on a whole sample, only the first open judgment of each response.
     """
     queue = Judgment.objects.filter(run=run).order_by("pk")
     if run.panel:
@@ -31,14 +31,14 @@ def judgments_to_take(run: Run) -> QuerySet[Judgment]:
 
 
 def responses_to_take(run: Run) -> QuerySet[Response]:
-    """The queue of responses; none that waits for the answer of another."""
+    """The queue of responses, without those that wait for an earlier answer."""
     queue = Response.objects.filter(run=run).order_by("pk")
     chained = registry.protocol(run.release.benchmark).ask_on is not None
     return queue.filter(READY) if chained else queue
 
 
 def for_lanes(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
-    """Of the rows of a run, those that a lane may take: not those whose request goes into a provider's batch first."""
+    """The rows that a lane may take: those whose request need not go into a provider batch."""
     return rows if run.transport == Run.Transport.LIVE else rows.filter(_is_for_lanes(rows.model))
 
 
@@ -47,108 +47,107 @@ def _is_for_lanes(model: type[Response] | type[Judgment]) -> Q:
 
 
 def _offers(model: type[Response] | type[Judgment]) -> str:
-    """The field that says whether the endpoint that a row asks offers batches."""
+    """The lookup of whether the endpoint that a row asks offers batches."""
     return "run__judge__batches" if model is Judgment else "endpoint__batches"
 
 
 def concurrent_runs(run: Run) -> list[int]:
-    """The other runs on its release that may have something in flight."""
+    """The ids of other runs on the same release that may have rows in flight."""
     others = Run.objects.filter(release=run.release_id).exclude(pk=run.pk).exclude(status__in=OVER)
     return list(others.values_list("pk", flat=True))
 
 
 def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
-    """Of the rows of a run, without those whose very question a run beside it has in flight: its answer is going to be there.
+    """The rows of a run, without those whose question a concurrent run has in flight.
 
-    So runs that are at work together share the questions that they have in common. A run that asks anew waits for nobody.
-    Looked up by what is in flight, which is little: joined to the queue, the database would sort the whole of that each time.
+    Concurrent runs thus share the answers to the questions that they have in common; a run that
+    ignores cached replies waits for no other. The rows in flight are few, so they are read first: a
+    join with the queue would make the database sort the whole queue each time.
     """
     others = [] if run.fresh else concurrent_runs(run)
     if not others:
         return rows
     model = rows.model
     running = model._default_manager.filter(status=Status.RUNNING, run__in=others)
-    what: tuple[Any, ...] = ("endpoint", "sample", "variant", "repeat")
-    mine = "sample"
+    columns: tuple[Any, ...] = ("endpoint", "sample", "variant", "repeat")
+    lookup = "sample"
     if model is Judgment:
-        mine, what = "rubric", ("rubric", "response__repeat", MD5("response__text"))
+        lookup, columns = "rubric", ("rubric", "response__repeat", MD5("response__text"))
         running = running.filter(run__judge=run.judge_id, run__judging=run.judging)
     if model is Vote:
-        mine = "judgment__rubric"
-        what = (mine, "judge", "repeat", "judgment__response__repeat", MD5("judgment__response__text"))
+        lookup = "judgment__rubric"
+        columns = (lookup, "judge", "repeat", "judgment__response__repeat", MD5("judgment__response__text"))
         running = running.filter(run__judgments_each=run.judgments_each, run__judging=run.judging)
-    asked = list(running.values_list(mine, *what))
-    if not asked:
+    in_flight = list(running.values_list(lookup, *columns))
+    if not in_flight:
         return rows
-    # By their numbers, not by a subquery: without fresh statistics PostgreSQL would run that anew for each row.
-    near = {f"{mine}__in": {row[0] for row in asked}}
-    same = model._default_manager.filter(run=run.pk, status=Status.QUEUED, **near).values_list("pk", *what)
-    questions = {tuple(question) for _, *question in asked}
-    return rows.exclude(pk__in=[pk for pk, *question in same if tuple(question) in questions])
+    # Ids, not a subquery: without fresh statistics PostgreSQL would run a subquery for each row.
+    candidates = {f"{lookup}__in": {row[0] for row in in_flight}}
+    queued = model._default_manager.filter(run=run.pk, status=Status.QUEUED, **candidates).values_list("pk", *columns)
+    questions = {tuple(question) for _, *question in in_flight}
+    return rows.exclude(pk__in=[pk for pk, *question in queued if tuple(question) in questions])
 
 
 def is_batch_due(run: Run) -> bool:
-    """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
+    """Whether to fill provider batches now: enough rows for one, or nothing else in progress."""
     queues: list[QuerySet[Any]] = [responses_to_take(run), Judgment.objects.filter(run=run)]
     unsent = [
         rows.filter(provider_batches.NOT_YET_SENT, status=Status.QUEUED, **{_offers(rows.model): True})
         for rows in queues
     ]
-    enough = provider_batches.MAX_LINES
-    most = max(rows.order_by()[:enough].count() for rows in unsent)
-    if most in (0, enough):
-        return most > 0
+    batch_size = provider_batches.MAX_LINES
+    largest = max(rows.order_by()[:batch_size].count() for rows in unsent)
+    if largest in (0, batch_size):
+        return largest > 0
     running = any(model.objects.filter(run=run, status=Status.RUNNING).exists() for model in (Response, Judgment))
     return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in queues)
 
 
-def unfilled(run: Any) -> QuerySet[RunEndpoint]:
-    """The models under test of a run (or an OuterRef) of which responses are still to be made."""
+def unfilled_endpoints(run: Any) -> QuerySet[RunEndpoint]:
+    """The models of a run (or an OuterRef to one) that still lack response rows."""
     return RunEndpoint.objects.filter(run=run, filled_to__isnull=False)
 
 
-def unfilled_runs() -> list[int]:
-    """The runs of which responses are still to be made."""
+def ids_of_unfilled_runs() -> list[int]:
+    """The ids of runs that still lack response rows."""
     return list(RunEndpoint.objects.filter(filled_to__isnull=False).values_list("run", flat=True).distinct())
 
 
 def with_work(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Those of `runs` for which a worker could do something: a lane may take rows of it, or make some, or provider batches are
-    to be filled.
+    """The runs that have work: rows for a lane to take or create, or provider batches to fill.
 
-    Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
+    Excludes runs whose queued rows all wait for a provider batch, a place in one, or the answer of
+    another run.
     """
     queued = {"run": OuterRef("pk"), "status": Status.QUEUED}
     responses = Response.objects.filter(**queued)
-    judgments = Judgment.objects.filter(**queued, run__panel="")  # those of a panel are decided from its votes
+    judgments = Judgment.objects.filter(**queued, run__panel="")  # a panel's follow from votes
     live = Q(run__transport=Run.Transport.LIVE)
-    free = responses.filter(live | _is_for_lanes(Response))
+    available = responses.filter(live | _is_for_lanes(Response))
     for_a_lane = (
-        Exists(free.filter(after__isnull=True))
-        | Exists(free.filter(after__status__in=ENDED))
+        Exists(available.filter(after__isnull=True))
+        | Exists(available.filter(after__status__in=ENDED))
         | Exists(judgments.filter(live | _is_for_lanes(Judgment)))
         | Exists(Vote.objects.filter(**queued))
     )
-    found = [
-        run.pk for run in runs.filter(for_a_lane) if run.status != Run.Status.RUNNING or not _waits_for_others(run)
-    ]
-    in_batches = runs.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH).exclude(pk__in=found)
-    found += [run.pk for run in in_batches if is_batch_due(run)]
-    return runs.filter(Q(pk__in=found) | Q(Exists(unfilled(OuterRef("pk")))))
+    ids = [run.pk for run in runs.filter(for_a_lane) if run.status != Run.Status.RUNNING or not _waits_for_others(run)]
+    in_batches = runs.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH).exclude(pk__in=ids)
+    ids += [run.pk for run in in_batches if is_batch_due(run)]
+    return runs.filter(Q(pk__in=ids) | Q(Exists(unfilled_endpoints(OuterRef("pk")))))
 
 
 def _waits_for_others(run: Run) -> bool:
-    """Whether all that a lane might take is in flight in runs beside it."""
+    """Whether concurrent runs have in flight everything that a lane might take."""
     if run.fresh or not concurrent_runs(run):
         return False
     queued = {"run": run, "status": Status.QUEUED}
-    judged: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)
-    rows: list[QuerySet[Any]] = [responses_to_take(run).filter(status=Status.QUEUED), judged]
-    return not any(without_questions_in_flight(for_lanes(each, run), run).exists() for each in rows)
+    judging_rows: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)
+    queues: list[QuerySet[Any]] = [responses_to_take(run).filter(status=Status.QUEUED), judging_rows]
+    return not any(without_questions_in_flight(for_lanes(queue, run), run).exists() for queue in queues)
 
 
 def runs_with_due_batches() -> list[int]:
-    """Runs of which a provider batch is to be brought a step further now, whatever has become of the run."""
+    """The ids of runs with a due provider batch, in whatever status the run is."""
     return [
         run.pk
         for run in Run.objects.filter(pk__in=provider_batches.jobs_due())

@@ -1,4 +1,4 @@
-"""Keeps what is costly to work out of a finished run, until something changes that it rests on."""
+"""Caches results computed from a finished run, until something that they depend on changes."""
 
 import json
 import zlib
@@ -15,53 +15,60 @@ from django.utils.translation import get_language
 
 from evaluation.models import Run
 
-VERSION = 5  # of how numbers are made: raise it where the same verdicts would give others
-DAYS = 30 * 24 * 3600  # seconds
+# Raise it when the same verdicts give other numbers, or when classes of cached values change.
+VERSION = 6
+LIFETIME = 30 * 24 * 3600  # seconds
 T = TypeVar("T")
 
 
 def is_over(run: Run) -> bool:
-    """Whether what is worked out of a run stays as it is."""
+    """Whether the results of a run are final."""
     return run.finished_at is not None and run.status == Run.Status.FINISHED
 
 
-def key_of(run: Run, what: str, *on: Any) -> str:
-    """The key under which something of a run is kept, '' where it must not be. `on`: what else it rests on."""
+def key_of(run: Run, name: str, *basis: Any) -> str:
+    """The cache key of a result of a run, '' if it must not be cached.
+
+    `name`: of the result. `basis`: everything else that it depends on.
+    """
     if not is_over(run):
         return ""
-    rests = [VERSION, run.pk, run.finished_at, run.rubrics_total, *on]
-    return f"{what}:" + sha256(json.dumps(rests, sort_keys=True, default=_plain).encode()).hexdigest()
+    parts = [VERSION, run.pk, run.finished_at, run.rubrics_total, *basis]
+    return f"{name}:" + sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
 
 
-def keep(key: str, make: Callable[[], T]) -> T:
-    """What is kept under the key, else made now and kept; with no key just made."""
-    found = cache.get(key) if key else None
-    if found is None:
-        found = (make(),)  # None may be what is kept
+def cached(key: str, compute: Callable[[], T]) -> T:
+    """The cached value of `key`, computed and cached if absent; without a key, only computed."""
+    entry = cache.get(key) if key else None
+    if entry is None:
+        entry = (compute(),)  # a tuple, since the value may be None
         if key:
-            cache.set(key, found, DAYS)
-    kept: T = found[0]
-    return kept
+            cache.set(key, entry, LIFETIME)
+    value: T = entry[0]
+    return value
 
 
-def keep_page(key: str, render: Callable[[], str]) -> str:
-    """A part of a page in the reader's language: it is kept as long as neither templates nor translations change."""
+def cached_page(key: str, render: Callable[[], str]) -> str:
+    """A part of a page in the reader's language, cached until templates or translations change.
+
+    `key`: of `key_of`; '' renders without caching.
+    """
     if not key:
         return render()
-    packed = keep(f"{key}:{get_language()}:{_edition()}", lambda: zlib.compress(render().encode()))
+    packed = cached(f"{key}:{get_language()}:{_edition()}", lambda: zlib.compress(render().encode()))
     return zlib.decompress(packed).decode()
 
 
 @once
 def _edition() -> str:
-    """Changes with the templates and the translations."""
+    """A digest that changes with templates and translations."""
     base = Path(settings.BASE_DIR)
     files = sorted([*base.glob("templates/**/*.html"), *base.glob("mhb_site/locale/*/LC_MESSAGES/*.mo")])
     return sha256(repr([(str(file), file.stat().st_mtime_ns) for file in files]).encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not have, the same in every process."""
+    """The value in a form that JSON can encode, the same in every process."""
     if isinstance(value, frozenset):
         return sorted(value)
     return {each.name: getattr(value, each.name) for each in fields(value)} if is_dataclass(value) else str(value)

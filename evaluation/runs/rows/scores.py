@@ -1,4 +1,4 @@
-"""Scores beside verdicts: computed once, when a response is stored, so that a report of a million only counts."""
+"""Scores beside verdicts, computed once when a response is stored: reports only aggregate them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from evaluation.protocol import Protocol, Rubric
 from evaluation.runs import queries
 from generation.models.work import Work
 
-DIGITS = 6  # a score is stored with so many: far below what its interval can tell
+DIGITS = 6  # decimals of a stored score, far finer than its interval
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A response and one rubric of its sample, and how the judgment on it begins."""
+class RubricReading:
+    """A response with one rubric of its sample. `judged`: the initial fields of their judgment."""
 
     row: Response
     rubric_id: int
@@ -23,42 +23,44 @@ class Read:
     judged: Mapping[str, str]
 
 
-def keep_scores(protocol: Protocol, found: Sequence[Read]) -> None:
-    """Store the numbers of responses that have some. What is not judged has none."""
+def store_scores(protocol: Protocol, readings: Sequence[RubricReading]) -> None:
+    """Store the scores of these responses. Responses that are not judged have none."""
     if protocol.score is None:
         return
     ResponseScore.objects.bulk_create(
         (
             ResponseScore(
-                run_id=each.row.run_id,
-                response_id=each.row.pk,
-                rubric_id=each.rubric_id,
-                names=" ".join(numbers),
-                numbers=" ".join(as_text(number) for number in numbers.values()),
+                run_id=reading.row.run_id,
+                response_id=reading.row.pk,
+                rubric_id=reading.rubric_id,
+                names=" ".join(scores),
+                numbers=" ".join(format_score(number) for number in scores.values()),
             )
-            for each in found
-            if each.judged["status"] != Work.Status.FAILED
-            for numbers in [_numbers(protocol, each)]
-            if numbers
+            for reading in readings
+            if reading.judged["status"] != Work.Status.FAILED
+            for scores in [_scores(protocol, reading)]
+            if scores
         ),
         ignore_conflicts=True,
     )
 
 
-def _numbers(protocol: Protocol, each: Read) -> dict[str, float]:
-    """By name in the protocol's order. What lies outside a score's range is none: it is counted as missing."""
+def _scores(protocol: Protocol, reading: RubricReading) -> dict[str, float]:
+    """The scores by name, in the protocol's order. Values out of range count as missing."""
     if protocol.score is None:
         return {}
-    sample, row = queries.sample_value(each.row.sample), each.row
-    told = protocol.score(sample, each.rubric, row.variant, row.about, each.text, each.judged.get("verdict", ""))
+    sample, row = queries.sample_value(reading.row.sample), reading.row
+    scores = protocol.score(
+        sample, reading.rubric, row.variant, row.about, reading.text, reading.judged.get("verdict", "")
+    )
     return {
         rule.name: number
         for rule in protocol.scores
-        for number in [told.get(rule.name)]
+        for number in [scores.get(rule.name)]
         if number is not None and isfinite(number) and rule.low <= round(number, DIGITS) <= rule.high
     }
 
 
-def as_text(number: float) -> str:
-    """A number as it is stored."""
+def format_score(number: float) -> str:
+    """The stored form of a score."""
     return f"{number:.{DIGITS}f}".rstrip("0").rstrip(".")

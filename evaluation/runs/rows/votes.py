@@ -1,4 +1,4 @@
-"""Votes of a panel: queued with the judgment, and decided from in the transaction in which the last of them ends."""
+"""Votes of a panel: queued with their judgment, which is decided when the last vote is stored."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,12 +16,12 @@ from generation.models.work import Work
 
 Status = Work.Status
 OPEN = (Status.QUEUED, Status.RUNNING)
-End = tuple[Vote, Work.Status, Mapping[str, Any]]  # of a vote: how, and with what
+End = tuple[Vote, Work.Status, Mapping[str, Any]]  # a vote, its final status and fields
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The judges of a run by their numbers in the order of the panel, its rule, and how often each judges."""
+    """The panel of a run: ids of the judges in order, rule, and judgments per judge."""
 
     run: int
     rule: str
@@ -30,11 +30,11 @@ class Panel:
 
     @property
     def first(self) -> tuple[int, ...]:
-        """The judges who vote on everything."""
+        """The judges that vote on every criterion."""
         return self.judges[: panel.INITIAL_JUDGES] if self.rule == Rule.ESCALATION else self.judges
 
-    def votes(self, judgment: int, judges: Iterable[int]) -> list[Vote]:
-        """The votes of these judges on a judgment, to be stored."""
+    def new_votes(self, judgment: int, judges: Iterable[int]) -> list[Vote]:
+        """New, unsaved votes of these judges on a judgment."""
         return [
             Vote(run_id=self.run, judgment_id=judgment, judge_id=judge, repeat=repeat)
             for judge in judges
@@ -48,7 +48,10 @@ def panel_of(run: Run) -> Panel:
 
 
 def votes_to_take(run: Run, judges: Collection[int]) -> QuerySet[Vote]:
-    """The queue of votes of these judges. Where a judge decides on a whole sample at once, the first of each such call."""
+    """The queue of votes of these judges.
+
+    If one call decides on a whole sample, only the first open vote of each call.
+    """
     queue = Vote.objects.filter(run=run, judge__in=judges).order_by("pk")
     if run.judging == Run.Judging.PER_RUBRIC:
         return queue
@@ -58,29 +61,30 @@ def votes_to_take(run: Run, judges: Collection[int]) -> QuerySet[Vote]:
 
 
 def votes_beside(vote: Vote) -> QuerySet[Vote]:
-    """The other votes that one call for a whole sample decides with this one."""
+    """The other votes that the same call for a whole sample decides."""
     beside = Vote.objects.filter(judgment__response=vote.judgment.response_id, judge=vote.judge_id, repeat=vote.repeat)
     return beside.exclude(pk=vote.pk)
 
 
-def queue_votes(of: Panel, responses: Collection[int]) -> None:
+def queue_votes(run_panel: Panel, responses: Collection[int]) -> None:
     """Queue the first votes on the open judgments of these responses."""
     judgments = Judgment.objects.filter(response__in=responses, status=Status.QUEUED).order_by("pk")
-    votes = [vote for pk in judgments.values_list("pk", flat=True) for vote in of.votes(pk, of.first)]
+    votes = [vote for pk in judgments.values_list("pk", flat=True) for vote in run_panel.new_votes(pk, run_panel.first)]
     Vote.objects.bulk_create(votes, ignore_conflicts=True)
 
 
-def keep_votes(of: Panel, ends: Sequence[End]) -> list[bool]:
-    """`finish_all` for votes, and the judgments decided whose last vote this was."""
+def store_votes(run_panel: Panel, ends: Sequence[End]) -> list[bool]:
+    """Store ended votes like `finish_all`, and decide judgments whose last vote has ended."""
     kept = finish_all(ends)
-    decide_judgments(of, {row.judgment_id for (row, _, _), was_ours in zip(ends, kept, strict=True) if was_ours})
+    decide_judgments(run_panel, {row.judgment_id for (row, _, _), was_ours in zip(ends, kept, strict=True) if was_ours})
     return kept
 
 
-def decide_judgments(of: Panel, pks: Collection[int]) -> None:
-    """Decide those of these judgments on which no vote is open.
+def decide_judgments(run_panel: Panel, pks: Collection[int]) -> None:
+    """Decide these judgments, except those with an open vote.
 
-    Under a lock on the judgments: of two transactions that end the last two votes, the second one sees both.
+    Locks the judgments, so that of two transactions that end the last two votes, the second sees
+    both votes.
     """
     rows = Judgment.objects.filter(pk__in=pks, status=Status.QUEUED)
     locked = {row.pk: row for row in rows.select_for_update(of=("self",), no_key=True).order_by("pk")}
@@ -92,22 +96,22 @@ def decide_judgments(of: Panel, pks: Collection[int]) -> None:
     for pk, votes in by_judgment.items():
         if any(vote.status in OPEN for vote in votes):
             continue
-        said = by_judge(of, votes)
-        if of.rule == Rule.ESCALATION and len(said) == panel.INITIAL_JUDGES and panel.is_disputed(said):
-            escalated += of.votes(pk, of.judges[panel.INITIAL_JUDGES :])
+        verdicts = by_judge(run_panel, votes)
+        if run_panel.rule == Rule.ESCALATION and len(verdicts) == panel.INITIAL_JUDGES and panel.is_disputed(verdicts):
+            escalated += run_panel.new_votes(pk, run_panel.judges[panel.INITIAL_JUDGES :])
             continue
-        found, judgment = panel_verdict(of, votes), locked[pk]
-        if found.verdict:
-            judgment.status, judgment.verdict, judgment.explanation = Status.DONE, found.verdict, found.explanation
+        outcome, judgment = panel_verdict(run_panel, votes), locked[pk]
+        if outcome.verdict:
+            judgment.status, judgment.verdict, judgment.explanation = Status.DONE, outcome.verdict, outcome.explanation
         else:
-            judgment.status, judgment.error, judgment.detail = Status.FAILED, found.error, found.detail
+            judgment.status, judgment.error, judgment.detail = Status.FAILED, outcome.error, outcome.detail
         decided.append(judgment)
     Vote.objects.bulk_create(escalated)
     Judgment.objects.bulk_update(decided, ["status", "verdict", "explanation", "error", "detail"])
 
 
 class CountedVote(NamedTuple):
-    """One vote, as far as a verdict follows from it."""
+    """The fields of a vote that a verdict depends on."""
 
     judge_id: int
     repeat: int
@@ -117,7 +121,10 @@ class CountedVote(NamedTuple):
 
 
 class PanelVerdict(NamedTuple):
-    """What the votes on a criterion come to. `verdict`: '' where the rule gives none; `error`, `detail`: why."""
+    """The outcome of the votes on a criterion.
+
+    `verdict`: '' if the rule gives none; `error`, `detail` then say why.
+    """
 
     verdict: str
     explanation: str = ""
@@ -125,23 +132,23 @@ class PanelVerdict(NamedTuple):
     detail: str = ""
 
 
-def by_judge(of: Panel, votes: Iterable[Vote | CountedVote]) -> list[list[str]]:
+def by_judge(run_panel: Panel, votes: Iterable[Vote | CountedVote]) -> list[list[str]]:
     """The verdicts of each judge who voted, in the order of the panel."""
-    told: dict[int, list[str]] = {judge: [] for judge in of.judges}
+    verdicts: dict[int, list[str]] = {judge: [] for judge in run_panel.judges}
     for vote in votes:
-        if vote.judge_id in told:
-            told[vote.judge_id].append(vote.verdict)
-    return [own for own in told.values() if own]
+        if vote.judge_id in verdicts:
+            verdicts[vote.judge_id].append(vote.verdict)
+    return [judge_verdicts for judge_verdicts in verdicts.values() if judge_verdicts]
 
 
-def panel_verdict(of: Panel, votes: Sequence[Vote | CountedVote]) -> PanelVerdict:
-    """What these votes, which have all ended, come to."""
-    said = by_judge(of, votes)
-    verdict = panel.decide(of.rule, said)
+def panel_verdict(run_panel: Panel, votes: Sequence[Vote | CountedVote]) -> PanelVerdict:
+    """The panel's verdict from these votes, all of which have ended."""
+    verdicts = by_judge(run_panel, votes)
+    verdict = panel.decide(run_panel.rule, verdicts)
     if verdict:
-        order = sorted(votes, key=lambda vote: (of.judges.index(vote.judge_id), vote.repeat))
+        order = sorted(votes, key=lambda vote: (run_panel.judges.index(vote.judge_id), vote.repeat))
         return PanelVerdict(verdict, panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order]))
     errors = [vote.error for vote in votes if vote.error]
-    # Where no vote came, why none did; a majority is what is missing only where somebody voted.
+    # If every vote failed, the error is that of the first; otherwise there is no majority.
     error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
-    return PanelVerdict("", error=error, detail=panel.vote_summary(said))
+    return PanelVerdict("", error=error, detail=panel.vote_summary(verdicts))

@@ -51,7 +51,7 @@ def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str)
     assert set(asked(run).values()) == {1}
     assert len(asked(run)) == run.responses_total == 2 * COUNT
     assert run.judgments.count() == run.rubrics_total == 2 * release.rubrics_count
-    assert not queues.unfilled(run).exists()
+    assert not queues.unfilled_endpoints(run).exists()
 
 
 def test_a_kill_between_or_within_chunks(release: Release, models: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,9 +149,9 @@ def test_what_died_with_its_worker_comes_back_together(bare: Release, clock: Clo
         endpoint(judge.url, "m-judge")
         run = launched_run(bare, target.url, "m-1", judge="m-judge", judging=PER_SAMPLE)
         [row] = take(Response.objects.filter(run=run).order_by("pk"), 1)
-        assert work._keep_responses(protocol.PROTOCOL, [(row, Status.DONE, {"text": SAID, "outcome": "answered"})]) == [
-            True
-        ]
+        assert work._store_responses(
+            protocol.PROTOCOL, [(row, Status.DONE, {"text": SAID, "outcome": "answered"})]
+        ) == [True]
         assert len(take(queues.judgments_to_take(run), 5)) == 1, "the first of each response stands for all"
         work.work_on_run(run.pk)
         assert not judge.bodies

@@ -378,7 +378,7 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
         early, late = rows[:2]
 
         def fail(row: Response) -> None:
-            work._keep_responses(
+            work._store_responses(
                 registry.protocol("mhb"),
                 [(row, Status.FAILED, {"outcome": "failed", "error": "ServerError", "detail": "x"})],
             )
@@ -427,7 +427,7 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
 ) -> None:
     run = launched_run(release, models, "sim-average", "sim-careful")
     Endpoint.objects.update(concurrency=1)
-    keep, kept = work._keep_responses, 0
+    keep, kept = work._store_responses, 0
 
     def cancelling(protocol: Protocol, ends: list[Any], **rules: Any) -> list[bool]:
         nonlocal kept
@@ -435,7 +435,7 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
             jobs_services.cancel(run.pk)
         return keep(protocol, ends, **rules)
 
-    monkeypatch.setattr(work, "_keep_responses", cancelling)
+    monkeypatch.setattr(work, "_store_responses", cancelling)
     work.work_on_run(run.pk)
     assert RUNS.get(run.pk).status == Run.Status.CANCELLED
     assert statuses(run, Response)[Status.QUEUED] >= 1
@@ -484,7 +484,7 @@ def test_a_lost_lease_says_nothing_twice(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first worker slept through its lease after the model had answered; another has kept its answer meanwhile."""
-    keep, slept = work._keep_responses, 0
+    keep, slept = work._store_responses, 0
 
     def sleepy(protocol: Protocol, ends: list[Any], **rules: Any) -> list[bool]:
         nonlocal slept
@@ -497,7 +497,7 @@ def test_a_lost_lease_says_nothing_twice(
             assert keep(protocol, [(again, status, {**fields, "text": "The second one's."})]) == [True]
         return keep(protocol, ends)
 
-    monkeypatch.setattr(work, "_keep_responses", sleepy)
+    monkeypatch.setattr(work, "_store_responses", sleepy)
     run = evaluated(bare, models, "sim-average")
     assert Response.objects.get(pk=slept).text == "The second one's."
     assert statuses(run, Response)[Status.DONE] + statuses(run, Response)[Status.QUEUED] == 2
