@@ -149,10 +149,11 @@ class Asked(Work):
 class Response(Asked):
     """A model's answer to one question about a sample.
 
-    `about`: choices made while building the question (`Ask.about`). `repeat`: numbers the answers
-    of one model to the same question, from 0. `outcome`: how it ended; '' until then. `after`: the
-    earlier answer that its question contains; this response waits until that has ended. `call`: the
-    ledger entry with its text.
+    `about`: choices made while building the question (`Ask.about`).
+    `repeat`: numbers the answers of one model to the same question, from 0.
+    `outcome`: how it ended; '' until then.
+    `after`: the earlier answer in its question. This response waits until that has ended.
+    `call`: the ledger entry with its text.
     """
 
     class Outcome(models.TextChoices):

@@ -41,13 +41,15 @@ class Sample:
 class Ask:
     """One question to a model under test.
 
-    `variant` distinguishes several questions about one sample. `about` holds choices made while
-    building the question, such as which of two answers is shown. It is stored with the response.
+    `variant` distinguishes several questions about one sample.
+    `about` holds choices made while building the question, such as which of two answers is shown.
+    It is stored with the response.
     `temperature`, `top_p` and `max_tokens` override the settings of the endpoint, unless the run
-    uses endpoint settings only (`Run.Sampling`). `prompt` names the prompt of this variant within
-    the benchmark, as in `Request.prompt`. Estimates assume that requests with the same prompt name
-    are alike. `after` is the variant whose answer this question waits for, from the same sample,
-    model and repeat. `messages` is then only an example, with a placeholder for that answer, and
+    uses endpoint settings only (`Run.Sampling`).
+    `prompt` names the prompt of this variant within the benchmark, as in `Request.prompt`.
+    Estimates assume that requests with the same prompt name are alike.
+    `after` is the variant whose answer this question waits for, from the same sample, model and
+    repeat. `messages` is then only an example, with a placeholder for that answer;
     `Protocol.ask_on` builds the actual question.
     """
 
@@ -140,15 +142,16 @@ class Rate:
     for a rate that is not a mean.
 
     `unit`: whether criteria are counted, or samples; a sample is a hit if any of its criteria is.
-    `arm`: which samples are counted, those with a trap or the controls. `polarity` and `rubric`
-    restrict the rate to criteria of that polarity or key; '' for all. `weighted` and `weights`: the
-    facet by whose value criteria are weighted, and the weight of each value. Weights are whole
-    numbers, and readers may change them. Criteria without a value are excluded. `points`: the facet
-    whose values are points, possibly negative. The score of a sample is the sum of the points of
-    its criteria whose verdict is in `hits`, divided by the sum of all its positive points; the rate
-    is the mean over samples, clipped to the range from 0 to 1. A sample is excluded if a criterion
-    with points has no verdict. A rate is omitted for a release that has none of the samples or
-    facet values it needs.
+    `arm`: which samples are counted, those with a trap or the controls.
+    `polarity`, `rubric`: restrict the rate to criteria of that polarity or key; '' for all.
+    `weighted`, `weights`: the facet by whose value criteria are weighted, and the weight of each
+    value. Weights are whole numbers, and readers may change them. Criteria without a value are
+    excluded.
+    `points`: the facet whose values are points, possibly negative. The score of a sample is the sum
+    of the points of its criteria whose verdict is in `hits`, divided by the sum of all its positive
+    points. The rate is the mean over samples, clipped to 0 and 1. A sample is excluded
+    if a criterion with points has no verdict.
+    A rate is omitted for a release that has none of the samples or facet values it needs.
     """
 
     name: str
