@@ -12,7 +12,8 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, ReviewShare, Step
+from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
+from generation.recipes.review_sampling import ReviewShare
 from mhb_site.benchmarks.clinhallu import corrections, lineage, presets, reference
 from mhb_site.benchmarks.clinhallu.judging import ANSWER
 from mhb_site.benchmarks.clinhallu.presets import MAX_TRIES, PRESETS

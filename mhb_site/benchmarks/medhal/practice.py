@@ -3,7 +3,8 @@
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import SAMPLED_FOR_REVIEW, NewSample
+from generation.recipes.recipe import NewSample
+from generation.recipes.review_sampling import SAMPLED_FOR_REVIEW
 from mhb_site.benchmarks.medhal import review
 from review.calibration.practice import Kind, Practice
 from review.rules.questions import Answer, Answers

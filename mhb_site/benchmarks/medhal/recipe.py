@@ -10,17 +10,8 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import (
-    Draft,
-    ModelRole,
-    Models,
-    NewRubric,
-    NewSample,
-    Recipe,
-    ReviewDraw,
-    Step,
-    per_draft,
-)
+from generation.recipes.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Recipe, Step, per_draft
+from generation.recipes.review_sampling import ReviewDraw
 from mhb_site.benchmarks.medhal import lineage, pair_steps, presets, taxonomy
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
 

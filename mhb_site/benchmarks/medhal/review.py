@@ -5,7 +5,8 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import SAMPLED_FOR_REVIEW, NewSample
+from generation.recipes.recipe import NewSample
+from generation.recipes.review_sampling import SAMPLED_FOR_REVIEW
 from review.rules.blocks import Block, Table, Text
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Choice, Form, Question, Reason

@@ -59,16 +59,11 @@ def _sample_table(final: Mapping[str, Any]) -> Table:
     if final.get("published"):
         rows.append((_("Origin"), _("Published sample, used unchanged")))
     else:
-        rows += [
-            (_("Candidate"), final["number"]),
-            (_("Tries"), str(final["tries"])),
-            (
-                _("Reason for selection"),
-                _("most similar to the true answer, because no candidate qualified")
-                if final["fallback"]
-                else _("qualified"),
-            ),
-        ]
+        reason = _("qualified")
+        if final["fallback"]:
+            reason = _("most similar to the true answer, because no candidate qualified")
+        rows += [(_("Candidate"), final["number"]), (_("Tries"), str(final["tries"]))]
+        rows.append((_("Reason for selection"), reason))
     if "length" in final.get("flags", ()):
         rows.append((_("Length"), _("outside the length limits, even after a second request")))
     return Table(_("Sample"), (_("Item"), _("Details")), tuple(rows))
@@ -181,10 +176,8 @@ def _cluster_blocks(data: Mapping[str, Any]) -> list[Block]:
         for name, cluster in numbered
     )
     columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measure_labels().values())
-    return [
-        Table(_("Clusters"), columns, rows),
-        _cluster_plot([(name, cluster) for name, cluster in numbered if cluster["members"]]),
-    ]
+    plotted = [(name, cluster) for name, cluster in numbered if cluster["members"]]
+    return [Table(_("Clusters"), columns, rows), _cluster_plot(plotted)]
 
 
 def _measure_labels() -> dict[str, str]:
@@ -247,22 +240,13 @@ class _BatchCounts:
                 self.votes[vote["role"], vote["first"], result] += 1
         if "clusters" in data:
             self.clustered += 1
-            self.isolated += any(
-                candidate["truth"] and not candidate["members"] for candidate in data["clusters"]["clusters"]
-            )
-            fields = ("members", "share", *_measure_labels())
-            self.clusters += [
-                {name: candidate[name] for name in fields}
-                for candidate in data["clusters"]["clusters"]
-                if candidate["members"]
-            ]
+            clusters, fields = data["clusters"]["clusters"], ("members", "share", *_measure_labels())
+            self.isolated += any(cluster["truth"] and not cluster["members"] for cluster in clusters)
+            self.clusters += [{name: cluster[name] for name in fields} for cluster in clusters if cluster["members"]]
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
-    """Blocks with shares of difficulty, category, tries and fallback, the votes, and the clusters.
-
-    The clusters are shown as in the paper's table and figure.
-    """
+    """Blocks with shares of difficulty, category, tries and fallback, with votes and clusters."""
     counts = _BatchCounts()
     for data in drafts:
         counts.add(data)

@@ -103,12 +103,9 @@ async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequen
     if attempts:
         values["tried"] = as_data([_attempt_for_writer(attempt) for attempt in attempts])
     request = Request(prompt.messages(**values), prompt=prompt.label)
-    known_scenarios = {attempt["scenario"] for attempt in attempts} | {
-        draft.data.get("rejected", {}).get("scenario", "")
-    }
-    scenario = await models.ask_structured(
-        "writer", request, Scenario, check=partial(check_scenario, known=known_scenarios)
-    )
+    rejected = draft.data.get("rejected", {}).get("scenario", "")
+    check = partial(check_scenario, known={rejected, *(attempt["scenario"] for attempt in attempts)})
+    scenario = await models.ask_structured("writer", request, Scenario, check=check)
     attempt = {
         "number": number,
         "scenario": scenario.scenario.strip(),
@@ -124,10 +121,7 @@ async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequen
 async def _find_giveaways(
     draft: Draft, models: Models, scenario: Scenario, patient: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Find giveaways and details that are not the patient's.
-
-    The check is made by code and, if the settings say so, by the checker.
-    """
+    """Find giveaways and details that are not the patient's, by code and maybe the checker."""
     giveaways = [
         {"by": "code", "what": "words", "text": text}
         for text in giveaway.find_giveaways(scenario.scenario, scenario.must, patient)
@@ -163,12 +157,8 @@ async def _replicate(draft: Draft, models: Models) -> Sequence[Draft]:
     *earlier, attempt = _attempts(draft)
     results = await asyncio.gather(*(_target_result(draft, models, role, attempt["scenario"]) for role in TARGETS))
     repeated = any(result["same_mistake_happened"] is True for result in results)
-    return [
-        replace(
-            draft,
-            data={**draft.data, "attempts": [*earlier, {**attempt, "results": list(results), "replicated": repeated}]},
-        )
-    ]
+    tested = {**attempt, "results": list(results), "replicated": repeated}
+    return [replace(draft, data={**draft.data, "attempts": [*earlier, tested]})]
 
 
 async def _target_result(draft: Draft, models: Models, role: str, scenario: str) -> dict[str, Any]:
@@ -186,11 +176,8 @@ async def _target_result(draft: Draft, models: Models, role: str, scenario: str)
         verdict = await models.ask_structured("replication_judge", Request(messages, prompt=prompt.label), Repeated)
     except BrokenReply as error:  # stored as neither repeated nor not, and not counted
         return {**result, "same_mistake_happened": None, "explanation": f"The verdict could not be read: {error}"[:300]}
-    return {
-        **result,
-        "same_mistake_happened": verdict.same_mistake_happened,
-        "explanation": verdict.explanation,
-    }
+    decided = {"same_mistake_happened": verdict.same_mistake_happened, "explanation": verdict.explanation}
+    return {**result, **decided}
 
 
 async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
