@@ -1,4 +1,7 @@
-"""Celery tasks: each is one call of a service. The rows say what there is to do; a lost message costs a sweep, not work."""
+"""Celery tasks, each a single call of a service.
+
+The rows hold the work: a lost message only delays it until the next sweep.
+"""
 
 from contextlib import suppress
 
@@ -30,5 +33,5 @@ def work_on_job(job_id: int) -> None:
     if job is None:  # a message may outlive its row
         return
     kind_of(job).work(job_id)
-    if services.waits(job_id):  # its time was up
+    if services.waits(job_id):  # the lane ended because its time was up
         waking.wake(work_on_job, job_id)

@@ -1,4 +1,4 @@
-"""Addresses of the pages of generation."""
+"""URLs of the pages of generation."""
 
 from django.urls import path
 

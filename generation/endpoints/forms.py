@@ -91,17 +91,20 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             self.initial["extra_body"] = None
 
     def clean_extra_body(self) -> Any:
-        """Nothing where nothing was entered."""
+        """An empty object if nothing was entered."""
         return self.cleaned_data["extra_body"] or {}
 
     @property
     def key_state(self) -> str:
-        """As the function of this name."""
+        """See the function `key_state`."""
         return key_state(self.instance)
 
 
 def key_state(endpoint: Endpoint) -> str:
-    """'set', 'missing' or 'refused' (by the operator) for the endpoint's variable on this server; '' for none."""
+    """Whether the key of an endpoint is available on this server.
+
+    Returns 'set', 'missing' or 'refused' (by the operator); '' for an endpoint without a key.
+    """
     if not endpoint.key_env:
         return ""
     try:

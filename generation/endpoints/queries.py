@@ -1,4 +1,4 @@
-"""Everything that is read of endpoints and their usage."""
+"""Queries on endpoints and their usage."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
@@ -13,11 +13,11 @@ from generation.models import Batch, Call, Endpoint, EndpointDay
 
 
 def endpoint(name: str) -> Endpoint:
-    """Raises UnknownEndpoint."""
-    found = Endpoint.objects.filter(name=name).first()
-    if found is None:
+    """Return the endpoint of this name. Raises UnknownEndpoint."""
+    endpoint = Endpoint.objects.filter(name=name).first()
+    if endpoint is None:
         raise errors.UnknownEndpoint(name)
-    return found
+    return endpoint
 
 
 def endpoints() -> QuerySet[Endpoint]:
@@ -31,14 +31,17 @@ def endpoints_of(batch: Batch) -> QuerySet[Endpoint]:
 
 
 def has_answered(endpoint: Endpoint) -> bool:
-    """Whether a result names its address and model: a call of it ever succeeded, or it has no address, as it stands for a model
-    that is known from imported results alone."""
+    """Whether results refer to its address and model.
+
+    They do if a call ever succeeded, or if it has no address, as it represents a model that is
+    known only from imported results.
+    """
     return not endpoint.url or Call.objects.filter(endpoint=endpoint, error="").exists()
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTotals:
-    """What calls of an endpoint came to, on one day or (None) in all."""
+    """Totals of an endpoint's calls, on one day or in all (`day` is None)."""
 
     day: date | None
     calls: int
@@ -51,22 +54,22 @@ class UsageTotals:
     cost: Decimal
 
 
-USAGE = tuple(name for name in UsageTotals.__slots__ if name != "day")
+USAGE_COLUMNS = tuple(name for name in UsageTotals.__slots__ if name != "day")
 
 
 def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[UsageTotals]]:
-    """All that was asked of an endpoint, and each of the last `days` days (UTC) in order, empty ones too: two queries."""
-    kept = EndpointDay.objects.filter(endpoint=endpoint)
-    whole = kept.aggregate(**{f"sum_{name}": Sum(name) for name in USAGE})
+    """Usage of an endpoint, in total and on each of the last `days` days (UTC): two queries."""
+    rows = EndpointDay.objects.filter(endpoint=endpoint)
+    sums = rows.aggregate(**{f"sum_{name}": Sum(name) for name in USAGE_COLUMNS})
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=days - 1)
-    there = {row["day"]: row for row in kept.filter(day__gte=first).values("day", *USAGE)}
-    nothing: dict[str, Any] = {**dict.fromkeys(USAGE, 0), "cost": Decimal(0)}
+    by_day = {row["day"]: row for row in rows.filter(day__gte=first).values("day", *USAGE_COLUMNS)}
+    zeros: dict[str, Any] = {**dict.fromkeys(USAGE_COLUMNS, 0), "cost": Decimal(0)}
     dates = [first + timedelta(days=place) for place in range(days)]
-    total = {name: whole[f"sum_{name}"] or nothing[name] for name in USAGE}
-    return UsageTotals(None, **total), [UsageTotals(**{**nothing, "day": day, **there.get(day, {})}) for day in dates]
+    total = {name: sums[f"sum_{name}"] or zeros[name] for name in USAGE_COLUMNS}
+    return UsageTotals(None, **total), [UsageTotals(**{**zeros, "day": day, **by_day.get(day, {})}) for day in dates]
 
 
 def calls_of(subject: str) -> QuerySet[Call]:
-    """The ledger of one row of work, in order."""
+    """The calls made for one row of work, in order."""
     return Call.objects.filter(subject=subject).select_related("endpoint").order_by("pk")

@@ -1,4 +1,4 @@
-"""Tests an endpoint with one question."""
+"""Tests of endpoints with a single question."""
 
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -12,16 +12,16 @@ from generation.engine import ledger
 from generation.llm.probe import probe
 from generation.models import Endpoint
 
-REPLY_KEPT = 500  # characters
+REPLY_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointTest:
-    """What one question to an endpoint came to.
+    """The result of asking an endpoint one question.
 
-    structured: how a schema can be asked for: ``json_schema``, ``json_object`` or ``text``; ``unusable`` where the reply missed
-    the schema; "" where there was none. model: as the server named it. cost: at the endpoint's prices. error, detail: why there
-    is no answer.
+    structured: the output format that works: ``json_schema``, ``json_object`` or ``text``;
+    ``unusable`` if the reply did not match the schema; "" without a reply. model: as named by the
+    server. cost: at the endpoint's prices. error, detail: why there is no answer.
     """
 
     at: str
@@ -40,33 +40,33 @@ class EndpointTest:
 
 
 def test_endpoint(endpoint: Endpoint) -> EndpointTest:
-    """Ask an endpoint one question, and keep what came of it with the endpoint.
+    """Ask an endpoint one question and store the result with the endpoint.
 
-    The attempts count in its usage by day. They are in no job's ledger: no job asked.
+    The attempts count in its usage by day. They are in no ledger, as no job made them.
     """
-    found = async_to_sync(probe)(
+    probed = async_to_sync(probe)(
         endpoint.settings, access=settings.MHB_ENDPOINT_ACCESS, max_reply=settings.MHB_MAX_REPLY_BYTES
     )
-    last = found.attempts[-1] if found.attempts else None
+    last = probed.attempts[-1] if probed.attempts else None
     reply = last.reply if last else None
-    used = [attempt.reply.usage for attempt in found.attempts if attempt.reply]
+    usages = [attempt.reply.usage for attempt in probed.attempts if attempt.reply]
     result = EndpointTest(
         at=timezone.now().isoformat(),
-        answered=not found.error,
+        answered=not probed.error,
         seconds=round(last.seconds, 3) if last else 0.0,
-        tokens_in=sum(usage.tokens_in for usage in used),
-        tokens_out=sum(usage.tokens_out for usage in used),
-        tokens_reasoning=sum(usage.tokens_reasoning for usage in used),
-        structured="" if found.error else found.output_format if found.usable else "unusable",
+        tokens_in=sum(usage.tokens_in for usage in usages),
+        tokens_out=sum(usage.tokens_out for usage in usages),
+        tokens_reasoning=sum(usage.tokens_reasoning for usage in usages),
+        structured="" if probed.error else probed.output_format if probed.usable else "unusable",
         model=reply.model if reply else "",
-        cost=str(sum((usage.cost(endpoint.settings) for usage in used), Decimal(0))),
-        reply=reply.text[:REPLY_KEPT] if reply else "",
-        error=found.error,
-        detail=found.detail,
+        cost=str(sum((usage.cost(endpoint.settings) for usage in usages), Decimal(0))),
+        reply=reply.text[:REPLY_CHARS] if reply else "",
+        error=probed.error,
+        detail=probed.detail,
         http_status=last.http_status if last else None,
     )
     with transaction.atomic():
-        ledger.count_without_job([ledger.LedgerLine(attempt, endpoint, "test") for attempt in found.attempts])
+        ledger.count_without_job([ledger.LedgerLine(attempt, endpoint, "test") for attempt in probed.attempts])
         Endpoint.objects.filter(pk=endpoint.pk).update(last_test=asdict(result))
     endpoint.last_test = asdict(result)
     return result

@@ -23,11 +23,11 @@ DAYS_SHOWN = 30
 
 @requires(Can.CONNECT)
 def endpoints(request: HttpRequest) -> HttpResponse:
-    """All endpoints, and the form that makes one."""
+    """All endpoints, and the form that adds one."""
     form = forms.EndpointForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
-        made = services.add_endpoint(**form.cleaned_data)
-        messages.success(request, _("Endpoint %(name)s added.") % {"name": made})
+        added = services.add_endpoint(**form.cleaned_data)
+        messages.success(request, _("Endpoint %(name)s added.") % {"name": added})
         return redirect("generation:endpoints")
     rows = [(endpoint, forms.key_state(endpoint)) for endpoint in queries.endpoints()]
     context = {"rows": rows, "form": form}
@@ -37,38 +37,38 @@ def endpoints(request: HttpRequest) -> HttpResponse:
 @require_POST
 @requires(Can.CONNECT)
 def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
-    """Ask an endpoint one question; its page shows what came of it."""
-    found = testing.test_endpoint(queries.endpoint(name))
-    if found.answered:
+    """Ask an endpoint one question; its page shows the result."""
+    result = testing.test_endpoint(queries.endpoint(name))
+    if result.answered:
         messages.success(request, _("Endpoint %(name)s answered.") % {"name": name})
     else:
         messages.error(
-            request, _("Endpoint %(name)s did not answer: %(error)s.") % {"name": name, "error": found.error}
+            request, _("Endpoint %(name)s did not answer: %(error)s.") % {"name": name, "error": result.error}
         )
     return redirect(f"{reverse('generation:endpoint', args=[name])}#test")
 
 
 @requires(Can.CONNECT)
 def endpoint(request: HttpRequest, name: str) -> HttpResponse:
-    """Change one endpoint. What has answered already keeps its address and model."""
-    found = queries.endpoint(name)
-    called = queries.has_answered(found)
-    form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=found, called=called)
+    """Change one endpoint. If it has answered already, its address and model cannot change."""
+    row = queries.endpoint(name)
+    called = queries.has_answered(row)
+    form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=row, called=called)
     if form.is_valid():
-        services.change_endpoint(found, **form.cleaned_data)
-        messages.success(request, _("Changes to endpoint %(name)s saved.") % {"name": found})
+        services.change_endpoint(row, **form.cleaned_data)
+        messages.success(request, _("Changes to endpoint %(name)s saved.") % {"name": row})
         return redirect("generation:endpoints")
-    whole, days = queries.usage(found, days=DAYS_SHOWN)
+    total, days = queries.usage(row, days=DAYS_SHOWN)
     context = {
-        "endpoint": found,
+        "endpoint": row,
         "called": called,
         "form": form,
-        "key": forms.key_state(found),
-        "now": endpoint_now(found),
+        "key": forms.key_state(row),
+        "now": endpoint_now(row),
         "currency": settings.MHB_CURRENCY,
-        "test_at": datetime.fromisoformat(found.last_test["at"]) if found.last_test else None,
-        "test_cost": Decimal(found.last_test["cost"]) if found.last_test else None,
-        "whole": whole,
+        "test_at": datetime.fromisoformat(row.last_test["at"]) if row.last_test else None,
+        "test_cost": Decimal(row.last_test["cost"]) if row.last_test else None,
+        "total": total,
         "chart": daily_bars.days(
             [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day],
             [Entry(_("answered"), 0), Entry(_("failed"), 1), Entry(_("cached replies"), 0, hollow=True)],

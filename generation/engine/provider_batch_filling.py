@@ -42,7 +42,7 @@ def prepare(job: Job, endpoint: Endpoint, requests: Sequence[BatchRequest]) -> b
     """Put taken rows (all under one token) into a provider batch, in one transaction.
 
     The batch is submitted later (`provider_batches.advance_batches`). A row whose reply is in the
-    ledger already is left_over to the lanes; one whose request is in an open provider batch waits
+    ledger already is left to the lanes; one whose request is in an open provider batch waits
     for that batch. Rows beyond the budget are requeued, and all rows if the job does not run any
     more. Returns False if the budget had no room for all of them or the job does not run.
     """
@@ -143,7 +143,7 @@ def _give_back(rows: Sequence[Work], **fields: Any) -> None:
 def _open_lines(names: Sequence[str]) -> dict[str, int]:
     """The open provider batches of any job that contain these requests: identity -> batch.
 
-    Prepared batches of jobs that do not run are left_over out, as they may never be submitted.
+    Prepared batches of jobs that do not run are left out, as they may never be submitted.
     """
     lines = ProviderLine.objects.filter(identity__in=names, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
     lines = lines.exclude(~Q(batch__job__status=Job.Status.RUNNING), batch__state=State.PREPARED)

@@ -28,7 +28,10 @@ class ImageViewSet(GenericViewSet[StoredImage]):
         responses={(200, "image/png"): OpenApiTypes.BINARY, (200, "image/jpeg"): OpenApiTypes.BINARY},
     )
     def retrieve(self, request: Request, sha256: str) -> HttpResponse:
-        """An image, as JPEG or PNG without metadata. Physicians see those of their own cases; 404 for any other."""
+        """An image, as JPEG or PNG without metadata.
+
+        Physicians see those of their own cases; 404 for any other.
+        """
         if not may_see_picture(signed_in_account(request), sha256):
             raise Http404
         return image_response(request._request, sha256, thumbnail=request.query_params.get("size") == "thumbnail")

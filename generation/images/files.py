@@ -1,4 +1,4 @@
-"""Images on disk: each once, under its SHA-256, in the data folder."""
+"""Image files in the data folder, each stored once under its SHA-256."""
 
 import contextlib
 import hashlib
@@ -15,18 +15,18 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class NoImage(LookupError):
-    """No image is kept under this SHA-256, or its file is not what was kept."""
+    """No image is stored under this SHA-256, or its file was changed."""
 
 
 def image_path(sha256: str, *, thumbnail: bool = False) -> Path:
-    """Where the image of this digest lies, whether or not it is there. NoImage where it is no digest."""
+    """The path of the image with this digest, existing or not. Raises NoImage for other text."""
     if not _SHA256.fullmatch(sha256):
         raise NoImage(sha256)
     return Path(settings.MHB_IMAGES) / sha256[:2] / (sha256 + (".thumbnail" if thumbnail else ""))
 
 
 def open_image(sha256: str, *, thumbnail: bool = False) -> tuple[str, bytes]:
-    """Media type and bytes of a kept image. Raises NoImage, also where the file was changed."""
+    """Media type and bytes of a stored image. Raises NoImage, also if its file was changed."""
     try:
         data = image_path(sha256, thumbnail=thumbnail).read_bytes()
     except OSError:
@@ -37,15 +37,15 @@ def open_image(sha256: str, *, thumbnail: bool = False) -> tuple[str, bytes]:
 
 
 def write_image(sha256: str, data: bytes, *, thumbnail: bool = False) -> None:
-    """Put a file in its place at once, even if others do the same: a reader sees all of it or nothing."""
+    """Write an image file atomically, so that concurrent readers never see a part of it."""
     path = image_path(sha256, thumbnail=thumbnail)
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{uuid.uuid4().hex}")
     try:
-        unfinished.write_bytes(data)
-        os.replace(unfinished, path)
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            unfinished.unlink()
+            temporary.unlink()

@@ -1,42 +1,42 @@
-"""JPEG files without their metadata: the compressed picture is copied as it is."""
+"""Removal of metadata from JPEG files, without recompressing the picture."""
 
-_ALONE = {0x01, *range(0xD0, 0xD8)}  # markers without a length
+_WITHOUT_LENGTH = {0x01, *range(0xD0, 0xD8)}  # markers without a length
 _START, _END, _SCAN = 0xD8, 0xD9, 0xDA
-_JFIF, _ADOBE = 0xE0, 0xEE  # how colours are to be read: kept, cut to what the standard says
+_JFIF, _ADOBE = 0xE0, 0xEE  # they define how colours are read: kept, reduced to their standard fields
 _METADATA = {*range(0xE0, 0xF0), 0xFE}  # APP0-APP15 and comments: EXIF, GPS, XMP, IPTC, thumbnails
 
 
 def without_metadata(data: bytes) -> bytes | None:
-    """The first picture in a JPEG file without comments and application segments; what follows its end is left out.
+    """Copy the first picture of a JPEG file without comments and application segments.
 
-    None where the segments do not add up.
+    Data after its end is dropped. Returns None if the segments are inconsistent.
     """
     if data[:2] != bytes((0xFF, _START)):
         return None
-    kept = bytearray(data[:2])
+    output = bytearray(data[:2])
     at = 2
     while at + 4 <= len(data):
         if data[at] != 0xFF:
             return None
         marker = data[at + 1]
-        if marker == 0xFF:  # filling
+        if marker == 0xFF:  # padding
             at += 1
             continue
         if marker == _END:
-            return bytes(kept + data[at : at + 2])
-        if marker in _ALONE:
-            kept += data[at : at + 2]
+            return bytes(output + data[at : at + 2])
+        if marker in _WITHOUT_LENGTH:
+            output += data[at : at + 2]
             at += 2
             continue
         end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
         if end > len(data) or end < at + 4:
             return None
-        kept += _segment(marker, data[at:end])
+        output += _segment(marker, data[at:end])
         at = end
         if marker == _SCAN:
             at = _scan_end(data, end)
-            kept += data[end:at]
-    return bytes(kept + data[at : at + 2]) if data[at : at + 2] == bytes((0xFF, _END)) else None
+            output += data[end:at]
+    return bytes(output + data[at : at + 2]) if data[at : at + 2] == bytes((0xFF, _END)) else None
 
 
 def _segment(marker: int, segment: bytes) -> bytes:
@@ -51,7 +51,7 @@ def _segment(marker: int, segment: bytes) -> bytes:
 
 
 def _scan_end(data: bytes, start: int) -> int:
-    """Where the compressed data of a scan ends: at the next marker that is neither a stuffed byte nor a restart."""
+    """The end of a scan: the next marker that is neither a stuffed byte nor a restart."""
     at = data.find(b"\xff", start)
     while 0 <= at < len(data) - 1:
         following = data[at + 1]

@@ -1,4 +1,4 @@
-"""Reading what is kept of images."""
+"""Queries on stored images."""
 
 from collections.abc import Iterable
 
@@ -8,6 +8,6 @@ FOLDER = "images"  # in exports
 
 
 def exported_paths(digests: Iterable[str]) -> dict[str, str]:
-    """SHA-256 -> where the image lies in an export. An image that is not kept is not among them."""
+    """SHA-256 -> path of the image in an export; images that are not stored are left out."""
     rows = StoredImage.objects.filter(sha256__in=set(digests)).values_list("sha256", "media_type")
     return {sha256: f"{FOLDER}/{sha256}.{media_type.rpartition('/')[2]}" for sha256, media_type in rows}

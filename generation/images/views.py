@@ -1,4 +1,4 @@
-"""Images over HTTP."""
+"""The view of images."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,7 +12,10 @@ from review.common.decorators import signed_in_account
 @require_safe
 @login_required
 def image(request: HttpRequest, sha256: str) -> HttpResponse:
-    """A kept image, `?size=thumbnail` a small one. 404 for one that is not there as for one that the reader may not see."""
+    """A stored image, or its thumbnail (`?size=thumbnail`).
+
+    404 both for an image that does not exist and for one that the reader may not see.
+    """
     if not may_see_picture(signed_in_account(request), sha256, request.GET.get("seen", "")):
         raise Http404
     return image_response(request, sha256, thumbnail=request.GET.get("size") == "thumbnail")

@@ -247,7 +247,7 @@ def with_live_status(
     errors = rows_as_json(JobError.objects.filter(job=OuterRef("pk")), "error", "calls")
     annotated: Any = jobs.annotate(
         **counts,
-        **{f"endpoints_{name}": subquery for name, subquery in endpoints.items()},
+        **{f"listed_endpoints_{name}": subquery for name, subquery in endpoints.items()},
         errors_listed=errors,
         lanes_listed=lanes_listed(),
         worker_lives=Exists(live_workers()),
@@ -278,7 +278,7 @@ def live(job: Job, *, ended: int, total: int) -> LiveStatus:
     if job.status in (Job.Status.RUNNING, Job.Status.PAUSED) and open_lines is not None and job.calls:
         projected = job.cost + job.cost / job.calls * Decimal(open_lines)
     errors = [(row["error"], row["calls"]) for row in annotated_job.errors_listed or ()]
-    listed = [row for name, rows in vars(job).items() if name.startswith("endpoints_") for row in rows or ()]
+    listed = [row for name, rows in vars(job).items() if name.startswith("listed_endpoints_") for row in rows or ()]
     return LiveStatus(
         rate=rate,
         left=left,
@@ -333,9 +333,9 @@ def endpoint_now(endpoint: Endpoint) -> EndpointStatus:
     """The status of one endpoint, with all lanes that use it."""
     rows = Endpoint.objects.filter(pk=endpoint.pk)
     row: Any = rows.annotate(
-        endpoints_=endpoints_listed(Endpoint.objects.filter(pk=OuterRef("pk")), ""), lanes_listed=lanes_listed()
+        listed_endpoints_=endpoints_listed(Endpoint.objects.filter(pk=OuterRef("pk")), ""), lanes_listed=lanes_listed()
     ).get()
-    return endpoints_now(row.endpoints_, row.lanes_listed, now=timezone.now())[0]
+    return endpoints_now(row.listed_endpoints_, row.lanes_listed, now=timezone.now())[0]
 
 
 def _use_of(lane: Mapping[str, Any], endpoint: int, *, idle: bool) -> tuple[int, int, int]:

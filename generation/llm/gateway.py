@@ -232,7 +232,7 @@ class Gateway:
                 # the end the breaker opens, and the row is requeued unharmed.
                 out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
                 # Account errors are retried: they soon open the breaker, so that no row fails
-                # because of them.
+                # because of them. Permanent errors of the row's own content are final.
                 is_final = outcome.permanent and not isinstance(outcome, ACCOUNT_ERRORS)
                 if (
                     isinstance(outcome, BrokenReply) and not broken_replies

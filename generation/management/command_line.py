@@ -29,8 +29,9 @@ POLL = 0.3  # seconds
 class Step(BaseCommand):
     """A command that performs one step and returns its result.
 
-    Subclasses define `add_options` and `step`. With ``--json`` the returned object is printed as one line of JSON and nothing
-    else goes to standard output; an error of ours is one sentence on standard error and exit code 1.
+    Subclasses define `add_options` and `step`. With ``--json`` the returned object is printed as
+    one line of JSON, and nothing else goes to standard output. An error of ours is one sentence on
+    standard error and exit code 1.
     """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -61,14 +62,14 @@ class Step(BaseCommand):
 
 
 def _sentences(error: ValidationError) -> str:
-    """What is wrong, field by field where the error names them."""
+    """The messages of an error, by field if it has fields."""
     if not hasattr(error, "error_dict"):
         return " ".join(error.messages)
     return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
 
 
 def readable(value: Any) -> str:
-    """A value as a command prints it."""
+    """Format a value for the output of a command."""
     if isinstance(value, list):
         return "".join(f"\n  {readable(entry)}" for entry in value) or "none"
     if isinstance(value, dict):
@@ -76,8 +77,8 @@ def readable(value: Any) -> str:
     return str(value)
 
 
-def amount(text: str) -> Decimal:
-    """A number as an option of a command gives it. Raises ArgumentTypeError."""
+def parse_amount(text: str) -> Decimal:
+    """Parse an amount given as an option. Raises ArgumentTypeError."""
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -87,48 +88,53 @@ def amount(text: str) -> Decimal:
     return value
 
 
-def count(text: str) -> int:
-    """A number of calls likewise. Raises ArgumentTypeError."""
+def parse_call_count(text: str) -> int:
+    """Parse a number of calls given as an option. Raises ArgumentTypeError."""
     if not (text.isdecimal() and len(text) < 19 and int(text) <= MAX_CALLS):
         raise ArgumentTypeError(f"{text!r} is not a number of calls")
     return int(text)
 
 
-def add_launch(parser: ArgumentParser, *, fresh: bool = True) -> None:
-    """The options of a command that launches a job."""
-    parser.add_argument("--budget", type=amount, metavar="MONEY", help="start no more calls once this much is spent")
-    parser.add_argument("--budget-calls", type=count, metavar="N", help="make at most N calls")
+def add_launch_options(parser: ArgumentParser, *, fresh: bool = True) -> None:
+    """Add the options of a command that launches a job."""
+    parser.add_argument(
+        "--budget", type=parse_amount, metavar="MONEY", help="start no more calls once this much is spent"
+    )
+    parser.add_argument("--budget-calls", type=parse_call_count, metavar="N", help="make at most N calls")
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
     parser.add_argument("--wait", action="store_true", help="follow the work to its end")
     if fresh:
         parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
 
 
-def add_like(parser: ArgumentParser, kind: JobKind[Any]) -> None:
-    """The option that repeats an earlier job."""
+def add_like_option(parser: ArgumentParser, kind: JobKind[Any]) -> None:
+    """Add the option that repeats an earlier job."""
     parser.add_argument(
         "--like",
-        type=count,
+        type=parse_call_count,
         metavar=kind.name.upper(),
         help=f"use the settings of this {kind.name} for what is not given; not its limit, its budget or --fresh",
     )
 
 
-def wanted(kind: JobKind[Any], like: int | None, given: dict[str, Any], needed: Sequence[str]) -> dict[str, Any]:
-    """What a launch is told, by the names of the API; None in `given`: not told. With `like`, as that job was otherwise.
+def complete_launch_values(
+    kind: JobKind[Any], like: int | None, given: dict[str, Any], needed: Sequence[str]
+) -> dict[str, Any]:
+    """The values of a launch, by the names of the API. None in `given` means not given.
 
-    Raises the kind's `unknown`, and CommandError where something `needed` is missing.
+    With `like`, the settings of that job complete them. Raises the kind's `unknown`, and
+    CommandError if something `needed` is missing.
     """
-    told = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in given.items() if value is not None}
     if like is not None:
-        told = kind.repeat_settings(kind.get(like), told)
-    if missing := [f"--{name.removesuffix('s')}" for name in needed if not told.get(name)]:
+        values = kind.repeat_settings(kind.get(like), values)
+    if missing := [f"--{name.removesuffix('s')}" for name in needed if not values.get(name)]:
         raise CommandError(f"Give {' and '.join(missing)}, or --like {kind.name.upper()}.")
-    return told
+    return values
 
 
-def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The estimate as the result of a launch that was neither given a budget nor told --yes; None where it may go on."""
+def unconfirmed_estimate(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The estimate, as the result of a launch without budget and --yes; None if it may proceed."""
     if options["yes"] or options["budget"] is not None or options["budget_calls"] is not None:
         return None
     step.stderr.write("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
@@ -151,13 +157,13 @@ def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict
     }
 
 
-def paused(job: Job) -> int:
-    """1 where a job did not go on by itself, for the exit code."""
+def paused_exit_code(job: Job) -> int:
+    """1 if the job is paused, else 0; for the exit code."""
     return int(job.status == Job.Status.PAUSED)
 
 
-def launched(step: Step, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
-    """Wake the workers for a job, follow it to its end if wanted, and give its progress."""
+def start_job(step: Step, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
+    """Wake the workers for a job and return its progress; `wait`: follow it to its end first."""
     wake(work_on_job, job.pk)
     if wait:
         _follow(step, kind, job)
@@ -166,20 +172,20 @@ def launched(step: Step, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
 
 
 def _follow(step: Step, kind: JobKind[Any], job: Job) -> None:
-    """Follow a job to its end. Where no worker is alive, this process works on it."""
+    """Follow a job to its end. If no worker is running, this process works on it."""
 
-    def goes_on() -> bool:
+    def is_running() -> bool:
         return Job.objects.filter(pk=job.pk, status=Job.Status.RUNNING).exists()
 
     shown = -1
-    while goes_on():
-        if (now := kind.progress(job).percent) != shown:
-            shown = now
+    while is_running():
+        if (percent := kind.progress(job).percent) != shown:
+            shown = percent
             step.stderr.write(f"{shown} %")
         if live_workers().exists():
             time.sleep(POLL)
         else:
             sweep(kind)
             kind.work(job.pk)
-            if goes_on():
-                time.sleep(POLL)  # rows held by a process that died come back when their lease runs out
+            if is_running():
+                time.sleep(POLL)  # rows held by a dead process return when their lease expires

@@ -1,4 +1,4 @@
-"""Charts of what samples are made of, what a plan has reached, and how often first versions were approved."""
+"""Charts of the composition of samples, the progress of trap plans, and first-version approvals."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,38 +17,41 @@ register = template.Library()
 
 @register.simple_tag
 def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> BarChart:
-    """`{% distribution_chart planted title as chart %}`: samples and rubrics over traps, to be drawn by its template."""
+    """`{% distribution_chart planted title as chart %}`: samples and rubrics by trap."""
     rows = [Amount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
     return amounts(rows, (_("samples"), _("rubrics")), name="traps", title=title)
 
 
 @register.simple_tag
 def plan_charts(plans: Iterable[tuple[str, Sequence[TrapTarget]]]) -> list[BarChart]:
-    """`{% plan_charts plans as charts %}`: what was reached beside what was planned, all tasks on one scale."""
-    told = [(task_label(task), aims) for task, aims in plans]
-    top = max((count for _task, aims in told for aim in aims for count in (aim.reached, aim.planned)), default=0)
+    """`{% plan_charts plans as charts %}`: reached and planned samples, all tasks on one scale."""
+    by_task = [(task_label(task), targets) for task, targets in plans]
+    top = max(
+        (count for _task, targets in by_task for target in targets for count in (target.reached, target.planned)),
+        default=0,
+    )
     return [
         amounts(
-            [Amount(aim.label, aim.reached, aim.planned, group=aim.cluster) for aim in aims],
+            [Amount(target.label, target.reached, target.planned, group=target.cluster) for target in targets],
             (_("reached"), _("planned")),
             name=f"plan-{place}",
             title=title,
             top=top,
         )
-        for place, (title, aims) in enumerate(told)
+        for place, (title, targets) in enumerate(by_task)
     ]
 
 
 @register.simple_tag
 def attempts_chart(rows: Iterable[Attempts]) -> BarChart:
-    """`{% attempts_chart rows as chart %}`: the share of first versions that were approved, with its interval."""
-    drawn = []
+    """`{% attempts_chart rows as chart %}`: the approved share of first versions, with interval."""
+    bar_rows = []
     for row in rows:
         label = " · ".join(value or "–" for value in row.key)
         if row.first:
             low, high = wilson(row.first_approved, row.first)
             share = row.first_approved / row.first
-            drawn.append(Bar(label, share, low, high, row.first_approved, row.first))
+            bar_rows.append(Bar(label, share, low, high, row.first_approved, row.first))
         else:
-            drawn.append(Bar(label, None))
-    return bars(drawn, name="attempts", title="")
+            bar_rows.append(Bar(label, None))
+    return bars(bar_rows, name="attempts", title="")

@@ -1,4 +1,4 @@
-"""The signs for states of work and of samples, facets in words, and amounts of money."""
+"""Template filters and tags: badges of states, labels, money, durations."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -17,7 +17,7 @@ from generation.recipes.registry import module
 
 register = template.Library()
 
-_SIGNS = {
+_BADGES = {
     "done": "finished",
     "dropped": "cancelled",
     "in-review": "primary",
@@ -33,13 +33,13 @@ _SIGNS = {
 
 @register.filter
 def reason(text: str) -> str:
-    """Why a draft came to nothing, in the reader's language where the recipe has marked the sentence for translation."""
+    """Why a draft was dropped; translated if the recipe has marked the sentence for translation."""
     return gettext(text) if text else ""
 
 
 @register.filter
 def pause_reason(job: Job) -> str:
-    """Why a job paused by itself: the error in the reader's language, then what the endpoint said of it."""
+    """Why a job paused automatically: the translated error, then the endpoint's detail."""
     error = getattr(errors, job.paused_because, None)
     sentence = " ".join((getattr(error, "__doc__", None) or "").split())
     if not sentence or not (job.paused_detail or sentence).startswith(sentence):
@@ -49,19 +49,19 @@ def pause_reason(job: Job) -> str:
 
 @register.filter
 def sign(status: str) -> str:
-    """The state whose badge stands for `status`."""
-    return _SIGNS.get(status, status)
+    """The state whose badge is shown for `status`."""
+    return _BADGES.get(status, status)
 
 
 @register.filter
 def cell(text: str) -> str:
-    """A text as the cell of a table in Markdown: on one line, without what would end the cell."""
+    """Format text for a Markdown table cell: on one line, without characters that end the cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 @register.filter
 def figure(value: float | None, interval: list[float] | None) -> str:
-    """A figure of agreement with its interval."""
+    """Format an agreement statistic with its interval."""
     if value is None:
         return "not defined"
     return f"{value:.2f}" + (f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
@@ -91,31 +91,31 @@ _EXCLUSIONS = {
 
 @register.filter
 def exclusion(reason: str) -> Promise | str:
-    """Why a sample is not in a release, in words."""
+    """Why a sample is excluded from a release, in words."""
     return _EXCLUSIONS.get(reason, reason)
 
 
 @register.filter
 def money(amount: Decimal) -> str:
-    """An amount in the currency of the endpoints' prices: two decimals, four where it is below 1."""
+    """Format an amount of money with two decimals, or four if it is below 1."""
     return number_format(amount, 2 if amount >= 1 or not amount else 4, force_grouping=True)
 
 
 @register.filter
 def priced(amount: Decimal) -> str:
-    """An amount with its currency, where the site names one."""
+    """Format an amount with its currency, if the site has one."""
     return f"{money(amount)} {settings.MHB_CURRENCY}".rstrip()
 
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """A length of time in seconds, as `span`; a dash where it is not known."""
+    """Format a number of seconds as `span` does; a dash if unknown."""
     return "–" if seconds is None else span(timedelta(seconds=seconds))
 
 
 @register.filter
 def span(length: timedelta) -> str:
-    """A length of time in its two largest units: "2 d 4 h", "3 h 20 min", "12 min"; "< 1 min"."""
+    """Format a duration in its two largest units: "2 d 4 h", "3 h 20 min", "12 min", "< 1 min"."""
     minutes = int(length.total_seconds() // 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -128,39 +128,39 @@ def span(length: timedelta) -> str:
 
 @register.filter
 def percent(share: float) -> str:
-    """A share from 0 to 1 as a percentage; "< 0.1%" for what would be rounded to nothing."""
+    """Format a share from 0 to 1 as a percentage; "< 0.1%" if it would round to zero."""
     return f"{share:.1%}" if share >= 0.001 or not share else "< 0.1%"
 
 
 @register.simple_tag
 def check_label(benchmark: str, name: str) -> str:
-    """A check in words, as the benchmark calls it."""
+    """The benchmark's label of a check."""
     return gettext(registry.check_label(benchmark, name))
 
 
 @register.simple_tag
 def role_name(benchmark: str, name: str) -> str:
-    """A model's part in the recipe, in words."""
+    """The display name of a role in the recipe."""
     return registry.role_name(benchmark, name)
 
 
 @register.simple_tag
 def stopped_by(benchmark: str, detail: str) -> str:
-    """Why checks stopped a draft ("identical: mhb-dialogue-000003; …"), with each check in words."""
-    found = [part.partition(": ") for part in detail.split("; ")]
-    return "; ".join(f"{check_label(benchmark, name)}{sep}{rest}" if sep else name for name, sep, rest in found)
+    """Why checks stopped a draft ("identical: mhb-dialogue-000003; …"), with check labels."""
+    parts = [part.partition(": ") for part in detail.split("; ")]
+    return "; ".join(f"{check_label(benchmark, name)}{sep}{rest}" if sep else name for name, sep, rest in parts)
 
 
 @register.simple_tag
 def facet_label(benchmark: str, name: str) -> str:
-    """A facet in words, as the benchmark's reports call it: `cluster` is the trap cluster."""
+    """The label of a facet, as in the benchmark's reports: `cluster` is the trap cluster."""
     view = next((view for view in module(benchmark, "protocol").PROTOCOL.facets if view.name == name), None)
     return gettext(view.label) if view else name
 
 
 @register.simple_tag
 def facet_value(benchmark: str, name: str, value: str) -> str:
-    """A value of a facet in words, where its benchmark has words for it; else as it stands."""
+    """The label of a facet's value, or the value itself if the benchmark has no label."""
     view = next((view for view in module(benchmark, "protocol").PROTOCOL.facets if view.name == name), None)
     label = dict(view.values).get(value) if view else None
     return gettext(label) if label else value

@@ -16,7 +16,7 @@ from evaluation.models import Judgment, ResultsImport, Run
 from evaluation.releases import services as results_services
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
-from generation.images.services import take_in
+from generation.images.services import store_image
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.jobs.life_cycle import pause
@@ -142,7 +142,7 @@ class World:
         SourceRecord.objects.create(source=fresh, external_id="1", content={"kind": "dialogue", "turns": TURNS})
         queued = {"file_name": "more.jsonl", "path": "/nowhere/more.jsonl", "created_at": timezone.now()}
         self.import_id = Import.objects.create(source=fresh, **queued).pk
-        self.image = take_in(picture()).sha256  # in no case
+        self.image = store_image(picture()).sha256  # in no case
         self._generation()
         self._stopped_and_compared()
         self._past()
@@ -327,7 +327,7 @@ class World:
         self.says("ana", done, approval)
         self.review_id = visibility.reviews_by(self["ana"])[0].pk
         item = calibration_services.make_item(
-            self.closed["approved-1"], queries.suggested(self.closed["approved-1"]), actor=self["adela"]
+            self.closed["approved-1"], queries.suggested_answers(self.closed["approved-1"]), actor=self["adela"]
         )
         self.calibration_id = item.pk
         mine = self.held["primary"] = self.takes("ana", self.opens(12))

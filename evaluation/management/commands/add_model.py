@@ -7,7 +7,13 @@ from evaluation.runs import adding
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import Step, add_launch, launched, paused, unconfirmed
+from generation.management.command_line import (
+    Step,
+    add_launch_options,
+    paused_exit_code,
+    start_job,
+    unconfirmed_estimate,
+)
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -17,15 +23,15 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
         parser.add_argument("endpoint")
-        add_launch(parser, fresh=False)
+        add_launch_options(parser, fresh=False)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
         run, endpoint = RUNS.get(options["run"]), endpoints_queries.endpoint(options["endpoint"])
-        if refused := unconfirmed(self, estimate_run(adding.check_model(run, endpoint)), options):
+        if refused := unconfirmed_estimate(self, estimate_run(adding.check_model(run, endpoint)), options):
             return refused
         run = adding.add_model(run.pk, endpoint, money=options["budget"], calls=options["budget_calls"])
-        progress = launched(self, RUNS, run, wait=options["wait"])
+        progress = start_job(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "models": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
@@ -37,5 +43,5 @@ class Command(Step):
             "cost": progress.responses.cost,
             "status": run.status,
             "paused": run.paused_detail,
-            "failed": paused(run),
+            "failed": paused_exit_code(run),
         }

@@ -8,7 +8,13 @@ from evaluation.interchange import rerunning
 from evaluation.runs import services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
-from generation.management.command_line import Step, add_launch, launched, paused, unconfirmed
+from generation.management.command_line import (
+    Step,
+    add_launch_options,
+    paused_exit_code,
+    start_job,
+    unconfirmed_estimate,
+)
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -17,15 +23,15 @@ class Command(Step):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR")
-        add_launch(parser, fresh=False)
+        add_launch_options(parser, fresh=False)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
         repeat = rerunning.repeat_of(options["folder"], money=options["budget"], calls=options["budget_calls"])
-        if refused := unconfirmed(self, estimate_run(repeat.settings), options):
+        if refused := unconfirmed_estimate(self, estimate_run(repeat.settings), options):
             return refused
         run = services.launch_run(repeat.settings)
-        progress = launched(self, RUNS, run, wait=options["wait"])
+        progress = start_job(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "release": str(run.release),
@@ -35,5 +41,5 @@ class Command(Step):
             "judged": progress.judgments.done,
             "status": run.status,
             "paused": run.paused_detail,
-            "failed": paused(run),
+            "failed": paused_exit_code(run),
         }

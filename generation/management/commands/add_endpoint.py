@@ -5,21 +5,21 @@ from decimal import Decimal
 from typing import Any
 
 from generation.endpoints import services
-from generation.management.command_line import Step, amount
+from generation.management.command_line import Step, parse_amount
 from generation.models import ENDPOINT_FIELDS
 from review.rules import json_nesting
 from review.rules.permissions import OPERATOR, Can, require
 
 
-def fields_of(text: str) -> dict[str, Any]:
-    """Fields of a request as an option gives them. Raises ArgumentTypeError."""
+def parse_fields(text: str) -> dict[str, Any]:
+    """Parse request fields given as an option. Raises ArgumentTypeError."""
     try:
-        found = json_nesting.loads(text)
+        fields = json_nesting.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise ArgumentTypeError("not a JSON object")
-    return found
+    return fields
 
 
 class Command(Step):
@@ -37,10 +37,12 @@ class Command(Step):
             "--completion-tokens", action="store_true", help="send the limit as max_completion_tokens, not max_tokens"
         )
         parser.add_argument("--reasoning-effort", default="", help="for example low, medium or high")
-        parser.add_argument("--extra-body", type=fields_of, default={}, metavar="JSON", help="further request fields")
+        parser.add_argument(
+            "--extra-body", type=parse_fields, default={}, metavar="JSON", help="further request fields"
+        )
         parser.add_argument("--family", default="", help="the model's family, if its name does not begin with it")
-        parser.add_argument("--price-in", type=amount, default=Decimal(0), help="per million prompt tokens")
-        parser.add_argument("--price-out", type=amount, default=Decimal(0), help="per million completion tokens")
+        parser.add_argument("--price-in", type=parse_amount, default=Decimal(0), help="per million prompt tokens")
+        parser.add_argument("--price-out", type=parse_amount, default=Decimal(0), help="per million completion tokens")
         parser.add_argument("--concurrency", type=int, default=8)
         parser.add_argument("--rpm", type=int, help="requests per minute (default: no limit)")
         parser.add_argument("--tpm", type=int, help="tokens per minute (default: no limit)")
@@ -48,12 +50,12 @@ class Command(Step):
             "--batches", action="store_true", help="the endpoint supports the batch protocol (files and batches)"
         )
         parser.add_argument(
-            "--batch-discount", type=amount, default=Decimal("0.5"), help="price factor for provider batches"
+            "--batch-discount", type=parse_amount, default=Decimal("0.5"), help="price factor for provider batches"
         )
         parser.add_argument("--timeout", type=float, default=120, help="seconds")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.CONNECT)
-        given = {name: options[name] for name in (*ENDPOINT_FIELDS, "batch_discount")}
-        endpoint = services.add_endpoint(**given)
+        values = {name: options[name] for name in (*ENDPOINT_FIELDS, "batch_discount")}
+        endpoint = services.add_endpoint(**values)
         return {"endpoint": endpoint.name, **{name: getattr(endpoint, name) for name in ("url", "model", "simulated")}}

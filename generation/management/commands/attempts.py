@@ -14,12 +14,12 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--benchmark", required=True)
         parser.add_argument(
-            "--by", action="append", choices=attempts.BY, help="group by this; repeat for several (default: all)"
+            "--by", action="append", choices=attempts.GROUPINGS, help="group by this; repeat for several (default: all)"
         )
 
     def step(self, **options: Any) -> dict[str, Any]:
         registry.recipe(options["benchmark"])
-        by = [name for name in attempts.BY if name in (options["by"] or attempts.BY)]
+        by = [name for name in attempts.GROUPINGS if name in (options["by"] or attempts.GROUPINGS)]
         return {
             "attempts": [
                 {

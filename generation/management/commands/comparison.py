@@ -15,13 +15,13 @@ class Command(Step):
         parser.add_argument("number", type=int)
 
     def step(self, **options: Any) -> dict[str, Any]:
-        found = comparisons.comparisons().filter(pk=options["number"]).first()
-        if found is None:
+        comparison = comparisons.comparisons().filter(pk=options["number"]).first()
+        if comparison is None:
             raise errors.UnknownComparison(str(options["number"]))
-        compared = comparisons.compare_arms(found)
+        result = comparisons.compare_arms(comparison)
         return {
-            "comparison": found.pk,
-            "records": comparisons.places_of(found).values("record").distinct().count(),
+            "comparison": comparison.pk,
+            "records": comparisons.paired_drafts(comparison).values("record").distinct().count(),
             "arms": [
                 {
                     "arm": arm.batch.arm,
@@ -34,9 +34,9 @@ class Command(Step):
                     "calls": arm.calls,
                     "cost": arm.cost,
                 }
-                for arm in compared.arms
+                for arm in result.arms
             ],
-            "only_a": compared.only_a,
-            "only_b": compared.only_b,
-            "chance": compared.chance,
+            "only_a": result.only_a,
+            "only_b": result.only_b,
+            "chance": result.chance,
         }

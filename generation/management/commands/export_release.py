@@ -35,7 +35,7 @@ class Command(Step):
         require(OPERATOR, Can.READ_RESULTS)
         release, by_reference = queries.release(options["name"]), options["by_reference"]
         try:
-            made = export.export_release(
+            result = export.export_release(
                 release,
                 options["format"],
                 options["out"],
@@ -46,4 +46,4 @@ class Command(Step):
         except OSError as error:
             raise CommandError(f"Cannot write to {options['out']}: {error.strerror}.") from error
         withheld = [] if by_reference else queries.withheld_sources(release)
-        return made | ({"notice": NOTICE.format(", ".join(withheld))} if withheld else {})
+        return result | ({"notice": NOTICE.format(", ".join(withheld))} if withheld else {})

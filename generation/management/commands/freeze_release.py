@@ -15,8 +15,8 @@ from generation.samples import services as samples_services
 from review.rules.permissions import OPERATOR, Can, require
 
 
-def condition(text: str) -> tuple[str, str]:
-    """FIELD=VALUE. Raises ArgumentTypeError."""
+def parse_condition(text: str) -> tuple[str, str]:
+    """Parse FIELD=VALUE. Raises ArgumentTypeError."""
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
@@ -34,7 +34,7 @@ class Command(Step):
         )
         parser.add_argument(
             "--where",
-            type=condition,
+            type=parse_condition,
             action="append",
             default=[],
             metavar="FIELD=VALUE",
@@ -60,7 +60,7 @@ class Command(Step):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
         where = dict(options["where"])
-        if len(where) < len(options["where"]):  # the last one alone would count
+        if len(where) < len(options["where"]):  # only the last one would count
             raise CommandError("--where: a field takes one value. Name batches with --batch to combine several.")
         composition = Composition(
             batches=tuple(options["batch"]),
@@ -71,17 +71,17 @@ class Command(Step):
             seed=options["seed"],
             configuration=options["configuration"],
         )
-        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
-        chosen: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
-        preview = asdict(releases_services.preview(options["name"], **chosen))
+        samples_services.apply_outcomes()  # include what physicians have just decided
+        choice: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
+        preview = asdict(releases_services.preview(options["name"], **choice))
         if options["preview"]:
             return preview
         for key, value in preview.items() if not options["json"] else ():
             self.stdout.write(f"{key}: {readable(value)}")
-        row = releases_services.start_freeze(options["name"], **chosen)
+        row = releases_services.start_freeze(options["name"], **choice)
         while (row := releases_services.run_freeze(row.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
-            time.sleep(POLL)  # a worker was woken by the sweeper and was faster
-        release = releases_services.frozen(row)
+            time.sleep(POLL)  # a worker woken by the sweeper was faster
+        release = releases_services.release_of(row)
         return {
             "release": release.name,
             "version": release.version,

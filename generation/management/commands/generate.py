@@ -12,12 +12,20 @@ from django.core.management.base import CommandError
 
 from generation.batches import launch
 from generation.batches import queries as batches_queries
-from generation.batches.draw import read_draw, read_where
+from generation.batches.draw import parse_draw, parse_where
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import UnknownCheck, WrongPlan
-from generation.management.command_line import Step, add_launch, add_like, launched, paused, unconfirmed, wanted
+from generation.management.command_line import (
+    Step,
+    add_launch_options,
+    add_like_option,
+    complete_launch_values,
+    paused_exit_code,
+    start_job,
+    unconfirmed_estimate,
+)
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
@@ -63,23 +71,23 @@ class Command(Step):
             help="also launch a batch over the same records with this prompt set ('': the usual one)",
         )
         parser.add_argument("--skip", action="append", metavar="CHECK", help="skip this check; repeat for several")
-        add_like(parser, BATCHES)
-        add_launch(parser)
+        add_like_option(parser, BATCHES)
+        add_launch_options(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
         settings = _settings(options)
         estimate = estimate_batch(settings)
-        if refused := unconfirmed(self, estimate, options):
+        if refused := unconfirmed_estimate(self, estimate, options):
             return refused
         if settings.compare is None:
-            return self._follow(launch.launch_batch(settings), wait=options["wait"])
+            return self._start(launch.launch_batch(settings), wait=options["wait"])
         pair = launch.launch_comparison(settings)
-        arms = [self._follow(batch, wait=options["wait"]) for batch in pair.batches.order_by("arm")]
+        arms = [self._start(batch, wait=options["wait"]) for batch in pair.batches.order_by("arm")]
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
-    def _follow(self, batch: Batch, *, wait: bool) -> dict[str, Any]:
-        progress = launched(self, BATCHES, batch, wait=wait)
+    def _start(self, batch: Batch, *, wait: bool) -> dict[str, Any]:
+        progress = start_job(self, BATCHES, batch, wait=wait)
         return {
             "batch": batch.pk,
             "drafts": progress.total,
@@ -90,7 +98,7 @@ class Command(Step):
             "plan": batch.plan.get("name", ""),
             "preset": batch.preset,
             "changed": {name: batch.settings[name] for name in batch.changed},
-            "failed": progress.failed or paused(batch),
+            "failed": progress.failed or paused_exit_code(batch),
             "open": progress.queued + progress.running,
             "calls": progress.calls,
             "cost": progress.cost,
@@ -110,38 +118,38 @@ class Command(Step):
 
 
 def _settings(options: dict[str, Any]) -> launch.BatchSettings:
-    """What the options ask for."""
+    """The settings of the batch, from the options."""
     given = {
         "benchmark": options["benchmark"],
         "source": options["source"],
         "draw": options["draw"],
         "seed": options["seed"],
-        "where": None if options["where"] is None else read_where(options["where"]),
+        "where": None if options["where"] is None else parse_where(options["where"]),
         "plan": options["plan"],
         "prompts": options["prompts"],
         "preset": options["preset"],
-        "settings": None if options["set"] is None else dict(_change(said) for said in options["set"]),
+        "settings": None if options["set"] is None else dict(_parse_setting(text) for text in options["set"]),
         **_roles(options),
     }
-    told = wanted(BATCHES, options["like"], given, needed=("benchmark", "source"))
-    benchmark = told["benchmark"]
+    values = complete_launch_values(BATCHES, options["like"], given, needed=("benchmark", "source"))
+    benchmark = values["benchmark"]
     known = registry.check_names(benchmark)
     skipped = set(options["skip"] or ())
     if unknown := skipped - set(known):
         raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
     return launch.BatchSettings(
         benchmark=benchmark,
-        source=sources_queries.source(told["source"]),
-        roles={role: endpoints_queries.endpoint(name) for role, name in told.get("roles", {}).items()},
-        beside=[endpoints_queries.endpoint(name) for name in told.get("beside", ())],
+        source=sources_queries.source(values["source"]),
+        roles={role: endpoints_queries.endpoint(name) for role, name in values.get("roles", {}).items()},
+        beside=[endpoints_queries.endpoint(name) for name in values.get("beside", ())],
         limit=options["limit"],
-        draw=read_draw(told.get("draw", ""), told.get("seed"), told.get("where")),
-        plan=_plan(benchmark, told.get("plan", "")),
-        prompts=told.get("prompts", ""),
+        draw=parse_draw(values.get("draw", ""), values.get("seed"), values.get("where")),
+        plan=_plan(benchmark, values.get("plan", "")),
+        prompts=values.get("prompts", ""),
         compare=options["compare"],
-        preset=told.get("preset", ""),
-        changes=told.get("settings", {}),
-        checks=[name for name in known if name not in skipped] if options["skip"] else told.get("checks", known),
+        preset=values.get("preset", ""),
+        changes=values.get("settings", {}),
+        checks=[name for name in known if name not in skipped] if options["skip"] else values.get("checks", known),
         budget_money=options["budget"],
         budget_calls=options["budget_calls"],
         fresh=options["fresh"],
@@ -149,7 +157,10 @@ def _settings(options: dict[str, Any]) -> launch.BatchSettings:
 
 
 def _roles(options: dict[str, Any]) -> dict[str, Any]:
-    """The endpoints of --generator and --role; of the role that several may play, further ones stand beside the first."""
+    """The endpoints of --generator and --role.
+
+    For the role that several endpoints may play, those after the first are listed under `beside`.
+    """
     roles = {"generator": options["generator"]} if options["generator"] else {}
     benchmark = options["benchmark"] or ("" if options["like"] is None else BATCHES.get(options["like"]).benchmark)
     several, beside = registry.recipe(benchmark).several if benchmark else "", list[str]()
@@ -164,22 +175,22 @@ def _roles(options: dict[str, Any]) -> dict[str, Any]:
     return {"roles": roles or None, "beside": beside or None}
 
 
-def _change(said: str) -> tuple[str, Any]:
-    """A setting with its new value."""
-    name, there, value = said.partition("=")
-    if not there:
-        raise CommandError(f"--set expects NAME=VALUE, not {said!r}")
+def _parse_setting(text: str) -> tuple[str, Any]:
+    """Parse NAME=VALUE into a setting and its value."""
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise CommandError(f"--set expects NAME=VALUE, not {text!r}")
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):
         return name, value
 
 
-def _plan(benchmark: str, said: Any) -> TrapPlan | None:
-    """The plan that is named, in the file, or as an earlier batch had it. Raises WrongPlan."""
-    if not isinstance(said, str) or not said.endswith(".json"):
-        return registry.plan_of(benchmark, said)
+def _plan(benchmark: str, plan: Any) -> TrapPlan | None:
+    """The plan with a name, from a file, or as an earlier batch had it. Raises WrongPlan."""
+    if not isinstance(plan, str) or not plan.endswith(".json"):
+        return registry.resolve_plan(benchmark, plan)
     try:
-        return registry.plan_of(benchmark, json.loads(Path(said).read_text(encoding="utf-8")))
+        return registry.resolve_plan(benchmark, json.loads(Path(plan).read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
-        raise WrongPlan(f"{said}: {error}") from error
+        raise WrongPlan(f"{plan}: {error}") from error

@@ -24,7 +24,7 @@ class Command(Step):
         require(OPERATOR, Can.PRODUCE)
         run = services.start_import(options["file"], format_name=options["format"], name=options["name"])
         while (run := services.run_import(run.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
-            time.sleep(POLL)  # a worker was woken by the sweeper and was faster
+            time.sleep(POLL)  # a worker woken by the sweeper was faster
         refusals = ImportRefusal.objects.filter(run=run).order_by("pk")
         return {
             "source": run.source.name,

@@ -8,13 +8,13 @@ from typing import Any, Literal
 from django.core.management.base import CommandError
 
 from generation.jobs import kinds, life_cycle, services
-from generation.management.command_line import Step, amount, count
+from generation.management.command_line import Step, parse_amount, parse_call_count
 from generation.models import Job
 from generation.tasks import work_on_job
 from review.common.waking import wake
 from review.rules.permissions import OPERATOR, require
 
-DEEDS: dict[str, Callable[[int], object]] = {
+ACTIONS: dict[str, Callable[[int], object]] = {
     "pause": life_cycle.pause,
     "resume": services.resume,
     "cancel": services.cancel,
@@ -23,35 +23,38 @@ DEEDS: dict[str, Callable[[int], object]] = {
 NO_LIMIT: Literal["none"] = "none"
 
 
-def _money(text: str) -> Decimal | Literal["none"]:
-    return NO_LIMIT if text == NO_LIMIT else amount(text)
+def _parse_money(text: str) -> Decimal | Literal["none"]:
+    return NO_LIMIT if text == NO_LIMIT else parse_amount(text)
 
 
-def _calls(text: str) -> int | Literal["none"]:
-    return NO_LIMIT if text == NO_LIMIT else count(text)
+def _parse_calls(text: str) -> int | Literal["none"]:
+    return NO_LIMIT if text == NO_LIMIT else parse_call_count(text)
 
 
-def _job(text: str) -> tuple[str, int]:
-    kind, _, number = text.partition(":")
-    known = [f"{each.name}:N" for each in kinds.all_kinds()]
-    if f"{kind}:N" not in known or not (number.isdecimal() and len(number) < 19):
+def _parse_job(text: str) -> tuple[str, int]:
+    name, _, number = text.partition(":")
+    known = [f"{kind.name}:N" for kind in kinds.all_kinds()]
+    if f"{name}:N" not in known or not (number.isdecimal() and len(number) < 19):
         raise ArgumentTypeError(f"{text!r} is neither {' nor '.join(known)}")
-    return kind, int(number)
+    return name, int(number)
 
 
 class Command(Step):
     help = "Pause, resume or cancel a batch or a run, retry failed rows, or change its budget. Safe to repeat."
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("action", choices=[*DEEDS, "budget"])
+        parser.add_argument("action", choices=[*ACTIONS, "budget"])
         parser.add_argument(
-            "job", type=_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
+            "job", type=_parse_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
         )
         parser.add_argument(
-            "--budget", type=_money, metavar="MONEY", help="with 'budget': an amount, or 'none' for no limit"
+            "--budget",
+            type=_parse_money,
+            metavar="MONEY",
+            help="with 'budget': an amount, or 'none' for no limit",
         )
         parser.add_argument(
-            "--budget-calls", type=_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit"
+            "--budget-calls", type=_parse_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit"
         )
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -60,14 +63,14 @@ class Command(Step):
         require(OPERATOR, kind.control)
         job = kind.get(pk)
         if options["action"] == "budget":
-            given = {"money": options["budget"], "calls": options["budget_calls"]}
-            if set(given.values()) == {None}:
+            options_given = {"money": options["budget"], "calls": options["budget_calls"]}
+            if set(options_given.values()) == {None}:
                 raise CommandError("Give --budget, --budget-calls, or both; 'none' means no limit.")
-            now = {"money": job.budget_money, "calls": job.budget_calls}
-            wanted = {name: _meant(said, now[name]) for name, said in given.items()}
-            came: object = life_cycle.set_budget(pk, **wanted)
+            current = {"money": job.budget_money, "calls": job.budget_calls}
+            budget = {name: _new_value(value, current[name]) for name, value in options_given.items()}
+            result: object = life_cycle.set_budget(pk, **budget)
         else:
-            came = DEEDS[options["action"]](pk)
+            result = ACTIONS[options["action"]](pk)
         job = kind.get(pk)
         if job.status == Job.Status.RUNNING:
             wake(work_on_job, pk)
@@ -80,10 +83,10 @@ class Command(Step):
             "cost": job.cost,
             "budget": job.budget_money,
             "budget_calls": job.budget_calls,
-            "again": came if isinstance(came, int) else 0,
+            "again": result if isinstance(result, int) else 0,
         }
 
 
-def _meant(said: Any, now: Any) -> Any:
+def _new_value(value: Any, current: Any) -> Any:
     """The new value of one budget: an option left out keeps the current value."""
-    return now if said is None else None if said == NO_LIMIT else said
+    return current if value is None else None if value == NO_LIMIT else value

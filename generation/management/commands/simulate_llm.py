@@ -39,9 +39,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
-        seeing = [script for script in scripts if hasattr(script, "learn")]
-        for record in _known(options["know"], options["labels"]):
-            for script in seeing:
+        seeing_scripts = [script for script in scripts if hasattr(script, "learn")]
+        for record in _known_records(options["know"], options["labels"]):
+            for script in seeing_scripts:
                 script.learn(record)
         try:
             app = make_app(
@@ -56,8 +56,8 @@ class Command(BaseCommand):
         serve(app, options["host"], options["port"], lambda url: self.stdout.write(f"Simulated models at {url}"))
 
 
-def _known(sources: list[str], labels: Path | None) -> Iterator[Mapping[str, Any]]:
-    """What models that see are told of the images of sources and of a file."""
+def _known_records(sources: list[str], labels: Path | None) -> Iterator[Mapping[str, Any]]:
+    """The records of sources and of a file whose answers models that see images shall know."""
     if sources:
         rows = SourceRecord.objects.filter(source__name__in=sources)
         yield from rows.values_list("content", flat=True).iterator(chunk_size=500)

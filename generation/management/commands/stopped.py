@@ -22,17 +22,17 @@ class Command(Step):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
         if options["let_through"] is not None:
-            made = services.let_through(options["let_through"], actor=None, reason=options["reason"])
-            return {"draft": options["let_through"], "gate": Draft.Gate.LET_THROUGH.value, "sample": made.sample.key}
+            version = services.let_through(options["let_through"], actor=None, reason=options["reason"])
+            return {"draft": options["let_through"], "gate": Draft.Gate.LET_THROUGH.value, "sample": version.sample.key}
         if options["discard"] is not None:
             row = services.discard_stopped(options["discard"], actor=None, reason=options["reason"])
             return {"draft": row.pk, "gate": row.gate}
-        held = Draft.objects.filter(gate=Draft.Gate.STOPPED).select_related("record").order_by("pk")
+        stopped = Draft.objects.filter(gate=Draft.Gate.STOPPED).select_related("record").order_by("pk")
         if options["batch"] is not None:
-            held = held.filter(batch=options["batch"])
+            stopped = stopped.filter(batch=options["batch"])
         return {
             "stopped": [
                 {"draft": row.pk, "batch": row.batch_id, "record": row.record.external_id, "detail": row.detail}
-                for row in held.defer("data", "record__content", "record__private").iterator()
+                for row in stopped.defer("data", "record__content", "record__private").iterator()
             ]
         }

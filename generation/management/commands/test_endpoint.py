@@ -20,11 +20,11 @@ class Command(Step):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.CONNECT)
         endpoint = queries.endpoint(options["name"])
-        found = testing.test_endpoint(endpoint)
+        result = testing.test_endpoint(endpoint)
         return {
             "endpoint": endpoint.name,
-            **asdict(found),
+            **asdict(result),
             "price_in": endpoint.price_in,
             "price_out": endpoint.price_out,
-            "failed": int(not found.answered),
+            "failed": int(not result.answered),
         }

@@ -19,7 +19,7 @@ class Command(Step):
         parser.add_argument("folder", type=Path, metavar="DIR")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        sys.dont_write_bytecode = True  # nothing is added to what is checked
+        sys.dont_write_bytecode = True  # add nothing to the checked folder
         try:
             faults = verify_release.faults_of(options["folder"])
         except (OSError, ValueError, KeyError) as error:

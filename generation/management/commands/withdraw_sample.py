@@ -18,10 +18,10 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        made = errata.withdraw(errata.sample_of_key(options["sample"]), actor=None, reason=options["reason"])
-        held = Release.objects.filter(samples__version__sample=made.sample_id).order_by("pk").distinct()
+        erratum = errata.withdraw(errata.sample_id_of(options["sample"]), actor=None, reason=options["reason"])
+        releases = Release.objects.filter(samples__version__sample=erratum.sample_id).order_by("pk").distinct()
         return {
-            "sample": made.sample.key,
-            "reason": made.reason,
-            "releases": [f"{release.name}@{release.version}" for release in held],
+            "sample": erratum.sample.key,
+            "reason": erratum.reason,
+            "releases": [f"{release.name}@{release.version}" for release in releases],
         }

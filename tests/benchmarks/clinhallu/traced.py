@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from evaluation.protocol import Sample
-from generation.images.services import take_in
+from generation.images.services import store_image
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release, ReleasedRubric, ReleasedSample
@@ -65,7 +65,7 @@ def traced_release(counts: Mapping[str, int]) -> Release:
     simulate_answers.LABELS.clear()
     rows = []
     for at, dataset in enumerate(name for name, n in counts.items() for _ in range(n)):
-        sha256 = take_in(picture(size=(40 + at, 30), shade=40 + at % 150)).sha256
+        sha256 = store_image(picture(size=(40 + at, 30), shade=40 + at % 150)).sha256
         made = content(at, dataset=dataset, images=[sha256])
         simulate_answers.LABELS[made["question"], sha256] = made["trace"]["answer"]
         rows.append(

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def kept(settings: Any, tmp_path: Path) -> StoredImage:
     settings.MHB_IMAGES = tmp_path
-    return services.take_in(picture())
+    return services.store_image(picture())
 
 
 class Seeing:

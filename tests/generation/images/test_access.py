@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def kept(settings: Any, tmp_path: Path) -> StoredImage:
     settings.MHB_IMAGES = tmp_path
-    return services.take_in(picture(size=(900, 600)))
+    return services.store_image(picture(size=(900, 600)))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_who_oversees_makes_or_measures_sees_every_image_and_physicians_none_of_
 
 
 def test_a_physicians_case_opens_its_image_and_no_other(kept: StoredImage, physician: User) -> None:
-    other = services.take_in(picture(shade=3))
+    other = services.store_image(picture(shade=3))
     opened(kept)
     take(physician)
     client = client_of(physician)
@@ -71,7 +71,7 @@ def test_a_physicians_case_opens_its_image_and_no_other(kept: StoredImage, physi
 def test_the_page_shows_them_without_script_and_its_addresses_are_the_readers_own(
     kept: StoredImage, physician: User
 ) -> None:
-    opened(kept, services.take_in(picture(shade=3)))
+    opened(kept, services.store_image(picture(shade=3)))
     held = take(physician)
     page = client_of(physician).get(reverse("review:case", args=[held.pk])).content.decode()
     addresses = re.findall(r'<img class="viewer__picture" src="([^"]+)" alt="([^"]+)"', page)

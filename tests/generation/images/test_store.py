@@ -118,9 +118,9 @@ def test_sixteen_bits_and_palettes_and_transparency_come_through() -> None:
 
 @pytest.mark.django_db
 def test_it_is_kept_once_and_opened_by_its_digest(folder: Path) -> None:
-    first = services.take_in(picture("PNG", size=(900, 600)))
-    again = services.take_in(picture("PNG", size=(900, 600)))
-    same_pixels = services.take_in(picture("BMP", size=(900, 600)))
+    first = services.store_image(picture("PNG", size=(900, 600)))
+    again = services.store_image(picture("PNG", size=(900, 600)))
+    same_pixels = services.store_image(picture("BMP", size=(900, 600)))
     assert first == again == same_pixels
     assert StoredImage.objects.count() == 1
     media_type, data = files.open_image(first.sha256)
@@ -133,17 +133,17 @@ def test_it_is_kept_once_and_opened_by_its_digest(folder: Path) -> None:
 
 @pytest.mark.django_db
 def test_a_file_that_was_lost_comes_back_with_the_next_import(folder: Path) -> None:
-    kept = services.take_in(picture())
+    kept = services.store_image(picture())
     files.image_path(kept.sha256).unlink()
     with pytest.raises(files.NoImage):
         files.open_image(kept.sha256)
-    assert services.take_in(picture()) == kept
+    assert services.store_image(picture()) == kept
     assert files.open_image(kept.sha256)
 
 
 @pytest.mark.django_db
 def test_a_changed_file_is_no_image_and_no_path_leads_outside(folder: Path) -> None:
-    kept = services.take_in(picture())
+    kept = services.store_image(picture())
     files.image_path(kept.sha256).write_bytes(picture(shade=10))
     for name in (kept.sha256, "../../etc/passwd", "0" * 64, ""):
         with pytest.raises(files.NoImage):
