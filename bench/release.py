@@ -1,6 +1,6 @@
 """How long a release takes to freeze and to export, and how much memory: `python -m bench.release`.
 
-Each part runs in a process of its own on a PostgreSQL of its own, so that its memory is its own.
+Each part runs in its own process on a temporary PostgreSQL, so that memory is measured separately.
 """
 
 import argparse
@@ -22,7 +22,7 @@ WORDS = "The patient reports that the pain began three days ago and asks what el
 
 
 def seed(count: int) -> None:
-    """Approved samples with about six rubrics and three reviews each, and their trail."""
+    """Create approved samples with about six rubrics, three reviews and an audit trail each."""
     from review.models import User
 
     people = [User.objects.create_user(f"p{n}", password=None) for n in range(6)]
@@ -46,8 +46,8 @@ def _seed(count: int, name: str, people: Sequence[Any]) -> None:
     rows = list(batch.drafts.order_by("pk"))
     turns = [{**turn, "content": f"{turn['content']} {WORDS}"} for turn in ALTERED]
     content = {"task": "dialogue", "source_turns": TURNS, "turns": turns, "traps": _named_traps()}
-    made = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ("A1",)),))
-    first = services.open_case(registry.case_spec("mhb", made, name, 1))
+    new_sample = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ("A1",)),))
+    first = services.open_case(registry.case_spec("mhb", new_sample, name, 1))
     samples = Sample.objects.bulk_create(
         Sample(
             benchmark="mhb", task="dialogue", batch=batch, record_id=row.record_id, status="approved", created_at=now
@@ -74,7 +74,7 @@ def _seed(count: int, name: str, people: Sequence[Any]) -> None:
         for n in range(5 + (at % 5 > 0))
     )  # fmt: skip
     roles = [("primary", "commit"), ("secondary", "commit"), ("secondary", "confirm")][:REVIEWS]
-    held = Assignment.objects.bulk_create(
+    assignments = Assignment.objects.bulk_create(
         Assignment(case=case, role=role, hold="done", physician=people[(at + n) % 6], opened_at=now)
         for at, case in enumerate(cases)
         for n, role in enumerate(("primary", "secondary"))
@@ -82,7 +82,7 @@ def _seed(count: int, name: str, people: Sequence[Any]) -> None:
     answers = {"verdict": "approve", "questions": {"naturalness": {"value": "good"}}, "rubrics": {}}
     Review.objects.bulk_create(
         Review(
-            case=case, assignment=held[2 * at + (role != "primary")], physician=people[(at + (role != "primary")) % 6],
+            case=case, assignment=assignments[2 * at + (role != "primary")], physician=people[(at + (role != "primary")) % 6],
             role=role, phase=phase, answers=answers, verdict="approve", inadequate=False, submitted_at=now,
         )
         for at, case in enumerate(cases)
@@ -103,28 +103,28 @@ def freeze() -> dict[str, Any]:
 
 
 def formats() -> list[str]:
-    """Those that the release can be exported in."""
+    """Names of the formats that the release can be exported in."""
     from generation.models import Release
-    from generation.releases.export import fitting
+    from generation.releases.export import fitting_formats
 
-    return [name for name, _label in fitting(Release.objects.get())]
+    return [name for name, _label in fitting_formats(Release.objects.get())]
 
 
 def export(format_name: str) -> dict[str, Any]:
-    """The whole download, with the time of its first byte."""
+    """Download the release; returns its size and the time of the first byte."""
     from generation.models import Release
     from generation.releases import archive
 
-    began = time.perf_counter()
+    started = time.perf_counter()
     first, size = None, 0
     for block in archive.stream(Release.objects.get(), format_name):
-        first = first if first is not None else time.perf_counter() - began
+        first = first if first is not None else time.perf_counter() - started
         size += len(block)
     return {"first": first, "bytes": size}
 
 
-def samples_alone(format_name: str) -> dict[str, Any]:
-    """The files with the samples: a release's reviews, trail and checksums are written after them."""
+def export_samples_only(format_name: str) -> dict[str, Any]:
+    """Write only the samples: reviews, audit trail and checksums of a release come after them."""
     from generation.models import Release
     from generation.releases import export
 
@@ -135,7 +135,7 @@ def samples_alone(format_name: str) -> dict[str, Any]:
     raise RuntimeError(f"{format_name}: no file")
 
 
-def part(what: str, *arguments: str) -> None:
+def part(name: str, *arguments: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
     import django
 
@@ -143,7 +143,7 @@ def part(what: str, *arguments: str) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    if what == "seed":
+    if name == "seed":
         call_command("migrate", verbosity=0)
         seed(int(arguments[0]))
         with connection.cursor() as cursor:
@@ -153,37 +153,40 @@ def part(what: str, *arguments: str) -> None:
     from django.template import engines
 
     from generation.recipes import registry
-    from generation.releases import archive, services  # noqa: F401 - a worker has them long before
+    from generation.releases import archive, services  # noqa: F401 - preloaded, as in a worker
 
     registry.recipe("mhb")
-    engines.all()  # so has every process that ever showed a page
+    engines.all()  # as in every process that has shown a page
     gc.collect()
     gc.freeze()  # as wsgi.py and the worker do
     gc.set_threshold(5_000, 20, 200)  # as wsgi.py does
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-    if what == "formats":
+    if name == "formats":
         print(json.dumps({"formats": formats()}))
         return
     if arguments and arguments[0] in ("parquet", "hf"):
         import pyarrow as pa
         import pyarrow.parquet
 
-        pa.array(
-            [""]
-        )  # what libraries take by themselves is not what grows: the first array loads pandas, if it is there
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began, worked = time.perf_counter(), time.process_time()
-    parts: dict[str, Callable[..., dict[str, Any]]] = {"freeze": freeze, "export": export, "samples": samples_alone}
-    found = parts[what](*arguments)
-    seconds = time.perf_counter() - began
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(json.dumps({**found, "seconds": seconds, "cpu": time.process_time() - worked, "memory": memory}))
+        # Loads pandas, if installed: the memory of libraries is not part of the growth.
+        pa.array([""])
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started, cpu_before = time.perf_counter(), time.process_time()
+    parts: dict[str, Callable[..., dict[str, Any]]] = {
+        "freeze": freeze,
+        "export": export,
+        "samples": export_samples_only,
+    }
+    result = parts[name](*arguments)
+    seconds = time.perf_counter() - started
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before) / 1024
+    print(json.dumps({**result, "seconds": seconds, "cpu": time.process_time() - cpu_before, "memory": memory}))
 
 
 def measure(samples: int, only: Sequence[str] = ()) -> list[Any]:
-    """All figures, of downloads in these formats alone (nothing: in all that the release fits)."""
-    from bench.core import at_least, at_most, told
+    """All figures, with exports in the given formats (default: all that fit the release)."""
+    from bench.core import at_least, at_most, without_goal
     from bench.servers import postgres
 
     rows = []
@@ -197,25 +200,25 @@ def measure(samples: int, only: Sequence[str] = ()) -> list[Any]:
 
         def run(*arguments: str) -> dict[str, Any]:
             command = [sys.executable, "-m", "bench.release", "part", *arguments]
-            done = subprocess.run(
+            process = subprocess.run(
                 command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
             )
-            if done.returncode:
-                raise RuntimeError(done.stderr[-2000:])
-            return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+            if process.returncode:
+                raise RuntimeError(process.stderr[-2000:])
+            return dict(json.loads(process.stdout.strip().splitlines()[-1]))
 
         run("seed", str(samples))
-        found = run("freeze")
-        rows.append(at_most(f"freeze {samples} samples, {found['rubrics']} rubrics", found["seconds"], "s", 3))
-        rows.append(told("freeze: of which in Python", found["cpu"], "s"))
-        rows.append(told("freeze: memory", found["memory"], "MB"))
+        result = run("freeze")
+        rows.append(at_most(f"freeze {samples} samples, {result['rubrics']} rubrics", result["seconds"], "s", 3))
+        rows.append(without_goal("freeze: of which in Python", result["cpu"], "s"))
+        rows.append(without_goal("freeze: memory", result["memory"], "MB"))
         for name in only or run("formats")["formats"]:
-            found = run("export", name)
-            rows.append(at_most(f"export {name}", found["seconds"], "s", 1.2))
-            rows.append(told(f"export {name}: of which in Python", found["cpu"], "s"))
-            rows.append(told(f"export {name}: first byte", found["first"] * 1000, "ms"))
-            rows.append(at_most(f"export {name}: memory", found["memory"], "MB", 30))
-            rows.append(told(f"export {name}: a second", samples / found["seconds"], "samples"))
+            result = run("export", name)
+            rows.append(at_most(f"export {name}", result["seconds"], "s", 1.2))
+            rows.append(without_goal(f"export {name}: of which in Python", result["cpu"], "s"))
+            rows.append(without_goal(f"export {name}: first byte", result["first"] * 1000, "ms"))
+            rows.append(at_most(f"export {name}: memory", result["memory"], "MB", 30))
+            rows.append(without_goal(f"export {name}: a second", samples / result["seconds"], "samples"))
             alone = run("samples", name)
             rows.append(
                 at_least(f"export {name}: without reviews and trail", samples / alone["seconds"], "a second", 8_000)
@@ -224,9 +227,9 @@ def measure(samples: int, only: Sequence[str] = ()) -> list[Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["part"]:
-        part(*given[1:])
+    argv = sys.argv[1:] if arguments is None else arguments
+    if argv[:1] == ["part"]:
+        part(*argv[1:])
         return 0
     from bench.core import as_json, table
 
@@ -234,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("samples", nargs="?", type=int, default=SAMPLES, help="in the release (default %(default)s)")
     parser.add_argument("--format", action="append", default=[], help="only this one (more than once: these)")
     parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
-    options = parser.parse_args(given)
+    options = parser.parse_args(argv)
     rows = measure(options.samples, options.format)
     print(as_json(rows) if options.json else table(rows))
     return 0

@@ -1,4 +1,4 @@
-"""Forms of the pages on batches and drafts."""
+"""Forms of the pages on batches."""
 
 import json
 from collections.abc import Collection
@@ -19,9 +19,9 @@ from generation.batches.draw import (
     RANDOM,
     STRATIFIED,
     Draw,
-    fields_of,
-    read_draw,
-    read_where,
+    draw_fields,
+    parse_draw,
+    parse_where,
 )
 from generation.common.fields import ShallowJSON
 from generation.errors import WrongDraw, WrongPlan, WrongSetting
@@ -35,20 +35,20 @@ from review.rules import json_nesting
 from review.rules.text import is_storable
 
 
-class ChoiceOfWork(forms.Form):
-    """What a batch is to be made of; its choice decides which roles are asked for."""
+class BenchmarkAndSourceForm(forms.Form):
+    """The benchmark and source of a new batch; they decide which roles the launch form asks for."""
 
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
     source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.order_by("name"), to_field_name="name")
 
 
 PLAN_BYTES = 100_000
-SEVERAL = _("Choose one or more. Each record gets one draft per endpoint.")
+SEVERAL_HELP = _("Choose one or more. Each record gets one draft per endpoint.")
 UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
 
 
 class LaunchForm(SpendingForm):
-    """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
+    """The endpoint for each role of a recipe, the record limit, and how to make samples."""
 
     records = ("limit", "draw", "stratify_by", "seed", "where", "plan", "plan_file", "plan_text")
 
@@ -105,7 +105,8 @@ class LaunchForm(SpendingForm):
         required=False,
         help_text=_('JSON, for example {"A1": 30, "C": 20}. It replaces the plan above.'),
     )
-    plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)  # the file, once read
+    # The text of the plan file, carried from the estimate to the launch.
+    plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)
     prompts = forms.ChoiceField(label=_("Prompts"), required=False)
     compare = forms.ChoiceField(
         label=_("Compare with"),
@@ -120,45 +121,47 @@ class LaunchForm(SpendingForm):
     )
 
     def __init__(self, *args: Any, benchmark: str, source: Source, kinds: Collection[str], **kwargs: Any) -> None:
-        """`kinds` of the records that are left; only the roles that these need are asked for."""
+        """`kinds`: the kinds of the unused records; only the roles that these need are offered."""
         super().__init__(*args, **kwargs)
         self._benchmark, self._source, self._file_text = benchmark, source, ""
         recipe = registry.recipe(benchmark)
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
-            of_role: dict[str, Any] = {
+            field_options: dict[str, Any] = {
                 "label": gettext(role.label),
                 "queryset": Endpoint.objects.exclude(url=""),
                 "to_field_name": "name",
                 "required": not (role.default or role.optional),
             }
             self.fields[f"role-{role.name}"] = (
-                forms.ModelMultipleChoiceField(widget=forms.CheckboxSelectMultiple, help_text=SEVERAL, **of_role)
+                forms.ModelMultipleChoiceField(
+                    widget=forms.CheckboxSelectMultiple, help_text=SEVERAL_HELP, **field_options
+                )
                 if role.several
-                else forms.ModelChoiceField(empty_label=_unchosen(benchmark, role), **of_role)
+                else forms.ModelChoiceField(empty_label=_empty_label(benchmark, role), **field_options)
             )
-        known = fields_of(source)
+        known = draw_fields(source)
         self.fields["stratify_by"].choices = [(name, name) for name in known]  # type: ignore[attr-defined]
         self.fields["where"].help_text = self.fields["where"].help_text % {"fields": ", ".join(known)}
         presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
         plans = [(plan.name, plan.name) for plan in recipe.plans]
         sets = [("", _("default prompts")), *((name, name) for name in recipe.prompt_sets)]
         checks = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
-        self._offer("preset", presets, some=bool(presets))
+        self._offer("preset", presets, is_offered=bool(presets))
         if presets:
             self.fields["preset"].initial = presets[0][0]
             name, value = next(iter(recipe.presets[0].values.items()), ("…", "…"))
-            said = self.fields["changes"].help_text % {"name": name, "value": json.dumps(value)}
-            self.fields["changes"].help_text = said
+            help_text = self.fields["changes"].help_text % {"name": name, "value": json.dumps(value)}
+            self.fields["changes"].help_text = help_text
         else:
             del self.fields["changes"]
-        self._offer("plan", [*plans, (registry.NO_PLAN, _("none"))], some=bool(plans))
-        if not any(term.parent for term in queries.terms(benchmark)):  # a plan is dealt out to subtypes
+        self._offer("plan", [*plans, (registry.NO_PLAN, _("none"))], is_offered=bool(plans))
+        if not any(term.parent for term in queries.terms(benchmark)):  # a plan is distributed over subtypes
             del self.fields["plan_file"], self.fields["plan_text"]
-        self._offer("prompts", sets, some=len(sets) > 1)
-        against = [(f"={name}", label) for name, label in sets]
-        self._offer("compare", [("", _("nothing")), *against], some=len(sets) > 1)
-        self._offer("skip", checks, some=bool(checks))
+        self._offer("prompts", sets, is_offered=len(sets) > 1)
+        compare_choices = [(f"={name}", label) for name, label in sets]
+        self._offer("compare", [("", _("nothing")), *compare_choices], is_offered=len(sets) > 1)
+        self._offer("skip", checks, is_offered=bool(checks))
         roles = [f"role-{role.name}" for role in needed]
         self.order_fields(
             [
@@ -179,14 +182,14 @@ class LaunchForm(SpendingForm):
             ]
         )
 
-    def _offer(self, name: str, choices: list[Any], *, some: bool) -> None:
-        if some:
+    def _offer(self, name: str, choices: list[Any], *, is_offered: bool) -> None:
+        if is_offered:
             self.fields[name].choices = choices  # type: ignore[attr-defined]
         else:
             del self.fields[name]
 
     def clean_plan_file(self) -> TrapPlan | None:
-        """The plan in the file. Raises ValidationError with what is wrong with it."""
+        """Parse the plan file. Raises ValidationError if it is invalid."""
         file = self.cleaned_data["plan_file"]
         if file is None:
             return None
@@ -199,27 +202,30 @@ class LaunchForm(SpendingForm):
         return self._read_plan(self._file_text)
 
     def clean_plan_text(self) -> TrapPlan | None:
-        """The plan of the file that came before the estimate. Raises ValidationError where it was changed on its way."""
+        """Parse the plan file's text, carried over from before the estimate.
+
+        Raises ValidationError if it was altered on its way.
+        """
         text = self.cleaned_data["plan_text"]
         return self._read_plan(text) if text else None
 
     def clean_where(self) -> dict[str, list[str]]:
-        """The filter. Raises ValidationError for a line that is none."""
+        """Parse the filter. Raises ValidationError for a malformed line."""
         lines = [line for line in self.cleaned_data["where"].splitlines() if line.strip()]
         try:
-            return read_where(lines)
+            return parse_where(lines)
         except WrongDraw as mistake:
             raise ValidationError(str(mistake)) from mistake
 
     def clean_changes(self) -> dict[str, Any]:
-        """The overridden values. Raises ValidationError for a name that the preset does not have."""
+        """The overrides. Raises ValidationError for a name that the preset does not have."""
         changes = self.cleaned_data["changes"] or {}
         if not is_storable(changes):
             raise ValidationError(UNSTORABLE)
         if not isinstance(changes, dict):
             raise ValidationError(_("Enter a JSON object: setting names with their values."))
         try:
-            registry.settings_of(self._benchmark, self.cleaned_data.get("preset", ""), changes)
+            registry.resolve_settings(self._benchmark, self.cleaned_data.get("preset", ""), changes)
         except WrongSetting as mistake:
             raise ValidationError(str(mistake)) from mistake
         return changes
@@ -229,7 +235,7 @@ class LaunchForm(SpendingForm):
             plan = json_nesting.loads(text)
             if not is_storable(plan):
                 raise ValidationError(UNSTORABLE)
-            return registry.plan_of(self._benchmark, plan)
+            return registry.resolve_plan(self._benchmark, plan)
         except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
         except ValueError as mistake:
@@ -237,43 +243,47 @@ class LaunchForm(SpendingForm):
 
     @property
     def carried(self) -> list[tuple[str, str]]:
-        """What was sent besides the budget; of a plan in a file, its text."""
-        found = [(name, value) for name, value in super().carried if name != "plan_text" or not self._file_text]
-        return [*found, ("plan_text", self._file_text)] if self._file_text else found
+        """The submitted values without the budget; a plan file is carried as its text."""
+        pairs = [(name, value) for name, value in super().carried if name != "plan_text" or not self._file_text]
+        return [*pairs, ("plan_text", self._file_text)] if self._file_text else pairs
 
     @property
-    def wants_endpoint(self) -> bool:
-        """Whether some role must have one."""
+    def needs_endpoint(self) -> bool:
+        """Whether any role must have an endpoint."""
         return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
 
     @property
     def _draw(self) -> Draw:
         data = self.cleaned_data
         mode = data["draw"] or FIRST
-        how = f"{mode}:{data['stratify_by'] or FIELDS[0]}" if mode == STRATIFIED else mode
-        return read_draw(how, data["seed"], data["where"])
+        draw_text = f"{mode}:{data['stratify_by'] or FIELDS[0]}" if mode == STRATIFIED else mode
+        return parse_draw(draw_text, data["seed"], data["where"])
 
     @property
     def settings(self) -> launch.BatchSettings:
-        """What is to be launched, of a valid form."""
+        """The settings to launch; only for a valid form."""
         data = self.cleaned_data
         plan = data.get("plan_file") or data.get("plan_text") or registry.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
         spending = {name: data[name] for name in SpendingForm.base_fields}
-        against: str = data.get("compare", "")
-        chosen = {name.removeprefix("role-"): each for name, each in data.items() if name.startswith("role-") and each}
+        compare: str = data.get("compare", "")
+        endpoints = {
+            name.removeprefix("role-"): endpoint
+            for name, endpoint in data.items()
+            if name.startswith("role-") and endpoint
+        }
         several = registry.recipe(self._benchmark).several
-        first, *beside = chosen.pop(several, None) or [None]
+        first, *beside = endpoints.pop(several, None) or [None]
         return launch.BatchSettings(
             benchmark=self._benchmark,
             source=self._source,
-            roles=chosen if first is None else {**chosen, several: first},
+            roles=endpoints if first is None else {**endpoints, several: first},
             beside=beside,
             limit=data["limit"],
             draw=self._draw,
             plan=plan,
             prompts=data.get("prompts", ""),
-            compare=against[1:] if against else None,
+            compare=compare[1:] if compare else None,
             preset=data.get("preset", ""),
             changes=data.get("changes") or {},
             checks=checks,
@@ -281,8 +291,8 @@ class LaunchForm(SpendingForm):
         )
 
 
-def _unchosen(benchmark: str, role: ModelRole) -> str:
-    """What it means to choose no endpoint for a role."""
+def _empty_label(benchmark: str, role: ModelRole) -> str:
+    """The label for choosing no endpoint for a role."""
     if role.default:
         return gettext("same as role %(role)s") % {"role": registry.role_name(benchmark, role.default)}
     return gettext("none (this role is optional)") if role.optional else "---------"

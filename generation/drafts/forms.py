@@ -12,7 +12,7 @@ from review.common.lists import ALL, Filters
 
 
 class DecisionForm(forms.Form):
-    """Why a stopped draft is let through or discarded."""
+    """The reason for letting a stopped draft through, or for discarding it."""
 
     reason = forms.CharField(label=_("Reason"), max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}))
 

@@ -1,4 +1,5 @@
-"""The gate before the physicians: every check's finding is a row, what is stopped waits visibly for an admin's word.
+"""The gate before physicians: each finding of a check is a row, and stopped drafts wait visibly for
+an admin's decision.
 
 Part of the services: called by them, within their transactions.
 """
@@ -15,90 +16,103 @@ from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample
 from review.models import User
 
-STOPPED = "Stopped"  # stands where the name of an error does
-_STANDING = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
+STOPPED = "Stopped"  # stored in place of an error name
+_CURRENT = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
 
 
-def fingerprint_of(batch: Batch, made: NewSample) -> text_similarity.Fingerprint | None:
-    """The fingerprint of a new sample's text; None where the benchmark's samples may repeat."""
+def fingerprint_of(batch: Batch, new_sample: NewSample) -> text_similarity.Fingerprint | None:
+    """The fingerprint of a new sample's text; None if the benchmark's samples may repeat."""
     compared = registry.recipe(batch.benchmark).compared
-    return None if compared is None else text_similarity.fingerprint(compared(made))
+    return None if compared is None else text_similarity.fingerprint(compared(new_sample))
 
 
-def run_checks(row: Draft, batch: Batch, value: DraftValue, print_: text_similarity.Fingerprint | None) -> bool:
-    """Make the batch's checks of a finished draft and write down what they find; whether it is to be stopped."""
-    made = [check.run(value) for check in registry.recipe(batch.benchmark).checks if check.name in batch.checks]
-    found: list[dict[str, Any]] = [
-        {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail} for finding in made if finding
+def run_checks(row: Draft, batch: Batch, value: DraftValue, fingerprint: text_similarity.Fingerprint | None) -> bool:
+    """Run the batch's checks on a finished draft and store their findings; return whether to stop
+    the draft.
+    """
+    results = [check.run(value) for check in registry.recipe(batch.benchmark).checks if check.name in batch.checks]
+    rows: list[dict[str, Any]] = [
+        {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail}
+        for finding in results
+        if finding
     ]
-    if print_ is not None and {text_similarity.IDENTICAL, text_similarity.ALIKE} & set(batch.checks):
-        found += _likenesses(row, batch, print_)
+    if fingerprint is not None and {text_similarity.IDENTICAL, text_similarity.NEARLY_IDENTICAL} & set(batch.checks):
+        rows += _find_similar_sample(row, batch, fingerprint)
     now = timezone.now()
-    Finding.objects.bulk_create(Finding(draft=row, created_at=now, **one) for one in found)
-    return any(one["stops"] for one in found)
+    Finding.objects.bulk_create(Finding(draft=row, created_at=now, **row_values) for row_values in rows)
+    return any(row_values["stops"] for row_values in rows)
 
 
-def _likenesses(row: Draft, batch: Batch, print_: text_similarity.Fingerprint) -> list[dict[str, Any]]:
-    """Whether another standing sample has the same text, or nearly the same: one finding at most.
+def _find_similar_sample(row: Draft, batch: Batch, fingerprint: text_similarity.Fingerprint) -> list[dict[str, Any]]:
+    """Whether another current sample has the same or nearly the same text: at most one finding.
 
-    The index stays locked until the transaction ends: of two like texts that arrive at once, one sees the other.
+    The index stays locked until the transaction ends, so that of two similar texts arriving at the
+    same time one sees the other.
     """
     index = _locked_index(batch.benchmark)
-    others = _others(row, batch).filter(index=index)
-    same = others.filter(digest=print_.digest).select_related("version__sample").order_by("pk").first()
-    if same is not None:
+    other_texts = _other_fingerprints(row, batch).filter(index=index)
+    identical = other_texts.filter(digest=fingerprint.digest).select_related("version__sample").order_by("pk").first()
+    if identical is not None:
         if text_similarity.IDENTICAL not in batch.checks:
             return []
-        return [_like(text_similarity.IDENTICAL, same.version.sample, 1.0)]
-    if text_similarity.ALIKE not in batch.checks:
+        return [_similarity_finding(text_similarity.IDENTICAL, identical.version.sample, 1.0)]
+    if text_similarity.NEARLY_IDENTICAL not in batch.checks:
         return []
-    sharing = Band.objects.filter(value__in=print_.bands).order_by().values("fingerprint").distinct()
-    candidates = others.filter(pk__in=sharing).order_by("pk").values_list("pk", "signature")
-    likenesses = [(text_similarity.likeness(print_.signature, bytes(raw)), pk) for pk, raw in candidates.iterator()]
+    sharing = Band.objects.filter(value__in=fingerprint.bands).order_by().values("fingerprint").distinct()
+    candidates = other_texts.filter(pk__in=sharing).order_by("pk").values_list("pk", "signature")
+    likenesses = [
+        (text_similarity.likeness(fingerprint.signature, bytes(raw)), pk) for pk, raw in candidates.iterator()
+    ]
     best, pk = max(likenesses, default=(0.0, 0), key=lambda pair: (pair[0], -pair[1]))
-    if best < text_similarity.ALIKE_FROM:
+    if best < text_similarity.LIKENESS_THRESHOLD:
         return []
-    return [_like(text_similarity.ALIKE, Sample.objects.get(versions__fingerprint=pk), best)]
+    return [_similarity_finding(text_similarity.NEARLY_IDENTICAL, Sample.objects.get(versions__fingerprint=pk), best)]
 
 
 def _locked_index(benchmark: str) -> TextIndex:
+    """The benchmark's index, created if absent, locked."""
     TextIndex.objects.bulk_create([TextIndex(benchmark=benchmark)], ignore_conflicts=True)
     return TextIndex.objects.select_for_update().get(benchmark=benchmark)
 
 
-def _others(row: Draft, batch: Batch) -> QuerySet[Fingerprint]:
-    """Fingerprints of other samples that stand. The other half of a comparison is over the same record, and alike by design."""
-    found = Fingerprint.objects.filter(version__status__in=_STANDING)
+def _other_fingerprints(row: Draft, batch: Batch) -> QuerySet[Fingerprint]:
+    """Fingerprints of other current samples.
+
+    Not those of the other batch of a comparison over the same record, which are alike by design.
+    """
+    fingerprints = Fingerprint.objects.filter(version__status__in=_CURRENT)
     if row.sample_id:
-        found = found.exclude(version__sample=row.sample_id)
+        fingerprints = fingerprints.exclude(version__sample=row.sample_id)
     if batch.comparison_id:
-        found = found.exclude(
+        fingerprints = fingerprints.exclude(
             version__sample__record=row.record_id, version__sample__batch__comparison=batch.comparison_id
         )
-    return found
+    return fingerprints
 
 
-def _like(name: str, other: Sample, likeness: float) -> dict[str, Any]:
+def _similarity_finding(name: str, other: Sample, likeness: float) -> dict[str, Any]:
     return {"check_name": name, "stops": True, "detail": other.key, "other": other, "likeness": round(likeness, 4)}
 
 
-def stop(row: Draft) -> None:
+def stop_draft(row: Draft) -> None:
     """Mark a finished draft as stopped, with the findings as its reason."""
     reasons = list(row.findings.filter(stops=True).order_by("pk").values_list("check_name", "detail"))
-    said = "; ".join(f"{name}: {detail}" for name, detail in reasons)
+    reason = "; ".join(f"{name}: {detail}" for name, detail in reasons)
     Draft.objects.filter(pk=row.pk).update(
-        status=Draft.Status.DROPPED, gate=Draft.Gate.STOPPED, error=STOPPED, detail=said
+        status=Draft.Status.DROPPED, gate=Draft.Gate.STOPPED, error=STOPPED, detail=reason
     )
-    GateEvent.objects.create(draft=row, kind=Draft.Gate.STOPPED, reason=said, at=timezone.now())
+    GateEvent.objects.create(draft=row, kind=Draft.Gate.STOPPED, reason=reason, at=timezone.now())
 
 
-def remember(version: SampleVersion, print_: text_similarity.Fingerprint | None) -> None:
-    """Add a version's text to those that are not to occur again."""
-    if print_ is None:
+def index_text(version: SampleVersion, fingerprint: text_similarity.Fingerprint | None) -> None:
+    """Add a version's text to the index of texts that must not occur again."""
+    if fingerprint is None:
         return
     index = _locked_index(version.sample.benchmark)
-    kept = Fingerprint.objects.create(index=index, version=version, digest=print_.digest, signature=print_.signature)
-    Band.objects.bulk_create(Band(fingerprint=kept, value=value) for value in print_.bands)
+    row = Fingerprint.objects.create(
+        index=index, version=version, digest=fingerprint.digest, signature=fingerprint.signature
+    )
+    Band.objects.bulk_create(Band(fingerprint=row, value=value) for value in fingerprint.bands)
 
 
 def stopped_draft(draft_id: int, reason: str) -> Draft:
@@ -116,8 +130,8 @@ def stopped_draft(draft_id: int, reason: str) -> Draft:
     return row
 
 
-def decide(row: Draft, kind: Draft.Gate, actor: User | None, reason: str) -> None:
-    """Write down what an admin decided about a stopped draft."""
+def record_decision(row: Draft, kind: Draft.Gate, actor: User | None, reason: str) -> None:
+    """Record an admin's decision on a stopped draft."""
     row.gate = kind
     row.status = Draft.Status.DONE if kind == Draft.Gate.LET_THROUGH else Draft.Status.DROPPED
     if kind == Draft.Gate.LET_THROUGH:

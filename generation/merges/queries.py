@@ -1,4 +1,4 @@
-"""Everything that is read of merges: which drafts go on as one, why, and who changed it."""
+"""Reads merges: which drafts go on as one, why, and who changed it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ from generation.recipes.recipe import Barrier
 
 @dataclass(frozen=True, slots=True)
 class MergedRow:
-    """A draft that goes on in another one: its text, how far it was from that, why, and by whom (None: by the recipe)."""
+    """A draft that was merged into another one, with its title and text.
+
+    `event` has the distance, the reason and the person (None: the recipe).
+    """
 
     draft: Draft
     title: str
@@ -24,7 +27,10 @@ class MergedRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A draft past a barrier with the one that it was made from, and those merged into it. `sample`: the key of its sample."""
+    """A draft past a barrier, its lead, and the drafts merged into it.
+
+    `sample`: the key of its sample.
+    """
 
     onward: Draft
     lead: Draft
@@ -37,10 +43,10 @@ class GroupRow:
 def barrier_of(batch: Batch, step: int) -> Barrier:
     """The barrier at a step of a batch's recipe. Raises NoBarrier."""
     steps = registry.recipe(batch.benchmark).steps
-    found = steps[step] if step < len(steps) else None
-    if not isinstance(found, Barrier):
+    barrier = steps[step] if step < len(steps) else None
+    if not isinstance(barrier, Barrier):
         raise errors.NoBarrier
-    return found
+    return barrier
 
 
 def has_barrier(benchmark: str) -> bool:
@@ -49,54 +55,58 @@ def has_barrier(benchmark: str) -> bool:
 
 
 def onward_drafts(batch: Batch, *, merged_only: bool = True) -> QuerySet[Draft]:
-    """The drafts that go on past a barrier; only those into which others were merged, unless all are wanted."""
-    found = Draft.objects.filter(batch=batch).annotate(arrived=Count("arrivals")).filter(arrived__gt=int(merged_only))
-    return found.select_related("parent").defer("parent__data")
+    """The drafts past a barrier; with `merged_only` just those into which others were merged."""
+    drafts = Draft.objects.filter(batch=batch).annotate(arrived=Count("arrivals")).filter(arrived__gt=int(merged_only))
+    return drafts.select_related("parent").defer("parent__data")
 
 
 def groups(batch: Batch, onward: Sequence[Draft]) -> list[GroupRow]:
-    """What goes on in each of these drafts: as many queries for many as for one."""
+    """The groups behind these drafts, with a constant number of queries."""
     arrivals: dict[int | None, list[Draft]] = {}
     rows = Draft.objects.filter(onward__in=onward).select_related("record", "endpoint").order_by("pk")
     for row in rows.defer("record__content", "record__private"):
         arrivals.setdefault(row.onward_id, []).append(row)
-    events = _latest_events(row.pk for some in arrivals.values() for row in some)
-    made = SampleVersion.objects.filter(draft__in=onward).select_related("sample")
-    samples = {version.draft_id: version.sample.key for version in made.only("draft", "sample")}
-    found = []
+    events = _latest_events(row.pk for arrived in arrivals.values() for row in arrived)
+    versions = SampleVersion.objects.filter(draft__in=onward).select_related("sample")
+    samples = {version.draft_id: version.sample.key for version in versions.only("draft", "sample")}
+    group_rows = []
     for draft in onward:
-        some = arrivals[draft.pk]
-        lead = next((row for row in some if row.pk == draft.parent_id), some[0])
-        merged = tuple(MergedRow(row, *_described(batch, row), events.get(row.pk)) for row in some if row.pk != lead.pk)
-        found.append(GroupRow(draft, lead, *_described(batch, lead), merged, samples.get(draft.pk, "")))
-    return found
+        arrived = arrivals[draft.pk]
+        lead = next((row for row in arrived if row.pk == draft.parent_id), arrived[0])
+        merged = tuple(
+            MergedRow(row, *_describe(batch, row), events.get(row.pk)) for row in arrived if row.pk != lead.pk
+        )
+        group_rows.append(GroupRow(draft, lead, *_describe(batch, lead), merged, samples.get(draft.pk, "")))
+    return group_rows
 
 
-def _described(batch: Batch, row: Draft) -> tuple[str, str]:
+def _describe(batch: Batch, row: Draft) -> tuple[str, str]:
     return barrier_of(batch, row.step).describe(row.data)
 
 
 def _latest_events(drafts: Iterable[int]) -> Mapping[int, MergeEvent]:
-    """The event by which each draft is where it is; none of a draft that was nowhere merged or taken out."""
+    """The latest event of each draft, which says where it is now; drafts without events are
+    missing.
+    """
     latest = MergeEvent.objects.filter(draft__in=list(drafts)).values("draft").annotate(last=Max("pk")).values("last")
-    found = MergeEvent.objects.filter(pk__in=latest).select_related("actor")
-    return {event.draft_id: event for event in found}
+    events = MergeEvent.objects.filter(pk__in=latest).select_related("actor")
+    return {event.draft_id: event for event in events}
 
 
 def merges(batch: Batch) -> QuerySet[Draft]:
-    """The drafts of a batch that were merged into another one and are."""
+    """The drafts of a batch that are currently merged into another one."""
     return Draft.objects.filter(batch=batch, onward__isnull=False).exclude(pk=F("onward__parent")).order_by("pk")
 
 
 def decisions(batch: Batch) -> QuerySet[MergeEvent]:
-    """What people changed of a batch's merges, newest first."""
-    found = MergeEvent.objects.filter(draft__batch=batch, distance__isnull=True)  # a barrier's step names a distance
-    return found.select_related("actor").order_by("-pk")
+    """The merges that people made or undid in a batch, newest first."""
+    events = MergeEvent.objects.filter(draft__batch=batch, distance__isnull=True)  # the recipe's merges have a distance
+    return events.select_related("actor").order_by("-pk")
 
 
 @dataclass(frozen=True, slots=True)
 class NearRow:
-    """A draft of a later round beside the one of an earlier round that it is like, each with title and text."""
+    """A draft of a later round and a similar earlier one, each with title and text."""
 
     draft: Draft
     earlier: Draft
@@ -109,21 +119,21 @@ class NearRow:
 
 
 def near_matches(batch: Batch) -> QuerySet[NearMatch]:
-    """The drafts of later rounds that are like earlier ones and go on beside them."""
-    found = NearMatch.objects.filter(draft__batch=batch, draft__onward__isnull=False, earlier__onward__isnull=False)
-    found = found.exclude(draft__onward=F("earlier__onward")).select_related("draft__record", "earlier__record")
-    private = [f"{name}__record__{field}" for name in ("draft", "earlier") for field in ("content", "private")]
-    return found.defer(*private).order_by("pk")
+    """Drafts of later rounds that resemble earlier ones and have not been merged with them."""
+    matches = NearMatch.objects.filter(draft__batch=batch, draft__onward__isnull=False, earlier__onward__isnull=False)
+    matches = matches.exclude(draft__onward=F("earlier__onward")).select_related("draft__record", "earlier__record")
+    record_fields = [f"{name}__record__{field}" for name in ("draft", "earlier") for field in ("content", "private")]
+    return matches.defer(*record_fields).order_by("pk")
 
 
 def near_rows(batch: Batch, matches: Iterable[NearMatch]) -> list[NearRow]:
-    """The same with what people compare."""
+    """Near matches with the texts that people compare."""
     return [
         NearRow(
             match.draft,
             match.earlier,
-            *_described(batch, match.draft),
-            *_described(batch, match.earlier),
+            *_describe(batch, match.draft),
+            *_describe(batch, match.earlier),
             match.distance,
             match.reason,
         )
@@ -133,7 +143,9 @@ def near_rows(batch: Batch, matches: Iterable[NearMatch]) -> list[NearRow]:
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """How many drafts came to the barriers of a batch, as how many they went on, and how many still wait."""
+    """How many drafts reached the barriers of a batch, as how many they went on, and how many still
+    wait.
+    """
 
     arrived: int
     onward: int
@@ -155,14 +167,14 @@ def merge_counts(batch: Batch) -> MergeCounts:
 def as_values(batch: Batch, rows: Sequence[Draft]) -> list[dict[str, Any]]:
     """Merged drafts as plain values, for API and command."""
     events = _latest_events(row.pk for row in rows)
-    found = []
+    values = []
     for row in rows:
         event = events.get(row.pk)
         onward = row.onward
-        found.append(
+        values.append(
             {
                 "draft": row.pk,
-                "title": _described(batch, row)[0],
+                "title": _describe(batch, row)[0],
                 "into": row.onward_id,
                 "lead": onward.parent_id if onward else None,
                 "distance": event.distance if event else None,
@@ -170,4 +182,4 @@ def as_values(batch: Batch, rows: Sequence[Draft]) -> list[dict[str, Any]]:
                 "by": event.actor.username if event and event.actor else None,
             }
         )
-    return found
+    return values

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from generation.models import SampleVersion
 from review.rules.state_machine import Ground
 
-BY = ("trap", "prompt", "generator")
+GROUPINGS = ("trap", "prompt", "generator")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Versions of one kind that physicians have decided on. `key` has a value for each of `by`.
+    """Decided versions of one group. `key` has a value for each of `by`.
 
-    `first` counts decided first versions, `first_approved` those approved at once. `tries` adds up the numbers of the approved
-    versions: the attempts that the approved samples took.
+    `first` counts decided first versions, `first_approved` those that were approved. `tries` is the
+    sum of the numbers of the approved versions, which is how many attempts the approved samples
+    took.
     """
 
     key: tuple[str, ...]
@@ -27,15 +28,15 @@ class Attempts:
 
     @property
     def mean(self) -> float | None:
-        """Attempts to approval, over approved samples."""
+        """The mean number of attempts to approval, over approved samples."""
         return self.tries / self.approved if self.approved else None
 
 
-def attempts(benchmark: str, by: Sequence[str] = BY) -> list[Attempts]:
+def attempts(benchmark: str, by: Sequence[str] = GROUPINGS) -> list[Attempts]:
     """Attempts to approval by trap, prompt and generator, or by some of them. One query, streamed.
 
-    A version counts under each of its traps. What was withdrawn, or is still in review, has not been decided on; nor has what
-    nobody was to review.
+    A version counts under each of its traps. Withdrawn versions, those still in review, and those
+    not sampled for review have not been decided on and do not count.
     """
     rows = SampleVersion.objects.filter(
         sample__benchmark=benchmark, status__in=[SampleVersion.Status.APPROVED, SampleVersion.Status.REJECTED]
@@ -58,6 +59,6 @@ def attempts(benchmark: str, by: Sequence[str] = BY) -> list[Attempts]:
 
 
 def _keys(by: Sequence[str], traps: Iterable[str], prompt: str, generator: str) -> set[tuple[str, ...]]:
-    given = {"prompt": prompt, "generator": generator}
-    each = traps if "trap" in by else [""]
-    return {tuple(trap if name == "trap" else given[name] for name in by) for trap in each}
+    values = {"prompt": prompt, "generator": generator}
+    trap_values = traps if "trap" in by else [""]
+    return {tuple(trap if name == "trap" else values[name] for name in by) for trap in trap_values}

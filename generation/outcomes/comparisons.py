@@ -1,6 +1,7 @@
-"""Two sets of prompts side by side.
+"""Two prompt sets side by side.
 
-Paired are the first drafts: one a record, or one a record and endpoint where several endpoints play a role (`Recipe.several`).
+Pairs are made of first drafts: one for each record, or one for each record and endpoint where
+several endpoints play a role (`Recipe.several`).
 """
 
 from collections import Counter
@@ -19,13 +20,13 @@ from review.rules.state_machine import Ground, shown_status
 
 Status = Work.Status
 
-Place = tuple[int, int | None]  # a record, and the endpoint that plays the role of several
+PairKey = tuple[int, int | None]  # a record, and the endpoint in the role that several may play
 APPROVED, NOT_APPROVED, OPEN = "approved", "not-approved", "open"
 OUTCOMES = (APPROVED, NOT_APPROVED, OPEN)
 
 
 def comparisons() -> QuerySet[Comparison]:
-    """All comparisons, newest first, with how many records each is over."""
+    """All comparisons, newest first, with the number of records of each."""
     first = Q(batches__arm="A", batches__drafts__parent__isnull=True, batches__drafts__version=1)
     return Comparison.objects.select_related("source", "created_by").annotate(
         records_count=Count("batches__drafts__record", filter=first, distinct=True)
@@ -34,7 +35,7 @@ def comparisons() -> QuerySet[Comparison]:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One batch of a comparison: what it came to."""
+    """The results of one batch of a comparison."""
 
     batch: Batch
     endpoints: str
@@ -49,11 +50,12 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Both batches, and the pairs of drafts by what became of them in each.
+    """Both batches, and the pairs of drafts by their outcome in each.
 
-    `table`: a line for each outcome with A, in it a number for each outcome with B. `only_a` and `only_b` are the discordant
-    pairs; `chance` is the two-sided exact probability of a split as uneven as theirs if both sets were equally good (McNemar
-    1947, exact form), None where there is none.
+    `table`: a row for each outcome with A, containing a count for each outcome with B. `only_a` and
+    `only_b` are the discordant pairs; `chance` is the two-sided exact probability of a split at
+    least as uneven as theirs if both prompt sets were equally good (McNemar 1947, exact form), None
+    if there are none.
     """
 
     arms: tuple[Arm, Arm]
@@ -76,15 +78,17 @@ class ComparisonResult:
 
 
 def sign_test(one: int, other: int) -> float | None:
-    """The two-sided exact binomial probability of a split at least as uneven as `one` to `other` when both are as likely."""
+    """The two-sided exact binomial probability of a split at least as uneven as `one` to `other` if
+    both are equally likely.
+    """
     n = one + other
     if not n:
         return None
     tail, ways = 0, 1
     for k in range(min(one, other) + 1):
         tail += ways
-        ways = ways * (n - k) // (k + 1)  # to choose k + 1 of n
-    return min(1.0, float(Fraction(2 * tail, 2**n)))  # a fraction: 2**n is beyond a float from n = 1,024 on
+        ways = ways * (n - k) // (k + 1)  # ways to choose k + 1 of n
+    return min(1.0, float(Fraction(2 * tail, 2**n)))  # a fraction, because 2**n overflows a float from n = 1,024 on
 
 
 def compare_arms(comparison: Comparison) -> ComparisonResult:
@@ -92,8 +96,8 @@ def compare_arms(comparison: Comparison) -> ComparisonResult:
     batches = list(comparison.batches.order_by("arm").select_related("source"))
     outcomes = [_outcomes(batch) for batch in batches]
     pairs: Counter[tuple[str, str]] = Counter()
-    for place, outcome in outcomes[0].items():
-        pairs[outcome, outcomes[1].get(place, OPEN)] += 1
+    for key, outcome in outcomes[0].items():
+        pairs[outcome, outcomes[1].get(key, OPEN)] += 1
     first, second = (_arm(batch) for batch in batches)
     table = tuple((a, tuple(pairs[a, b] for b in OUTCOMES)) for a in OUTCOMES)
     return ComparisonResult((first, second), table)
@@ -107,7 +111,7 @@ def _arm(batch: Batch) -> Arm:
         stopped=Count("pk", filter=Q(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])),
         failed=Count("pk", filter=Q(status=Status.FAILED)),
     )
-    spent = Call.objects.filter(job=batch).aggregate(calls=Count("pk"), cost=Sum("cost"))
+    call_totals = Call.objects.filter(job=batch).aggregate(calls=Count("pk"), cost=Sum("cost"))
     bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return Arm(
         batch=batch,
@@ -117,21 +121,23 @@ def _arm(batch: Batch) -> Arm:
         at_once=approved["at_once"],
         stopped=drafts["stopped"],
         failed=drafts["failed"],
-        calls=spent["calls"],
-        cost=spent["cost"] or Decimal(0),
+        calls=call_totals["calls"],
+        cost=call_totals["cost"] or Decimal(0),
     )
 
 
-def _first_drafts(**of: Any) -> QuerySet[Draft]:
-    return Draft.objects.filter(parent__isnull=True, sample__isnull=True, version=1, **of)
+def _first_drafts(**filters: Any) -> QuerySet[Draft]:
+    return Draft.objects.filter(parent__isnull=True, sample__isnull=True, version=1, **filters)
 
 
-def _outcomes(batch: Batch) -> dict[Place, str]:
-    """Place -> what became of it in a batch. What nobody was to review stays open: it says nothing about the prompts.
+def _outcomes(batch: Batch) -> dict[PairKey, str]:
+    """The outcome of each pair key in a batch.
 
-    Where a place made several samples, the first one counts; where it was merged into another one's, that one's.
+    Samples not sampled for review stay open: they say nothing about the prompts. If a first draft
+    led to several samples, the first one counts; if it was merged into another draft, that draft's
+    sample counts.
     """
-    found: dict[Place, str] = {
+    outcomes: dict[PairKey, str] = {
         (record, endpoint): OPEN
         if status in (Status.QUEUED, Status.RUNNING) or gate == Draft.Gate.STOPPED
         else NOT_APPROVED
@@ -140,28 +146,32 @@ def _outcomes(batch: Batch) -> dict[Place, str]:
         .iterator()
     }
     unreviewed = SampleVersion.objects.filter(sample=OuterRef("sample"), case__ground=Ground.UNREVIEWED)
-    made = SampleVersion.objects.filter(sample__batch=batch, number=1).annotate(nobody=Exists(unreviewed))
-    # Later ones are overwritten by earlier ones, and those of another place by the place's own.
-    merged = made.filter(draft__arrivals__isnull=False).order_by("-sample")
+    first_versions = SampleVersion.objects.filter(sample__batch=batch, number=1).annotate(
+        is_unreviewed=Exists(unreviewed)
+    )
+    # Earlier samples overwrite later ones, and a draft's own samples overwrite merged ones.
+    merged = first_versions.filter(draft__arrivals__isnull=False).order_by("-sample")
     for rows in (
-        merged.values_list("draft__arrivals__record", "draft__arrivals__endpoint", "sample__status", "nobody"),
-        made.order_by("-sample").values_list("sample__record", "draft__endpoint", "sample__status", "nobody"),
+        merged.values_list("draft__arrivals__record", "draft__arrivals__endpoint", "sample__status", "is_unreviewed"),
+        first_versions.order_by("-sample").values_list(
+            "sample__record", "draft__endpoint", "sample__status", "is_unreviewed"
+        ),
     ):
-        for record, endpoint, status, nobody in rows.iterator():
-            if (record, endpoint) in found:  # a control has no endpoint
-                found[record, endpoint] = _outcome(status, nobody)
-    return found
+        for record, endpoint, status, is_unreviewed in rows.iterator():
+            if (record, endpoint) in outcomes:  # a control has no endpoint
+                outcomes[record, endpoint] = _outcome(status, is_unreviewed)
+    return outcomes
 
 
-def _outcome(status: str, nobody: bool) -> str:
-    if nobody or status in (Sample.Status.IN_REVIEW, Sample.Status.REGENERATING):
+def _outcome(status: str, unreviewed: bool) -> str:
+    if unreviewed or status in (Sample.Status.IN_REVIEW, Sample.Status.REGENERATING):
         return OPEN
     return APPROVED if status == Sample.Status.APPROVED else NOT_APPROVED
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one arm has made of a place: `version` is its newest, None where there is no sample."""
+    """One arm's result for a pair. `version` is the newest one, None if there is no sample."""
 
     batch: Batch
     draft: Draft | None
@@ -169,7 +179,7 @@ class Side:
 
     @property
     def status(self) -> str:
-        """The sample's status; without a sample the draft's gate, or its status."""
+        """The sample's status; without a sample, the draft's gate or status."""
         if self.version is not None:
             return shown_status(self.version.sample.status, self.version.case.ground)
         return (self.draft.gate or self.draft.status) if self.draft else ""
@@ -178,8 +188,8 @@ class Side:
     def label(self) -> Any:
         """The status in words."""
         if self.version is not None:
-            nobody = self.version.case.ground == Ground.UNREVIEWED
-            return GROUNDS[Ground.UNREVIEWED] if nobody else self.version.sample.get_status_display()
+            unreviewed = self.version.case.ground == Ground.UNREVIEWED
+            return GROUNDS[Ground.UNREVIEWED] if unreviewed else self.version.sample.get_status_display()
         if self.draft is None:
             return ""
         return self.draft.get_gate_display() if self.draft.gate else self.draft.get_status_display()
@@ -187,7 +197,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A record, the endpoint that played the role of several (None: there is no such role), and what each arm has made."""
+    """A record and what each arm made of it.
+
+    `endpoint` played the role that several may play; None if there is no such role.
+    """
 
     record: SourceRecord
     endpoint: Endpoint | None
@@ -203,38 +216,43 @@ class Pair:
 
     @property
     def differs(self) -> bool:
-        """Whether the outcomes or the planted traps are not the same."""
+        """Whether the outcomes or the planted traps differ."""
         traps = [set(side.version.traps) if side.version else set() for side in self.sides]
         return self.a.status != self.b.status or traps[0] != traps[1]
 
 
-def places_of(comparison: Comparison) -> QuerySet[Draft]:
-    """The first drafts of arm A, with record and endpoint: what the pairs of a comparison are of."""
-    found = _first_drafts(batch__comparison=comparison, batch__arm="A").select_related("record", "endpoint")
-    return found.defer("data", "record__content", "record__private")
+def paired_drafts(comparison: Comparison) -> QuerySet[Draft]:
+    """The first drafts of arm A, with record and endpoint: one for each pair of a comparison."""
+    drafts = _first_drafts(batch__comparison=comparison, batch__arm="A").select_related("record", "endpoint")
+    return drafts.defer("data", "record__content", "record__private")
 
 
-def pairs(comparison: Comparison, places: Sequence[Draft]) -> list[Pair]:
-    """What both arms made of these places: a few queries however many there are."""
+def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[Pair]:
+    """The pairs of these drafts of arm A. The number of queries does not depend on their number."""
     batches = list(comparison.batches.order_by("arm"))
-    records = {place.record_id for place in places}
-    rows = _first_drafts(batch__in=batches, record__in=records).defer("data")
-    drafts = {(row.batch_id, row.record_id, row.endpoint_id): row for row in rows}
+    records = {draft.record_id for draft in first_drafts}
+    both_arms = _first_drafts(batch__in=batches, record__in=records).defer("data")
+    drafts = {(row.batch_id, row.record_id, row.endpoint_id): row for row in both_arms}
     first = SampleVersion.objects.filter(sample__batch__in=batches, number=1).order_by("-sample")
-    own = first.filter(sample__record__in=records)
+    own_versions = first.filter(sample__record__in=records)
     merged = first.filter(draft__arrivals__record__in=records)
-    at, of_arrivals = ("sample__batch", "sample"), ("draft__arrivals__record", "draft__arrivals__endpoint")
-    samples: dict[tuple[int, int, int | None], int] = {}  # as in `_outcomes`: a place's first one outweighs another's
+    sample_fields, arrival_fields = (
+        ("sample__batch", "sample"),
+        ("draft__arrivals__record", "draft__arrivals__endpoint"),
+    )
+    samples: dict[tuple[int, int, int | None], int] = {}  # as in `_outcomes`, later entries win
     for batch, sample, record, endpoint in (
-        *merged.values_list(*at, *of_arrivals),
-        *own.values_list(*at, "sample__record", "draft__endpoint"),
+        *merged.values_list(*sample_fields, *arrival_fields),
+        *own_versions.values_list(*sample_fields, "sample__record", "draft__endpoint"),
     ):
         samples[batch, record, endpoint] = sample
-    made = SampleVersion.objects.filter(sample__in=set(samples.values())).select_related("sample", "case")
-    newest = {version.sample_id: version for version in made.defer("content", "case__spec").order_by("number")}
+    versions = SampleVersion.objects.filter(sample__in=set(samples.values())).select_related("sample", "case")
+    newest = {version.sample_id: version for version in versions.defer("content", "case__spec").order_by("number")}
 
-    def side(batch: Batch, place: Draft) -> Side:
-        where = (batch.pk, place.record_id, place.endpoint_id)
-        return Side(batch, drafts.get(where), newest.get(samples.get(where, 0)))
+    def side(batch: Batch, draft: Draft) -> Side:
+        key = (batch.pk, draft.record_id, draft.endpoint_id)
+        return Side(batch, drafts.get(key), newest.get(samples.get(key, 0)))
 
-    return [Pair(place.record, place.endpoint, (side(batches[0], place), side(batches[1], place))) for place in places]
+    return [
+        Pair(draft.record, draft.endpoint, (side(batches[0], draft), side(batches[1], draft))) for draft in first_drafts
+    ]

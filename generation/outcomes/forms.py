@@ -7,7 +7,7 @@ from generation.recipes.forms import benchmark_choices
 
 
 class AttemptFilters(forms.Form):
-    """By what the attempts are counted."""
+    """The benchmark, and what to group attempts by."""
 
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
     by = forms.MultipleChoiceField(

@@ -1,4 +1,4 @@
-"""Choices of benchmarks."""
+"""Benchmarks as choices of a form."""
 
 from django.utils.translation import gettext
 

@@ -1,4 +1,4 @@
-"""The prompt files of a benchmark's folder."""
+"""Reads the prompt files of a benchmark's folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ from generation.llm.types import Message, Role
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt file: `name@version` in the ledger, its turns with ``$placeholders``."""
+    """A prompt file: `name@version` in the ledger, and its turns with ``$placeholders``."""
 
     name: str
     version: str
     turns: tuple[tuple[Role, str], ...]
 
     def messages(self, **values: str) -> tuple[Message, ...]:
-        """The turns with every placeholder filled. Raises KeyError for a missing value."""
-        return tuple(Message(role, _filled(text, values)) for role, text in self.turns)
+        """The turns with every placeholder filled in. Raises KeyError if a value is missing."""
+        return tuple(Message(role, _fill_placeholders(text, values)) for role, text in self.turns)
 
     @property
     def label(self) -> str:
         return f"{self.name}@{self.version}"
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    pieces = list(_pieces(text))
+def _fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    pieces = list(_split_template(text))
     pieces[1::2] = [values[name] for name in pieces[1::2]]
     return "".join(pieces)
 
 
-@cache  # by the text, so that a prompt of a hundred thousand samples is taken apart once
-def _pieces(text: str) -> tuple[str, ...]:
-    """A text taken apart as `string.Template` reads it: constant, name of a placeholder, constant, and so on."""
+@cache  # a prompt that is used for a hundred thousand samples is split once
+def _split_template(text: str) -> tuple[str, ...]:
+    """Split a text as `string.Template` reads it: constant, placeholder, constant, and so on."""
     pieces, start = [""], 0
     for match in Template.pattern.finditer(text):
         pieces[-1] += text[start : match.start()]
@@ -50,13 +50,14 @@ def _pieces(text: str) -> tuple[str, ...]:
 
 
 def read_prompt(path: Path) -> Prompt:
-    """Read ``<benchmark>/prompts/<name>.md``: a line ``version: N``, then parts headed ``=== system``, ``=== user`` or
-    ``=== assistant`` (an example of a reply, between two of ``=== user``).
+    """Read ``<benchmark>/prompts/<name>.md``.
 
-    A file of another set stands a folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and is called by its set as well.
+    Its first line is ``version: N``. Then come parts headed ``=== system``, ``=== user`` or ``===
+    assistant`` (an example of a reply, between two ``=== user`` parts). A file of another set lies
+    one folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and the set is part of the prompt's
+    name.
 
-    Raises:
-        ValueError: the file has no version or an unknown part.
+    Raises ValueError if the file has no version or an unknown part.
     """
     head, _, body = path.read_text(encoding="utf-8").partition("\n")
     if not head.startswith("version:"):
@@ -74,20 +75,23 @@ def read_prompt(path: Path) -> Prompt:
     if turns[-1][0] == "assistant":
         raise ValueError(f"{path.name}: the last part is a reply, which answers nothing")
     folder = path.parent
-    of_set = "" if folder.name == "prompts" else f"{folder.name}/"
-    benchmark = (folder.parent if of_set else folder).parent.name
-    return Prompt(f"{benchmark}/{of_set}{path.stem}", head.removeprefix("version:").strip(), tuple(turns))
+    set_prefix = "" if folder.name == "prompts" else f"{folder.name}/"
+    benchmark = (folder.parent if set_prefix else folder).parent.name
+    return Prompt(f"{benchmark}/{set_prefix}{path.stem}", head.removeprefix("version:").strip(), tuple(turns))
 
 
 def read_prompts(folder: Path, *names: str) -> dict[str, dict[str, Prompt]]:
-    """Set -> name -> prompt: the files of `folder`, which are the set "", and of each folder within it.
+    """Read the prompts of all sets, as set -> name -> prompt.
 
-    A file that a set does not have is the usual one's. Raises ValueError as `read_prompt` does.
+    The files of `folder` are the default set, "", and each folder within it is another one. A set
+    without a file of its own uses the default's. Raises ValueError like `read_prompt`.
     """
-    usual = {name: read_prompt(folder / f"{name}.md") for name in names}
-    found = {"": usual}
-    for other in sorted(path for path in folder.iterdir() if path.is_dir()):
-        own = {name: read_prompt(other / f"{name}.md") for name in names if (other / f"{name}.md").exists()}
-        if own:
-            found[other.name] = {**usual, **own}
-    return found
+    default = {name: read_prompt(folder / f"{name}.md") for name in names}
+    sets = {"": default}
+    for set_folder in sorted(path for path in folder.iterdir() if path.is_dir()):
+        overrides = {
+            name: read_prompt(set_folder / f"{name}.md") for name in names if (set_folder / f"{name}.md").exists()
+        }
+        if overrides:
+            sets[set_folder.name] = {**default, **overrides}
+    return sets

@@ -1,4 +1,7 @@
-"""Finds benchmarks by name: every folder of the package `settings.MHB_BENCHMARKS` is one. No registry, no central edit."""
+"""Looks up benchmarks by name: every folder of the package `settings.MHB_BENCHMARKS` is one.
+
+Nothing has to be registered.
+"""
 
 import json
 import pkgutil
@@ -17,22 +20,25 @@ from django.utils.translation import gettext_noop as _
 
 from generation.errors import UnknownBenchmark, UnknownPreset, WrongPlan, WrongSetting
 from generation.recipes.recipe import ModelRole, NewSample, Preset, Recipe, Term, TrapPlan
-from generation.recipes.text_similarity import ALIKE, IDENTICAL
+from generation.recipes.text_similarity import IDENTICAL, NEARLY_IDENTICAL
 from generation.recipes.trap_plan import PlanMistake, read_plan
 from review.rules.case_spec import CaseSpec
 
-_LABELS = {IDENTICAL: _("Identical to another sample"), ALIKE: _("Nearly identical to another sample")}
+_LABELS = {IDENTICAL: _("Identical to another sample"), NEARLY_IDENTICAL: _("Nearly identical to another sample")}
 
 
 def names() -> list[str]:
-    """The benchmarks there are."""
+    """The names of all benchmarks."""
     package = import_module(settings.MHB_BENCHMARKS)
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.ispkg)
 
 
 @cache
 def module(benchmark: str, part: str) -> ModuleType:
-    """`mhb_site.benchmarks.<benchmark>.<part>`. Raises UnknownBenchmark naming those there are."""
+    """The module `mhb_site.benchmarks.<benchmark>.<part>`.
+
+    Raises UnknownBenchmark, which names the known ones.
+    """
     if benchmark not in names():
         raise UnknownBenchmark(f"{benchmark!r}; known: {', '.join(names())}")
     return import_module(f"{settings.MHB_BENCHMARKS}.{benchmark}.{part}")
@@ -40,12 +46,12 @@ def module(benchmark: str, part: str) -> ModuleType:
 
 def recipe(benchmark: str) -> Recipe:
     """The benchmark's `recipe.RECIPE`."""
-    found: Recipe = module(benchmark, "recipe").RECIPE
-    return found
+    declared: Recipe = module(benchmark, "recipe").RECIPE
+    return declared
 
 
 def label(benchmark: str) -> str:
-    """What a benchmark calls itself; its name where its folder is gone."""
+    """The benchmark's label; its name if its folder is gone."""
     try:
         return recipe(benchmark).label
     except UnknownBenchmark:
@@ -54,69 +60,87 @@ def label(benchmark: str) -> str:
 
 @cache
 def _task_labels() -> Mapping[str, str]:
-    with_terms = [each for each in names() if find_spec(f"{settings.MHB_BENCHMARKS}.{each}.taxonomy")]
-    return {name: label for each in with_terms for name, label in getattr(module(each, "taxonomy"), "TASKS", ())}
+    with_terms = [benchmark for benchmark in names() if find_spec(f"{settings.MHB_BENCHMARKS}.{benchmark}.taxonomy")]
+    return {
+        name: label for benchmark in with_terms for name, label in getattr(module(benchmark, "taxonomy"), "TASKS", ())
+    }
 
 
 def task_label(task: str) -> str:
-    """What its benchmark calls a task (`taxonomy.TASKS`, which may be left out); else its name."""
+    """The label of a task in its benchmark's `taxonomy.TASKS`; the task's name if it has none
+    there.
+    """
     return _task_labels().get(task, task)
 
 
 NO_PLAN = "none"
-OWN_PLAN = "own"  # the name of a plan that a launch wrote itself
+CUSTOM_PLAN = "own"  # the stored name of a plan that came with the launch
 
 
 def plan(benchmark: str, name: str = "") -> TrapPlan | None:
-    """The recipe's plan of this name; "" is the usual one (if it has any), "none" is none. Raises WrongPlan."""
+    """The recipe's trap plan with this name: "" for the default, if any, "none" for no plan.
+
+    Raises WrongPlan.
+    """
     plans = recipe(benchmark).plans
     if name == NO_PLAN or not (plans or name):
         return None
-    found = next((plan for plan in plans if plan.name == name or not name), None)
-    if found is None:
+    match = next((plan for plan in plans if plan.name == name or not name), None)
+    if match is None:
         raise WrongPlan(f"{name!r}; known: {', '.join([*(plan.name for plan in plans), NO_PLAN])}")
-    return found
+    return match
 
 
-def plan_of(benchmark: str, said: object) -> TrapPlan | None:
-    """A plan by its name, or as the JSON object of `generation.recipes.trap_plan.read_plan`. Raises WrongPlan."""
-    if isinstance(said, str):
-        return plan(benchmark, said)
+def resolve_plan(benchmark: str, plan_spec: object) -> TrapPlan | None:
+    """Resolve a trap plan given by name, or as JSON (see `generation.recipes.trap_plan.read_plan`).
+
+    Raises WrongPlan.
+    """
+    if isinstance(plan_spec, str):
+        return plan(benchmark, plan_spec)
     try:
-        return read_plan(said, OWN_PLAN)
+        return read_plan(plan_spec, CUSTOM_PLAN)
     except PlanMistake as mistake:
         raise WrongPlan(str(mistake)) from mistake
 
 
 def preset(benchmark: str, name: str = "") -> Preset | None:
-    """The recipe's preset of this name; "" is the usual one, None where it has none. Raises UnknownPreset."""
+    """The recipe's preset with this name: "" for the default; None if it has no presets.
+
+    Raises UnknownPreset.
+    """
     presets = recipe(benchmark).presets
-    found = next((preset for preset in presets if preset.name == name or not name), None)
-    if found is None and name:
+    match = next((preset for preset in presets if preset.name == name or not name), None)
+    if match is None and name:
         raise UnknownPreset(f"{name!r}; known: {', '.join(preset.name for preset in presets) or '-'}")
-    return found
+    return match
 
 
-def prompts_of(benchmark: str, prompts: str = "", preset_name: str = "") -> str:
-    """The set of prompts of a launch: the one it names, else that of its preset. Raises UnknownPreset."""
+def resolve_prompt_set(benchmark: str, prompts: str = "", preset_name: str = "") -> str:
+    """The prompt set of a launch: the one it names, else the one of its preset.
+
+    Raises UnknownPreset.
+    """
     chosen = preset(benchmark, preset_name)
     return prompts or (chosen.prompts if chosen else "")
 
 
-def settings_of(benchmark: str, name: str = "", changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The values of a preset ("" is the usual one), with those of a launch in their place; {} where the recipe has no presets.
+def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The values of a preset ("" for the default) with a launch's overrides; {} if the recipe has
+    no presets.
 
-    A value must be of a kind that the setting has in some preset (null, true or false, a number, a list of as many); whole
-    where all of them are, a word one of the presets' or of the recipe's `choices`. Raises UnknownPreset, WrongSetting.
+    An override must be of a kind that the setting has in some preset: null, a boolean, a number, or
+    a list of the same length. It must be an integer if all those values are; a word must be one of
+    the presets' or of the recipe's `choices`. Raises UnknownPreset, WrongSetting.
     """
-    found = preset(benchmark, name)
-    values = dict(found.values) if found else {}
+    chosen = preset(benchmark, name)
+    values = dict(chosen.values) if chosen else {}
     if unknown := sorted(set(changes or {}) - set(values)):
         raise WrongSetting(f"{', '.join(unknown)}; known: {', '.join(values) or '-'}")
     for key, value in (changes or {}).items():
-        all_of_it = [each.values[key] for each in recipe(benchmark).presets if key in each.values]
-        known = [*all_of_it, *recipe(benchmark).choices.get(key, ())]
-        if not any(_alike(value, each) for each in known):
+        in_presets = [other.values[key] for other in recipe(benchmark).presets if key in other.values]
+        known = [*in_presets, *recipe(benchmark).choices.get(key, ())]
+        if not any(_is_same_kind(value, example) for example in known):
             raise WrongSetting(
                 f"{key}: {json.dumps(value)[:100]}; for example: {', '.join(map(json.dumps, known[:5]))}"
             )
@@ -124,94 +148,109 @@ def settings_of(benchmark: str, name: str = "", changes: Mapping[str, Any] | Non
     return values
 
 
-def _alike(value: Any, known: Any) -> bool:
-    """Whether a value is of the kind of a known one: words must be the same, numbers finite and not negative."""
+def _is_same_kind(value: Any, known: Any) -> bool:
+    """Whether a value is of the same kind as a known one: words must be equal, numbers finite and
+    not negative.
+    """
     if isinstance(known, bool) or known is None:
         return isinstance(value, type(known))
     if isinstance(known, int | float):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return (whole or (isinstance(value, float) and isinstance(known, float) and isfinite(value))) and value >= 0
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        return (
+            is_integer or (isinstance(value, float) and isinstance(known, float) and isfinite(value))
+        ) and value >= 0
     if isinstance(known, list | tuple):
-        return isinstance(value, list) and len(value) == len(known) and all(map(_alike, value, known))
+        return isinstance(value, list) and len(value) == len(known) and all(map(_is_same_kind, value, known))
     return bool(value == known)
 
 
 def roles_for(benchmark: str, kinds: Collection[str]) -> tuple[ModelRole, ...]:
-    """The recipe's roles that records of these kinds need, optional ones among them."""
+    """The recipe's roles that records of these kinds need, including optional ones."""
     return tuple(role for role in recipe(benchmark).roles if not role.kinds or role.kinds & set(kinds))
 
 
 def role_name(benchmark: str, name: str) -> str:
-    """A model's part in the recipe as readers call it, without what it does; its name where the recipe no longer has it."""
+    """The short name of a role, without the description of its task; its key if the recipe no
+    longer has the role.
+    """
     label = next((role.label for role in recipe(benchmark).roles if role.name == name), name)
     return re.split("[:：]", gettext(label))[0]
 
 
 def check_names(benchmark: str) -> tuple[str, ...]:
-    """The checks that the benchmark's drafts go through before physicians see them, the engine's own first."""
-    found = recipe(benchmark)
-    own = tuple(check.name for check in found.checks)
-    return own if found.compared is None else (IDENTICAL, ALIKE, *own)
+    """The checks that the benchmark's drafts go through before physicians see them; the engine's
+    own come first.
+    """
+    benchmark_recipe = recipe(benchmark)
+    recipe_checks = tuple(check.name for check in benchmark_recipe.checks)
+    return recipe_checks if benchmark_recipe.compared is None else (IDENTICAL, NEARLY_IDENTICAL, *recipe_checks)
 
 
 def check_label(benchmark: str, name: str) -> str:
-    """A check in words, to be translated; its name where the recipe no longer has it."""
+    """The label of a check, to be translated; its name if the recipe no longer has the check."""
     labels = {**_LABELS, **{check.name: check.label for check in recipe(benchmark).checks}}
     return labels.get(name, name)
 
 
 def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> CaseSpec:
-    """The case for one sample version, from the benchmark's `review.case(sample, lineage, version)`."""
-    made: CaseSpec = module(benchmark, "review").case(sample, lineage, version)
-    return made
+    """A sample version's case, from the benchmark's `review.case(sample, lineage, version)`."""
+    spec: CaseSpec = module(benchmark, "review").case(sample, lineage, version)
+    return spec
 
 
 def supervision(benchmark: str) -> ModuleType | None:
-    """The benchmark's `supervision`: `STAGES` by name and `example(content, stages)`; None where it has none."""
-    found = module(benchmark, "recipe")
-    if find_spec(f"{found.__package__}.supervision") is None:
+    """The benchmark's `supervision` module with `STAGES` and `example(content, stages)`; None if it
+    has none.
+    """
+    recipe_module = module(benchmark, "recipe")
+    if find_spec(f"{recipe_module.__package__}.supervision") is None:
         return None
     return module(benchmark, "supervision")
 
 
 def built_in_terms(benchmark: str) -> tuple[Term, ...]:
     """The benchmark's own `taxonomy.TERMS`."""
-    found: tuple[Term, ...] = module(benchmark, "taxonomy").TERMS
-    return found
+    declared: tuple[Term, ...] = module(benchmark, "taxonomy").TERMS
+    return declared
 
 
 def facet_fields(benchmark: str) -> tuple[str, ...] | None:
-    """The fields of a sample's content that `facets` reads: the benchmark's `taxonomy.FACET_FIELDS`. None: it may read any."""
+    """The fields of a sample's content that `facets` reads, from `taxonomy.FACET_FIELDS`.
+
+    None: it may read any.
+    """
     return getattr(module(benchmark, "taxonomy"), "FACET_FIELDS", None)
 
 
-def messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
-    """What a model under test is sent for one sample, by the benchmark's own `protocol.PROTOCOL`.
+def question_messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
+    """What a model under test is sent for a sample, from the benchmark's `protocol.PROTOCOL`.
 
-    None where the benchmark asks more than one question about it, or reads the answers by code: no other tool could do that.
+    None if the benchmark asks several questions about a sample, or reads the answers by code: no
+    other tool could do that.
     """
     protocol = module(benchmark, "protocol").PROTOCOL
     if not getattr(protocol, "judge", None):
         return None
-    asked = protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
-    if len(asked) != 1:
+    questions = protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
+    if len(questions) != 1:
         return None
-    return [{"role": message.role, "content": message.content} for message in asked[0].messages]
+    return [{"role": message.role, "content": message.content} for message in questions[0].messages]
 
 
-def training(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a model is trained on by one sample: its messages, names of its origins, and the split told by its publishers.
+def training_example(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a model is trained on for a sample: messages, names of its origins, and the publishers'
+    split.
 
-    By the benchmark's own `protocol.PROTOCOL`; None where it has nothing to train on.
+    From the benchmark's `protocol.PROTOCOL`; None if it offers no training example.
     """
     protocol = module(benchmark, "protocol").PROTOCOL
     if not getattr(protocol, "example", None):
         return None
     sample = SimpleNamespace(key=key, task=task, content=content)
-    together = getattr(protocol, "kept_together", None)
+    kept_together = getattr(protocol, "kept_together", None)
     return {
-        "messages": [{"role": each.role, "content": each.content} for each in protocol.example(sample)],
-        "origins": list(together(sample)) if together else [],
+        "messages": [{"role": message.role, "content": message.content} for message in protocol.example(sample)],
+        "origins": list(kept_together(sample)) if kept_together else [],
         "split": str(content.get("split") or ""),
     }
 
@@ -219,27 +258,27 @@ def training(benchmark: str, key: str, task: str, content: Mapping[str, Any]) ->
 RESPONSE, CRITERION = "@@RESPONSE@@", "@@CRITERION@@"
 
 
-def judging(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
-    """What a judge is sent to decide on one criterion of a sample, with marks in the places of response and criterion.
+def judge_messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
+    """What a judge is sent to decide on one criterion, with placeholders for response and
+    criterion.
 
-    None where the benchmark's judge is asked in another way.
+    None if the benchmark's judge is asked in another way.
     """
     protocol = module(benchmark, "protocol").PROTOCOL
     if not getattr(protocol, "judge", None):
         return None
-    sample, rubric = (
-        SimpleNamespace(key=key, task=task, content=content),
-        SimpleNamespace(key="R1", criterion=CRITERION),
-    )
-    rubric.traps = ()
-    asked = protocol.judge(sample, rubric, "", RESPONSE).messages
-    found = [{"role": message.role, "content": message.content} for message in asked]
-    text = "".join(message["content"] for message in found)
-    return found if text.count(RESPONSE) == text.count(CRITERION) == 1 else None
+    sample = SimpleNamespace(key=key, task=task, content=content)
+    rubric = SimpleNamespace(key="R1", criterion=CRITERION, traps=())
+    request = protocol.judge(sample, rubric, "", RESPONSE)
+    messages = [{"role": message.role, "content": message.content} for message in request.messages]
+    text = "".join(message["content"] for message in messages)
+    return messages if text.count(RESPONSE) == text.count(CRITERION) == 1 else None
 
 
 def points_facet(benchmark: str) -> str:
-    """The facet by whose values the benchmark weighs its criteria, some of them below 0; empty: all count alike."""
+    """The facet by whose values the benchmark weights its criteria, some below 0; empty: all count
+    the same.
+    """
     rates = getattr(module(benchmark, "protocol").PROTOCOL, "rates", ())
     return next((rate.points for rate in rates if rate.points), "")
 
@@ -247,9 +286,10 @@ def points_facet(benchmark: str) -> str:
 def facets(
     benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]
 ) -> dict[str, list[str]]:
-    """The values under which one rubric is counted, from the benchmark's `taxonomy.facets(task, traps, terms, content)`.
+    """The values under which a rubric is counted, from `taxonomy.facets(task, traps, terms,
+    content)`.
 
-    `content` is the sample's, of which it reads no more than `facet_fields`.
+    It reads only the `facet_fields` of the sample's `content`.
     """
-    found: dict[str, list[str]] = module(benchmark, "taxonomy").facets(task, traps, terms, content)
-    return found
+    values: dict[str, list[str]] = module(benchmark, "taxonomy").facets(task, traps, terms, content)
+    return values

@@ -1,8 +1,9 @@
-"""What is looked at before physicians see a sample: does the text occur already, does it give its trap away. Plain Python.
+"""Compares texts before physicians see a sample: is it a duplicate, does it give its trap away?
 
-Likeness is the Jaccard index of shingles, estimated by MinHash and looked up by bands (locality-sensitive hashing), so that
-a sample is compared with the few that share a band with it and never with all.
-Broder 1997, On the resemblance and containment of documents; Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, ch. 3.
+Likeness is the Jaccard index of shingles, estimated by MinHash and looked up by bands
+(locality-sensitive hashing), so that a sample is compared with the few that share a band with it
+and never with all. Broder 1997, On the resemblance and containment of documents; Leskovec,
+Rajaraman, Ullman, Mining of Massive Datasets, ch. 3.
 """
 
 import hashlib
@@ -17,23 +18,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-IDENTICAL, ALIKE = "identical", "alike"
+IDENTICAL, NEARLY_IDENTICAL = "identical", "alike"
 
 SHINGLE = 4  # tokens
-BANDS, ROWS = 16, 4  # two texts with a likeness of 0.8 share a band in 99.98 of 100 cases, of 0.3 in 12
-ALIKE_FROM = 0.8  # estimated from 64 hashes: standard error 0.05 there
+BANDS, ROWS = 16, 4  # texts with a likeness of 0.8 share a band in 99.98% of cases, of 0.3 in 12%
+LIKENESS_THRESHOLD = 0.8  # estimated from 64 hashes, with a standard error of 0.05 at this value
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W_]+")
 
 
 def tokens(text: str) -> list[str]:
-    """Words without case, signs and spacing; scripts without spaces by the character."""
+    """The words of a text, ignoring case, punctuation and spacing; single characters in scripts
+    without spaces.
+    """
     return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What of a text is kept to find it again: the hash of its words, its MinHash signature and the bands of that."""
+    """What is stored of a text to find similar ones: the hash of its words, its MinHash signature
+    and its bands.
+    """
 
     digest: str
     signature: bytes
@@ -41,24 +46,29 @@ class Fingerprint:
 
 
 def fingerprint(text: str) -> Fingerprint:
-    """The fingerprint of a text; texts that differ in case, spacing and punctuation alone have the same."""
+    """The fingerprint of a text.
+
+    Texts that differ only in case, spacing and punctuation have the same one.
+    """
     import numpy as np
 
     words = tokens(text)
     digest = hashlib.sha256("\x1f".join(words).encode("utf-8", "surrogatepass")).hexdigest()
     shingles = {"\x1f".join(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1))}
-    hashed = np.array([_hash32(shingle) for shingle in shingles], dtype=np.uint64)
-    factors, summands = _family()
+    shingle_hashes = np.array([_hash32(shingle) for shingle in shingles], dtype=np.uint64)
+    factors, offsets = _hash_functions()
     # ((a x + b) mod 2^64) >> 32: multiply-shift hashing, Dietzfelbinger et al. 1997.
-    signature = ((factors[:, None] * hashed[None, :] + summands[:, None]) >> np.uint64(32)).min(axis=1)
-    raw = signature.astype("<u4").tobytes()
+    signature = ((factors[:, None] * shingle_hashes[None, :] + offsets[:, None]) >> np.uint64(32)).min(axis=1)
+    signature_bytes = signature.astype("<u4").tobytes()
     width = ROWS * 4
     bands = tuple(
-        int.from_bytes(hashlib.blake2b(bytes([band]) + raw[band * width : (band + 1) * width], digest_size=8).digest())
-        - 2**63  # what a database's signed integer holds
+        int.from_bytes(
+            hashlib.blake2b(bytes([band]) + signature_bytes[band * width : (band + 1) * width], digest_size=8).digest()
+        )
+        - 2**63  # to the range of a database's signed integers
         for band in range(BANDS)
     )
-    return Fingerprint(digest, raw, bands)
+    return Fingerprint(digest, signature_bytes, bands)
 
 
 def _hash32(shingle: str) -> int:
@@ -66,8 +76,8 @@ def _hash32(shingle: str) -> int:
 
 
 @cache
-def _family() -> "tuple[np.ndarray[Any, np.dtype[np.uint64]], np.ndarray[Any, np.dtype[np.uint64]]]":
-    """The hash functions: the same for ever, or stored signatures could not be compared."""
+def _hash_functions() -> "tuple[np.ndarray[Any, np.dtype[np.uint64]], np.ndarray[Any, np.dtype[np.uint64]]]":
+    """The hash functions. They must never change, or stored signatures could not be compared."""
     import numpy as np
 
     numbers = [
@@ -79,75 +89,80 @@ def _family() -> "tuple[np.ndarray[Any, np.dtype[np.uint64]], np.ndarray[Any, np
 
 
 def likeness(one: bytes, other: bytes) -> float:
-    """The estimated Jaccard index of two signatures, from 0 to 1."""
+    """The Jaccard index estimated from two signatures, from 0 to 1."""
     import numpy as np
 
     return float(np.mean(np.frombuffer(one, "<u4") == np.frombuffer(other, "<u4")))
 
 
-def alike(one: str, other: str) -> float:
-    """The share of words that two short texts have in common (Dice's coefficient over their words), from 0 to 1."""
-    some, others = Counter(tokens(one)), Counter(tokens(other))
-    whole = some.total() + others.total()
-    return 2 * (some & others).total() / whole if whole else 0.0
+def word_overlap(one: str, other: str) -> float:
+    """The share of words that two short texts have in common (Dice's coefficient over their words),
+    from 0 to 1.
+    """
+    first, second = Counter(tokens(one)), Counter(tokens(other))
+    total = first.total() + second.total()
+    return 2 * (first & second).total() / total if total else 0.0
 
 
-# ------------------------------------------------------------------------------------------------------------- leaks
-
-LEAST_RUN = 6.0  # words; a character of a script without spaces counts for half of one
+MIN_LEAK = 6.0  # words, by `_weight`
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """Words of a description that stand in the sample itself."""
+    """Words of a description that also occur in the sample itself."""
 
     words: str
-    share: float  # of the description
+    share: float  # of the description, by weight
 
 
-def leak(described: str, text: str, *, besides: str = "", share: float) -> Leak | None:
-    """The longest run of words that `text` has in common with `described`, if it gives away enough of it.
+def longest_leak(description: str, text: str, *, source: str = "", min_share: float) -> Leak | None:
+    """The longest run of words that `text` shares with `description`; None unless it gives away
+    enough of it.
 
-    Enough is `share` of the description and at least `LEAST_RUN` words. What stands in `besides` (the source) as well does
-    not count: a description may quote it.
+    Enough is `min_share` of the description and at least `MIN_LEAK` words. Words that also occur in
+    `source` do not count, because a description may quote its source.
     """
-    words = tokens(described)
-    if not words or _weight(words) < LEAST_RUN:
+    words = tokens(description)
+    if not words or _weight(words) < MIN_LEAK:
         return None
-    run = _longest_run(words, tokens(text), tokens(besides))
-    part = _weight(run) / _weight(words)
-    if _weight(run) < LEAST_RUN or part < share:
+    run = _longest_run(words, tokens(text), tokens(source))
+    share = _weight(run) / _weight(words)
+    if _weight(run) < MIN_LEAK or share < min_share:
         return None
-    return Leak(_joined(run), part)
+    return Leak(_join(run), share)
 
 
-def _longest_run(words: Sequence[str], text: Sequence[str], besides: Sequence[str]) -> list[str]:
-    """By lengths from the longest: a description has some tens of words, and its runs are looked up in two sets."""
+def _longest_run(words: Sequence[str], text: Sequence[str], source: Sequence[str]) -> list[str]:
+    """The longest run of `words` that is in `text` and not in `source`, tried from the longest
+    length down. A description has a few dozen words.
+    """
     for length in range(len(words), 0, -1):
         runs = [tuple(words[at : at + length]) for at in range(len(words) - length + 1)]
-        if _weight(max(runs, key=_weight)) < LEAST_RUN:
+        if _weight(max(runs, key=_weight)) < MIN_LEAK:
             break
-        there = _runs(text, length, set(runs))
-        there -= _runs(besides, length, there) if there else set()
+        leaked = _runs(text, length, set(runs))
+        leaked -= _runs(source, length, leaked) if leaked else set()
         for run in runs:
-            if run in there:
+            if run in leaked:
                 return list(run)
     return []
 
 
-def _runs(words: Sequence[str], length: int, wanted: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    firsts = {run[0] for run in wanted}
+def _runs(words: Sequence[str], length: int, candidates: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """The runs of `length` words in `words` that are among `candidates`."""
+    first_words = {run[0] for run in candidates}
     return {
         run
         for at in range(len(words) - length + 1)
-        if words[at] in firsts and (run := tuple(words[at : at + length])) in wanted
+        if words[at] in first_words and (run := tuple(words[at : at + length])) in candidates
     }
 
 
 def _weight(words: Iterable[str]) -> float:
+    """The length in words; a character of a script without spaces counts as half a word."""
     return sum(0.5 if len(word) == 1 and unicodedata.east_asian_width(word) in "WF" else 1.0 for word in words)
 
 
-def _joined(words: Sequence[str]) -> str:
-    wide = words and unicodedata.east_asian_width(words[0][0]) in "WF"
-    return ("" if wide else " ").join(words)
+def _join(words: Sequence[str]) -> str:
+    is_wide = words and unicodedata.east_asian_width(words[0][0]) in "WF"
+    return ("" if is_wide else " ").join(words)

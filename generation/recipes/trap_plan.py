@@ -1,7 +1,7 @@
-"""Trap plans: how many samples of a batch should carry which trap, and which draft is asked for which. Plain Python.
+"""Trap plans: how many samples of a batch should carry which trap.
 
-A plan is a wish. It reaches the generator as a preference in the prompt; the record decides what fits, and the batch's page
-shows what was reached beside what was planned.
+A plan is a wish. It reaches the generator as a preference in the prompt of each draft; the record
+decides what fits, and the batch's page shows the result beside the plan.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -12,36 +12,39 @@ from typing import Any, TypeVar
 from generation.recipes.recipe import Term, TrapPlan
 
 K = TypeVar("K", bound=Hashable)
-MOST_WANTED = 4  # traps asked for in one sample
+MAX_TRAPS_PER_SAMPLE = 4  # on average
 
 
 class PlanMistake(ValueError):
-    """What is wrong with a plan, in one sentence."""
+    """A plan is invalid; the message says why, in one sentence."""
 
 
 def largest_remainder(weights: Mapping[K, Fraction], total: int) -> dict[K, int]:
-    """Whole numbers in proportion to `weights` that add up to `total` (Hamilton's method); ties go to the first.
+    """Integers in proportion to `weights` that add up to `total` (Hamilton's method); ties go to
+    the first.
 
-    Raises ValueError where no weight is above zero and `total` is.
+    Raises ValueError if no weight is above zero although `total` is.
     """
-    whole = sum(weights.values())
-    if not whole:
+    weight_sum = sum(weights.values())
+    if not weight_sum:
         if total:
             raise ValueError("no weight is above zero")
         return dict.fromkeys(weights, 0)
-    exact = {key: weight * total / whole for key, weight in weights.items()}
+    exact = {key: weight * total / weight_sum for key, weight in weights.items()}
     counts = {key: int(share) for key, share in exact.items()}
-    by_rest = sorted(exact, key=lambda key: counts[key] - exact[key])  # stable: the first of equals
-    for key in by_rest[: total - sum(counts.values())]:
+    # The sort is stable, so ties go to the first.
+    by_remainder = sorted(exact, key=lambda key: counts[key] - exact[key])
+    for key in by_remainder[: total - sum(counts.values())]:
         counts[key] += 1
     return counts
 
 
-def spread(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[str, tuple[str, ...]]:
-    """Each code that has a target, with the subtypes among which it is shared out evenly.
+def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[str, tuple[str, ...]]:
+    """Map each code that has a target to the subtypes among which the target is divided evenly.
 
-    A subtype has itself; a cluster those of its subtypes that have no target of their own.
-    Raises PlanMistake: a code that the taxonomy does not know, a number that is none, a cluster without a free subtype.
+    For a subtype that is the subtype itself; for a cluster, those of its subtypes without a target
+    of their own. Raises PlanMistake for a code that is not in the taxonomy, an invalid number, and
+    a cluster all of whose subtypes have targets.
     """
     terms = tuple(terms)
     subtypes = {term.code: term.parent for term in terms if term.parent}
@@ -51,98 +54,105 @@ def spread(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[str, tuple
             raise PlanMistake(f"{code!r} is no trap of the taxonomy; known: {', '.join([*clusters, *subtypes])}.")
         if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= 10**9:
             raise PlanMistake(f"The target of {code} is no number from 0 to 1,000,000,000.")
-    shared: dict[str, tuple[str, ...]] = {code: (code,) for code in subtypes if code in targets}
+    subtypes_of: dict[str, tuple[str, ...]] = {code: (code,) for code in subtypes if code in targets}
     for cluster in clusters:
         if cluster not in targets:
             continue
-        shared[cluster] = tuple(code for code, parent in subtypes.items() if parent == cluster and code not in targets)
-        if not shared[cluster]:
+        subtypes_of[cluster] = tuple(
+            code for code, parent in subtypes.items() if parent == cluster and code not in targets
+        )
+        if not subtypes_of[cluster]:
             raise PlanMistake(f"Every subtype of {cluster} has a target of its own; leave {cluster} out.")
-    return shared
+    return subtypes_of
 
 
-def read_plan(said: object, name: str = "") -> TrapPlan:
-    """A plan out of JSON: ``{"A1": 30, "C": 20}`` for every task, or ``{"dialogue": {...}, "report": {...}}``.
+def read_plan(plan_json: object, name: str = "") -> TrapPlan:
+    """Parse a plan from JSON: ``{"A1": 30, "C": 20}`` for every task, or ``{"dialogue": {...},
+    "report": {...}}``.
 
-    ``"samples"`` beside the targets says for how many samples they are meant, where a sample shall carry more than one trap
-    on average; without it they add up to that number. Raises PlanMistake.
+    ``"samples"`` beside the targets is the number of samples they are meant for, for plans in which
+    a sample carries more than one trap on average; without it, the targets add up to that number.
+    Raises PlanMistake.
     """
-    if not isinstance(said, dict) or not said:
+    if not isinstance(plan_json, dict) or not plan_json:
         raise PlanMistake("A plan is a JSON object: trap codes with numbers, for all tasks or under each task's name.")
-    if any(isinstance(value, dict) for value in said.values()):
-        if not all(isinstance(value, dict) and value for value in said.values()):
+    if any(isinstance(value, dict) for value in plan_json.values()):
+        if not all(isinstance(value, dict) and value for value in plan_json.values()):
             raise PlanMistake("A plan gives targets for all tasks or under each task's name, not both.")
-        tasks = {str(task): dict(value) for task, value in said.items()}
+        tasks = {str(task): dict(value) for task, value in plan_json.items()}
     else:
-        tasks = {"": dict(said)}
+        tasks = {"": dict(plan_json)}
     samples: dict[str, int] = {}
     for task, targets in tasks.items():
-        meant = targets.pop("samples", None)
-        if meant is None:
+        count = targets.pop("samples", None)
+        if count is None:
             continue
-        if isinstance(meant, bool) or not isinstance(meant, int) or not 1 <= meant <= 10**9:
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
             raise PlanMistake("'samples' is no whole number above 0.")
-        samples[task] = meant
+        samples[task] = count
     return TrapPlan(name=name, targets=tasks, samples=samples)
 
 
 def targets_for(plan: TrapPlan, task: str, count: int, terms: Iterable[Term]) -> dict[str, int]:
-    """How many of `count` samples of a task should carry each subtype; {} where the plan says nothing of the task.
+    """How many of `count` samples of a task should carry each subtype; {} if the plan does not
+    cover the task.
 
-    Scaled by the largest remainder, never more than `count` of one subtype. Raises PlanMistake.
+    Scaled by the largest remainder; never more than `count` of one subtype. Raises PlanMistake.
     """
     terms = tuple(terms)
     key = task if task in plan.targets else ""
     if key not in plan.targets:
         return {}
     targets = plan.targets[key]
-    shared = spread(targets, terms)
-    wanted = {code: Fraction(targets[code]) for code in shared}
-    whole = sum(wanted.values())
-    if not whole:
+    subtypes_of = expand_targets(targets, terms)
+    weights = {code: Fraction(targets[code]) for code in subtypes_of}
+    weight_sum = sum(weights.values())
+    if not weight_sum:
         raise PlanMistake("No target of the plan is above zero.")
-    base = Fraction(plan.samples.get(key, 0)) or whole
-    if whole > MOST_WANTED * base:
-        raise PlanMistake(f"The plan asks for more than {MOST_WANTED} traps a sample.")
-    if max(wanted.values()) > base:
+    base = Fraction(plan.samples.get(key, 0)) or weight_sum
+    if weight_sum > MAX_TRAPS_PER_SAMPLE * base:
+        raise PlanMistake(f"The plan asks for more than {MAX_TRAPS_PER_SAMPLE} traps a sample.")
+    if max(weights.values()) > base:
         raise PlanMistake("The plan asks for one trap in more samples than it is meant for.")
-    total = int(whole / base * count + Fraction(1, 2))
-    found: dict[str, int] = {}
-    for code, number in largest_remainder(wanted, total).items():
-        # Rounding may lift a trap that every sample is to carry above their number.
-        found |= largest_remainder(dict.fromkeys(shared[code], Fraction(1)), min(number, count))
+    total = int(weight_sum / base * count + Fraction(1, 2))
+    counts: dict[str, int] = {}
+    for code, number in largest_remainder(weights, total).items():
+        # Rounding may lift the target of a trap that every sample should carry above `count`.
+        counts |= largest_remainder(dict.fromkeys(subtypes_of[code], Fraction(1)), min(number, count))
     order = [term.code for term in terms if term.parent]
-    return {code: found[code] for code in sorted(found, key=order.index)}
+    return {code: counts[code] for code in sorted(counts, key=order.index)}
 
 
-def deal(targets: Mapping[str, int], count: int, terms: Iterable[Term], *, seed: str) -> list[tuple[str, ...]]:
-    """Which subtypes each of `count` samples is asked for: the targets, dealt out evenly.
+def distribute(targets: Mapping[str, int], count: int, terms: Iterable[Term], *, seed: str) -> list[tuple[str, ...]]:
+    """Distribute the targets evenly: which subtypes each of `count` samples is asked for.
 
-    A function of its arguments, so that the same batch over the same records always gives the same prompts. The traps of one
-    cluster go to different samples as long as there are enough: a target for a cluster counts samples.
+    The result depends on the arguments alone, so that the same batch over the same records always
+    gives the same prompts. The traps of one cluster go to different samples as long as there are
+    enough, because a cluster's target counts samples.
     """
-    dice = Random(seed)
+    rng = Random(seed)
     parents = {term.code: term.parent for term in terms}
     clusters = sorted({parents.get(code, "") for code in targets})
-    dice.shuffle(clusters)
-    cards: list[str] = []
+    rng.shuffle(clusters)
+    codes: list[str] = []
     for cluster in clusters:
-        own = sorted(code for code in targets if parents.get(code, "") == cluster)
-        dice.shuffle(own)
-        cards += [code for code in own for _ in range(targets[code])]
+        cluster_codes = sorted(code for code in targets if parents.get(code, "") == cluster)
+        rng.shuffle(cluster_codes)
+        codes += [code for code in cluster_codes for _ in range(targets[code])]
     order = list(range(count))
-    dice.shuffle(order)
-    hands: list[list[str]] = [[] for _ in order]
-    for at, code in enumerate(cards):  # the same code in a row meets each sample once: there are at most `count` of it
-        hands[order[at % count]].append(code)
-    return [tuple(sorted(hand)) for hand in hands]
+    rng.shuffle(order)
+    preferences: list[list[str]] = [[] for _ in order]
+    # Equal codes are adjacent and at most `count`, so no sample gets one twice.
+    for position, code in enumerate(codes):
+        preferences[order[position % count]].append(code)
+    return [tuple(sorted(preferred)) for preferred in preferences]
 
 
-def clusters_of(hands: Sequence[tuple[str, ...]], terms: Iterable[Term]) -> dict[str, int]:
-    """How many samples are asked for some trap of each cluster."""
+def count_clusters(preferences: Sequence[tuple[str, ...]], terms: Iterable[Term]) -> dict[str, int]:
+    """For each cluster, the number of samples that are asked for any of its traps."""
     parents = {term.code: term.parent for term in terms}
     counts: dict[str, int] = {}
-    for hand in hands:
-        for cluster in {parents.get(code, "") for code in hand}:
+    for preferred in preferences:
+        for cluster in {parents.get(code, "") for code in preferred}:
             counts[cluster] = counts.get(cluster, 0) + 1
     return counts

@@ -1,4 +1,7 @@
-"""A release as one file to download: the same release and format give the same bytes, sent as they are made."""
+"""A release as one zip file to download, sent as it is made.
+
+The same release and format give the same bytes.
+"""
 
 import tempfile
 import zipfile
@@ -13,27 +16,30 @@ from django.utils.http import content_disposition_header
 from generation.models import Release, ReleasedSample
 from generation.releases import export
 
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can name
-PLAIN_FILE = 0o644 << 16  # the permissions, where zip keeps them
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
+PLAIN_FILE = 0o644 << 16  # permissions, at their position in a zip entry's attributes
 UNIX = 3
 BLOCK = 1 << 20
-AHEAD = 2 << 20  # bytes that may wait for a slow reader
-LEVEL = 1  # a third of the time of the usual level, for a tenth more bytes
+MAX_PENDING = 2 << 20  # bytes that may wait for a slow reader
+LEVEL = 1  # takes a third of the time of the default level, for a tenth more bytes
 
 
 class _Outbox:
-    """A file that only goes forward: one thread writes, another takes out. Who writes waits while it is full."""
+    """A write-only file for one thread, from which another takes the bytes.
+
+    The writer waits while it is full.
+    """
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
         self._size = 0
         self._changed = Condition()
-        self.closed = False  # nothing more comes
-        self.abandoned = False  # nobody takes anything any more
+        self.closed = False  # the writer is done
+        self.abandoned = False  # the reader is gone
 
     def write(self, block: bytes) -> int:
         with self._changed:
-            self._changed.wait_for(lambda: self._size < AHEAD or self.abandoned)
+            self._changed.wait_for(lambda: self._size < MAX_PENDING or self.abandoned)
             if not self.abandoned:
                 self._blocks.append(bytes(block))
                 self._size += len(block)
@@ -41,10 +47,10 @@ class _Outbox:
         return len(block)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: `zipfile` needs the method, and nothing is buffered."""
 
     def take(self, *, wait: bool = False) -> bytes:
-        """What is there. `wait`: until something is, or nothing more comes."""
+        """Return the pending bytes. With `wait`, wait for some, or for the end."""
         with self._changed:
             if wait:
                 self._changed.wait_for(lambda: self._size or self.closed)
@@ -73,32 +79,35 @@ def stream(
     by_reference: bool = False,
     stages: str = "",
 ) -> Iterator[bytes]:
-    """The zip, block by block: each file goes out when it is written, and is removed. Raises as `export.check_samples` does."""
-    # At once, and not when half of it is sent.
+    """The zip, block by block. Each file is sent once it is written, and removed.
+
+    Raises like `export.check_samples`.
+    """
+    # Check now: an error must not come up when half of the file has been sent.
     export.check_samples(release, format_name, by_reference=by_reference, stages=stages)
     return _blocks(release, format_name, split, by_reference, stages)
 
 
 def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
-    """The answer that sends a zip under this name."""
+    """The response that sends a zip under this name."""
     response = StreamingHttpResponse(blocks, content_type="application/zip")
     response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
     return response
 
 
-def as_table(lines: Iterator[str], release: Release, what: str) -> StreamingHttpResponse:
-    """The answer that sends a table of a release."""
+def as_table(lines: Iterator[str], release: Release, table: str) -> StreamingHttpResponse:
+    """The response that sends a CSV table of a release."""
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    name = f"{release.name}-v{release.version}-{what}.csv"
+    name = f"{release.name}-v{release.version}-{table}.csv"
     response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
     return response
 
 
 def file_name(release: Release, format_name: str, split: str, *, by_reference: bool = False, stages: str = "") -> str:
-    """What the zip is called."""
+    """The file name of the zip."""
     part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
-    more = f"{'-by-reference' if by_reference else ''}{f'-{stages}' if stages else ''}"
-    return f"{release.name}-v{release.version}{part}-{format_name}{more}.zip"
+    suffix = f"{'-by-reference' if by_reference else ''}{f'-{stages}' if stages else ''}"
+    return f"{release.name}-v{release.version}{part}-{format_name}{suffix}.zip"
 
 
 def _blocks(release: Release, format_name: str, split: str, by_reference: bool, stages: str) -> Iterator[bytes]:
@@ -111,9 +120,10 @@ def _blocks(release: Release, format_name: str, split: str, by_reference: bool, 
 
 
 def zipped(top: str, files_of: Callable[[Path], Iterator[Path]]) -> Iterator[bytes]:
-    """A zip with one folder `top`, block by block. `files_of` writes its files into a folder, one after the other.
+    """A zip with one folder `top`, block by block.
 
-    A second thread packs each file while the next one is written: packing needs neither the database nor the interpreter.
+    `files_of` writes files into a folder, one after the other. A second thread packs each file
+    while the next one is written: packing needs neither the database nor the interpreter.
     """
     outbox = _Outbox()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as packer:
@@ -128,8 +138,8 @@ def zipped(top: str, files_of: Callable[[Path], Iterator[Path]]) -> Iterator[byt
             packed.append(packer.submit(_finish, archive, outbox))
             while ready := outbox.take(wait=True):
                 yield ready
-            for one in packed:
-                one.result()
+            for future in packed:
+                future.result()
         finally:
             outbox.abandon()
 
@@ -137,7 +147,7 @@ def zipped(top: str, files_of: Callable[[Path], Iterator[Path]]) -> Iterator[byt
 def _pack(archive: zipfile.ZipFile, outbox: _Outbox, path: Path, name: str) -> None:
     entry = zipfile.ZipInfo(name, EPOCH)
     entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
-    entry.file_size = path.stat().st_size  # lets files beyond 4 GiB get the longer header they need
+    entry.file_size = path.stat().st_size  # files beyond 4 GiB need a longer header
     with path.open("rb") as source, archive.open(entry, "w") as target:
         while not outbox.abandoned and (block := source.read(BLOCK)):
             target.write(block)

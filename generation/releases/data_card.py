@@ -13,9 +13,10 @@ from review.rules.state_machine import Ground
 
 
 def data_card(release: Release, *, by_reference: bool = False) -> str:
-    """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum.
+    """The data card as Markdown: composition, sources with licences and restrictions, review,
+    checksum.
 
-    `by_reference`: of an export without the text of the sources.
+    `by_reference`: for an export without the text of the sources.
     """
     context = {
         "release": release,
@@ -39,44 +40,48 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
 
 
 def _questions(release: Release) -> tuple[Question, ...]:
-    """What physicians were asked, as of the first sample reviewed by each version of the form: what each stored answer says."""
+    """The questions physicians were asked, from the first sample reviewed with each version of the
+    form.
+
+    They explain every stored answer.
+    """
     rows = ReleasedSample.objects.filter(release=release).select_related("version__case").order_by("position")
-    places = release.about["forms"] if "forms" in release.about else _first_of_each_form(rows)
-    asked: dict[tuple[str, str, tuple[str, ...]], Question] = {}
+    positions = release.about["forms"] if "forms" in release.about else _first_of_each_form(rows)
+    questions: dict[tuple[str, str, tuple[str, ...]], Question] = {}
     for question in (
-        each for sample in rows.filter(position__in=places) for each in sample.version.case.frozen.form.questions
+        each for sample in rows.filter(position__in=positions) for each in sample.version.case.frozen.form.questions
     ):
         key = question.key.partition(":")[0]
-        asked.setdefault((key, question.label, tuple(choice.label for choice in question.choices)), question)
-    return tuple(asked.values())
+        questions.setdefault((key, question.label, tuple(choice.label for choice in question.choices)), question)
+    return tuple(questions.values())
 
 
 def _first_of_each_form(rows: QuerySet[ReleasedSample]) -> list[int]:
-    """Of a release that was frozen before this was kept with it."""
+    """The positions of these samples, for a release frozen before they were stored with it."""
     reviewed = rows.exclude(version__case__ground=Ground.UNREVIEWED)
     by_form = reviewed.order_by().values_list("version__case__spec__form_version")
     return [first for _version, first in by_form.annotate(first=Min("position"))]
 
 
 def _physicians(release: Release) -> str:
-    """Who reviewed, in the words of the data card."""
+    """The reviewers, in the words of the data card."""
     if not release.simulated_samples:
         return "physicians"
-    everybody = release.reviewers["simulated"] == release.reviewers["physicians"]
-    return "simulated physicians" if everybody else "physicians, some of them simulated"
+    all_simulated = release.reviewers["simulated"] == release.reviewers["physicians"]
+    return "simulated physicians" if all_simulated else "physicians, some of them simulated"
 
 
 def _reviewed_how(release: Release) -> list[str]:
-    """By how many physicians the reviewed samples were decided, by the grounds on which they were approved.
+    """How the reviewed samples were decided, in sentences, by the ground of their approval.
 
-    Before grounds were kept with a release there was no other policy than two independent reviewers.
+    Releases frozen before grounds were stored had only one policy: two independent reviewers.
     """
     if not release.grounds:
         return [
             "Every sample passed a primary reviewer and an independent secondary reviewer; where they disagreed, two further"
             " physicians decided."
         ]
-    told = {
+    sentences = {
         Ground.PRIMARY_ALONE: "reviewed by one physician, who decided alone, without independent verification.",
         Ground.CONSENSUS: "approved by a primary reviewer and an independent secondary reviewer.",
         Ground.CORRECTED: "approved by both, with rubrics that the secondary reviewer corrected and the primary has not seen.",
@@ -85,5 +90,5 @@ def _reviewed_how(release: Release) -> list[str]:
         Ground.ADJUDICATED: "decided by two further physicians, after the primary and the independent secondary reviewer"
         " had disagreed.",
     }
-    counts = [(release.grounds.get(ground, 0), words) for ground, words in told.items()]
+    counts = [(release.grounds.get(ground, 0), words) for ground, words in sentences.items()]
     return [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]

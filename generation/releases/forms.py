@@ -1,4 +1,4 @@
-"""The form that freezes a release."""
+"""The form to freeze a release."""
 
 from typing import Any
 
@@ -18,14 +18,16 @@ def _sources() -> list[tuple[str, Any]]:
 
 
 def _configurations() -> list[tuple[str, Any]]:
-    found = [
-        (each.name, f"{benchmark}: {_(each.label)}") for benchmark in names() for each in configurations(benchmark)
+    labels = [
+        (offered.name, f"{benchmark}: {_(offered.label)}")
+        for benchmark in names()
+        for offered in configurations(benchmark)
     ]
-    return [("", _("All samples")), *dict(found).items()]
+    return [("", _("All samples")), *dict(labels).items()]
 
 
 class FreezeForm(forms.Form):
-    """A release to be frozen."""
+    """A release to freeze."""
 
     name = forms.SlugField(
         label=_("Name"),
@@ -73,15 +75,14 @@ class FreezeForm(forms.Form):
         required=False,
         help_text=_("The same seed holds out and draws the same records in every release."),
     )
-    seen = forms.CharField(
-        required=False, widget=forms.HiddenInput
-    )  # what the preview showed; empty: none was seen yet
+    # The counts that the preview showed; empty before the first preview.
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def clean_batches(self) -> tuple[int, ...]:
         return tuple(int(number) for number in self.cleaned_data["batches"].split(",") if number.strip())
 
     def composition(self) -> Composition:
-        """What was chosen, once the form is valid. Raises WrongComposition."""
+        """The chosen composition; only for a valid form. Raises WrongComposition."""
         data = self.cleaned_data
         where = {name: data[name] for name in ("source", "task", "language", "simulated") if data[name]}
         return Composition(

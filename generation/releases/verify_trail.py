@@ -1,17 +1,20 @@
 """Check the trail of a release: python verify_trail.py [FOLDER]
 
-FOLDER (by default the one this file lies in) is an unpacked export of MHB. Needs Python 3.9 or newer and nothing else. Says
-what is wrong, one line each, and exits with 1 if anything is; with 2 if there is no trail to read.
+FOLDER (by default the folder of this file) is an unpacked export of MHB. Needs Python 3.9 or newer
+and nothing else. Prints each fault on a line, and exits with 1 if there are any; with 2 if there is
+no trail to read.
 
-What it shows: the files are those that SHA256SUMS names; no event was altered since it was written, for each carries the
-hash of its content; of each sample no event is missing from the first to the last that is here, for they are numbered; where
-two events that follow one another in the site's chain are both here, the later one was written on top of the earlier one;
-every sample was approved, and no two roles in its review were held by one person.
+What it shows: the files match SHA256SUMS. No event was altered since it was written, because each
+has the hash of its content. No event of a sample is missing between the first and the last one
+here, because they are numbered. Where two consecutive events of the site's chain are both here, the
+later one was written on top of the earlier one. Every sample was approved, and nobody held two
+roles in its review.
 
-What it cannot show: that the site did not make the whole chain up, or write it anew before this export (compare the end of
-the chain, which this prints, with other exports of the site and with what was noted elsewhere); what the events between
-those that are here say; who the people are, for they are pseudonyms that hold within one sample; and what the reviews say,
-of which the trail has only digests.
+What it cannot show: that the site did not make up the whole chain, or rewrite it before this export
+(compare the end of the chain, which this program prints, with other exports of the site and with
+what was noted elsewhere); what the events between those here say; who the people are, because their
+pseudonyms hold within one sample only; and what the reviews say, of which the trail has only
+digests.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def digest(value: Any) -> str:
 
 
 class Checker:
-    """Reads one export; `faults` are sentences."""
+    """Checks one export; `faults` are sentences."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +51,7 @@ class Checker:
         self.faults.append(sentence)
 
     def checksums(self) -> None:
-        """Every file that SHA256SUMS names is here and is what it was."""
+        """Check that every file named in SHA256SUMS is here and unaltered."""
         listed = self.folder / "SHA256SUMS"
         if not listed.exists():
             self.fault("SHA256SUMS is missing")
@@ -67,7 +70,7 @@ class Checker:
                 self.fault(f"{name}: not the file that SHA256SUMS names")
 
     def trail(self) -> None:
-        """audit.jsonl, line by line."""
+        """Check audit.jsonl line by line."""
         with (self.folder / "audit.jsonl").open(encoding="utf-8") as file:
             lines = (json.loads(line) for line in file)
             head = next(lines)
@@ -92,7 +95,7 @@ class Checker:
         self.links()
 
     def sample(self, group: dict[str, Any], events: list[dict[str, Any]]) -> None:
-        """The events of one sample."""
+        """Check the events of one sample."""
         name, version = group["sample"], group["version"]
         if name in self.samples:
             self.fault(f"sample {name}: stands here twice")
@@ -100,8 +103,8 @@ class Checker:
         if len(events) != group["events"]:
             self.fault(f"sample {name}: {len(events)} events, and there should be {group['events']}")
         last = 0
-        numbers: dict[int, int] = {}  # version -> how many events so far
-        said_by: dict[Any, tuple[Any, str]] = {}  # review -> version and person, role
+        numbers: dict[int, int] = {}  # version -> number of events seen
+        role_of_review: dict[Any, tuple[Any, str]] = {}  # review -> version and person, role
         outcome: dict[int, Any] = {}
         for event in events:
             where = f"sample {name}, event {event.get('sequence')}"
@@ -119,20 +122,20 @@ class Checker:
             numbers[event["version"]] = event["number"]
             if number == 1 and event["kind"] != "opened":
                 self.fault(f"{where}: version {event['version']} does not begin by being opened")
-            said = event["data"]
-            if event["kind"] == "submitted" and said.get("role") in ROLES:
-                said_by[said.get("review")] = ((event["version"], event["actor"]), said["role"])
+            data = event["data"]
+            if event["kind"] == "submitted" and data.get("role") in ROLES:
+                role_of_review[data.get("review")] = ((event["version"], event["actor"]), data["role"])
             if event["kind"] == "retracted":
-                said_by.pop(said.get("review"), None)
+                role_of_review.pop(data.get("review"), None)
             if event["kind"] == "closed":
-                outcome[event["version"]] = said.get("after")
+                outcome[event["version"]] = data.get("after")
             self.hashes.setdefault(event["sequence"], (event["hash"], event["previous"]))
             if self.hashes[event["sequence"]][0] != event["hash"]:
                 self.fault(f"{where}: another event stands at the same place in the chain")
             self.events += 1
         held: dict[Any, set[str]] = {}
-        for who, role in said_by.values():
-            held.setdefault(who, set()).add(role)
+        for person, role in role_of_review.values():
+            held.setdefault(person, set()).add(role)
         for roles in held.values():
             if len(roles) > 1:
                 self.fault(f"sample {name}: one person in the roles {' and '.join(sorted(roles))}")
@@ -140,7 +143,7 @@ class Checker:
             self.fault(f"sample {name}: nothing says that version {version} was approved")
 
     def links(self) -> None:
-        """Events that follow one another in the chain are tied, and none stands beyond its end."""
+        """Check that consecutive events of the chain are linked, and none is beyond its end."""
         for sequence, (_hash, previous) in self.hashes.items():
             before = GENESIS if sequence == 1 else self.hashes.get(sequence - 1, (previous,))[0]
             if previous != before:
@@ -152,25 +155,28 @@ class Checker:
             self.fault(f"event {self.end['sequence']}: is not the end that the file names")
 
     def data(self) -> None:
-        """The samples of the data are those of the trail. Parquet cannot be read without other software."""
-        found: dict[str, int] | None = None
+        """Check that data and trail have the same samples.
+
+        Reading Parquet would need other software.
+        """
+        versions: dict[str, int] | None = None
         if (path := self.folder / "samples.jsonl").exists():
             with path.open(encoding="utf-8") as file:
-                found = {row["sample_id"]: row["version"] for row in map(json.loads, file)}
+                versions = {row["sample_id"]: row["version"] for row in map(json.loads, file)}
         elif (path := self.folder / "samples.csv").exists():
             csv.field_size_limit(2**31 - 1)
             with path.open(encoding="utf-8", newline="") as file:
-                found = {row["sample_id"]: int(row["version"]) for row in csv.DictReader(file)}
-        if found is None:
+                versions = {row["sample_id"]: int(row["version"]) for row in csv.DictReader(file)}
+        if versions is None:
             return
-        for name in sorted(found.keys() | self.samples.keys()):
-            if found.get(name) != self.samples.get(name):
-                in_data, in_trail = found.get(name), self.samples.get(name)
+        for name in sorted(versions.keys() | self.samples.keys()):
+            if versions.get(name) != self.samples.get(name):
+                in_data, in_trail = versions.get(name), self.samples.get(name)
                 self.fault(f"sample {name}: version {in_data} in the data, version {in_trail} in the trail")
 
 
 def main(arguments: list[str]) -> int:
-    """Check the folder named in `arguments`; the exit code."""
+    """Check the folder named in `arguments`; return the exit code."""
     folder = Path(arguments[0] if arguments else Path(__file__).parent)
     checker = Checker(folder)
     try:

@@ -1,4 +1,7 @@
-"""What becomes known of a sample after its approval: reports, and the withdrawals that follow. Nothing frozen changes."""
+"""What becomes known of a sample after its approval: reports, and the withdrawals that follow.
+
+Frozen releases stay unchanged.
+"""
 
 from collections.abc import Iterable
 
@@ -14,12 +17,15 @@ from review.rules.permissions import Can, allowed, require
 from review.rules.state_machine import FINAL, State
 
 Kind = Erratum.Kind
-SHOWN = 10  # reports on the overview
+REPORTS_SHOWN = 10  # on the overview
 
 
 def may_report(user: User, sample: Sample) -> bool:
-    """Whether `user` may read this sample: readers of results once it is released, producers at once, and a physician who
-    reviewed its case, once that is closed."""
+    """Whether `user` may read this sample, and so report it.
+
+    Producers may at once, readers of results once it is released, and a physician who reviewed its
+    case once the case is closed.
+    """
     if allowed(user, Can.PRODUCE):
         return True
     if allowed(user, Can.READ_RESULTS):
@@ -31,43 +37,47 @@ def may_report(user: User, sample: Sample) -> bool:
 
 
 def report(sample_id: int, *, actor: User, reason: str) -> Erratum:
-    """Say that an approved sample is wrong: it stays out of releases until an admin decides.
+    """Report an approved sample as wrong: it stays out of releases until an admin decides.
 
-    Raises UnknownSample: there is none that `actor` may read. NotApproved, ReasonMissing.
+    Raises UnknownSample if there is none that `actor` may read; NotApproved, ReasonMissing.
     """
     with transaction.atomic():
-        sample = _approved(sample_id, reader=actor)
-        return _add(sample, Kind.REPORTED, actor, reason)
+        sample = _lock_approved(sample_id, reader=actor)
+        return _record_erratum(sample, Kind.REPORTED, actor, reason)
 
 
 def dismiss(sample_id: int, *, actor: User, reason: str) -> Erratum:
-    """Find that a reported sample is right. Raises NotReported, ReasonMissing."""
+    """Dismiss the report of a sample: the sample is right. Raises NotReported, ReasonMissing."""
     require(actor, Can.PRODUCE)
     with transaction.atomic():
-        sample = _approved(sample_id)
+        sample = _lock_approved(sample_id)
         last = Erratum.objects.filter(sample=sample).order_by("-pk").first()
         if last is None or last.kind != Kind.REPORTED:
             raise errors.NotReported
-        return _add(sample, Kind.DISMISSED, actor, reason)
+        return _record_erratum(sample, Kind.DISMISSED, actor, reason)
 
 
 def withdraw(sample_id: int, *, actor: User | None, reason: str) -> Erratum:
-    """Take an approved sample out of all releases to come, for good. `actor`: None for the operator of the machine.
+    """Withdraw an approved sample from all later releases, for good.
 
-    Raises NotApproved, ReasonMissing.
+    `actor`: None for the operator. Raises NotApproved, ReasonMissing.
     """
     if actor is not None:
         require(actor, Can.PRODUCE)
     with transaction.atomic():
-        sample = _approved(sample_id)
-        erratum = _add(sample, Kind.WITHDRAWN, actor, reason)
+        sample = _lock_approved(sample_id)
+        erratum = _record_erratum(sample, Kind.WITHDRAWN, actor, reason)
         versions = SampleVersion.objects.filter(sample=sample, status=SampleVersion.Status.APPROVED)
         versions.update(status=SampleVersion.Status.WITHDRAWN)
         Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.WITHDRAWN)
         return erratum
 
 
-def _approved(sample_id: int, reader: User | None = None) -> Sample:
+def _lock_approved(sample_id: int, reader: User | None = None) -> Sample:
+    """Lock the approved sample.
+
+    Raises UnknownSample if there is none that `reader` may read; NotApproved.
+    """
     sample = Sample.objects.select_for_update(no_key=True).filter(pk=sample_id).first()
     if sample is None or (reader is not None and not may_report(reader, sample)):
         raise errors.UnknownSample
@@ -76,7 +86,7 @@ def _approved(sample_id: int, reader: User | None = None) -> Sample:
     return sample
 
 
-def _add(sample: Sample, kind: Kind, actor: User | None, reason: str) -> Erratum:
+def _record_erratum(sample: Sample, kind: Kind, actor: User | None, reason: str) -> Erratum:
     if not reason.strip():
         raise errors.ReasonMissing
     return Erratum.objects.create(
@@ -84,42 +94,45 @@ def _add(sample: Sample, kind: Kind, actor: User | None, reason: str) -> Erratum
     )
 
 
-def sample_reviewed(physician: User, review_id: int) -> int:
-    """The sample of an own review whose case has ended in approval, as far as its author may know it.
+def reviewed_sample_id(physician: User, review_id: int) -> int:
+    """The id of the approved sample behind a physician's own review, if they may know the outcome.
 
-    Raises NotYours: it is nobody's or somebody else's review. UnknownSample.
+    Raises NotYours if the review is not theirs, and UnknownSample.
     """
     review = visibility.own_review(physician, review_id)
-    version = reportable(physician, review)
+    version = reportable_version(physician, review)
     if version is None:
         raise errors.UnknownSample
     return version.sample_id
 
 
-def reportable(physician: User, review: Review) -> SampleVersion | None:
-    """The approved version behind a physician's review; None as long as the outcome may not be known, so for all copies."""
+def reportable_version(physician: User, review: Review) -> SampleVersion | None:
+    """The approved version behind a physician's review.
+
+    None as long as they may not know the outcome, and so always for copies of a case.
+    """
     if visibility.outcome_shown_to(physician, review) != State.APPROVED:
         return None
     return SampleVersion.objects.filter(case=review.case_id, status=SampleVersion.Status.APPROVED).first()
 
 
-def of_own_review(review: Review) -> dict[str, object]:
-    """What the page of an own review shows: whether its sample can be reported, or has been."""
-    version = reportable(review.physician, review)
+def own_review_context(review: Review) -> dict[str, object]:
+    """Context for the page of an own review: whether its sample can be reported, or has been."""
+    version = reportable_version(review.physician, review)
     last = Erratum.objects.filter(sample=version.sample_id).order_by("-pk").first() if version else None
     reported = last is not None and last.kind == Kind.REPORTED
     return {"reportable": version is not None and not reported, "reported": reported}
 
 
-def undecided(_shown: object) -> dict[str, object]:
-    """The reports that wait for an admin, the oldest first, for the overview."""
+def undecided_reports(_shown: object) -> dict[str, object]:
+    """Context for the overview: the reports that wait for an admin, oldest first."""
     later = Erratum.objects.filter(sample=OuterRef("sample"), pk__gt=OuterRef("pk"))
     waiting = Erratum.objects.filter(~Exists(later), kind=Kind.REPORTED).select_related("sample", "actor")
-    return {"reports": waiting.order_by("pk")[:SHOWN]}
+    return {"reports": waiting.order_by("pk")[:REPORTS_SHOWN]}
 
 
-def sample_of_key(key: str) -> int:
-    """The number of a sample named by its number or its key. Raises UnknownSample."""
+def sample_id_of(key: str) -> int:
+    """The id of a sample given by its id or its key. Raises UnknownSample."""
     number = key.rpartition("-")[2]
     if not (number.isdecimal() and len(number) < 19):
         raise errors.UnknownSample
@@ -130,12 +143,14 @@ def sample_of_key(key: str) -> int:
 
 
 def history(sample: Sample) -> QuerySet[Erratum]:
-    """Everything that became known of a sample, oldest first."""
+    """All errata of a sample, oldest first."""
     return Erratum.objects.filter(sample=sample).select_related("actor").order_by("pk")
 
 
 def errata_of(release: Release) -> Iterable[Erratum]:
-    """What is in force of the samples of a release, in the order of its samples: nothing of a report that was dismissed."""
+    """The errata in force for the samples of a release, in the order of its samples; dismissed
+    reports are left out.
+    """
     latest = Erratum.objects.filter(sample=OuterRef("sample")).order_by("-pk").values("pk")[:1]
     rows = Erratum.objects.filter(pk=Subquery(latest), sample__versions__released__release=release)
     return rows.filter(~Q(kind=Kind.DISMISSED)).select_related("sample", "actor").order_by("sample_id").distinct()

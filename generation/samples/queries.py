@@ -1,4 +1,4 @@
-"""Everything that is read of samples and their versions."""
+"""Reads samples and their versions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from review.rules.state_machine import NOT_SAMPLED, Ground
 
 
 def terms(benchmark: str) -> tuple[Term, ...]:
-    """The taxonomy in force: what the benchmark ships and what admins added."""
+    """The taxonomy in force: the benchmark's own terms and those that admins added."""
     added = TaxonomyTerm.objects.filter(benchmark=benchmark).order_by("code")
     return (
         *registry.built_in_terms(benchmark),
@@ -22,12 +22,12 @@ def terms(benchmark: str) -> tuple[Term, ...]:
 
 
 def prefetch_rubrics(version: SampleVersion) -> dict[str, Any]:
-    """A version's content with its rubrics: physicians' reasons name them by key."""
+    """A version's content with its rubrics, which the physicians' reasons refer to by key."""
     rubrics = version.rubrics.order_by("pk").values("key", "criterion", "traps")
     return {**version.content, "rubrics": list(rubrics)}
 
 
-# The approved version of a sample that no physician was asked about.
+# The approved version of a sample that was not sampled for review.
 _UNREVIEWED = SampleVersion.objects.filter(
     sample=OuterRef("pk"), status=SampleVersion.Status.APPROVED, case__ground=Ground.UNREVIEWED
 )
@@ -36,29 +36,29 @@ _UNREVIEWED = SampleVersion.objects.filter(
 def samples(
     *, benchmark: str = "", status: str = "", task: str = "", text: str = "", batch: Batch | None = None
 ) -> QuerySet[Sample]:
-    """Samples, newest first, with the number of their versions and whether nobody was asked to review them (`unreviewed`).
+    """Samples, newest first, with `versions_count` and `unreviewed` (not sampled for review).
 
-    `status` is one of a sample's or NOT_SAMPLED: what nobody reviewed is not among the approved.
-
-    `text` is looked for in the record's title, its id and the number at the end of the sample's key.
+    `status` is a sample status or NOT_SAMPLED; samples not sampled for review are not among the
+    approved. `text` is searched in the record's title, its id and the number at the end of the
+    sample's key.
     """
-    found = Sample.objects.select_related("record").defer("record__private", "record__content").order_by("-pk")
-    found = found.annotate(versions_count=Count("versions"), unreviewed=Exists(_UNREVIEWED))
+    rows = Sample.objects.select_related("record").defer("record__private", "record__content").order_by("-pk")
+    rows = rows.annotate(versions_count=Count("versions"), unreviewed=Exists(_UNREVIEWED))
     if benchmark:
-        found = found.filter(benchmark=benchmark)
+        rows = rows.filter(benchmark=benchmark)
     if status == NOT_SAMPLED:
-        found = found.filter(unreviewed=True)
+        rows = rows.filter(unreviewed=True)
     elif status:
-        found = found.filter(status=status, unreviewed=False)
+        rows = rows.filter(status=status, unreviewed=False)
     if task:
-        found = found.filter(task=task)
+        rows = rows.filter(task=task)
     if text:
         number = text.rpartition("-")[2]
         numbered = Q(pk=int(number)) if number.isdecimal() and len(number) < 19 else Q()
-        found = found.filter(Q(record__title__icontains=text) | Q(record__external_id__icontains=text) | numbered)
+        rows = rows.filter(Q(record__title__icontains=text) | Q(record__external_id__icontains=text) | numbered)
     if batch:
-        found = found.filter(batch=batch)
-    return found
+        rows = rows.filter(batch=batch)
+    return rows
 
 
 def newest_case(sample_id: int) -> int:
@@ -68,27 +68,27 @@ def newest_case(sample_id: int) -> int:
 
 
 def sample_tasks() -> list[str]:
-    """The tasks that samples are of."""
+    """The tasks of all samples."""
     return list(Sample.objects.order_by("task").values_list("task", flat=True).distinct())
 
 
 def versions(sample: Sample) -> list[SampleVersion]:
     """All versions of a sample in order, each with its case, draft and rubrics: two queries."""
     rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
-    found = SampleVersion.objects.filter(sample=sample).select_related("case", "draft").prefetch_related(rubrics)
-    return list(found.order_by("number"))
+    rows = SampleVersion.objects.filter(sample=sample).select_related("case", "draft").prefetch_related(rubrics)
+    return list(rows.order_by("number"))
 
 
 def calls_by_subject(subjects: Iterable[str]) -> dict[str, list[Call]]:
-    """What models said to each of `subjects`, in order, without what was sent: one query."""
-    found: dict[str, list[Call]] = {subject: [] for subject in subjects}
-    calls = Call.objects.filter(subject__in=found).select_related("endpoint").defer("sent", "reasoning")
+    """The calls of each subject in order, without the text that was sent: one query."""
+    grouped: dict[str, list[Call]] = {subject: [] for subject in subjects}
+    calls = Call.objects.filter(subject__in=grouped).select_related("endpoint").defer("sent", "reasoning")
     for call in calls.order_by("pk"):
-        found[call.subject].append(call)
-    return found
+        grouped[call.subject].append(call)
+    return grouped
 
 
 def lineage(benchmark: str, draft: Draft) -> tuple[Block, ...]:
-    """What a draft's data shows of how it was made, where the recipe has something to say of it."""
-    shows = registry.recipe(benchmark).lineage
-    return tuple(shows(draft.data)) if shows is not None and draft.data else ()
+    """The recipe's blocks on how a draft was made; empty if the recipe offers none."""
+    describe = registry.recipe(benchmark).lineage
+    return tuple(describe(draft.data)) if describe is not None and draft.data else ()

@@ -1,4 +1,7 @@
-"""How many samples physicians found valid, judgment by judgment, where one judgment ends a sample and another sends it back."""
+"""How many samples physicians found valid, judgment by judgment.
+
+For benchmarks in which one judgment ends a sample and another sends it back.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -26,7 +29,10 @@ ALL = _("All judgments")
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """One judgment: of how many `decided` of what is `counted` physicians said 'valid'. `judgment`, `counted`: msgids."""
+    """One judgment: of `decided` items of the kind `counted`, physicians found `valid` ones valid.
+
+    `judgment`, `counted`: msgids.
+    """
 
     judgment: str
     counted: str
@@ -39,7 +45,7 @@ class Validity:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Wilson's, of 95 %."""
+        """Wilson's 95% interval."""
         return wilson(self.valid, self.decided) if self.decided else None
 
     @property
@@ -52,62 +58,77 @@ class Validity:
 
 
 def validity(benchmark: str, versions: QuerySet[SampleVersion]) -> list[Validity]:
-    """The judgments on some versions, those on the whole last; nothing where no answer of the benchmark ends a sample, or where
-    nothing is decided. Two queries, streamed.
+    """The judgments on some versions, the overall one last. Two queries, streamed.
 
-    A judgment is in favour if one of the physicians who decided gave an answer in favour: that is how a rejected sample is
-    sent back and not ended. A question that the answer to another one left unasked is not counted.
+    Empty if no answer of the benchmark ends a sample, or nothing has been decided. A judgment is in
+    favour if one of the deciding physicians answered in favour, which is how a rejected sample is
+    sent back instead of ended. Questions that went unasked because of another answer are not
+    counted.
     """
     spec = sample_case(benchmark)
-    questions = [each for each in spec.form.questions if any(choice.blocks for choice in each.choices)] if spec else []
-    if not any(choice.ends for each in questions for choice in each.choices):
+    questions = (
+        [question for question in spec.form.questions if any(choice.blocks for choice in question.choices)]
+        if spec
+        else []
+    )
+    if not any(choice.ends for question in questions for choice in question.choices):
         return []
     decided = versions.filter(status__in=[Status.APPROVED, Status.REJECTED]).exclude(case__ground=Ground.UNREVIEWED)
-    rejected = _judged(questions, decided.filter(status=Status.REJECTED))
-    by_sample: dict[str, dict[int, bool]] = {each.key: {} for each in questions}  # latest version
-    by_version: dict[str, Counter[bool]] = {each.key: Counter() for each in questions}
-    whole: dict[int, bool] = {}
+    rejected = _rejected_judgments(questions, decided.filter(status=Status.REJECTED))
+    by_sample: dict[str, dict[int, bool]] = {question.key: {} for question in questions}  # latest version
+    by_version: dict[str, Counter[bool]] = {question.key: Counter() for question in questions}
+    overall: dict[int, bool] = {}
     rows = decided.order_by("sample", "number").values_list("sample", "sample__status", "case", "status")
     for sample, sample_status, case, status in rows.iterator(chunk_size=STREAMED):
         approved = status == Status.APPROVED
-        for each in questions:
-            found = True if approved else rejected.get(case, {}).get(each.key)
-            if found is not None:
-                by_sample[each.key][sample] = found
-                by_version[each.key][found] += 1
+        for question in questions:
+            in_favour = True if approved else rejected.get(case, {}).get(question.key)
+            if in_favour is not None:
+                by_sample[question.key][sample] = in_favour
+                by_version[question.key][in_favour] += 1
         if approved or sample_status == Sample.Status.DISCARDED:
-            whole[sample] = approved
+            overall[sample] = approved
     if not by_sample[questions[0].key]:
         return []
     lines = []
-    for each in questions:
-        if any(choice.ends for choice in each.choices):
-            told = by_sample[each.key]
-            lines.append(Validity(each.label, BY_SAMPLE, len(told), sum(told.values())))
+    for question in questions:
+        if any(choice.ends for choice in question.choices):
+            latest = by_sample[question.key]
+            lines.append(Validity(question.label, BY_SAMPLE, len(latest), sum(latest.values())))
         else:
-            counts = by_version[each.key]
-            lines.append(Validity(each.label, BY_VERSION, counts.total(), counts[True]))
-    return [*lines, Validity(ALL, FOR_GOOD, len(whole), sum(whole.values()))]
+            counts = by_version[question.key]
+            lines.append(Validity(question.label, BY_VERSION, counts.total(), counts[True]))
+    return [*lines, Validity(ALL, FOR_GOOD, len(overall), sum(overall.values()))]
 
 
-def _judged(questions: list[Question], versions: QuerySet[SampleVersion]) -> Mapping[int, Mapping[str, bool]]:
-    """Rejected case -> question -> whether anybody who decided answered in favour; what nobody was asked is missing."""
+def _rejected_judgments(
+    questions: list[Question], versions: QuerySet[SampleVersion]
+) -> Mapping[int, Mapping[str, bool]]:
+    """Rejected case -> question -> whether any deciding physician answered in favour.
+
+    Questions that nobody was asked are missing.
+    """
     reviews = counted_reviews().filter(case__in=versions.order_by().values("case")).order_by("case", "id")
-    values = [KeyTransform("value", KeyTransform(each.key, KeyTransform("questions", "answers"))) for each in questions]
-    said: dict[int, dict[str, dict[str, Any]]] = {}
-    for case, role, *given in reviews.values_list("case", "role", *values).iterator(chunk_size=STREAMED):
-        answers = {each.key: value for each, value in zip(questions, given, strict=True)}
-        said.setdefault(case, {})[role] = answers  # the last word of each role
-    return {case: _in_favour(questions, roles) for case, roles in said.items()}
+    values = [
+        KeyTransform("value", KeyTransform(question.key, KeyTransform("questions", "answers")))
+        for question in questions
+    ]
+    answers_by_role: dict[int, dict[str, dict[str, Any]]] = {}
+    for case, role, *raw_values in reviews.values_list("case", "role", *values).iterator(chunk_size=STREAMED):
+        answers = {question.key: value for question, value in zip(questions, raw_values, strict=True)}
+        answers_by_role.setdefault(case, {})[role] = answers  # the latest review of each role wins
+    return {case: _in_favour(questions, roles) for case, roles in answers_by_role.items()}
 
 
-def _in_favour(questions: list[Question], said: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-    deciding = [answers for role, answers in said.items() if role in ADJUDICATORS] or list(said.values())
-    found: dict[str, bool] = {}
-    for each in questions:
-        blocking = {choice.value for choice in each.choices if choice.blocks}
-        asks, _is, wanted = each.when.partition("=")
-        given = [answers[each.key] for answers in deciding if not asks or answers.get(asks) == wanted]
-        if any(given):
-            found[each.key] = any(value not in blocking for value in given if value)
-    return found
+def _in_favour(questions: list[Question], answers_by_role: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
+    deciding = [answers for role, answers in answers_by_role.items() if role in ADJUDICATORS] or list(
+        answers_by_role.values()
+    )
+    in_favour: dict[str, bool] = {}
+    for question in questions:
+        blocking = {choice.value for choice in question.choices if choice.blocks}
+        condition, _equals, required = question.when.partition("=")
+        values = [answers[question.key] for answers in deciding if not condition or answers.get(condition) == required]
+        if any(values):
+            in_favour[question.key] = any(value not in blocking for value in values if value)
+    return in_favour

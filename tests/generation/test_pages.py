@@ -495,7 +495,7 @@ def test_a_release_is_frozen_read_and_downloaded(
     answer: Page = admin.post(reverse("generation:releases"), {"name": "second", **seen})
     assert answer["Location"] == reverse("generation:releases")
     assert "0 of 1 samples" in text_of(admin.get(answer["Location"]))
-    release = releases_services.frozen(releases_services.run_freeze(Freeze.objects.get(name="second").pk))
+    release = releases_services.release_of(releases_services.run_freeze(Freeze.objects.get(name="second").pk))
     assert release.created_by == adela
     page = text_of(admin.get(reverse("generation:release", args=["second", 1])))
     for part in (release.sha256, release.sources[0]["citation"], "sim-generator", "not evidence", "export/parquet/"):

@@ -75,7 +75,7 @@ FOLDER = {
         from generation.llm.fencing import as_data
         from generation.llm.types import Request
         from generation.recipes.prompts import read_prompt
-        from generation.recipes.recipe import ModelRole, NewRubric, NewSample, Preset, Recipe, each
+        from generation.recipes.recipe import ModelRole, NewRubric, NewSample, Preset, Recipe, per_draft
         from review.rules.blocks import Table, Text
 
         CLAIM = read_prompt(Path(__file__).parent / "prompts" / "claim.md")
@@ -117,7 +117,7 @@ FOLDER = {
             label="Pocket: false claims",
             kinds=frozenset({"dialogue"}),
             roles=(ModelRole("writer", "Writer of claims"), ModelRole("helper", "Never needed", optional=True)),
-            steps=(each(claim, asks=lambda draft: (("writer", CLAIM.label),)),),
+            steps=(per_draft(claim, asks=lambda draft: (("writer", CLAIM.label),)),),
             sample=sample,
             presets=(
                 Preset("cool", "Cool", "Temperature 0.1.", {"temperature": 0.1}),

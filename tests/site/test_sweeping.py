@@ -96,14 +96,14 @@ def test_what_cannot_be_handled_keeps_nothing_else_from_being_swept(
     batch = launched(source, endpoint(models))
     batches_services.work_on_batch(batch.pk)
     approve_everything([ana, bo])
-    handle, [bad, good] = samples_services._handle, Sample.objects.order_by("pk")
+    handle, [bad, good] = samples_services._apply_outcome, Sample.objects.order_by("pk")
 
     def handle_but_one(version: Any) -> None:
         if version.sample_id == bad.pk:
             raise KeyError("a fault of ours")
         handle(version)
 
-    monkeypatch.setattr(samples_services, "_handle", handle_but_one)
+    monkeypatch.setattr(samples_services, "_apply_outcome", handle_but_one)
     sweep()
     assert Sample.objects.get(pk=good.pk).status == Sample.Status.APPROVED
     assert Sample.objects.get(pk=bad.pk).status == Sample.Status.IN_REVIEW

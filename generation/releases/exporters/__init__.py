@@ -1,4 +1,4 @@
-"""Releases out as files. One module is one format; see `base` for what it must offer and what goes in."""
+"""Export formats of releases. Each module is one format; `base` describes what it must offer."""
 
 from typing import cast
 
@@ -11,10 +11,10 @@ _HELPERS = frozenset({"base", "croissant", "manifest", "programs", "record_sets"
 
 
 def available() -> list[str]:
-    """The names of all formats that can be exported, sorted."""
+    """The names of all export formats, sorted."""
     return list(formats.modules(__name__, helpers=_HELPERS))
 
 
 def load(name: str) -> Exporter:
-    """The exporter called `name`. Raises `generation.common.formats.UnknownFormat`."""
+    """The exporter with this name. Raises `generation.common.formats.UnknownFormat`."""
     return cast(Exporter, formats.load(__name__, name, helpers=_HELPERS))

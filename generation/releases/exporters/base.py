@@ -1,7 +1,9 @@
-"""What every exporter shares: the shape of a sample, one way to write JSON, and files that appear whole or not at all.
+"""What exporters share: the shape of a sample, one way to write JSON, and files that appear whole
+or not at all.
 
-The same samples in the same order give the same bytes: columns have one order, the keys of nested objects are sorted (a
-database may give them back in another order than they were stored in), and nothing in a file tells when it was written.
+The same samples in the same order give the same bytes: columns have a fixed order, the keys of
+nested objects are sorted (a database may return them in a different order than they were stored
+in), and no file contains the time of writing.
 """
 
 import json
@@ -16,24 +18,27 @@ from pydantic_core import to_json
 
 from generation.common.formats import FormatError
 
-# {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "language": str, "specialty": str,
-#  "arm": "trap" | "control", "split": "public" | "held-out", "canary": str, "source": {...},
-#  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
-#  "made": {name: str}, "messages": [{"role": str, "content": str}] (where the exporter `asks`), "review": {...},
-#  "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str, "polarity": "must" | "must not" (where told)}]}
-ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty where the release is older
+# {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool,
+#  "language": str, "specialty": str, "arm": "trap" | "control", "split": "public" | "held-out",
+#  "canary": str, "source": {...}, "content": {...}, "facets": {name: [str]},
+#  "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
+#  "made": {name: str}, "messages": [{"role": str, "content": str}] (if the exporter `asks`),
+#  "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str,
+#                                "polarity": "must" | "must not" (if there is one)}]}
+ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty in older releases
 PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
 COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics", "messages", "judging", "points", "training"))
-# Not in releases that were frozen before they were told, whose bytes stay what they were, or not for every format.
+# Columns that older releases lack, whose bytes must not change, or that only some formats have.
 LATER = frozenset({"made", "messages", "judging", "points", "training", *ADDED})
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 _BUFFER = 1 << 18  # bytes
-LONG = 100  # characters; `pydantic_core` writes longer texts several times faster than `json` does, to the same bytes
-# `_ENCODER.encode` makes this anew for every value, which takes longer than to write a short one.
-_pieces: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+# Characters. `pydantic_core` encodes longer texts several times faster than `json`, to the same bytes.
+LONG = 100
+# `_ENCODER.encode` creates this for every value, which takes longer than encoding a short one.
+_encode_pieces: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None,
     _ENCODER.default,
     json.encoder.encode_basestring,
@@ -51,46 +56,51 @@ class WrongSample(FormatError):
 
 
 class Exporter(Protocol):
-    """What a module in this package offers."""
+    """The interface of a module in this package."""
 
     name: str
     label: str
-    # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; with `judges = True`
-    # also `judging`, what a judge is sent (`registry.judging`). With `weighs = True` each sample of a benchmark whose criteria
-    # have points has `points`, those of its rubrics in their order; with `earns = True` each must have some above 0. With
-    # `trains = True` each has `training`
-    # (`registry.training`); with `supervises = True` it is the benchmark's own example of supervision
-    # (`registry.supervision`). A module may offer `readme(card, about)`, the text of a README.md.
-    # `lines` is the name of its file where that is JSON Lines, one sample a line: such a format can also be exported by
-    # reference (`references`).
+    # Optional attributes of a module. Each adds a key to every sample it is given, or a condition:
+    # `asks = True`: `messages`, what a model under test is sent.
+    # `judges = True` (with `asks`): `judging`, what a judge is sent (`registry.judge_messages`).
+    # `weighs = True`: `points`, one for each rubric, if the benchmark's criteria have points.
+    # `earns = True`: some points of each sample must be above 0.
+    # `trains = True`: `training` (`registry.training_example`).
+    # `supervises = True`: `training`, as the benchmark's `registry.supervision` makes it.
+    # `readme(card, about)`: returns the text of a README.md.
+    # `lines`: the name of the module's file, if it is JSON Lines with one sample on each line.
+    # Such a format can also be exported by reference (`references`).
 
     def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-        """Write `samples` into the existing `folder`, streamed, and return the files made. Raises WrongSample, OSError;
-        then no file of this export is left or replaced."""
+        """Write `samples`, streamed, into the existing `folder` and return the files written.
+
+        Raises WrongSample, OSError; then no file of this export is left or replaced.
+        """
         ...
 
 
 def gettext_noop(text: str) -> str:
-    """Mark `text` to be translated where it is shown. Django has the same, but exporters are plain Python."""
+    """Mark `text` for translation. Like Django's, but exporters are plain Python."""
     return text
 
 
-def checked(samples: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The samples, each with exactly the known columns: one too many would be lost in some formats and kept in others.
+def check_columns(samples: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The samples, after checking that each has exactly the known columns.
 
-    Raises WrongSample that names the columns.
+    Some formats would lose an additional column and others keep it. Raises WrongSample, which names
+    the columns.
     """
-    right: set[tuple[str, ...]] = set()  # keys that were found right: nearly all samples have the same
-    right_of_rubrics: set[tuple[str, ...]] = set()
+    known_keys: set[tuple[str, ...]] = set()  # keys that were checked: nearly all samples have the same
+    known_rubric_keys: set[tuple[str, ...]] = set()
     for sample in samples:
-        if (keys := tuple(sample)) not in right:
+        if (keys := tuple(sample)) not in known_keys:
             _check(sample, COLUMNS - (LATER - sample.keys()), f"Sample {sample.get('sample_id')!r}")
-            right.add(keys)
+            known_keys.add(keys)
         for rubric in sample["rubrics"]:
-            if (keys := tuple(rubric)) not in right_of_rubrics:
+            if (keys := tuple(rubric)) not in known_rubric_keys:
                 what = f"A rubric of sample {sample['sample_id']!r}"
                 _check(rubric, RUBRIC_COLUMNS - ({"polarity"} - rubric.keys()), what)
-                right_of_rubrics.add(keys)
+                known_rubric_keys.add(keys)
         yield sample
 
 
@@ -102,47 +112,62 @@ def _check(mapping: Mapping[str, Any], columns: frozenset[str], what: str) -> No
 
 
 def canonical(value: Any) -> str:
-    """`value` as JSON on one line: keys sorted, no spaces, characters as they are. Raises ValueError for NaN."""
+    """JSON on one line: keys sorted, no spaces, no escapes for non-ASCII characters.
+
+    Raises ValueError for NaN.
+    """
     if type(value) is str:
         return to_json(value).decode() if len(value) > LONG else json.encoder.encode_basestring(value)
-    return "".join(_pieces(value, 0))
+    return "".join(_encode_pieces(value, 0))
 
 
 def conversation(messages: Iterable[Mapping[str, str]]) -> str:
-    """Messages in the canonical form: of long texts this takes a quarter of the time."""
-    parts = [f'{{"content":{canonical(each["content"])},"role":{canonical(each["role"])}}}' for each in messages]
+    """Messages as canonical JSON; for long texts in a quarter of the time of `canonical`."""
+    parts = [
+        f'{{"content":{canonical(message["content"])},"role":{canonical(message["role"])}}}' for message in messages
+    ]
     return "[" + ",".join(parts) + "]"
 
 
 def canonical_rubrics(rubrics: Iterable[Mapping[str, Any]]) -> str:
-    """A sample's rubrics in the canonical form, in half the time: they are a third of most lines."""
-    text, parts = json.encoder.encode_basestring, []
-    for each in rubrics:
-        polarity = f'"polarity":{text(each["polarity"])},' if "polarity" in each else ""
-        head = f'"criterion":{text(each["criterion"])},"key":{text(each["key"])},{polarity}'
-        parts.append(f'{{{head}"severity":{text(each["severity"])},"traps":{canonical_traps(tuple(each["traps"]))}}}')
+    """A sample's rubrics as canonical JSON, in half the time of `canonical`.
+
+    They are a third of most lines.
+    """
+    quote, parts = json.encoder.encode_basestring, []
+    for rubric in rubrics:
+        polarity = f'"polarity":{quote(rubric["polarity"])},' if "polarity" in rubric else ""
+        head = f'"criterion":{quote(rubric["criterion"])},"key":{quote(rubric["key"])},{polarity}'
+        parts.append(
+            f'{{{head}"severity":{quote(rubric["severity"])},"traps":{canonical_traps(tuple(rubric["traps"]))}}}'
+        )
     return "[" + ",".join(parts) + "]"
 
 
 @lru_cache(maxsize=4096)
 def canonical_traps(traps: tuple[str, ...]) -> str:
-    """Traps in the canonical form: there are few."""
+    """Traps as canonical JSON, cached because few lists occur."""
     return canonical(traps)
 
 
 def canonical_object(fields: Mapping[str, str]) -> str:
-    """An object in the canonical form, of values that are in it already. Its keys need no escapes."""
+    """An object as canonical JSON, from values in that form. Its keys must not need escapes."""
     return "{" + ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)]) + "}"
 
 
-def opened(path: Path, newline: str = "\n") -> TextIO:
-    """A file to write text to, a few dozen samples at a time: each time costs as much as to write one."""
+def open_text(path: Path, newline: str = "\n") -> TextIO:
+    """Open a text file for writing, buffered for a few dozen samples.
+
+    Each write to the disk costs as much as formatting a sample.
+    """
     return path.open("w", _BUFFER, encoding="utf-8", newline=newline)
 
 
 @contextmanager
-def replacing(*paths: Path) -> Iterator[list[Path]]:
-    """Temporary paths beside `paths`. They take their places at the end, or vanish where an error is raised."""
+def replace_files(*paths: Path) -> Iterator[list[Path]]:
+    """Temporary paths beside `paths`: they replace them at the end, or are removed if an error is
+    raised.
+    """
     unfinished = [path.with_name(f".{path.name}.unfinished") for path in paths]
     try:
         yield unfinished

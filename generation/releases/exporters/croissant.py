@@ -1,5 +1,6 @@
-"""Metadata of an export for machines, as Croissant 1.0 (JSON-LD): what it is, its licence, its files with their checksums and
-the columns of its tables."""
+"""Machine-readable metadata of an export, as Croissant 1.0 (JSON-LD): licence, files with
+checksums, and columns of tables.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,8 +55,11 @@ _KINDS = {
 def croissant(
     about: Mapping[str, Any], files: Sequence[Mapping[str, Any]], tables: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """`about`: name, version, date, description, licence, citation, languages, columns (of a sample). `files`: those of the
-    manifest. `tables`: name -> columns of the CSV files beside the samples."""
+    """The Croissant metadata of an export.
+
+    `about`: name, version, date, description, licence, citation, languages, columns (of a sample).
+    `files`: the entries of the manifest. `tables`: name -> columns of the further CSV files.
+    """
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",

@@ -1,8 +1,10 @@
-"""CSV: `samples.csv` and `rubrics.csv`, joined by `sample_id`; UTF-8, RFC 4180. Nested values are JSON text.
+"""CSV: `samples.csv` and `rubrics.csv`, joined by `sample_id`; UTF-8, RFC 4180. Nested values are
+JSON text.
 
-A spreadsheet runs a cell that begins like a formula, and the text of a sample comes from models and from people. So a
-cell that begins with one of = + - @ (also full-width), TAB, CR or LF gets an apostrophe in front; so does one that
-begins with an apostrophe. To get the original back, take one leading apostrophe away from every cell that has one.
+Spreadsheets execute cells that begin like a formula, and the text of a sample comes from models and
+people. So a cell that begins with one of = + - @ (also full-width), TAB, CR or LF gets a leading
+apostrophe, and so does one that begins with an apostrophe. To restore the original, remove one
+leading apostrophe from every cell that has one.
 """
 
 import re
@@ -10,7 +12,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, canonical, canonical_traps, checked, opened, replacing
+from generation.releases.exporters.base import (
+    NESTED,
+    PLAIN,
+    canonical,
+    canonical_traps,
+    check_columns,
+    open_text,
+    replace_files,
+)
 
 name = "csv"
 label = "CSV"
@@ -25,13 +35,13 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write `samples.csv` and `rubrics.csv`; see `Exporter.write`."""
     paths = [folder / "samples.csv", folder / "rubrics.csv"]
     with (
-        replacing(*paths) as [samples_path, rubrics_path],
-        opened(samples_path, "") as samples_file,
-        opened(rubrics_path, "") as rubrics_file,
+        replace_files(*paths) as [samples_path, rubrics_path],
+        open_text(samples_path, "") as samples_file,
+        open_text(rubrics_path, "") as rubrics_file,
     ):
         samples_file.write(row([*PLAIN, *NESTED]) + END)
         rubrics_file.write(row(["sample_id", *RUBRIC]) + END)
-        for sample in checked(samples):
+        for sample in check_columns(samples):
             plain = [_safe(sample.get(column, "")) for column in PLAIN]
             samples_file.write(row([*plain, *(canonical(sample.get(column, {})) for column in NESTED)]) + END)
             for rubric in sample["rubrics"]:
@@ -42,8 +52,11 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def row(cells: Iterable[str]) -> str:
-    """A line of CSV, without its end: cells are quoted where they must be. `csv.writer` looks at each character, which takes
-    longer than all else that is done to a sample."""
+    """A line of CSV without its line end; cells are quoted only if necessary.
+
+    `csv.writer` looks at each character, which takes longer than everything else that is done to a
+    sample.
+    """
     return ",".join(['"' + cell.replace('"', '""') + '"' if _QUOTED(cell) else cell for cell in cells])
 
 
@@ -52,5 +65,5 @@ def _safe(value: Any) -> str:
 
 
 def spreadsheet_safe(text: str) -> str:
-    """A text as a cell that no spreadsheet runs."""
+    """A text as a cell that no spreadsheet executes."""
     return f"'{text}" if text[:1] in _DANGEROUS else text

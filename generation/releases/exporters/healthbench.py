@@ -1,15 +1,23 @@
-"""HealthBench's own format: `healthbench.jsonl`, one conversation a line with its rubrics, as OpenAI's simple-evals reads it.
+"""HealthBench's own format: `healthbench.jsonl`, one conversation on each line with its rubrics, as
+read by OpenAI's simple-evals.
 
-Each rubric is worth one point that an answer without the hallucination earns, so a sample's score is 1 minus its hallucination
-rate. Traps and polarity become tags of the rubrics. Criteria that have points in their benchmark keep them; other facets of the
-sample become tags of the example.
+Each rubric is worth one point, which an answer without the hallucination earns, so a sample's score
+is 1 minus its hallucination rate. Traps and polarity become tags of the rubrics. Criteria with
+points in their benchmark keep these; the other facets of the sample become tags of the example.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, opened, replacing
+from generation.releases.exporters.base import (
+    canonical,
+    canonical_object,
+    check_columns,
+    conversation,
+    open_text,
+    replace_files,
+)
 
 name = "healthbench"
 label = "HealthBench (simple-evals)"
@@ -21,8 +29,8 @@ weighs = earns = True
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write `healthbench.jsonl`; see `Exporter.write`."""
     path = folder / "healthbench.jsonl"
-    with replacing(path) as [temporary], opened(temporary) as file:
-        file.writelines(_line(sample) for sample in checked(samples))
+    with replace_files(path) as [temporary], open_text(temporary) as file:
+        file.writelines(_line(sample) for sample in check_columns(samples))
     return [path]
 
 
@@ -31,20 +39,20 @@ def _line(sample: Mapping[str, Any]) -> str:
     rubrics = [
         {
             "criterion": rubric["criterion"],
-            "points": 1 if points is None else points[place],
+            "points": 1 if points is None else points[position],
             "tags": _tags(rubric, points),
         }
-        for place, rubric in enumerate(sample["rubrics"])
+        for position, rubric in enumerate(sample["rubrics"])
     ]
     tags = [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"]
     if points is not None:
-        others = sorted(sample["facets"].items())
-        tags += [f"{name}:{value}" for name, values in others if name != "task" for value in values]
+        other_facets = sorted(sample["facets"].items())
+        tags += [f"{name}:{value}" for name, values in other_facets if name != "task" for value in values]
     row = {
         "prompt_id": canonical(sample["sample_id"]),
         "prompt": conversation(sample["messages"]),
         "rubrics": canonical(rubrics),
-        "example_tags": canonical(list(dict.fromkeys(tags))),  # simple-evals stops where a tag comes twice
+        "example_tags": canonical(list(dict.fromkeys(tags))),  # simple-evals fails on duplicate tags
         "ideal_completions_data": "null",
         "canary": canonical(sample.get("canary", "")),
     }
@@ -53,7 +61,7 @@ def _line(sample: Mapping[str, Any]) -> str:
 
 def _tags(rubric: Mapping[str, Any], points: Sequence[float] | None) -> list[str]:
     polarity = rubric.get("polarity", "")
-    traps = rubric["traps"] if points is None else ()  # criteria with points are tied to nothing else
+    traps = rubric["traps"] if points is None else ()  # criteria with points are tied to no traps
     return [
         *(f"trap:{trap}" for trap in dict.fromkeys(traps)),
         *([f"polarity:{polarity.replace(' ', '-')}"] if polarity else []),

@@ -1,13 +1,15 @@
-"""A data set of the Hugging Face hub: `README.md` with its metadata and `test.parquet`, for `datasets.load_dataset(FOLDER)`.
+"""A data set for the Hugging Face hub: `README.md` with its metadata and `test.parquet`, for
+`datasets.load_dataset(FOLDER)`.
 
-One row a sample, its messages and rubrics as lists; what has another shape in each benchmark is JSON text.
+One row for each sample, with messages and rubrics as lists; values whose structure depends on the
+benchmark are JSON text.
 """
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, canonical, checked, replacing
+from generation.releases.exporters.base import NESTED, PLAIN, canonical, check_columns, replace_files
 from generation.releases.exporters.parquet import REPEATED
 
 if TYPE_CHECKING:
@@ -25,14 +27,14 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    pa.set_memory_pool(pa.system_memory_pool())  # the others keep 15 MB at hand, of which this needs 3
+    pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
     path, schema = folder / "test.parquet", _schema()
     with (
-        replacing(path) as [temporary],
+        replace_files(path) as [temporary],
         ParquetWriter(temporary, schema, compression="zstd", use_dictionary=REPEATED) as file,
     ):
         rows: list[dict[str, Any]] = []
-        for sample in checked(samples):
+        for sample in check_columns(samples):
             row = {column: sample.get(column, "") for column in PLAIN}
             row |= {column: canonical(sample.get(column, {})) for column in NESTED}
             rubrics = [{"polarity": "", **rubric} for rubric in sample["rubrics"]]
@@ -46,9 +48,9 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def readme(card: str, about: Mapping[str, Any]) -> str:
-    """The data card under the hub's metadata. `about`: name, languages, samples, licences."""
+    """The data card below the hub's metadata. `about`: name, languages, samples, licences."""
     languages = [code for code in about["languages"] if code]
-    size = next((label for most, label in _SIZES if about["samples"] < most), "n>1M")
+    size = next((label for limit, label in _SIZES if about["samples"] < limit), "n>1M")
     lines = [
         "---",
         f"pretty_name: {canonical(about['name'])}",

@@ -10,10 +10,10 @@ from generation.releases.exporters.base import (
     canonical,
     canonical_object,
     canonical_rubrics,
-    checked,
+    check_columns,
     conversation,
-    opened,
-    replacing,
+    open_text,
+    replace_files,
 )
 
 name = "inspect"
@@ -26,10 +26,10 @@ _ABOUT = ("task", "version", "language", "arm", "facets", "canary")
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write both; see `Exporter.write`."""
+    """Write both files; see `Exporter.write`."""
     data, task = folder / "inspect.jsonl", folder / "task.py"
-    with replacing(data) as [temporary], opened(temporary) as file:
-        file.writelines(_line(sample) for sample in checked(samples))
+    with replace_files(data) as [temporary], open_text(temporary) as file:
+        file.writelines(_line(sample) for sample in check_columns(samples))
     shutil.copyfile(Path(programs.__file__).parent / "inspect_task.py", task)
     return [data, task]
 

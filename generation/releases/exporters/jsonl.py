@@ -1,10 +1,18 @@
-"""JSON Lines: `samples.jsonl`, one sample a line with its rubrics inside, UTF-8."""
+"""JSON Lines: `samples.jsonl`, one sample on each line including its rubrics, UTF-8."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, canonical, canonical_rubrics, checked, opened, replacing
+from generation.releases.exporters.base import (
+    NESTED,
+    PLAIN,
+    canonical,
+    canonical_rubrics,
+    check_columns,
+    open_text,
+    replace_files,
+)
 
 name = "jsonl"
 label = "JSON Lines"
@@ -17,19 +25,19 @@ _NAMED = {column: f'"{column}":' for column in (*_ORDER, "rubrics")}
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write `samples.jsonl`; see `Exporter.write`."""
     path = folder / "samples.jsonl"
-    with replacing(path) as [temporary], opened(temporary) as file:
-        file.writelines(line(encoded(sample)) for sample in checked(samples))
+    with replace_files(path) as [temporary], open_text(temporary) as file:
+        file.writelines(line(encoded(sample)) for sample in check_columns(samples))
     return [path]
 
 
 def encoded(sample: Mapping[str, Any]) -> dict[str, str]:
-    """The values of a sample as JSON, in the order of a line: its rubrics come last."""
+    """The values of a sample as JSON, in the order of the line; the rubrics come last."""
     fields = {column: canonical(sample[column]) for column in _ORDER if column in sample}
     return {**fields, "rubrics": canonical_rubrics(sample["rubrics"])}
 
 
 def as_object(fields: Mapping[str, str], end: str = "") -> str:
-    """JSON of encoded values, put together once: most of it is one long value."""
+    """A JSON object from encoded values, joined in one go: most of it is one long value."""
     parts = [""]
     for column, value in fields.items():
         parts += _NAMED[column], value, ","
@@ -38,5 +46,5 @@ def as_object(fields: Mapping[str, str], end: str = "") -> str:
 
 
 def line(fields: Mapping[str, str]) -> str:
-    """A sample's line in the file."""
+    """The sample's line in the file."""
     return as_object(fields, end="\n")

@@ -1,4 +1,7 @@
-"""A task of lm-eval: `mhb.yaml`, `utils.py` and `lm_eval.jsonl`, for `lm_eval --include_path FOLDER --tasks mhb`."""
+"""A task of lm-eval: `mhb.yaml`, `utils.py` and `lm_eval.jsonl`.
+
+Run it with `lm_eval --include_path FOLDER --tasks mhb`.
+"""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -6,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import canonical, canonical_object, checked, conversation, opened, replacing
+from generation.releases.exporters.base import (
+    canonical,
+    canonical_object,
+    check_columns,
+    conversation,
+    open_text,
+    replace_files,
+)
 
 name = "lm-eval"
 label = "lm-eval"
@@ -19,10 +29,10 @@ _ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write the three; see `Exporter.write`."""
+    """Write the three files; see `Exporter.write`."""
     data, has_points = folder / lines, False
-    with replacing(data) as [temporary], opened(temporary) as file:
-        for sample in checked(samples):
+    with replace_files(data) as [temporary], open_text(temporary) as file:
+        for sample in check_columns(samples):
             has_points = has_points or bool(sample.get("points"))
             file.write(_line(sample))
     paths = [data]
@@ -33,16 +43,19 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def _line(sample: Mapping[str, Any]) -> str:
-    """Lists of objects with the same keys throughout: the tool holds them as a table."""
+    """The sample's line.
+
+    All objects in a list have the same keys, because lm-eval stores them as a table.
+    """
     points = sample.get("points")
     rubrics = [
         {
             "key": rubric["key"],
             "criterion": rubric["criterion"],
             "polarity": rubric.get("polarity", ""),
-            "points": "" if points is None else str(points[place]),
+            "points": "" if points is None else str(points[position]),
         }
-        for place, rubric in enumerate(sample["rubrics"])
+        for position, rubric in enumerate(sample["rubrics"])
     ]
     row = {
         **{column: canonical(sample.get(column, "")) for column in _ABOUT},

@@ -1,4 +1,6 @@
-"""What is in an export, so that anyone can check that it arrived whole: `manifest.json` and `SHA256SUMS`."""
+"""The manifest of an export, by which anyone can check that it is complete: `manifest.json` and
+`SHA256SUMS`.
+"""
 
 import hashlib
 import json
@@ -15,7 +17,8 @@ MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 
 
 def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
-    """{"files": [{"path", "bytes", "sha256"}]}, sorted by path; paths are relative to `folder` with '/'.
+    """{"files": [{"path", "bytes", "sha256"}]}, sorted by path; paths are relative to `folder`,
+    with '/'.
 
     Raises ValueError for a file outside `folder`.
     """
@@ -28,7 +31,10 @@ def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
 
 
 class Checksums:
-    """The sums of the files of an export, taken beside other work as each is written: it may be gone once it was added."""
+    """The checksums of an export's files, computed in the background as each file is written.
+
+    A file may be removed once it was added.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,27 +42,31 @@ class Checksums:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """The files so far, by path."""
+        """The files added so far, by path."""
         return [
             {"path": name, "bytes": size, "sha256": digest.result()}
             for name, size, digest in sorted(self._entries, key=lambda entry: entry[0])
         ]
 
     def add(self, path: Path) -> Path:
-        """Take the sum of a file of the export; returns the file."""
+        """Start to compute the checksum of a file of the export; returns the file."""
         name, digest = path.relative_to(self._folder).as_posix(), Future[str]()
         file = path.open("rb", buffering=0)
         size = os.fstat(file.fileno()).st_size
         if size < LARGE:
-            _take_sum(file, digest)
+            _compute_checksum(file, digest)
         else:
-            Thread(target=_take_sum, args=(file, digest)).start()
+            Thread(target=_compute_checksum, args=(file, digest)).start()
         self._entries.append((name, size, digest))
         return path
 
     def write(self, about: Mapping[str, Any] | None = None) -> list[Path]:
-        """Write `manifest.json` over all files, and `SHA256SUMS` over them and the manifest, for `sha256sum -c SHA256SUMS`
-        in the folder. Returns the two. `about`: what else the manifest says, before the files."""
+        """Write `manifest.json` over all files, and `SHA256SUMS` over them and the manifest; return
+        both paths.
+
+        Check them with `sha256sum -c SHA256SUMS` in the folder. `about`: further entries of the
+        manifest, before the files.
+        """
         entries = self.entries
         manifest_path, sums_path = self._folder / MANIFEST, self._folder / SUMS
         text = json.dumps({**(about or {}), "files": entries}, indent=2, ensure_ascii=False) + "\n"
@@ -69,7 +79,7 @@ class Checksums:
 
 
 def write_checksums(folder: Path, files: Iterable[Path], about: Mapping[str, Any] | None = None) -> list[Path]:
-    """`Checksums` over files that are all there."""
+    """Write manifest and `SHA256SUMS` for files that all exist."""
     sums = Checksums(folder)
     for path in files:
         sums.add(path)
@@ -77,18 +87,20 @@ def write_checksums(folder: Path, files: Iterable[Path], about: Mapping[str, Any
 
 
 def sha256_of(path: Path) -> str:
-    """The checksum of a file."""
+    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _take_sum(file: FileIO, digest: "Future[str]") -> None:
-    """In large blocks: after each, a thread has to wait for the interpreter."""
+def _compute_checksum(file: FileIO, digest: "Future[str]") -> None:
+    """Compute a checksum in large blocks: after each block, a thread has to wait for the
+    interpreter.
+    """
     try:
-        found, block = hashlib.sha256(), memoryview(bytearray(min(LARGE, os.fstat(file.fileno()).st_size)))
+        checksum, block = hashlib.sha256(), memoryview(bytearray(min(LARGE, os.fstat(file.fileno()).st_size)))
         with file:
             while length := file.readinto(block):
-                found.update(block[:length])
-        digest.set_result(found.hexdigest())
+                checksum.update(block[:length])
+        digest.set_result(checksum.hexdigest())
     except BaseException as error:
         digest.set_exception(error)

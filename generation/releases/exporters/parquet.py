@@ -1,14 +1,14 @@
-"""Parquet: `samples.parquet` and `rubrics.parquet`, joined by `sample_id`. Nested values are JSON text,
-traps are a list.
+"""Parquet: `samples.parquet` and `rubrics.parquet`, joined by `sample_id`.
 
-The same samples give the same bytes under the same version of pyarrow, which writes its version into the file.
+Nested values are JSON text, traps are a list. The same samples give the same bytes under the same
+version of pyarrow, which writes its version into the file.
 """
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import ADDED, NESTED, PLAIN, canonical, checked, replacing
+from generation.releases.exporters.base import ADDED, NESTED, PLAIN, canonical, check_columns, replace_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 name = "parquet"
 label = "Parquet"
 
-# Of these columns a dictionary is kept, because few values are in them; of all others it would only take memory.
+# These columns have few values, so a dictionary pays off; for others it only costs memory.
 REPEATED = ["benchmark", "task", *ADDED]
-# Rows that are written together, fewer where they are long; fixed, because they shape the bytes. Memory is used by these rows,
-# and until the end by what the file says of each group.
+# The size of a row group: this many rows, or fewer if they are long. Fixed, because it determines
+# the bytes. Memory holds these rows, and until the end the file's metadata on each group.
 _ROWS, _CHARACTERS = 1000, 2**20
 
 
@@ -28,20 +28,20 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    pa.set_memory_pool(pa.system_memory_pool())  # the others keep 15 MB at hand, of which this needs 3
+    pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
     paths = [folder / "samples.parquet", folder / "rubrics.parquet"]
     sample_schema, rubric_schema = _schemas()
-    # Statistics would hold the first and last text of each column of all groups of rows until the end.
+    # Statistics would keep the first and last text of each column and row group in memory.
     options: dict[str, Any] = {"compression": "zstd", "write_statistics": False}
     with (
-        replacing(*paths) as [samples_path, rubrics_path],
+        replace_files(*paths) as [samples_path, rubrics_path],
         ParquetWriter(samples_path, sample_schema, use_dictionary=REPEATED, **options) as samples_file,
         ParquetWriter(rubrics_path, rubric_schema, **options) as rubrics_file,
     ):
         sample_rows: list[dict[str, Any]] = []
         rubric_rows: list[dict[str, Any]] = []
         size = 0
-        for sample in checked(samples):
+        for sample in check_columns(samples):
             plain = {column: sample.get(column, "") for column in PLAIN}
             nested = {column: canonical(sample.get(column, {})) for column in NESTED}
             sample_rows.append(plain | nested)

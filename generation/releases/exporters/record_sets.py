@@ -1,4 +1,4 @@
-"""The tables of an export as Croissant's record sets: which columns there are, and of which type."""
+"""The tables of an export as Croissant record sets: their columns and types."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,30 +20,33 @@ _OBJECTS = {"source": ("dataset", "format", "id", "licence")}  # in JSON Lines; 
 def record_sets(
     files: Collection[str], columns: Collection[str], tables: Mapping[str, Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Those of the files that are here. `columns`: of a sample. `tables`: name -> columns of the other CSV files."""
+    """The record sets of the files in this export.
+
+    `columns`: of a sample. `tables`: name -> columns of the further CSV files.
+    """
     return [
         {"@type": "cr:RecordSet", "@id": name, "name": name, "description": _WORDS[name], "field": list(fields)}
-        for path, name, fields in _found(columns, tables)
+        for path, name, fields in _possible_tables(columns, tables)
         if path in files
     ]
 
 
-def _found(
+def _possible_tables(
     columns: Collection[str], tables: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str, Iterator[dict[str, Any]]]]:
     """Path, name and fields of each table that an export can have."""
     table = (*PLAIN, *NESTED)
     rubric = ("sample_id", *RUBRIC)
-    # Other objects have other keys in each benchmark, for which the format has no type.
-    there = [*(name for name in PLAIN if name in columns or name not in ADDED), *_OBJECTS, "rubrics"]
+    # The keys of all other objects depend on the benchmark, for which the format has no type.
+    jsonl_columns = [*(name for name in PLAIN if name in columns or name not in ADDED), *_OBJECTS, "rubrics"]
     yield "samples.csv", "samples", _fields("samples.csv", "samples", table)
     yield "rubrics.csv", "rubrics", _fields("rubrics.csv", "rubrics", rubric)
     yield "samples.parquet", "samples", _fields("samples.parquet", "samples", table)
     yield "rubrics.parquet", "rubrics", _fields("rubrics.parquet", "rubrics", rubric, repeated=("traps",))
-    yield "samples.jsonl", "samples", _fields("samples.jsonl", "samples", there, {**_LISTS, **_OBJECTS})
+    yield "samples.jsonl", "samples", _fields("samples.jsonl", "samples", jsonl_columns, {**_LISTS, **_OBJECTS})
     yield "test.parquet", "samples", _fields("test.parquet", "samples", (*table, "messages", "rubrics"))
-    for name, others in tables.items():
-        yield f"{name}.csv", name, _fields(f"{name}.csv", name, others)
+    for name, table_columns in tables.items():
+        yield f"{name}.csv", name, _fields(f"{name}.csv", name, table_columns)
 
 
 def _fields(
@@ -55,11 +58,11 @@ def _fields(
     repeated: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
     for column in columns:
-        about = {"@type": "cr:Field", "@id": f"{table}/{column}", "name": f"{table}/{column}"}
+        field = {"@type": "cr:Field", "@id": f"{table}/{column}", "name": f"{table}/{column}"}
         source = {"fileObject": {"@id": path}, "extract": {"column": column}}
         if column not in objects:
-            more = {"repeated": True} if column in repeated else {}
-            yield about | {"dataType": _TYPES.get(column, "sc:Text"), "source": source, **more}
+            repeated_flag = {"repeated": True} if column in repeated else {}
+            yield field | {"dataType": _TYPES.get(column, "sc:Text"), "source": source, **repeated_flag}
             continue
         inner = [
             {
@@ -71,4 +74,4 @@ def _fields(
             }
             for key in objects[column]
         ]
-        yield about | ({"repeated": True} if column in _LISTS else {}) | {"subField": inner}
+        yield field | ({"repeated": True} if column in _LISTS else {}) | {"subField": inner}

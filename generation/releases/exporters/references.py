@@ -1,8 +1,10 @@
-"""Lines of an export without the text of their source: what stands in the source is named by its place there.
+"""Lines of an export without the text of their sources: quoted text is replaced by its position in
+the source.
 
-A text becomes `{"from_source": [piece, ...]}` where it shares at least `SHARED` characters with a text of its source record. A
-piece is either words of its own, or `[text, start, length]`: characters of the text with this number in the line's `texts`,
-counted from 0 in Unicode code points. `programs/restore_release.py` puts the lines together again, byte for byte.
+A text becomes `{"from_source": [piece, ...]}` if it shares at least `SHARED` characters with a text
+of its source record. A piece is either literal text, or `[text, start, length]`: characters of the
+text with this number in the line's `texts`, counted from 0 in Unicode code points.
+`programs/restore_release.py` restores the lines, byte for byte.
 """
 
 import json
@@ -10,17 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-SHARED = 10  # characters: eight words with the spaces between them have at least 15
+SHARED = 10  # characters; eight words with the spaces between them have at least 15
 FROM_SOURCE = "from_source"
 Place = tuple[str, str]  # name of the source, id of the record
 
 
 class SourceTexts:
-    """The texts of one sample's source records, and where each run of `SHARED` characters stands in them."""
+    """The texts of a sample's source records, with an index of all runs of `SHARED` characters in
+    them.
+    """
 
     def __init__(self, records: Iterable[tuple[Place, Any]]) -> None:
-        found = [(place, text) for place, content in records for text in _texts(content)]
-        self._texts = sorted(found, key=lambda one: -len(one[1]))  # the longest holds the most in one piece
+        texts = [(place, text) for place, content in records for text in _texts(content)]
+        self._texts = sorted(texts, key=lambda item: -len(item[1]))  # the longest one covers most in one piece
         self._places: dict[str, tuple[int, int]] = {}
         for number, (_place, text) in enumerate(self._texts):
             for start in range(len(text) - SHARED + 1):
@@ -28,66 +32,66 @@ class SourceTexts:
         self._used: dict[int, int] = {}
 
     def line(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """The object of a line, and the texts that it takes words from: source, record and SHA-256 of each."""
+        """The object of a line, with the texts it quotes: source, record and SHA-256 of each."""
         self._used.clear()
-        sample = self._without(value)
+        sample = self._replace_quotes(value)
         used = [self._texts[number] for number in self._used]
         return {"texts": [[*place, sha256(text.encode()).hexdigest()] for place, text in used], "line": sample}
 
-    def _without(self, value: Any) -> Any:
+    def _replace_quotes(self, value: Any) -> Any:
         if isinstance(value, str):
             pieces = list(self._pieces(value))
             return {FROM_SOURCE: pieces} if any(isinstance(piece, list) for piece in pieces) else value
         if isinstance(value, list):
-            return [self._without(one) for one in value]
+            return [self._replace_quotes(item) for item in value]
         if isinstance(value, dict):
-            inner = {key: self._without(one) for key, one in value.items()}
-            # An object of the sample that looks like ours is told by being wrapped once more.
+            inner = {key: self._replace_quotes(item) for key, item in value.items()}
+            # An object of the sample that looks like ours is wrapped once more, to tell it apart.
             return {FROM_SOURCE: inner} if value.keys() == {FROM_SOURCE} else inner
         return value
 
     def _pieces(self, text: str) -> Iterator[str | list[int]]:
-        at = began = 0
-        while at <= len(text) - SHARED:
-            place = self._places.get(text[at : at + SHARED])
+        position = literal_start = 0
+        while position <= len(text) - SHARED:
+            place = self._places.get(text[position : position + SHARED])
             if place is None:
-                at += 1
+                position += 1
                 continue
             number, start = place
-            length = _in_common(text, at, self._texts[number][1], start)
-            if began < at:
-                yield text[began:at]
+            length = _common_length(text, position, self._texts[number][1], start)
+            if literal_start < position:
+                yield text[literal_start:position]
             yield [self._used.setdefault(number, len(self._used)), start, length]
-            at = began = at + length
-        if began < len(text):
-            yield text[began:]
+            position = literal_start = position + length
+        if literal_start < len(text):
+            yield text[literal_start:]
 
 
-def written(lines: Iterable[str], sources: Iterable[SourceTexts]) -> Iterator[str]:
-    """Each line of JSON, written by reference to the source of its sample."""
+def by_reference(lines: Iterable[str], sources: Iterable[SourceTexts]) -> Iterator[str]:
+    """Each JSON line, rewritten by reference to the sources of its sample."""
     for line, texts in zip(lines, sources, strict=True):
         yield json.dumps(texts.line(json.loads(line)), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in the content of a record that are more than a word."""
+    """All texts in a record's content that are longer than a word."""
     if isinstance(value, str):
         if len(value) >= SHARED and (" " in value or not value.isascii()):
             yield value
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from _texts(one)
+        for item in value.values():
+            yield from _texts(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)
 
 
-def _in_common(one: str, at: int, other: str, start: int) -> int:
-    """How many characters from there on are the same."""
-    low, high = SHARED, min(len(one) - at, len(other) - start)
+def _common_length(text: str, position: int, source_text: str, start: int) -> int:
+    """The length of the common run of characters from these positions."""
+    low, high = SHARED, min(len(text) - position, len(source_text) - start)
     while low < high:
         half = (low + high + 1) // 2
-        if one[at : at + half] == other[start : start + half]:
+        if text[position : position + half] == source_text[start : start + half]:
             low = half
         else:
             high = half - 1

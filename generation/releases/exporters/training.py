@@ -1,8 +1,10 @@
-"""Conversations to train a model on: `train.jsonl`, `validation.jsonl` and `test.jsonl`, each line `{"messages": [...]}`,
-question and right answer. Nothing of one origin (source record, pair, context) lies in two of them.
+"""Conversations to train a model on, question and correct answer: `train.jsonl`, `validation.jsonl`
+and `test.jsonl`.
 
-Eight of ten origins are for training, one for validation and one for the test, drawn by a digest of the origin; what its
-publishers call validation or test stays there, with everything of the same origin.
+Each line is `{"messages": [...]}`. No origin (source record, pair, context) is in more than one
+file. Eight of ten origins are for training, one for validation and one for testing, drawn by a
+digest of the origin. What its publishers call validation or test stays there, with everything of
+the same origin.
 """
 
 import json
@@ -15,55 +17,61 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import WrongSample, canonical, checked, gettext_noop, replacing
+from generation.releases.exporters.base import WrongSample, canonical, check_columns, gettext_noop, replace_files
 
 name = "training"
 label = gettext_noop("Training conversations")
-trains = True  # each sample has `training`: messages, and names of what it comes from
+trains = True  # each sample has `training`: messages, and the names of its origins
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 PARTS = (TRAIN, VALIDATION, TEST)
-TOLD = {"validation": 1, "val": 1, "valid": 1, "dev": 1, "test": 2}  # by publishers -> the place among PARTS
-TENTHS = (8, 9)  # of ten origins: below the first train, below the second validate
+PUBLISHED_SPLITS = {"validation": 1, "val": 1, "valid": 1, "dev": 1, "test": 2}  # -> index in PARTS
+TENTHS = (8, 9)  # of ten origins: below the first for training, below the second for validation
 
 
 class Origins:
-    """Which samples belong together: names of origins, joined as samples name several. Names lie in a file, not in memory."""
+    """Groups samples by their origins: samples that share an origin are in the same group.
+
+    The names are kept in a file, not in memory.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._names = sqlite3.connect(folder / "origins.sqlite")
         self._names.execute("PRAGMA journal_mode=OFF")
         self._names.execute("CREATE TABLE origin (name BLOB PRIMARY KEY, at INTEGER) WITHOUT ROWID")
-        self._parent, self._told, self._first = array("q"), array("b"), array("Q")
+        self._parent, self._published, self._first = array("q"), array("b"), array("Q")
 
     def close(self) -> None:
         self._names.close()
 
-    def add(self, names: Iterable[str], told: str) -> int:
-        """The group of a sample that comes from these. `told`: the part that its publishers put it into."""
+    def add(self, names: Iterable[str], published: str) -> int:
+        """The group of a sample with these origins.
+
+        `published`: the split that its publishers put it into.
+        """
         digests = [sha256(each.encode("utf-8", "surrogatepass")).digest()[:16] for each in names]
         known = [self._names.execute("SELECT at FROM origin WHERE name = ?", [each]).fetchone() for each in digests]
         groups = {self._root(row[0]) for row in known if row}
         group = min(groups) if groups else self._new(digests[0])
         for other in groups - {group}:
             self._parent[other] = group
-            self._told[group] = max(self._told[group], self._told[other])
+            self._published[group] = max(self._published[group], self._published[other])
         for digest, row in zip(digests, known, strict=True):
             if not row:
                 self._names.execute("INSERT OR IGNORE INTO origin VALUES (?, ?)", [digest, group])
-        self._told[group] = max(self._told[group], TOLD.get(told.casefold(), 0))
+        self._published[group] = max(self._published[group], PUBLISHED_SPLITS.get(published.casefold(), 0))
         return group
 
     def part(self, group: int) -> str:
-        """The part that a group is in; the same whenever the same samples are exported."""
+        """The file that a group belongs to; the same whenever the same samples are exported."""
         root = self._root(group)
         tenth = self._first[root] % 10
-        drawn = sum(tenth >= each for each in TENTHS)
-        return PARTS[self._told[root] or drawn]
+        drawn_part = sum(tenth >= limit for limit in TENTHS)
+        return PARTS[self._published[root] or drawn_part]
 
     def _new(self, digest: bytes) -> int:
         self._parent.append(len(self._parent))
-        self._told.append(0)
+        self._published.append(0)
         self._first.append(int.from_bytes(digest[:8]))
         return len(self._parent) - 1
 
@@ -75,27 +83,34 @@ class Origins:
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write the three files; see `Exporter.write`. What belongs together is known at the end only, so lines wait in a file."""
+    """Write the three files; see `Exporter.write`.
+
+    The groups are known only at the end, so the lines are kept in a temporary file.
+    """
     paths = [folder / f"{part}.jsonl" for part in PARTS]
-    with tempfile.TemporaryDirectory() as place, closing(Origins(Path(place))) as origins:
-        waiting = Path(place) / "lines"
-        with waiting.open("w", encoding="utf-8", newline="\n") as file:
-            for sample in checked(samples):
+    with tempfile.TemporaryDirectory() as temporary_folder, closing(Origins(Path(temporary_folder))) as origins:
+        pending = Path(temporary_folder) / "lines"
+        with pending.open("w", encoding="utf-8", newline="\n") as file:
+            for sample in check_columns(samples):
                 training = sample.get("training")
                 if training is None:
                     raise WrongSample(f"Sample {sample.get('sample_id')!r} has no conversation to train on.")
-                about = {"sample_id": sample["sample_id"], "task": sample["task"], "canary": sample.get("canary", "")}
-                group = origins.add(_names(sample, training), training["split"])
-                file.write(f"{group}\t{canonical({'messages': training['messages'], **about})}\n")
-        with replacing(*paths) as temporary, ExitStack() as stack:
+                sample_fields = {
+                    "sample_id": sample["sample_id"],
+                    "task": sample["task"],
+                    "canary": sample.get("canary", ""),
+                }
+                group = origins.add(_origin_names(sample, training), training["split"])
+                file.write(f"{group}\t{canonical({'messages': training['messages'], **sample_fields})}\n")
+        with replace_files(*paths) as temporary, ExitStack() as stack:
             files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
-            for line in stack.enter_context(waiting.open(encoding="utf-8", newline="\n")):
+            for line in stack.enter_context(pending.open(encoding="utf-8", newline="\n")):
                 number, _tab, text = line.partition("\t")
                 files[PARTS.index(origins.part(int(number)))].write(text)
     return paths
 
 
-def _names(sample: Mapping[str, Any], training: Mapping[str, Any]) -> Iterator[str]:
+def _origin_names(sample: Mapping[str, Any], training: Mapping[str, Any]) -> Iterator[str]:
     source = sample["source"]
     yield json.dumps([source["dataset"], source["id"]])
     yield from training["origins"]

@@ -1,1 +1,1 @@
-"""How a release is made: what goes in, what is said of each sample, and how the rows are stored."""
+"""Makes releases: which samples go in, what is stored of each, and how the rows are written."""

@@ -1,4 +1,6 @@
-"""What the data card says of the making and the review of a release, kept with it so that it cannot drift."""
+"""Facts for the data card on how a release was made and reviewed, stored with it so that they
+cannot drift.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,22 +17,25 @@ from review.models import ActiveInterval, User
 
 
 def card_facts(benchmark: str, totals: Totals, cases: Sequence[int]) -> dict[str, Any]:
-    """Models by role, roles by model family, prompts, who reviewed and for how long, how many samples are a later version than
-    the first, where the first sample reviewed by each version of the form is, and how many physicians found valid in the
-    batches that they are from."""
+    """Collect the data card's facts.
+
+    These are the models by role, the roles by model family, the prompts, who reviewed and for how
+    long, the number of regenerated samples, the position of the first sample reviewed with each
+    version of the form, and how many samples of these batches physicians found valid.
+    """
     seconds = 0.0
     for start in range(0, len(cases), CHUNK):
-        worked = ActiveInterval.objects.filter(among("assignment__case", cases[start : start + CHUNK]))
-        total = worked.aggregate(total=Sum(F("ended_at") - F("began_at")))["total"]
+        intervals = ActiveInterval.objects.filter(among("assignment__case", cases[start : start + CHUNK]))
+        total = intervals.aggregate(total=Sum(F("ended_at") - F("began_at")))["total"]
         seconds += total.total_seconds() if total else 0.0
     roles = BatchRole.objects.filter(batch__in=totals.batches).order_by("role", "endpoint__name")
     models: dict[str, list[str]] = {}
     families: dict[str, list[str]] = {}
-    for role, endpoint in dict.fromkeys((each.role, each.endpoint) for each in roles.select_related("endpoint")):
+    for role, endpoint in dict.fromkeys((bound.role, bound.endpoint) for bound in roles.select_related("endpoint")):
         models.setdefault(role, []).append(f"{endpoint.model} ({endpoint.name})")
         if role not in families.setdefault(endpoint.model_family, []):
             families[endpoint.model_family].append(role)
-    made = SampleVersion.objects.filter(sample__benchmark=benchmark, sample__batch__in=totals.batches)
+    versions = SampleVersion.objects.filter(sample__benchmark=benchmark, sample__batch__in=totals.batches)
     people = list(User.objects.filter(pk__in=totals.reviewers).values_list("specialty", "hospital", "languages"))
     return {
         "models": models,
@@ -42,6 +47,6 @@ def card_facts(benchmark: str, totals: Totals, cases: Sequence[int]) -> dict[str
         "hours": round(seconds / 3600, 1),
         "specialties": dict(sorted(Counter(specialty for specialty, _where, _spoken in people).items())),
         "hospitals": len({hospital for _what, hospital, _spoken in people if hospital}),
-        "judgments": [asdict(line) for line in validity(benchmark, made)],
+        "judgments": [asdict(line) for line in validity(benchmark, versions)],
         "languages": dict(sorted(Counter(code for *_about, spoken in people for code in spoken).items())),
     }

@@ -1,4 +1,6 @@
-"""What goes into a release: which approved samples, which are left out and why, and which are held out."""
+"""Selects the samples of a release: which approved ones go in, which are left out and why, and
+which are held out.
+"""
 
 from array import array
 from collections import Counter
@@ -19,14 +21,14 @@ from review.rules.state_machine import Ground
 Status = SampleVersion.Status
 _RECORD = ("sample__record__source__name", "sample__record__external_id")
 TRAP, CONTROL = "trap", "control"
-FIELDS = {  # what `where` may name -> how it is read
+FIELDS = {  # name in `where` -> column
     "source": "sample__record__source__name",
     "task": "sample__task",
     "language": "case__language",
     "specialty": "case__specialty",
 }
 CHOICES = {"reviewed": ("yes", "no", "any"), "simulated": ("yes", "no", "any")}
-# Of a comparison's two samples of one record only the first is released: they are alike by design.
+# A comparison has two samples of a record, alike by design: only the first one is released.
 _SECOND_OF_A_PAIR = Q(
     Exists(
         SampleVersion.objects.filter(
@@ -46,10 +48,11 @@ _BY_A_SIMULATED_REVIEWER = Exists(counted_reviews().filter(case=OuterRef("case")
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What was asked for. `where`: field -> value, of `FIELDS` and `CHOICES`. `held_out`: the share of source records.
-    `configuration`: the name of one that the benchmark offers.
+    """The requested composition of a release.
 
-    Raises WrongComposition.
+    `where`: field -> value, for the names in `FIELDS` and `CHOICES`. `held_out`: the share of
+    source records to hold out. `configuration`: the name of one that the benchmark offers. Raises
+    WrongComposition.
     """
 
     batches: tuple[int, ...] = ()
@@ -75,7 +78,9 @@ class Composition:
 
     @property
     def simulated(self) -> str:
-        """Empty: all that there are, as long as they are of one kind."""
+        """The filter on simulated samples; empty: all samples, provided that they are all of one
+        kind.
+        """
         return self.where.get("simulated", "")
 
     def as_json(self) -> dict[str, Any]:
@@ -93,9 +98,11 @@ class Composition:
         return cls(**{**stored, "batches": tuple(stored.get("batches", ()))})
 
     def holds_out(self, source: str, external_id: str) -> bool:
-        """Whether samples of this record are held out: the same in every release with this seed and share.
+        """Whether to hold out the samples of this record: the same in every release with this seed
+        and share.
 
-        By a digest and not by rank, so that no sample becomes public because another record was added.
+        Decided by a digest and not by rank, so that no sample becomes public because another record
+        was added.
         """
         digest = sha256(f"{self.seed}\n{source}\n{external_id}".encode()).digest()
         return int.from_bytes(digest[:8]) < self.held_out * 2**64
@@ -103,21 +110,24 @@ class Composition:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A version that goes in, and in which part."""
+    """A version that goes into a release, and its split."""
 
     version_id: int
     split: str
 
 
-class Chosen(Sequence[Choice]):
-    """Choices in their order, in nine bytes each: there may be a million. `ids`: their versions."""
+class ChoiceList(Sequence[Choice]):
+    """Choices in order, in nine bytes each, because there may be a million of them.
+
+    `ids`: their versions.
+    """
 
     def __init__(self, found: Iterable[Choice]) -> None:
         self.ids = array("q")
         self._held_out = bytearray()
-        for one in found:
-            self.ids.append(one.version_id)
-            self._held_out.append(one.split == ReleasedSample.Split.HELD_OUT)
+        for choice in found:
+            self.ids.append(choice.version_id)
+            self._held_out.append(choice.split == ReleasedSample.Split.HELD_OUT)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -128,26 +138,30 @@ class Chosen(Sequence[Choice]):
     def __getitem__(self, at: slice) -> list[Choice]: ...
     def __getitem__(self, at: int | slice) -> Choice | list[Choice]:
         if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
+            return [self[position] for position in range(*at.indices(len(self)))]
         split = ReleasedSample.Split.HELD_OUT if self._held_out[at] else ReleasedSample.Split.PUBLIC
         return Choice(self.ids[at], split)
 
 
-def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
-    """The living and withdrawn versions of a benchmark, each with `reason`: why it is left out, '' where it goes in."""
-    rows = _alone(benchmark, composition)
+def versions_with_reason(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
+    """The current and withdrawn versions of a benchmark, with `reason`: why each is left out, '' if
+    it goes in.
+    """
+    rows = _versions_with_own_reason(benchmark, composition)
     if not Sample.objects.filter(benchmark=benchmark).exclude(bound="").exists():
         return rows.annotate(reason=F("own_reason"))
-    same = {name: OuterRef(f"sample__{name}") for name in ("record", "batch", "bound")}
-    others = Sample.objects.filter(**same).exclude(pk=OuterRef("sample"))
-    goes_in = _alone(benchmark, composition).filter(Q(own_reason=""), sample=OuterRef("pk"))
-    torn = ~Q(sample__bound="") & (~Exists(others) | Exists(others.filter(~Exists(goes_in))))
-    found = [When(~Q(own_reason=""), then=F("own_reason")), When(torn, then=Value("partner"))]
-    return rows.annotate(reason=Case(*found, default=Value(""), output_field=CharField()))
+    bound_together = {name: OuterRef(f"sample__{name}") for name in ("record", "batch", "bound")}
+    partners = Sample.objects.filter(**bound_together).exclude(pk=OuterRef("sample"))
+    accepted = _versions_with_own_reason(benchmark, composition).filter(Q(own_reason=""), sample=OuterRef("pk"))
+    lacks_partner = ~Q(sample__bound="") & (~Exists(partners) | Exists(partners.filter(~Exists(accepted))))
+    reasons = [When(~Q(own_reason=""), then=F("own_reason")), When(lacks_partner, then=Value("partner"))]
+    return rows.annotate(reason=Case(*reasons, default=Value(""), output_field=CharField()))
 
 
-def _alone(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
-    """The same with `own_reason`: why a version is left out whatever becomes of those that its sample is bound to."""
+def _versions_with_own_reason(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
+    """Versions with `own_reason`: why each is left out, regardless of the samples that it is bound
+    to.
+    """
     rows = SampleVersion.objects.filter(
         sample__benchmark=benchmark, status__in=[Status.APPROVED, Status.IN_REVIEW, Status.WITHDRAWN]
     ).annotate(
@@ -155,36 +169,37 @@ def _alone(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
         erratum=_LATEST_ERRATUM,
         is_simulated=Case(When(Q(simulated=True) | _BY_A_SIMULATED_REVIEWER, then=Value("yes")), default=Value("no")),
     )
-    found = [
+    reasons = [
         When(status=Status.IN_REVIEW, then=Value("in-review")),
         When(Q(status=Status.WITHDRAWN), then=Value("withdrawn")),
         When(erratum=Erratum.Kind.REPORTED, then=Value("reported")),
         When(_SECOND_OF_A_PAIR, then=Value("second-of-pair")),
     ]
     if composition.batches:
-        found.append(When(~Q(sample__batch__in=composition.batches), then=Value("other-batch")))
-    found += [
+        reasons.append(When(~Q(sample__batch__in=composition.batches), then=Value("other-batch")))
+    reasons += [
         When(~Q(**{column: composition.where[name]}), then=Value(f"other-{name}"))
-        for name, column in FIELDS.items()  # in their order: a database may give back keys in another
+        # In the order of FIELDS: a database may return the keys of JSON in another.
+        for name, column in FIELDS.items()
         if name in composition.where
     ]
     if not composition.with_controls:
-        found.append(When(arm=CONTROL, then=Value("control")))
+        reasons.append(When(arm=CONTROL, then=Value("control")))
     if composition.reviewed == "yes":
-        found.append(When(case__ground=Ground.UNREVIEWED, then=Value("unreviewed")))
+        reasons.append(When(case__ground=Ground.UNREVIEWED, then=Value("unreviewed")))
     if composition.reviewed == "no":
-        found.append(When(~Q(case__ground=Ground.UNREVIEWED), then=Value("reviewed")))
+        reasons.append(When(~Q(case__ground=Ground.UNREVIEWED), then=Value("reviewed")))
     if composition.simulated in ("yes", "no"):
         unwanted = "no" if composition.simulated == "yes" else "yes"
-        found.append(When(is_simulated=unwanted, then=Value("not-simulated" if unwanted == "no" else "simulated")))
-    if (chosen := configuration(benchmark, composition.configuration)) is not None:
-        found += [*configured.too_long(chosen), *configured.made_otherwise(chosen)]
-    return rows.annotate(own_reason=Case(*found, default=Value(""), output_field=CharField()))
+        reasons.append(When(is_simulated=unwanted, then=Value("not-simulated" if unwanted == "no" else "simulated")))
+    if (chosen_configuration := configuration(benchmark, composition.configuration)) is not None:
+        reasons += [*configured.too_long(chosen_configuration), *configured.made_otherwise(chosen_configuration)]
+    return rows.annotate(own_reason=Case(*reasons, default=Value(""), output_field=CharField()))
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many samples go in, by what they are, and how many do not, by reason."""
+    """How many samples go in, by their properties, and how many are left out, by reason."""
 
     samples: int
     excluded: Mapping[str, int]
@@ -193,16 +208,16 @@ class Tally:
 
 
 def tally(benchmark: str, composition: Composition) -> Tally:
-    """Count in the database. Raises NothingApproved, MixedSimulated."""
+    """Count the samples in the database. Raises NothingApproved, MixedSimulated."""
     columns = {"source": FIELDS["source"], "task": FIELDS["task"], "language": FIELDS["language"]}
     columns |= {"arm": "arm", "simulated": "is_simulated", "ground": "case__ground"}
     rows: Iterable[tuple[Any, ...]]
-    chosen, drawn = _draw(benchmark, composition)
-    if chosen is None or drawn is None:
-        grouped = judged(benchmark, composition).order_by().values_list("reason", *columns.values())
+    chosen_configuration, record_draw = _draw(benchmark, composition)
+    if chosen_configuration is None or record_draw is None:
+        grouped = versions_with_reason(benchmark, composition).order_by().values_list("reason", *columns.values())
         rows = grouped.annotate(n=Count("pk"))
     else:
-        rows = _one_by_one(benchmark, composition, chosen, drawn, tuple(columns.values()))
+        rows = _rows_with_draw(benchmark, composition, chosen_configuration, record_draw, tuple(columns.values()))
     excluded: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns}
     samples = 0
@@ -214,8 +229,8 @@ def tally(benchmark: str, composition: Composition) -> Tally:
         for name, value in zip(columns, values, strict=True):
             counts[name][value or ""] += n
     if not samples:
-        left = ", ".join(f"{reason} {n}" for reason, n in sorted(excluded.items()) if reason != "in-review")
-        raise errors.NothingApproved(f"{benchmark} ({left})" if left else benchmark)
+        reasons_left = ", ".join(f"{reason} {n}" for reason, n in sorted(excluded.items()) if reason != "in-review")
+        raise errors.NothingApproved(f"{benchmark} ({reasons_left})" if reasons_left else benchmark)
     if len(counts["simulated"]) > 1 and not composition.simulated:
         raise errors.MixedSimulated(", ".join(f"{name} {n}" for name, n in sorted(counts["simulated"].items())))
     grounds = counts.pop("ground")
@@ -228,37 +243,44 @@ def tally(benchmark: str, composition: Composition) -> Tally:
 
 
 def _draw(benchmark: str, composition: Composition) -> tuple[Configuration | None, configured.RecordDraw | None]:
-    """The configuration, and which records are in where it cuts groups; None where it cuts none."""
-    chosen = configuration(benchmark, composition.configuration)
-    if chosen is None or not chosen.balanced:
-        return chosen, None
-    rows = judged(benchmark, composition).filter(Q(reason="")).order_by()
-    rows_of = rows.values_list(configured.group_of(chosen), *_RECORD).iterator(chunk_size=5000)
-    return chosen, configured.draw(chosen, composition.seed, rows_of)
+    """The configuration, and the records that it draws; None for either if there is none."""
+    chosen_configuration = configuration(benchmark, composition.configuration)
+    if chosen_configuration is None or not chosen_configuration.balanced:
+        return chosen_configuration, None
+    rows = versions_with_reason(benchmark, composition).filter(Q(reason="")).order_by()
+    rows_of = rows.values_list(configured.group_of(chosen_configuration), *_RECORD).iterator(chunk_size=5000)
+    return chosen_configuration, configured.draw(chosen_configuration, composition.seed, rows_of)
 
 
-def _one_by_one(
+def _rows_with_draw(
     benchmark: str,
     composition: Composition,
-    chosen: Configuration,
-    drawn: configured.RecordDraw,
+    chosen_configuration: Configuration,
+    record_draw: configured.RecordDraw,
     columns: Sequence[str],
 ) -> Iterator[tuple[Any, ...]]:
-    """(reason, values of the columns, 1) of each sample: what is not drawn is a reason that no database knows."""
-    of_each = ("reason", configured.group_of(chosen), *_RECORD, *columns)
-    rows = judged(benchmark, composition).order_by().values_list(*of_each)
+    """(reason, values of the columns, 1) for each sample.
+
+    Needed because the database cannot tell whether a sample is drawn.
+    """
+    fields = ("reason", configured.group_of(chosen_configuration), *_RECORD, *columns)
+    rows = versions_with_reason(benchmark, composition).order_by().values_list(*fields)
     for reason, group, source, external_id, *values in rows.iterator(chunk_size=5000):
-        out = reason or ("" if drawn.takes(group, source, external_id) else configured.NOT_DRAWN)
-        yield (out, *values, 1)
+        final_reason = reason or ("" if record_draw.includes(group, source, external_id) else configured.NOT_DRAWN)
+        yield (final_reason, *values, 1)
 
 
 def choices(benchmark: str, composition: Composition) -> Iterator[Choice]:
-    """What goes in, in the order of the samples."""
-    rows = judged(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
-    chosen, drawn = _draw(benchmark, composition)
-    group_of = configured.group_of(chosen) if chosen is not None and drawn is not None else Value("")
+    """The samples that go in, in order."""
+    rows = versions_with_reason(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
+    chosen_configuration, record_draw = _draw(benchmark, composition)
+    group_of = (
+        configured.group_of(chosen_configuration)
+        if chosen_configuration is not None and record_draw is not None
+        else Value("")
+    )
     for pk, group, source, external_id in rows.values_list("pk", group_of, *_RECORD).iterator(chunk_size=5000):
-        if drawn is not None and not drawn.takes(group, source, external_id):
+        if record_draw is not None and not record_draw.includes(group, source, external_id):
             continue
         held_out = composition.held_out and composition.holds_out(source, external_id)
         yield Choice(pk, ReleasedSample.Split.HELD_OUT if held_out else ReleasedSample.Split.PUBLIC)

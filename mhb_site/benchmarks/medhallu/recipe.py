@@ -107,7 +107,7 @@ def _vote_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
 
 
 def _cluster_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    # Each meets the true answer in both directions, and as many cluster heads again, say.
+    # An estimate: both directions with the true answer, and with one other cluster's first member.
     return [("entailment", prompt_of(draft, "entail").label)] * 4 * int(presets.settings(draft)["candidates"])
 
 
@@ -118,20 +118,20 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
     """
     settings = presets.settings(draft)
     tries = draft.data.get("tries", ())
-    candidates_made = _all_candidates(draft.data)
+    all_candidates = _all_candidates(draft.data)
     if _is_clustered(draft):
-        chosen = clusters.best_candidate(candidates_made)
+        chosen = clusters.best_candidate(all_candidates)
     else:
-        chosen = next((candidate for candidate in candidates_made if candidate["qualified"]), None)
+        chosen = next((candidate for candidate in all_candidates if candidate["qualified"]), None)
     final: dict[str, Any] = {"tries": len(tries), "fallback": chosen is None}
     if chosen is None:
         # A fallback is marked easy, which would be unfounded for a candidate with unreadable votes.
-        readable = [candidate for candidate in candidates_made if votes.all_readable(candidate["votes"])]
+        readable = [candidate for candidate in all_candidates if votes.all_readable(candidate["votes"])]
         eligible = [
             candidate for candidate in readable if settings["fallback_entailed"] or candidate["entailed"] is False
         ]
         if not eligible:
-            raise Dropped(_drop_reason(candidates_made, tries))
+            raise Dropped(_drop_reason(all_candidates, tries))
         method, rows = await similarity.vectors(
             models, [draft.record.content["answer"], *(candidate["answer"] for candidate in eligible)]
         )
@@ -150,18 +150,18 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
     return [replace(draft, data={**draft.data, "final": final})]
 
 
-def _drop_reason(candidates_made: Sequence[Mapping[str, Any]], tries: Sequence[Mapping[str, Any]]) -> str:
+def _drop_reason(all_candidates: Sequence[Mapping[str, Any]], tries: Sequence[Mapping[str, Any]]) -> str:
     """Why no candidate can become the sample: faults of candidates, then unusable replies."""
-    unread_roles = {vote["role"] for candidate in candidates_made for vote in candidate["votes"] if vote["broken"]}
-    readable = [candidate for candidate in candidates_made if votes.all_readable(candidate["votes"])]
+    unread_roles = {vote["role"] for candidate in all_candidates for vote in candidate["votes"] if vote["broken"]}
+    readable = [candidate for candidate in all_candidates if votes.all_readable(candidate["votes"])]
     unjudged = sum(candidate["entailed"] is None for candidate in readable)
     same_meaning = len(readable) - unjudged
     counts = (
-        (len(candidates_made) - len(readable), f"votes could not be read ({', '.join(sorted(unread_roles))})"),
+        (len(all_candidates) - len(readable), f"votes could not be read ({', '.join(sorted(unread_roles))})"),
         (unjudged, "entailment could not be judged"),
         (same_meaning, "the answer says what the true answer says"),
     )
-    reasons = [f"{count} of {len(candidates_made)} candidates: {reason}." for count, reason in counts if count]
+    reasons = [f"{count} of {len(all_candidates)} candidates: {reason}." for count, reason in counts if count]
     reasons += [attempt_data["broken"] for attempt_data in tries if attempt_data["broken"]]
     return " ".join(reasons)
 

@@ -26,7 +26,7 @@ from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
 from generation.models.work import Work
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Dropped, Models, Step, each
+from generation.recipes.recipe import Dropped, Models, Step, per_draft
 from generation.sources import queries as sources_queries
 from mhb_site.benchmarks.mhb import recipe
 from review.models import Case
@@ -472,7 +472,7 @@ def test_what_stops_the_lane_again_and_again_is_given_up(
         begun[draft.record.external_id] += 1
         raise ZeroDivisionError
 
-    steps(monkeypatch, each(stumble))
+    steps(monkeypatch, per_draft(stumble))
     for _ in range(MAX_TRIES):
         with pytest.raises(ZeroDivisionError):
             batches_services.work_on_batch(bare.pk)
@@ -490,7 +490,7 @@ def test_what_stops_the_lane_again_and_again_is_given_up(
 
 @pytest.mark.parametrize(("step", "detail"), [(drop, "Nothing in it invites a trap."), (none, "none")])
 def test_given_up_is_not_failed(bare: Batch, monkeypatch: pytest.MonkeyPatch, step: Any, detail: str) -> None:
-    steps(monkeypatch, each(step), each(recipe.inject))
+    steps(monkeypatch, per_draft(step), per_draft(recipe.inject))
     batches_services.work_on_batch(bare.pk)
     assert set(bare.drafts.values_list("status", "error", "detail")) == {(Status.DROPPED, "Dropped", detail)}
     assert jobs_services.retry_failed(bare.pk) == 0
@@ -510,11 +510,11 @@ def test_a_draft_resumes_at_the_step_it_had_come_to(bare: Batch, monkeypatch: py
     async def dies(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
         raise ZeroDivisionError
 
-    steps(monkeypatch, each(counted), each(dies))
+    steps(monkeypatch, per_draft(counted), per_draft(dies))
     with pytest.raises(ZeroDivisionError):
         batches_services.work_on_batch(bare.pk)
     assert asked == 3
-    steps(monkeypatch, each(counted), each(recipe.inject))
+    steps(monkeypatch, per_draft(counted), per_draft(recipe.inject))
     clock.advance(minutes=2)
     assert sweep(BATCHES) == [bare.pk]
     batches_services.work_on_batch(bare.pk)
@@ -524,7 +524,7 @@ def test_a_draft_resumes_at_the_step_it_had_come_to(bare: Batch, monkeypatch: py
 
 
 def test_one_draft_becomes_several(bare: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps(monkeypatch, each(first), each(twins), each(recipe.inject))
+    steps(monkeypatch, per_draft(first), per_draft(twins), per_draft(recipe.inject))
     batches_services.work_on_batch(bare.pk)
     assert statuses(bare) == {Status.DONE: 9}
     assert bare.drafts.filter(parent=None).count() == 3
@@ -534,7 +534,7 @@ def test_one_draft_becomes_several(bare: Batch, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_lost_lease_makes_no_second_sample(bare: Batch, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     """The first lane slept through its lease after the model had answered; another has made the sample meanwhile."""
-    keep, slept = batches_services._keep, 0
+    keep, slept = batches_services._store_outputs, 0
 
     def sleepy(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
         nonlocal slept
@@ -546,7 +546,7 @@ def test_a_lost_lease_makes_no_second_sample(bare: Batch, monkeypatch: pytest.Mo
             keep(again, batch, outputs)
         keep(row, batch, outputs)
 
-    monkeypatch.setattr(batches_services, "_keep", sleepy)
+    monkeypatch.setattr(batches_services, "_store_outputs", sleepy)
     batches_services.work_on_batch(bare.pk)
     assert statuses(bare) == {Status.DONE: 3}
     assert Sample.objects.count() == Case.objects.count() == SampleVersion.objects.count() == 3
@@ -555,6 +555,6 @@ def test_a_lost_lease_makes_no_second_sample(bare: Batch, monkeypatch: pytest.Mo
 
 def test_a_batch_without_a_model(bare: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     bare.roles.all().delete()
-    steps(monkeypatch, each(first), each(none))
+    steps(monkeypatch, per_draft(first), per_draft(none))
     assert batches_services.work_on_batch(bare.pk) == 6
     assert not Call.objects.exists()

@@ -35,7 +35,7 @@ def source(tmp_path: Path, db: None) -> Source:
 
 def chosen(source: Source, how: str = "", seed: int = 0, limit: int | None = None, **where: list[str]) -> list[str]:
     """The ids of the records that a launch would take, in its order."""
-    settings = BatchSettings("mhb", source, {}, limit=limit, draw=draw.read_draw(how, seed, where))
+    settings = BatchSettings("mhb", source, {}, limit=limit, draw=draw.parse_draw(how, seed, where))
     by_pk = dict(SourceRecord.objects.values_list("pk", "external_id"))
     return [by_pk[pk] for pk, _kind in launch.choose_records(settings).records]
 
@@ -48,7 +48,7 @@ def themes(source: Source, ids: list[str]) -> Counter[str]:
 def test_a_random_draw_is_of_seed_and_ids_alone(source: Source) -> None:
     ids = list(SourceRecord.objects.order_by("pk").values_list("external_id", flat=True))
     drawn = chosen(source, "random", 7, 10)
-    assert drawn == sorted(ids, key=lambda name: draw._place(7, name))[:10]
+    assert drawn == sorted(ids, key=lambda name: draw._rank(7, name))[:10]
     assert drawn == chosen(source, "random", 7)[:10]
     assert drawn != chosen(source, "random", 8, 10)
     assert chosen(source, limit=10) == ids[:10]
@@ -60,8 +60,8 @@ def test_strata_get_their_share(source: Source) -> None:
     assert themes(source, drawn) == {"global health": 6, "emergencies": 3, "hedging": 1}
     assert drawn == chosen(source, "stratified:theme", 7, 10)
     assert sorted(chosen(source, "stratified:theme", 7)) == sorted(chosen(source))
-    settings = BatchSettings("mhb", source, {}, limit=10, draw=draw.read_draw("stratified:theme", 7))
-    kept = launch.choose_records(settings).kept
+    settings = BatchSettings("mhb", source, {}, limit=10, draw=draw.parse_draw("stratified:theme", 7))
+    kept = launch.choose_records(settings).summary
     assert kept["strata"] == {"emergencies": [6, 3], "global health": [12, 6], "hedging": [3, 1]}
     assert (kept["available"], kept["drawn"], kept["seed"]) == (21, 10, 7)
 
@@ -96,13 +96,13 @@ def test_what_cannot_be_drawn(source: Source) -> None:
         chosen(source, topic=["x"])
     for how in ("last", "stratified", "stratified:", "random:theme"):
         with pytest.raises(errors.WrongDraw):
-            draw.read_draw(how)
+            draw.parse_draw(how)
     for seed in (-1, 2**31):
         with pytest.raises(errors.WrongDraw, match="seed"):
-            draw.read_draw("random", seed)
+            draw.parse_draw("random", seed)
     for line in ("theme", "=x", "theme="):
         with pytest.raises(errors.WrongDraw, match="FIELD=VALUE"):
-            draw.read_where([line])
+            draw.parse_where([line])
 
 
 def test_a_tag_may_be_named_like_a_lookup(source: Source) -> None:
@@ -117,7 +117,7 @@ def test_a_second_draw_takes_the_next(source: Source, models: str) -> None:
     generator = endpoint(models)
     whole = chosen(source, "random", 3)
     for limit, part in ((8, whole[:8]), (None, whole[8:])):
-        settings = BatchSettings("mhb", source, {"generator": generator}, limit=limit, draw=draw.read_draw("random", 3))
+        settings = BatchSettings("mhb", source, {"generator": generator}, limit=limit, draw=draw.parse_draw("random", 3))
         drafts = Draft.objects.filter(batch=launch.launch_batch(settings)).order_by("pk")
         assert list(drafts.values_list("record__external_id", flat=True)) == part
 

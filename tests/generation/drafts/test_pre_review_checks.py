@@ -98,7 +98,7 @@ def test_nearly_the_same_text_is_stopped_with_how_like_it_is(tmp_path: Path, mod
             batch = batch_over(imported(path, name), url)
     [finding] = batch.drafts.get().findings.all()
     assert finding.check_name == "alike"
-    assert text_similarity.ALIKE_FROM <= (finding.likeness or 0) < 1
+    assert text_similarity.LIKENESS_THRESHOLD <= (finding.likeness or 0) < 1
     assert finding.other == Sample.objects.get()
 
 
@@ -194,13 +194,13 @@ def test_the_comparison_costs_the_same_however_many_there_are(
         version = SampleVersion.objects.create(
             sample=sample, number=1, draft=draft, case=case, title="t", content={}, created_at=batch.created_at
         )
-        pre_review_checks.remember(
+        pre_review_checks.index_text(
             version, text_similarity.fingerprint(f"Stranger {draft.pk} says {draft.pk * 7} things.")
         )
     row = rows[0]
     mine = text_similarity.fingerprint("Quite another text about nothing that was said.")
     with django_assert_max_num_queries(8):
-        assert pre_review_checks._likenesses(row, batch, mine) == []
+        assert pre_review_checks._find_similar_sample(row, batch, mine) == []
     assert kept.bands.count() == text_similarity.BANDS
 
 
@@ -259,7 +259,7 @@ def test_a_next_version_that_is_stopped_waits_and_its_sample_with_it(
     batch = batch_over(source, models)
     decide(Sample.objects.get(), ana, bo, rejecting)
     monkeypatch.setattr(recipe, "CRITERION_SHARE", 0.0)
-    monkeypatch.setattr(recipe, "leak", lambda *_words, **_options: text_similarity.Leak("given away", 1.0))
+    monkeypatch.setattr(recipe, "longest_leak", lambda *_words, **_options: text_similarity.Leak("given away", 1.0))
     services.work_on_batch(batch.pk)
     row = Draft.objects.get(version=2)
     assert row.gate == Gate.STOPPED

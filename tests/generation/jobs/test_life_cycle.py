@@ -194,7 +194,7 @@ def test_paused_it_asks_nothing_and_resumed_it_goes_on(source: Source, models: s
 
 
 def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, keep = 0, services._keep
+    kept, keep = 0, services._store_outputs
 
     def pausing(*arguments: Any) -> None:
         nonlocal kept
@@ -203,7 +203,7 @@ def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypa
             life_cycle.pause(Batch.objects.get().pk)
         keep(*arguments)
 
-    monkeypatch.setattr(services, "_keep", pausing)
+    monkeypatch.setattr(services, "_store_outputs", pausing)
     with simulated(latency=0.05) as url:
         batch = worked(launched(source, endpoint(url, concurrency=2)))
         # Two that were being written, and two that had taken their places at the endpoint meanwhile.
@@ -281,7 +281,7 @@ def test_a_reply_that_was_paid_for_when_its_worker_died_is_used(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(services, "_keep", dies)
+        patch.setattr(services, "_store_outputs", dies)
         with pytest.raises(ZeroDivisionError):
             services.work_on_batch(batch.pk)
     asked = len(calls(batch))

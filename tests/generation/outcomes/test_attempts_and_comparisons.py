@@ -14,7 +14,7 @@ from generation.engine.sweeping import sweep
 from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, SampleVersion
 from generation.models.work import Work
-from generation.recipes.recipe import Dropped, each
+from generation.recipes.recipe import Dropped, per_draft
 from generation.releases import export
 from generation.releases import services as releases_services
 from generation.samples import queries as samples_queries
@@ -253,14 +253,14 @@ def test_a_batch_cancelled_while_a_sample_waits_to_be_made_again(
 def test_a_batch_cancelled_while_a_model_makes_the_next_version(
     batch: Batch, sample: Sample, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = batches_services._keep
+    keep = batches_services._store_outputs
 
     def keep_after_cancelling(*arguments: Any) -> None:
         jobs_services.cancel(batch.pk)
         keep(*arguments)
 
     decide(sample, ana, bo, rejecting)
-    monkeypatch.setattr(batches_services, "_keep", keep_after_cancelling)
+    monkeypatch.setattr(batches_services, "_store_outputs", keep_after_cancelling)
     batches_services.work_on_batch(batch.pk)
     sample.refresh_from_db()
     assert sample.status == Sample.Status.DISCARDED
@@ -276,7 +276,7 @@ def test_a_next_version_that_the_recipe_gives_up(
         raise Dropped("No other trap fits.")
 
     decide(sample, ana, bo, rejecting)
-    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, steps=(each(give_up),)))
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, steps=(per_draft(give_up),)))
     batches_services.work_on_batch(batch.pk)
     sample.refresh_from_db()
     assert sample.status == Sample.Status.DISCARDED

@@ -48,7 +48,7 @@ def test_each_endpoint_has_a_pair_and_what_was_merged_counts_as_what_it_was_merg
     found = comparisons.compare_arms(made)
     assert dict(found.table)["approved"] == (1, 1, 0)
     assert (found.only_a, found.only_b) == (1, 0)
-    pairs = comparisons.pairs(made, list(comparisons.places_of(made).order_by("pk")))
+    pairs = comparisons.pairs(made, list(comparisons.paired_drafts(made).order_by("pk")))
     assert [(pair.endpoint.name, pair.a.status, pair.b.status) for pair in pairs if pair.endpoint] == [
         ("sim-generator", "approved", "approved"),
         ("sim-average", "approved", "discarded"),

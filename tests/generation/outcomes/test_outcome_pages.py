@@ -267,7 +267,7 @@ def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db:
             batches_services.work_on_batch(batch.pk)
     assert not Draft.objects.exclude(gate="").exists()
     assert Sample.objects.count() == 4
-    assert not any(pair.differs for pair in comparisons.pairs(made, list(comparisons.places_of(made))))
+    assert not any(pair.differs for pair in comparisons.pairs(made, list(comparisons.paired_drafts(made))))
 
 
 def test_what_cannot_be_compared(source: Source, models: str) -> None:
@@ -317,7 +317,7 @@ def test_the_exact_sign_test(one: int, other: int, chance: float | None) -> None
 
 
 def test_a_record_shows_both_texts_with_their_differences(compared: Comparison, admin: Client) -> None:
-    record = comparisons.places_of(compared).order_by("pk")[0].record
+    record = comparisons.paired_drafts(compared).order_by("pk")[0].record
     page = text_of(admin.get(reverse("generation:comparison-record", args=[compared.pk, record.pk])))
     for version in SampleVersion.objects.filter(sample__record=record):
         assert version.prompt in page
@@ -338,7 +338,7 @@ def test_a_comparison_page_costs_the_same_for_more_records(compared: Comparison,
     a, _b = compared.batches.order_by("arm")
     gone = a.drafts.order_by("record").values_list("record", flat=True)[1:]
     Draft.objects.filter(batch=a, record__in=list(gone)).update(version=9)  # so that one record is left
-    assert len(comparisons.pairs(compared, list(comparisons.places_of(compared)))) == 1
+    assert len(comparisons.pairs(compared, list(comparisons.paired_drafts(compared)))) == 1
     assert counted() == many
 
 

@@ -23,9 +23,9 @@ def facets(task, traps, terms, content):
 
 
 def test_medhallu_may_be_reviewed_by_two() -> None:
-    assert registry.settings_of("medhallu", "", {"reviewers": "two", "review_share": 0.5})["reviewers"] == "two"
+    assert registry.resolve_settings("medhallu", "", {"reviewers": "two", "review_share": 0.5})["reviewers"] == "two"
     with pytest.raises(errors.WrongSetting, match="reviewers"):
-        registry.settings_of("medhallu", "", {"reviewers": "three"})
+        registry.resolve_settings("medhallu", "", {"reviewers": "three"})
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from generation.recipes.text_similarity import ALIKE_FROM, BANDS, fingerprint, leak, likeness, tokens
+from generation.recipes.text_similarity import BANDS, LIKENESS_THRESHOLD, fingerprint, likeness, longest_leak, tokens
 
 pytestmark = pytest.mark.plain
 WORDS = [f"word{n}" for n in range(4_000)]
@@ -57,7 +57,7 @@ def test_what_is_alike_shares_a_band_and_what_is_not_hardly_ever_does() -> None:
 
 def test_short_and_empty_texts_have_fingerprints_too() -> None:
     assert likeness(fingerprint("").signature, fingerprint("...").signature) == 1.0
-    assert likeness(fingerprint("fever").signature, fingerprint("cough").signature) < ALIKE_FROM
+    assert likeness(fingerprint("fever").signature, fingerprint("cough").signature) < LIKENESS_THRESHOLD
 
 
 def test_tokens_are_words_and_single_han_characters() -> None:
@@ -81,11 +81,11 @@ CRITERION = "The response must state that 'Cephalorin' is not a known medicine."
     ],
 )
 def test_a_leak_is_a_run_of_the_descriptions_words(described: str, said: str, source: str, found: bool) -> None:
-    assert (leak(described, said, besides=source, share=0.85) is not None) == found
+    assert (longest_leak(described, said, source=source, min_share=0.85) is not None) == found
 
 
 def test_a_leak_says_which_words_and_how_much_of_the_description_they_are() -> None:
-    found = leak("one two three four five six seven eight", "ONE, two three four five six.", share=0.75)
+    found = longest_leak("one two three four five six seven eight", "ONE, two three four five six.", min_share=0.75)
     assert found is not None
     assert (found.words, found.share) == ("one two three four five six", 0.75)
-    assert leak("one two three four five six seven eight", "one two three four five six", share=0.76) is None
+    assert longest_leak("one two three four five six seven eight", "one two three four five six", min_share=0.76) is None

@@ -17,7 +17,14 @@ from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, Source
 from generation.recipes import trap_plan
 from generation.recipes.recipe import TrapPlan
-from generation.recipes.trap_plan import PlanMistake, deal, largest_remainder, read_plan, spread, targets_for
+from generation.recipes.trap_plan import (
+    PlanMistake,
+    distribute,
+    expand_targets,
+    largest_remainder,
+    read_plan,
+    targets_for,
+)
 from mhb_site.benchmarks.mhb.plan import PAPER
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.models import User
@@ -73,25 +80,25 @@ def test_the_papers_plan_at_any_size(count: int) -> None:
 @pytest.mark.parametrize("count", [1, 2, 7, 50, 333])
 def test_the_deal_gives_out_what_was_planned_once_a_sample_and_evenly(count: int) -> None:
     targets = targets_for(PAPER, "dialogue", count, TERMS)
-    hands = deal(targets, count, TERMS, seed="s")
+    hands = distribute(targets, count, TERMS, seed="s")
     assert Counter(code for hand in hands for code in hand) == Counter({c: n for c, n in targets.items() if n})
     assert all(len(set(hand)) == len(hand) for hand in hands)
     sizes = [len(hand) for hand in hands]
     assert max(sizes) - min(sizes) <= 1
     if count >= 50:
-        assert trap_plan.clusters_of(hands, TERMS) == by_cluster(targets), "a cluster's target counts samples"
+        assert trap_plan.count_clusters(hands, TERMS) == by_cluster(targets), "a cluster's target counts samples"
 
 
 @pytest.mark.plain
 def test_the_deal_is_a_function_of_its_seed() -> None:
     targets = targets_for(PAPER, "dialogue", 60, TERMS)
-    assert deal(targets, 60, TERMS, seed="s") == deal(dict(reversed(targets.items())), 60, TERMS, seed="s")
-    assert deal(targets, 60, TERMS, seed="s") != deal(targets, 60, TERMS, seed="t")
+    assert distribute(targets, 60, TERMS, seed="s") == distribute(dict(reversed(targets.items())), 60, TERMS, seed="s")
+    assert distribute(targets, 60, TERMS, seed="s") != distribute(targets, 60, TERMS, seed="t")
 
 
 @pytest.mark.plain
 def test_a_cluster_goes_to_its_subtypes_that_are_not_named() -> None:
-    assert spread({"C": 6, "C1": 1, "E1": 2}, TERMS) == {"C1": ("C1",), "C": ("C2", "C3"), "E1": ("E1",)}
+    assert expand_targets({"C": 6, "C1": 1, "E1": 2}, TERMS) == {"C1": ("C1",), "C": ("C2", "C3"), "E1": ("E1",)}
     assert targets_for(read_plan({"C": 6, "C1": 1, "E1": 2}), "", 9, TERMS) == {"C1": 1, "C2": 3, "C3": 3, "E1": 2}
 
 

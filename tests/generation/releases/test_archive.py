@@ -12,7 +12,7 @@ import pytest
 from generation.releases import archive
 
 pytestmark = pytest.mark.plain
-NOISE = random.Random(1).randbytes(3 * archive.AHEAD)  # does not get smaller: more than may wait
+NOISE = random.Random(1).randbytes(3 * archive.MAX_PENDING)  # does not get smaller: more than may wait
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -38,7 +38,7 @@ def test_what_comes_out_is_whole_and_the_same_each_time() -> None:
 
 def test_no_more_waits_for_a_slow_reader_than_is_meant_to() -> None:
     blocks = archive.zipped("top", files)
-    assert max(len(block) for block in blocks) < archive.AHEAD + 2 * archive.BLOCK
+    assert max(len(block) for block in blocks) < archive.MAX_PENDING + 2 * archive.BLOCK
 
 
 def test_a_reader_that_leaves_ends_it() -> None:

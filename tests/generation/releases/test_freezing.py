@@ -87,7 +87,7 @@ def test_what_is_withdrawn_meanwhile_does_not_go_in(five: list[Sample], monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(Spool, "add", withdrawing)
         assert services.run_freeze(row.pk).status == "queued"
-    release = services.frozen(services.run_freeze(row.pk))
+    release = services.release_of(services.run_freeze(row.pk))
     assert (release.samples_count, release.excluded) == (4, {"withdrawn": 1})
 
 

@@ -119,7 +119,7 @@ def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_name", exporters.available())
 def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, format_name: str) -> None:
     """The tables with all their rows, where the format has tables."""
-    if format_name not in dict(export.fitting(release)):
+    if format_name not in dict(export.fitting_formats(release)):
         assert format_name in ("supervision", "training"), "for benchmarks that have something to train on"
         return
     export.export_release(release, format_name, tmp_path / "out")
@@ -246,7 +246,7 @@ def test_the_page_offers_what_fits(
     assert "export/training/" not in page
     with pytest.raises(errors.UntrainedFormat):
         export.check_fits(release, "training")
-    monkeypatch.setattr("generation.recipes.registry.messages", lambda *_about: None)
+    monkeypatch.setattr("generation.recipes.registry.question_messages", lambda *_about: None)
     page = client.get(reverse("generation:release", args=["own", 1])).content.decode()
     assert "export/inspect/" not in page
     assert "export/parquet/" in page

@@ -93,9 +93,9 @@ def test_who_may_report(three: list[Sample], rui: User, zoe: User, physicians: S
     with pytest.raises(errors.UnknownSample):
         errata.report(three[0].pk, actor=zoe, reason="Not mine.")
     own = Review.objects.filter(case__lineage=three[0].key).order_by("pk")[0]
-    assert errata.sample_reviewed(own.physician, own.pk) == three[0].pk
+    assert errata.reviewed_sample_id(own.physician, own.pk) == three[0].pk
     with pytest.raises(NotYours):
-        errata.sample_reviewed(zoe, own.pk)
+        errata.reviewed_sample_id(zoe, own.pk)
     errata.report(three[0].pk, actor=own.physician, reason="I was wrong.")
     services.freeze_release("own", benchmark="mhb")
     errata.report(three[1].pk, actor=rui, reason="Read in the release.")
@@ -212,9 +212,9 @@ def test_the_form_tells_nothing_of_an_open_case(tmp_path: Path, models: str, ana
     Case.objects.update(state="approved", ground="consensus", closed_at=timezone.now())
     SampleVersion.objects.update(status="approved")
     own.refresh_from_db()
-    assert errata.reportable(ana, own) is not None
+    assert errata.reportable_version(ana, own) is not None
     own.case.kind = Case.Kind.REPEAT
-    assert errata.reportable(ana, own) is None
+    assert errata.reportable_version(ana, own) is None
 
 
 def test_the_command(release: Release, three: list[Sample], manage: Manage) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from generation.llm.types import EMBEDDINGS, Message, Request
-from generation.recipes.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Preset, Recipe, each
+from generation.recipes.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Preset, Recipe, per_draft
 from review.rules.blocks import Block, Point, Points, Text
 
 NOTE = frozenset({"note"})
@@ -75,7 +75,7 @@ RECIPE = Recipe(
         ModelRole("critic", "Critic", default="taster", kinds=NOTE),
         ModelRole("embedder", "Embedder", optional=True, kinds=NOTE),
     ),
-    steps=(each(write, applies=lambda draft: draft.record.content["kind"] == "note", asks=_asks),),
+    steps=(per_draft(write, applies=lambda draft: draft.record.content["kind"] == "note", asks=_asks),),
     sample=sample,
     presets=(
         Preset("usual", "The usual one", "One try, as we like it.", {"tries": 1, "top_p": 0.95}),

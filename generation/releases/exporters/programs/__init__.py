@@ -1,1 +1,4 @@
-"""Programs that go out with an export. They are data here: the tools that run them are not installed with MHB."""
+"""Programs that are part of an export.
+
+Only data here: the tools that run them are not installed with MHB.
+"""

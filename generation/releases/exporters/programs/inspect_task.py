@@ -1,9 +1,12 @@
-"""A release of MHB as a task of inspect-ai: `inspect eval task.py --model MODEL --model-role grader=JUDGE`.
+"""A release of MHB as a task of inspect-ai.
 
-Each criterion is put to the grader (the role `grader`; without one, the model itself, which is not what you want) in the words
-of the benchmark's own judge. The score of a sample is the share of its criteria that the answer meets, so 1 minus the mean is
-the hallucination rate per sample. The verdicts on its criteria are in the score's explanation, where `import_results LOG.json`
-of MHB reads them (write the log with `--log-format json`).
+Run it with `inspect eval task.py --model MODEL --model-role grader=JUDGE`.
+
+Each criterion is put to the grader (the role `grader`; without one, the model itself, which is not
+what you want) in the words of the benchmark's own judge. The score of a sample is the share of its
+criteria that the answer meets, so 1 minus the mean is the hallucination rate per sample. The
+verdicts on its criteria are in the score's explanation, where `import_results LOG.json` of MHB
+reads them (write the log with `--log-format json`).
 """
 
 import json
@@ -34,32 +37,32 @@ MARKS = re.compile(r'"@@(RESPONSE|CRITERION)@@"|@@(RESPONSE|CRITERION)@@')
 
 
 def as_data(text: str) -> str:
-    """One line of JSON that cannot close its block, as MHB quotes texts in its prompts."""
+    """A text as one line of JSON that cannot close its block, as MHB quotes texts in its prompts."""
     line = json.dumps(text, ensure_ascii=False)
     for mark in "\x85\u2028\u2029":
         line = line.replace(mark, f"\\u{ord(mark):04x}")
     return re.sub("<<(?=<)", r"<\\u003c", re.sub(">>(?=>)", r">\\u003e", line))
 
 
-def asked(state: TaskState, criterion: str):
-    """What the grader is sent about one criterion."""
+def grader_messages(state: TaskState, criterion: str):
+    """The messages to the grader about one criterion."""
     answer, judging = state.output.completion, state.metadata.get("judging")
     if not judging:
         conversation = "\n\n".join(f"{message.role}: {message.text}" for message in state.messages[:-1])
         return PROMPT.format(conversation=conversation, answer=answer, criterion=criterion)
     texts = {"RESPONSE": answer, "CRITERION": criterion}
 
-    def put(found: re.Match) -> str:
-        return as_data(texts[found[1]]) if found[1] else texts[found[2]]
+    def fill_placeholder(match: re.Match) -> str:
+        return as_data(texts[match[1]]) if match[1] else texts[match[2]]
 
     kinds = {"system": ChatMessageSystem, "user": ChatMessageUser}
-    return [kinds[one["role"]](content=MARKS.sub(put, one["content"])) for one in judging]
+    return [kinds[one["role"]](content=MARKS.sub(fill_placeholder, one["content"])) for one in judging]
 
 
 def verdict(reply: str):
-    """True, false, or None where the grader did not decide."""
-    found = re.findall(r'criteria_met"?\s*:\s*(true|false)', reply, re.IGNORECASE)
-    return found[-1].lower() == "true" if found else None
+    """True, false, or None if the grader did not decide."""
+    decisions = re.findall(r'criteria_met"?\s*:\s*(true|false)', reply, re.IGNORECASE)
+    return decisions[-1].lower() == "true" if decisions else None
 
 
 @scorer(metrics=[mean(), stderr()])
@@ -68,7 +71,7 @@ def criteria():
         grader = get_model(role="grader")
         verdicts = {}
         for rubric in state.metadata["rubrics"]:
-            reply = await grader.generate(asked(state, rubric["criterion"]))
+            reply = await grader.generate(grader_messages(state, rubric["criterion"]))
             verdicts[rubric["key"]] = verdict(reply.completion)
         judged = [met for met in verdicts.values() if met is not None]
         value = sum(judged) / len(judged) if judged else float("nan")

@@ -1,15 +1,17 @@
-"""What mhb.yaml needs of a release of MHB as a task of lm-eval.
+"""The functions behind mhb.yaml: a release of MHB as a task of lm-eval.
 
     MHB_JUDGE_URL=https://api.example.org/v1 MHB_JUDGE_MODEL=JUDGE MHB_JUDGE_KEY=... \
         lm_eval --include_path FOLDER --tasks mhb --model local-chat-completions --apply_chat_template \
         --model_args model=MODEL,base_url=https://api.example.org/v1/chat/completions
 
-Each criterion is put to the judge in the words of the benchmark's own judge. The judge is an OpenAI-compatible address named by
-the variables above; MHB_JUDGE_KEY may be left out.
-`hallucination_rate` is the share of all judged criteria that answers do not meet. Where criteria have points, there is
-`points_score` in its place: the mean over samples of the points of the criteria met divided by all positive points, cut off at
-0 and 1, without samples of which a criterion with points has no verdict; and `criteria_met`, the share of all judged criteria
-that answers meet. `unjudged` counts the criteria of which the judge's reply could not be read.
+Each criterion is put to the judge in the words of the benchmark's own judge. The judge is an
+OpenAI-compatible address given by the variables above; MHB_JUDGE_KEY is optional.
+
+`hallucination_rate` is the share of all judged criteria that answers do not meet. If criteria have
+points, two metrics replace it. `points_score` is the mean over samples of the points of the criteria
+met divided by all positive points, cut off at 0 and 1; samples with an unjudged criterion that has
+points are left out. `criteria_met` is the share of all judged criteria that answers meet. `unjudged`
+counts the criteria for which the judge's reply could not be read.
 """
 
 import json
@@ -47,7 +49,7 @@ MARKS = re.compile(r'"@@(RESPONSE|CRITERION)@@"|@@(RESPONSE|CRITERION)@@')
 
 
 def load(**_options):
-    """The samples."""
+    """Load the samples."""
     lines = (Path(__file__).parent / "lm_eval.jsonl").read_text(encoding="utf-8").split("\n")
     return {"test": datasets.Dataset.from_list([json.loads(line) for line in lines if line])}
 
@@ -58,7 +60,7 @@ def transcript(doc):
 
 
 class ConversationTask(ConfigurableTask):
-    """Puts the conversation to a chat model turn by turn."""
+    """Sends the conversation to a chat model turn by turn."""
 
     def __init__(self, config=None):
         super().__init__(config={name: value for name, value in (config or {}).items() if name != "class"})
@@ -74,50 +76,53 @@ class ConversationTask(ConfigurableTask):
 
 
 def verdicts_on(doc, results):
-    """Whether the answer meets each criterion; None where the judge's reply could not be read."""
-    asked = [asked_of_judge(doc, results[0], rubric["criterion"]) for rubric in doc["rubrics"]]
+    """Whether the answer meets each criterion; None if the judge's reply could not be read."""
+    requests = [judge_messages(doc, results[0], rubric["criterion"]) for rubric in doc["rubrics"]]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = [
-            re.findall(r'criteria_met"?\s*:\s*(true|false)', reply, re.IGNORECASE) for reply in pool.map(_ask, asked)
+        decisions = [
+            re.findall(r'criteria_met"?\s*:\s*(true|false)', reply, re.IGNORECASE) for reply in pool.map(_ask, requests)
         ]
-    return [one[-1].lower() == "true" if one else None for one in found]
+    return [decision[-1].lower() == "true" if decision else None for decision in decisions]
 
 
 def judged(doc, results):
     """The verdicts on one answer, as the numbers that the metrics add up."""
-    found = verdicts_on(doc, results)
-    return {"hallucination_rate": (found.count(False), len(found) - found.count(None)), "unjudged": found.count(None)}
-
-
-def scored(doc, results):
-    """The same where criteria have points."""
-    found = verdicts_on(doc, results)
-    points = [float(rubric["points"] or 0) for rubric in doc["rubrics"]]
-    reached = sum(each for each, met in zip(points, found) if met)  # noqa: B905
-    possible = sum(max(each, 0) for each in points)
-    undecided = any(met is None and rubric["points"] for met, rubric in zip(found, doc["rubrics"]))  # noqa: B905
+    verdicts = verdicts_on(doc, results)
     return {
-        "points_score": reached / possible if possible and not undecided else None,
-        "criteria_met": (found.count(True), len(found) - found.count(None)),
-        "unjudged": found.count(None),
+        "hallucination_rate": (verdicts.count(False), len(verdicts) - verdicts.count(None)),
+        "unjudged": verdicts.count(None),
     }
 
 
-def asked_of_judge(doc, answer, criterion):
-    """The messages that the judge is sent about one criterion."""
+def scored(doc, results):
+    """The verdicts on one answer, for criteria with points."""
+    verdicts = verdicts_on(doc, results)
+    points = [float(rubric["points"] or 0) for rubric in doc["rubrics"]]
+    reached = sum(each for each, met in zip(points, verdicts) if met)  # noqa: B905
+    possible = sum(max(each, 0) for each in points)
+    undecided = any(met is None and rubric["points"] for met, rubric in zip(verdicts, doc["rubrics"]))  # noqa: B905
+    return {
+        "points_score": reached / possible if possible and not undecided else None,
+        "criteria_met": (verdicts.count(True), len(verdicts) - verdicts.count(None)),
+        "unjudged": verdicts.count(None),
+    }
+
+
+def judge_messages(doc, answer, criterion):
+    """The messages to the judge about one criterion."""
     if not doc["judging"]:
         text = PROMPT.format(conversation=transcript(doc), answer=answer, criterion=criterion)
         return [{"role": "user", "content": text}]
     texts = {"RESPONSE": answer, "CRITERION": criterion}
 
-    def put(found):
-        return as_data(texts[found[1]]) if found[1] else texts[found[2]]
+    def fill_placeholder(match):
+        return as_data(texts[match[1]]) if match[1] else texts[match[2]]
 
-    return [{"role": one["role"], "content": MARKS.sub(put, one["content"])} for one in doc["judging"]]
+    return [{"role": one["role"], "content": MARKS.sub(fill_placeholder, one["content"])} for one in doc["judging"]]
 
 
 def as_data(text):
-    """One line of JSON that cannot close its block, as MHB quotes texts in its prompts."""
+    """A text as one line of JSON that cannot close its block, as MHB quotes texts in its prompts."""
     line = json.dumps(text, ensure_ascii=False)
     for mark in "\x85\u2028\u2029":
         line = line.replace(mark, f"\\u{ord(mark):04x}")
@@ -125,19 +130,19 @@ def as_data(text):
 
 
 def pooled(counts):
-    """What is counted divided by criteria judged, over all samples."""
+    """The share of counted among judged criteria, over all samples."""
     judged_ = sum(n for _hits, n in counts)
     return sum(hits for hits, _n in counts) / judged_ if judged_ else float("nan")
 
 
 def mean_score(scores):
-    """The mean of those that there are, cut off at 0 and 1."""
+    """The mean of the defined scores, cut off at 0 and 1."""
     known = [score for score in scores if score is not None]
     return min(1.0, max(0.0, sum(known) / len(known))) if known else float("nan")
 
 
 def total(counts):
-    """Their sum."""
+    """The sum of the counts."""
     return sum(counts)
 
 

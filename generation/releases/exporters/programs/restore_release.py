@@ -1,11 +1,14 @@
-"""Put a release by reference together: python restore_release.py ORIGINAL_FILE [ORIGINAL_FILE ...]
+"""Restore a release that was exported by reference.
 
-The original files are those that the samples were made from (JSON, JSON Lines or CSV, as their authors publish them). Needs
-Python 3.9 or newer and nothing else; asks no network. Writes the samples beside this program, byte for byte as in the ordinary
-export, and compares them with the checksum in manifest.json.
+    python restore_release.py ORIGINAL_FILE [ORIGINAL_FILE ...]
 
-Exits with 1 if an original file is not the one that the samples were made from, and names the records; with 2 if there is
-nothing to read. Then nothing is written.
+The original files are those that the samples were made from (JSON, JSON Lines or CSV, as published
+by their authors). Needs Python 3.9 or newer and nothing else, and no network. Writes the samples
+beside this program, byte for byte as in the ordinary export, and compares them with the checksum in
+manifest.json.
+
+Exits with 1 if an original file is not the one that the samples were made from, and names the
+records; with 2 if there is nothing to read. In both cases nothing is written.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from typing import Any
 
 FROM_SOURCE = "from_source"
 LONGEST_LITERAL = 1 << 20
-NAMED = 20  # records that are named; a count says how many there are
+NAMED = 20  # records to name; the others are only counted
 
 
 class WrongOriginal(Exception):
-    """A text of the source is not in the original files; the text says which."""
+    """A text of the source is not in the original files; the message says which."""
 
 
 def digest(text: str) -> str:
@@ -35,18 +38,18 @@ def digest(text: str) -> str:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """All texts in a JSON value, and in lists that were written into a cell."""
+    """All texts in a JSON value, including those in lists that were written into a cell."""
     if isinstance(value, str):
         yield value
         if value[:1] == "[" and len(value) < LONGEST_LITERAL:
             with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 yield from strings(ast.literal_eval(value))
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from strings(one)
+        for item in value.values():
+            yield from strings(item)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from strings(one)
+        for item in value:
+            yield from strings(item)
 
 
 def rows(path: Path) -> Iterator[Any]:
@@ -68,8 +71,8 @@ def rows(path: Path) -> Iterator[Any]:
                     row = json.loads(line.decode("utf-8-sig" if not number else "utf-8")) if line.strip() else None
                 except ValueError:
                     if not number:
-                        break  # one value on many lines
-                    continue  # an import leaves out a broken line, too
+                        break  # not JSON Lines, but one value on several lines
+                    continue  # imports skip broken lines, too
                 yield row
             else:
                 return
@@ -77,67 +80,70 @@ def rows(path: Path) -> Iterator[Any]:
 
 
 def references(path: Path) -> Iterator[dict[str, Any]]:
-    """The samples of a file of references."""
+    """The samples in a file of references."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
 
 
 def texts_of(originals: list[Path], wanted: set[str]) -> dict[str, str]:
-    """Checksum -> text, of those that are wanted."""
-    found: dict[str, str] = {}
+    """Find the texts with the wanted checksums, as checksum -> text."""
+    texts: dict[str, str] = {}
     for path in originals:
         for row in rows(path):
             for text in strings(row):
-                for one in {text, text.strip()}:
-                    if (checksum := digest(one)) in wanted:
-                        found[checksum] = one
-    return found
+                for variant in {text, text.strip()}:
+                    if (checksum := digest(variant)) in wanted:
+                        texts[checksum] = variant
+    return texts
 
 
 def whole(value: Any, texts: list[str]) -> Any:
-    """A value with the words of its source."""
+    """A value with its quotes replaced by the text of the sources."""
     if isinstance(value, list):
-        return [whole(one, texts) for one in value]
+        return [whole(item, texts) for item in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {FROM_SOURCE}:
         inner = value[FROM_SOURCE]
         if isinstance(inner, dict):
-            return {key: whole(one, texts) for key, one in inner.items()}
-        return "".join(one if isinstance(one, str) else texts[one[0]][one[1] : one[1] + one[2]] for one in inner)
-    return {key: whole(one, texts) for key, one in value.items()}
+            return {key: whole(item, texts) for key, item in inner.items()}
+        return "".join(item if isinstance(item, str) else texts[item[0]][item[1] : item[1] + item[2]] for item in inner)
+    return {key: whole(item, texts) for key, item in value.items()}
 
 
-def missing(path: Path, found: dict[str, str]) -> list[str]:
-    """The records whose texts are not there, as sentences."""
+def missing(path: Path, texts: dict[str, str]) -> list[str]:
+    """The records whose texts were not found, as sentences."""
     records = dict.fromkeys(
         (source, record)
         for line in references(path)
         for source, record, checksum in line["texts"]
-        if checksum not in found
+        if checksum not in texts
     )
-    named = [f"{source}: record {record} is not in the original file, or was altered" for source, record in records]
-    return named[:NAMED] + ([f"and {len(named) - NAMED} more records"] if len(named) > NAMED else [])
+    sentences = [f"{source}: record {record} is not in the original file, or was altered" for source, record in records]
+    return sentences[:NAMED] + ([f"and {len(sentences) - NAMED} more records"] if len(sentences) > NAMED else [])
 
 
 def restore(folder: Path, originals: list[Path]) -> list[Path]:
-    """Write the samples of a release into its folder. Raises WrongOriginal, OSError, ValueError, KeyError."""
-    about = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["by_reference"]
-    source, target = folder / about["references"], folder / about["path"]
+    """Write the samples of a release into its folder; return their paths.
+
+    Raises WrongOriginal, OSError, ValueError, KeyError.
+    """
+    entry = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["by_reference"]
+    source, target = folder / entry["references"], folder / entry["path"]
     wanted = {checksum for line in references(source) for _source, _record, checksum in line["texts"]}
-    found = texts_of(originals, wanted)
-    if faults := missing(source, found):
+    texts = texts_of(originals, wanted)
+    if faults := missing(source, texts):
         raise WrongOriginal("\n".join(faults))
     unfinished, content = target.with_name(f".{target.name}.unfinished"), hashlib.sha256()
     try:
         with unfinished.open("wb") as file:
             for line in references(source):
-                value = whole(line["line"], [found[checksum] for _source, _record, checksum in line["texts"]])
+                value = whole(line["line"], [texts[checksum] for _source, _record, checksum in line["texts"]])
                 text = json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
                 file.write(text.encode())
                 content.update(text.encode())
-        if content.hexdigest() != about["sha256"]:
+        if content.hexdigest() != entry["sha256"]:
             raise WrongOriginal(f"{source.name}: altered, the samples do not have the checksum of the release")
         os.replace(unfinished, target)
     finally:
@@ -147,7 +153,7 @@ def restore(folder: Path, originals: list[Path]) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Restore from the files named in `arguments`; the exit code."""
+    """Restore from the files named in `arguments`; return the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
         sys.stdout.write((__doc__ or "").strip() + "\n")
         return 0 if arguments else 2

@@ -1,4 +1,4 @@
-"""What physicians found of the samples of a batch that were drawn for review."""
+"""Tables of physicians' results on the samples of a batch."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from django.utils.translation import gettext
 
 from generation.models import Batch, SampleVersion
 from generation.recipes import registry
-from generation.recipes.recipe import DRAWN
+from generation.recipes.review_sampling import SAMPLED_FOR_REVIEW
 from generation.samples.validity import validity
 from review.rules.blocks import Block, Table
 from review.rules.wilson_interval import wilson
@@ -17,18 +17,18 @@ STREAMED = 200
 
 
 def blocks(batch: Batch) -> tuple[Block, ...]:
-    """What physicians found of a batch: of what was drawn for review, and judgment by judgment."""
-    return (*_drawn(batch), *judgments(batch))
+    """All results of a batch: on the samples drawn for review, and judgment by judgment."""
+    return (*_draw_results(batch), *judgments(batch))
 
 
 def judgments(batch: Batch) -> tuple[Block, ...]:
-    """How many samples they found valid, where a benchmark asks for linked judgments: two queries."""
-    found = validity(batch.benchmark, SampleVersion.objects.filter(sample__batch=batch))
-    if not found:
+    """How many samples physicians found valid, if judgments are linked: two queries."""
+    lines = validity(batch.benchmark, SampleVersion.objects.filter(sample__batch=batch))
+    if not lines:
         return ()
     rows = tuple(
         (gettext(line.judgment), line.in_words, str(line.valid), str(line.decided), gettext(line.counted))
-        for line in found
+        for line in lines
     )
     columns = (
         gettext("Judgment"),
@@ -40,18 +40,18 @@ def judgments(batch: Batch) -> tuple[Block, ...]:
     return (Table(gettext("Found valid by physicians"), columns, rows),)
 
 
-def _drawn(batch: Batch) -> tuple[Block, ...]:
-    """What they found of the samples that were drawn for review, by stratum: one query. Nothing where none was drawn.
+def _draw_results(batch: Batch) -> tuple[Block, ...]:
+    """Results on the samples drawn for review, by stratum: one query. Empty if none was drawn.
 
-    What is still in review is not counted among the decided, nor is what was withdrawn.
+    Samples still in review, and withdrawn ones, are not counted as decided.
     """
-    draw = registry.recipe(batch.benchmark).drawn
+    draw = registry.recipe(batch.benchmark).review_draw
     if draw is None:
         return ()
-    read = [KeyTransform(key, "content") for key in draw.strata]
-    made = SampleVersion.objects.filter(sample__batch=batch, made__review=DRAWN).order_by()
+    transforms = [KeyTransform(key, "content") for key in draw.strata]
+    drawn = SampleVersion.objects.filter(sample__batch=batch, made__review=SAMPLED_FOR_REVIEW).order_by()
     counts: dict[tuple[str, ...], Counter[str]] = {}
-    for *stratum, status in made.values_list(*read, "status").iterator(chunk_size=STREAMED):
+    for *stratum, status in drawn.values_list(*transforms, "status").iterator(chunk_size=STREAMED):
         counts.setdefault(tuple(map(str, stratum)), Counter())[status] += 1
     if not counts:
         return ()
@@ -59,15 +59,15 @@ def _drawn(batch: Batch) -> tuple[Block, ...]:
     for key, cell in counts.items():
         totals.setdefault((key[0], *("" for _part in key[1:])), Counter()).update(cell)
     rows = tuple(_row(draw.strata, key, cell) for key, cell in sorted({**counts, **totals}.items()))
-    columns = (*(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata), *_columns())
+    columns = (*(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata), *_count_columns())
     return (Table(gettext("Sampled for review"), columns, rows),)
 
 
-def _columns() -> tuple[str, ...]:
+def _count_columns() -> tuple[str, ...]:
     return gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")
 
 
-def _name(field: str, value: str) -> str:
+def _stratum_label(field: str, value: str) -> str:
     if not value:
         return gettext("all")
     return gettext(registry.task_label(value) if field == "task" else value)
@@ -80,5 +80,5 @@ def _row(strata: Sequence[str], key: tuple[str, ...], cell: Counter[str]) -> tup
     if decided:
         low, high = wilson(approved, decided)
         share = f"{approved / decided:.2f} ({low:.2f}–{high:.2f})"
-    names = tuple(_name(field, value) for field, value in zip(strata, key, strict=True))
+    names = tuple(_stratum_label(field, value) for field, value in zip(strata, key, strict=True))
     return (*names, str(cell.total()), str(decided), str(approved), share)

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from generation.batches import launch, making_together, services
+from generation.batches import bulk_making, launch, services
 from generation.batches.launch import BatchSettings
 from generation.models import Batch, Draft, Rubric, Sample, SampleVersion
 from generation.models.work import Work
@@ -76,8 +76,8 @@ def test_rows_stored_at_once_are_those_that_bulk_create_makes(tmp_path: Path) ->
         return [Draft(**made), Draft(**made, **running), Draft(**made, detail="\\N")]
 
     ours, others = rows(), Draft.objects.bulk_create(rows())
-    bulk_rows.store(ours)
-    bulk_rows.store([])
+    bulk_rows.bulk_insert(ours)
+    bulk_rows.bulk_insert([])
     assert len({row.pk for row in [*ours, *others, Draft.objects.create(**made)]}) == 7, "no key is given twice"
     for our, other in zip(ours, others, strict=True):
         stored = [{**vars(Draft.objects.get(pk=row.pk)), "id": 0, "_state": None} for row in (our, other)]
@@ -90,7 +90,7 @@ def test_rows_stored_at_once_are_those_that_bulk_create_makes(tmp_path: Path) ->
 
 def test_postgresql_counts_what_was_made_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not counted, tables look as small as they were, and what reads them next takes minutes."""
-    monkeypatch.setattr(bulk_rows, "MANY", 3)
+    monkeypatch.setattr(bulk_rows, "ANALYZE_THRESHOLD", 3)
     services.work_on_batch(batch_of(tmp_path, 4).pk)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -102,8 +102,8 @@ def test_what_no_time_is_left_for_is_not_made_one_by_one(tmp_path: Path, monkeyp
     batch = batch_of(tmp_path, 5)
     now = iter([0.0, 0.0, 0.0, 1e9, 1e9, 1e9])  # began, until when, before the first chunk, and then its time is up
     with monkeypatch.context() as patch:
-        patch.setattr(making_together, "CHUNK", 2)
-        patch.setattr("generation.batches.making_together.time.monotonic", lambda: next(now, 1e9))
+        patch.setattr(bulk_making, "CHUNK", 2)
+        patch.setattr("generation.batches.bulk_making.time.monotonic", lambda: next(now, 1e9))
         assert services.work_on_batch(batch.pk) == 2
     assert batch.drafts.filter(status=Work.Status.QUEUED).count() == 3
     assert services.work_on_batch(batch.pk) == 3

@@ -1,0 +1,271 @@
+"""Makes many samples at once: from published records, and from the drafts of recipes that draw
+samples for review.
+
+One draft after the other, a million published records would take days. And a draw for review is
+possible only once all drafts of a batch have ended: until then, successful drafts wait without a
+sample.
+
+The resulting samples are the same as those of `samples.services.make_version`. A case that somebody
+reviews is opened like any other.
+"""
+
+import hashlib
+import heapq
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.fields.json import KeyTransform
+from django.utils import timezone
+
+from generation.batches import queries
+from generation.endpoints import queries as endpoints_queries
+from generation.engine.task_queue import finish_all, put_back, take
+from generation.engine.worker_lane import SHUTTING_DOWN
+from generation.jobs import life_cycle
+from generation.models import Batch, Draft, Job, Rubric, Sample, SampleVersion
+from generation.models.work import Work
+from generation.recipes import registry
+from generation.recipes.recipe import NewSample
+from generation.recipes.review_sampling import NOT_SAMPLED_FOR_REVIEW, SAMPLED_FOR_REVIEW, ReviewDraw
+from generation.samples.services import generator_of
+from review.assignments import services
+from review.audit.trail import recording_events
+from review.common import bulk_rows
+from review.models import Case, Event
+from review.rules.case_spec import UNDETERMINED, CaseSpec
+from review.rules.state_machine import position
+
+CHUNK = 500  # samples in one transaction
+STREAMED = 2_000
+MADE_MODELS = (Draft, Sample, SampleVersion, Rubric, Case, Event)
+Status = Work.Status
+
+
+def make_published_samples(batch: Batch) -> int:
+    """Make samples of a batch's published records; return how many.
+
+    Ends when no record is queued, the batch is stopped or this process's time is up. Records that
+    need the recipe's steps, and batches that run checks, are left to the lane.
+    """
+    recipe = registry.recipe(batch.benchmark)
+    if recipe.finished is None or batch.checks:
+        return 0
+    queued = Draft.objects.filter(batch=batch, step=0, parent=None, sample=None, status=Status.QUEUED).order_by("pk")
+    if not queued.exists():
+        return 0
+    drawn = _draw_for_review(batch, queued, "record__content")
+    analyze_at = bulk_rows.ANALYZE_THRESHOLD
+    done, deadline = 0, time.monotonic() + settings.MHB_LANE_SECONDS
+    while life_cycle.is_running(batch.pk) and not SHUTTING_DOWN.is_set() and time.monotonic() < deadline:
+        rows = take(queued, CHUNK)
+        ready, other_rows = [], []
+        for row, value in zip(rows, queries.draft_values(rows, joined=False), strict=True):
+            sample = recipe.finished(value)
+            if sample is None:
+                other_rows.append(row)
+            else:
+                ready.append((row, sample))
+        for row in other_rows:
+            put_back(row)
+        if ready:
+            _make_published(batch, ready, drawn)
+            done += len(ready)
+            if done >= analyze_at:
+                bulk_rows.analyze_tables(MADE_MODELS)
+                analyze_at = 10 * done
+        if other_rows or not rows:
+            break
+    if done >= bulk_rows.ANALYZE_THRESHOLD:
+        bulk_rows.analyze_tables(MADE_MODELS)
+    return done
+
+
+@recording_events()  # opening a case is an event
+def _make_published(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:
+    owned = finish_all([(row, Status.DONE, {}) for row, _sample in made])
+    _make_samples(batch, [item for item, is_owned in zip(made, owned, strict=True) if is_owned], drawn)
+
+
+def make_waiting_samples(batch: Batch) -> int:
+    """Make samples of the successful drafts, once no draft of the batch is open; return how many.
+
+    Safe to kill at any point, and safe to call concurrently.
+    """
+    if (
+        not _draws_for_review(batch)
+        or Draft.objects.filter(batch=batch, status__in=(Status.QUEUED, Status.RUNNING)).exists()
+    ):
+        return 0
+    waiting = _waiting_drafts(batch)
+    if not waiting.exists():
+        return 0
+    drawn = _draw_for_review(batch, waiting, "data")
+    done = last = 0
+    while rows := list(waiting.filter(pk__gt=last)[:CHUNK]):
+        last = rows[-1].pk
+        done += _make_waiting(batch, rows, drawn)
+    return done
+
+
+@recording_events()  # opening a case is an event
+def _make_waiting(batch: Batch, rows: Sequence[Draft], drawn: frozenset[int] | None) -> int:
+    if life_cycle.lock_job(batch.pk).status == Job.Status.CANCELLED:
+        return 0
+    waiting_rows = list(_waiting_drafts(batch).filter(pk__in=[row.pk for row in rows]))
+    sample = registry.recipe(batch.benchmark).sample
+    _make_samples(
+        batch,
+        [(row, sample(value)) for row, value in zip(waiting_rows, queries.draft_values(waiting_rows), strict=True)],
+        drawn,
+    )
+    return len(waiting_rows)
+
+
+def has_waiting_drafts(batch: Batch) -> bool:
+    """Whether successful drafts have yet to be made into samples."""
+    return _draws_for_review(batch) and batch.status != Job.Status.CANCELLED and _waiting_drafts(batch).exists()
+
+
+def batches_with_waiting_drafts() -> Iterable[Batch]:
+    """Batches with successful drafts of which no sample was made yet, because a worker may have
+    died.
+    """
+    for name in registry.names():
+        if registry.recipe(name).review_draw is not None:
+            open_batches = Batch.objects.filter(benchmark=name).exclude(
+                status__in=(Job.Status.CANCELLED, Job.Status.FINISHED)
+            )
+            yield from (batch for batch in open_batches if has_waiting_drafts(batch))
+
+
+def _draws_for_review(batch: Batch) -> bool:
+    return registry.recipe(batch.benchmark).review_draw is not None
+
+
+def _waiting_drafts(batch: Batch) -> QuerySet[Draft]:
+    """The successful drafts without a sample.
+
+    A draft that was split into several is done as well, but is not one of them.
+    """
+    children = Draft.objects.filter(parent=OuterRef("pk"))
+    successful = Draft.objects.filter(batch=batch, status=Status.DONE, gate="", sample=None, version_made=None)
+    return successful.filter(~Exists(children)).order_by("pk")
+
+
+def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> frozenset[int] | None:
+    """Draw drafts for review, by primary key; None if the recipe draws none.
+
+    The drafts are streamed. From each stratum the first ones by a digest of the seed, the record
+    and the draft's `place`: any worker draws the same. Earlier draws count towards the size.
+    """
+    draw = registry.recipe(batch.benchmark).review_draw
+    if draw is None:
+        return None
+    size, seed = int(batch.settings.get(draw.size, 0)), str(batch.settings.get(draw.seed, 0))
+    if not size:
+        return frozenset()
+    drawn_before = _count_drawn_before(batch, draw)
+    transforms = [KeyTransform(key, json_field) for key in (*draw.strata, draw.place)]
+    heaps: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    rows = drafts.values_list("pk", "record__external_id", *transforms)
+    for pk, external_id, *stratum, place in rows.iterator(chunk_size=STREAMED):
+        digest = hashlib.sha256(f"{seed}\x1f{external_id}\x1f{place}".encode(errors="surrogatepass")).digest()
+        heap = heaps.setdefault(tuple(stratum), [])
+        room = size - drawn_before[tuple(stratum)]
+        # heapq keeps the smallest entry in front, but the last one by rank must go: negate ranks.
+        if room > 0:
+            (heapq.heappush if len(heap) < room else heapq.heappushpop)(heap, (-int.from_bytes(digest[:8]), -pk))
+    return frozenset(-pk for heap in heaps.values() for _rank, pk in heap)
+
+
+def _count_drawn_before(batch: Batch, draw: ReviewDraw) -> Counter[tuple[Any, ...]]:
+    """How many samples of each stratum were drawn earlier."""
+    transforms = [KeyTransform(key, "content") for key in draw.strata]
+    drawn = SampleVersion.objects.filter(sample__batch=batch, made__review=SAMPLED_FOR_REVIEW).order_by()
+    return Counter(tuple(stratum) for stratum in drawn.values_list(*transforms).iterator(chunk_size=STREAMED))
+
+
+def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:
+    """Make the samples of these drafts, which have ended, in the caller's transaction."""
+    if not new_samples:
+        return
+    now = timezone.now()
+    simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
+    generator = generator_of(batch)
+    completed = [(row, _complete_sample(row, new, drawn)) for row, new in new_samples]
+    samples = [
+        Sample(
+            pk=key,
+            benchmark=batch.benchmark,
+            task=new.task,
+            batch=batch,
+            record_id=row.record_id,
+            bound=new.bound,
+            created_at=now,
+        )
+        for key, (row, new) in zip(bulk_rows.reserve_keys(Sample, len(completed)), completed, strict=True)
+    ]
+    specs = [
+        registry.case_spec(batch.benchmark, new, sample.key, 1).with_history(asked_for=(), simulated=simulated)
+        for sample, (_row, new) in zip(samples, completed, strict=True)
+    ]
+    needs_review = [not position(spec.policy, []).state.final for spec in specs]
+    for sample, is_reviewed in zip(samples, needs_review, strict=True):
+        sample.status = Sample.Status.IN_REVIEW if is_reviewed else Sample.Status.APPROVED
+    bulk_rows.bulk_insert(samples)
+    cases = _open_cases(specs, needs_review)
+    versions = [
+        SampleVersion(
+            sample=sample,
+            number=1,
+            draft=row,
+            case=cases[spec.lineage],
+            title=new.title[:300],
+            content=dict(new.content),
+            status=SampleVersion.Status.IN_REVIEW if is_reviewed else SampleVersion.Status.APPROVED,
+            simulated=simulated,
+            prompt=new.prompt[:100],
+            generator=generator,
+            traps=list(dict.fromkeys(trap for rubric in new.rubrics for trap in rubric.traps)),
+            made=dict(new.made),
+            created_at=now,
+        )
+        for sample, spec, is_reviewed, (row, new) in zip(samples, specs, needs_review, completed, strict=True)
+    ]
+    bulk_rows.bulk_insert(versions)
+    rubrics = [
+        Rubric(
+            version=version,
+            key=rubric.key,
+            criterion=rubric.criterion,
+            polarity=rubric.polarity,
+            traps=list(rubric.traps),
+        )
+        for version, (_row, new) in zip(versions, completed, strict=True)
+        for rubric in new.rubrics
+    ]
+    bulk_rows.bulk_insert(rubrics)
+
+
+def _complete_sample(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewSample:
+    """Complete a new sample with what the engine knows: whether it was drawn, or that its language
+    is unknown.
+    """
+    made: Mapping[str, str] = new.made
+    if drawn is not None:
+        made = {**made, "review": SAMPLED_FOR_REVIEW if row.pk in drawn else NOT_SAMPLED_FOR_REVIEW}
+    return replace(new, language=new.language or UNDETERMINED, made=made)
+
+
+def _open_cases(specs: Sequence[CaseSpec], needs_review: Sequence[bool]) -> dict[str, Case]:
+    """Open the case of each spec; returns them by lineage."""
+    unreviewed = services.open_unreviewed(
+        [spec for spec, is_reviewed in zip(specs, needs_review, strict=True) if not is_reviewed]
+    )
+    reviewed = [services.open_case(spec) for spec, is_reviewed in zip(specs, needs_review, strict=True) if is_reviewed]
+    return {case.lineage: case for case in (*unreviewed, *reviewed)}

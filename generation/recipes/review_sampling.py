@@ -1,0 +1,47 @@
+"""Which samples of a batch physicians review, where they do not review all of them."""
+
+import hashlib
+from dataclasses import dataclass
+from math import floor
+
+# The values of `NewSample.made["review"]`.
+SAMPLED_FOR_REVIEW, NOT_SAMPLED_FOR_REVIEW = "sampled", "not sampled"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewShare:
+    """The share of a stratum's samples in a batch that physicians review.
+
+    They are spread evenly over the stratum, from a starting point drawn by `seed`.
+    """
+
+    share: float
+    stratum: str
+    seed: int = 0
+
+    def includes(self, position: int) -> bool:
+        """Whether physicians review the sample at this position of its stratum (from 0).
+
+        Of any n consecutive samples, between n * share - 1 and n * share + 1 are reviewed.
+        """
+        digest = hashlib.sha256(f"{self.seed}\x1f{self.stratum}".encode("utf-8", "surrogatepass")).digest()
+        start = int.from_bytes(digest[:6], "big") / 2**48
+        return floor((position + 1) * self.share + start) > floor(position * self.share + start)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDraw:
+    """How a batch's samples are drawn for review: a fixed number from each stratum, by a seed.
+
+    `size`, `seed`: the names of the settings with the number for each stratum and with the seed.
+    `strata`: the keys whose values make up the stratum. `place`: the key that tells apart the
+    samples of one record; samples with the same place in several strata are drawn together. The
+    keys are read from a draft's data, and from the content of a `finished` record. The result is in
+    `made["review"]`, on which the benchmark's policy decides. Samples are made once all drafts of
+    the batch have ended, and no checks are run on them.
+    """
+
+    size: str
+    seed: str
+    strata: tuple[str, ...]
+    place: str
