@@ -350,14 +350,14 @@ def test_an_answer_is_read_with_what_was_asked_and_why_it_was_judged_so(admin: C
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"selected": judgment.pk})
     html = text_of(page)
     assert page.context["selected"] == judgment
-    for message in page.context["asked"]:
+    for message in page.context["question_messages"]:
         assert message.content.split("'")[0] in html
-    assert page.context["asked"]
+    assert page.context["question_messages"]
     assert judgment.rubric.criterion in html
     assert HOSTILE not in html
     assert "It says so. &lt;script&gt;" in html
     assert "I agree. &lt;script&gt;" in html
-    others = [item["judgment"] for item in page.context["others"]]
+    others = [item["judgment"] for item in page.context["response_judgments"]]
     assert others == list(judgment.response.judgments.order_by("rubric__pk"))
 
 

@@ -438,7 +438,7 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert "shown" in html
     assert "Without a hint" in html
     sample = page.context["sample"]
-    [message] = page.context["asked"]
+    [message] = page.context["question_messages"]
     assert message.text == sample.exported["content"][shown(sample.key, SEED)]
     assert not admin.get(url, {"dataset": "gone"}).context["filters"].is_valid()
     read = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, rows[0].pk])))
