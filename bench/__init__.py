@@ -1,4 +1,5 @@
-"""Measurements of what the project promises, one module a subject: `python -m bench.review [--quick] [--json]`.
+"""Measures what the project promises, one module per subject: `python -m bench.review [--quick]`.
 
-No timing belongs in a test: here it is a figure beside its goal, and docs/performance.md keeps the last full run.
+Tests do not check timings. Here they are figures beside their goals; docs/performance.md has the
+last full run.
 """

@@ -1,7 +1,9 @@
-"""The simple clients the engine is measured against: `python -m bench.ask CLIENT` reads its plan as JSON, prints what it took.
+"""The simple clients that the engine is compared with: `python -m bench.ask CLIENT`.
 
-Each asks the target and then the judge about every sample, with so many samples in flight. None keeps anything.
-`inspect_ai` and `lm_eval` are run with the Python they are installed for, so nothing of this project is imported here.
+Reads its plan as JSON from stdin and prints the time it took. Each client asks the target and then
+the judge about every sample, with a fixed number of samples in flight, and stores nothing.
+`inspect_ai` and `lm_eval` run with the Python that they are installed for, so nothing of this
+project is imported here.
 """
 
 import asyncio
@@ -15,24 +17,27 @@ from typing import Any
 
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
 MODULES = {"raw": "aiohttp", "loop": "openai.types.chat", "inspect_ai": "inspect_ai.model", "lm_eval": "lm_eval"}
-STATIC: dict[str, Any] = {"model": "stub", "max_tokens": 500}
+FIXED_FIELDS: dict[str, Any] = {"model": "stub", "max_tokens": 500}
 
 
-async def _samples(plan: dict[str, Any], ask: Ask) -> None:
-    """All samples of the plan, `flying` at once, each refilled as it ends."""
-    waiting = iter(plan["pairs"])
+async def _ask_all(plan: dict[str, Any], ask: Ask) -> None:
+    """Process all samples of the plan, `in_flight` at a time."""
+    pairs = iter(plan["pairs"])
 
     async def slot() -> None:
-        for target, judge in waiting:
-            said = await ask({**STATIC, "messages": target})
-            body = {**STATIC, "messages": [*judge[:-1], {**judge[-1], "content": judge[-1]["content"] + said}]}
+        for target, judge in pairs:
+            response = await ask({**FIXED_FIELDS, "messages": target})
+            body = {
+                **FIXED_FIELDS,
+                "messages": [*judge[:-1], {**judge[-1], "content": judge[-1]["content"] + response}],
+            }
             json.loads(await ask({**body, "response_format": plan["format"]}))
 
-    await asyncio.gather(*(slot() for _ in range(plan["flying"])))
+    await asyncio.gather(*(slot() for _ in range(plan["in_flight"])))
 
 
 async def raw(plan: dict[str, Any]) -> None:
-    """aiohttp alone: the fastest that Python has, which shows what the stub can bear."""
+    """aiohttp alone: the fastest Python client, which shows what the stub can sustain."""
     import aiohttp
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -41,11 +46,11 @@ async def raw(plan: dict[str, Any]) -> None:
             async with session.post(plan["url"] + "/chat/completions", json=body) as answer:
                 return str((await answer.json())["choices"][0]["message"]["content"])
 
-        await _samples(plan, ask)
+        await _ask_all(plan, ask)
 
 
 async def loop(plan: dict[str, Any]) -> None:
-    """The plain loop that anybody would write: AsyncOpenAI on aiohttp."""
+    """The plain loop that anyone would write: AsyncOpenAI on aiohttp."""
     from openai import AsyncOpenAI, DefaultAioHttpClient
 
     async with AsyncOpenAI(
@@ -53,10 +58,10 @@ async def loop(plan: dict[str, Any]) -> None:
     ) as client:
 
         async def ask(body: dict[str, Any]) -> str:
-            done = await client.chat.completions.create(**body)
-            return str(done.choices[0].message.content)
+            completion = await client.chat.completions.create(**body)
+            return str(completion.choices[0].message.content)
 
-        await _samples(plan, ask)
+        await _ask_all(plan, ask)
 
 
 def inspect_ai(plan: dict[str, Any]) -> None:
@@ -75,38 +80,41 @@ def inspect_ai(plan: dict[str, Any]) -> None:
     @scorer(metrics=[accuracy()])  # type: ignore[untyped-decorator]
     def judged() -> Any:
         async def score(state: Any, target: Any) -> Any:  # noqa: ARG001
-            messages = plan["pairs"][state.sample_id - 1][1]
             kinds = {"system": ChatMessageSystem, "user": ChatMessageUser}
-            asked = [kinds[message["role"]](content=message["content"]) for message in messages]
-            asked[-1].content += state.output.completion
-            said = await judge.generate(asked)
-            return Score(value=json.loads(said.completion)["criteria_met"])
+            judge_messages = plan["pairs"][state.sample_id - 1][1]
+            messages = [kinds[message["role"]](content=message["content"]) for message in judge_messages]
+            messages[-1].content += state.output.completion
+            reply = await judge.generate(messages)
+            return Score(value=json.loads(reply.completion)["criteria_met"])
 
         return score
 
     samples = [
-        Sample(id=number, input="\n".join(message["content"] for message in asked))
-        for number, (asked, _judge) in enumerate(plan["pairs"], 1)
+        Sample(id=number, input="\n".join(message["content"] for message in messages))
+        for number, (messages, _judge) in enumerate(plan["pairs"], 1)
     ]
     with tempfile.TemporaryDirectory() as folder:
         eval(
             Task(dataset=MemoryDataset(samples), solver=generate(), scorer=judged()),
             model=target,
-            max_connections=plan["flying"],
-            max_samples=plan["flying"],
+            max_connections=plan["in_flight"],
+            max_samples=plan["in_flight"],
             log_dir=folder,
             display="none",
         )
 
 
 def lm_eval(plan: dict[str, Any]) -> None:
-    """lm-eval's client for chat completions. It knows no judge: the same number of calls in two rounds, one after the other."""
+    """lm-eval's client for chat completions.
+
+    It has no judge, so the same number of calls is made in two successive rounds.
+    """
     from lm_eval.models.openai_completions import LocalChatCompletion  # type: ignore[import-not-found]
 
     model = LocalChatCompletion(
         model="stub",
         base_url=plan["url"] + "/chat/completions",
-        num_concurrent=plan["flying"],
+        num_concurrent=plan["in_flight"],
         max_retries=1,
         tokenized_requests=False,
         tokenizer_backend=None,
@@ -126,14 +134,14 @@ def lm_eval(plan: dict[str, Any]) -> None:
 
 def main(name: str) -> None:
     plan = json.load(sys.stdin)
-    importlib.import_module(MODULES[name])  # not measured: a worker has it imported, too
-    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+    importlib.import_module(MODULES[name])  # not measured: a worker has already imported it
+    started, usage_before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     client = {"raw": raw, "loop": loop, "inspect_ai": inspect_ai, "lm_eval": lm_eval}[name]
-    running = client(plan)
-    if running is not None:
-        asyncio.run(running)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    coroutine = client(plan)
+    if coroutine is not None:
+        asyncio.run(coroutine)
+    usage_after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
     print(json.dumps({"seconds": time.monotonic() - started, "cpu": cpu}))
 
 

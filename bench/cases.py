@@ -1,4 +1,4 @@
-"""Made-up MHB cases of the usual length, and complete answers to them as a browser posts them. No text is anybody's."""
+"""Invented MHB cases of the usual length, and complete answers to them as a browser posts them."""
 
 import random
 from dataclasses import replace
@@ -21,7 +21,10 @@ RUBRICS = ("R1", "R2", "R3")
 
 
 def sample(number: int) -> NewSample:
-    """A conversation of 6 to 10 turns, two of them altered, with its traps and three rubrics; the same for the same number."""
+    """A conversation of 6 to 10 turns, two of them altered, with traps and three rubrics.
+
+    The same number gives the same conversation.
+    """
     chance = random.Random(number)
     source = [
         {"role": role, "content": _text(chance, words)}
@@ -31,8 +34,8 @@ def sample(number: int) -> NewSample:
     altered = [dict(turn) for turn in source]
     for turn in chance.sample(altered[1::2], 2):
         words = turn["content"].split()
-        at = chance.randrange(len(words) - 4)
-        words[at : at + 3] = ["which", "Neurostatin", "doubles", "overnight"]
+        position = chance.randrange(len(words) - 4)
+        words[position : position + 3] = ["which", "Neurostatin", "doubles", "overnight"]
         turn["content"] = " ".join(words)
     altered.append({"role": "user", "content": _text(chance, 25)})
     traps = [
@@ -67,17 +70,17 @@ def spec(number: int) -> CaseSpec:
     return mhb.case(sample(number), f"bench-{number:07}", 1)
 
 
-def whole_spec(number: int, rubrics: int) -> CaseSpec:
-    """The case of sample `number` with as many rubrics, which take turns at its two traps."""
-    made = sample(number)
+def spec_with_rubrics(number: int, rubrics: int) -> CaseSpec:
+    """The case of sample `number` with this many rubrics, tied to its two traps alternately."""
+    base_sample = sample(number)
     chance = random.Random(number)
-    tags = [trap["code"] for trap in made.content["traps"]]
-    asked = tuple(NewRubric(f"R{n}", _text(chance, 22), (tags[n % 2],)) for n in range(1, rubrics + 1))
-    return mhb.case(replace(made, rubrics=asked), f"bench-{number:07}", 1)
+    tags = [trap["code"] for trap in base_sample.content["traps"]]
+    new_rubrics = tuple(NewRubric(f"R{n}", _text(chance, 22), (tags[n % 2],)) for n in range(1, rubrics + 1))
+    return mhb.case(replace(base_sample, rubrics=new_rubrics), f"bench-{number:07}", 1)
 
 
 def medhallu_spec(number: int) -> CaseSpec:
-    """A made-up question with its true answer and a wrong one, as the benchmark itself puts it before one physician."""
+    """An invented question with a true and a wrong answer, as MedHallu shows it to a physician."""
     chance = random.Random(number)
     content = {
         "question": _text(chance, 15),
@@ -87,12 +90,15 @@ def medhallu_spec(number: int) -> CaseSpec:
         "category": "1",
         "justification": _text(chance, 20),
     }
-    made = NewSample(task="qa", title=f"Made-up question {number}", language="en", content=content, rubrics=())
-    return medhallu.case(made, f"bench-{number:07}", 1)
+    new_sample = NewSample(task="qa", title=f"Made-up question {number}", language="en", content=content, rubrics=())
+    return medhallu.case(new_sample, f"bench-{number:07}", 1)
 
 
 def answers() -> dict[str, Any]:
-    """The fields of a review that approves, as `review.answers.answer_form` names them. They fit every case of this module."""
+    """The form fields of an approving review, which fit every case of this module.
+
+    `review.answers.answer_form` defines the names.
+    """
     fields = {
         "question.naturalness": "3",
         "question.noticed": "no",

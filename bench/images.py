@@ -1,8 +1,11 @@
-"""Ten thousand images: `python -m bench.images [--quick] [--few N] [--many N] [--imports] [--on DATABASE] [--json]`.
+"""Ten thousand images.
 
-Distinct small JPEG and PNG files are imported in VQA-RAD's layout, as a folder and as a zip; the same with reference traces
-in ClinHallu's own layout become samples without a call, are frozen, exported and shown. Each part runs in a process of its
-own, once with few images and once with many: what counts is how much more memory the many need. `--imports`: nothing else.
+`python -m bench.images [--quick] [--few N] [--many N] [--imports] [--on DATABASE] [--json]`.
+
+Distinct small JPEG and PNG files are imported in VQA-RAD's layout, as a folder and as a zip. The
+same with reference traces in ClinHallu's own layout become samples without a call, and are frozen,
+exported and shown. Each part runs in its own process, once with few images and once with many: what
+counts is how much more memory the many need. `--imports` runs only the imports.
 """
 
 import json
@@ -20,9 +23,9 @@ from bench.medhal import DATABASES, Site, server_seconds, site
 
 FEW, MANY = 1_000, 10_000
 QUICK = (20, 60)
-GROWTH = 40  # MB that ten times as many images may need more
+GROWTH = 40  # MB that ten times as many images may add
 SIDE = 192  # pixels
-PAGES = 50  # sources, records, samples and images that are looked at
+PAGES = 50  # of records, samples and images, each
 TRACE = {
     "raw": "",
     "visual_recognition": {"text": "A round shadow stands left of the midline."},
@@ -31,21 +34,21 @@ TRACE = {
 
 
 def write_images(folder: Path, count: int) -> None:
-    """`testset.json` in VQA-RAD's layout and `gold_cot.jsonl` in ClinHallu's, beside the images of both."""
+    """Write `testset.json` (VQA-RAD) and `gold_cot.jsonl` (ClinHallu) beside their images."""
     from PIL import Image
 
     images = folder / "images"
     images.mkdir(parents=True)
     questions, traces = [], []
-    for at in range(count):
-        noise = random.Random(at).randbytes(48 * 48)
+    for number in range(count):
+        noise = random.Random(number).randbytes(48 * 48)
         picture = Image.frombytes("L", (48, 48), noise).resize((SIDE, SIDE))
-        name = f"synpic{at:05}.{'jpg' if at % 2 else 'png'}"
-        picture.convert("RGB" if at % 3 else "L").save(images / name)
-        text, answer = f"Is finding {at} there?", "yes" if at % 2 else "no"
+        name = f"synpic{number:05}.{'jpg' if number % 2 else 'png'}"
+        picture.convert("RGB" if number % 3 else "L").save(images / name)
+        text, answer = f"Is finding {number} there?", "yes" if number % 2 else "no"
         questions.append(
             {
-                "qid": at, "image_name": name, "image_organ": "CHEST", "answer": answer, "answer_type": "CLOSED",
+                "qid": number, "image_name": name, "image_organ": "CHEST", "answer": answer, "answer_type": "CLOSED",
                 "question_type": "PRES", "question": text, "phrase_type": "freeform",
             }
         )  # fmt: skip
@@ -53,7 +56,7 @@ def write_images(folder: Path, count: int) -> None:
         traces.append(
             {
                 "question": text, "answer": answer, "images": [name], "question_type": "yes_no", "source": "vqa-rad",
-                "split": "train" if at % 4 else "test", "original_index": at, "cot_valid": True,
+                "split": "train" if number % 4 else "test", "original_index": number, "cot_valid": True,
                 "gold_cot": {**TRACE, "reasoning": reasoning},
             }
         )  # fmt: skip
@@ -71,8 +74,8 @@ def write_zip(folder: Path, path: Path) -> None:
 def import_images(format_name: str, path: str) -> dict[str, Any]:
     from generation.sources import services
 
-    done = services.run_import(services.start_import(Path(path), format_name=format_name, name=format_name).pk)
-    return {"rows": done.source.records.count(), "refused": done.refused}
+    run = services.run_import(services.start_import(Path(path), format_name=format_name, name=format_name).pk)
+    return {"rows": run.source.records.count(), "refused": run.refused}
 
 
 def make_samples() -> dict[str, Any]:
@@ -82,10 +85,10 @@ def make_samples() -> dict[str, Any]:
     from generation.samples.services import apply_outcomes
 
     source = Source.objects.get(name="clinhallu")
-    made = launch.launch_batch(BatchSettings(benchmark="clinhallu", source=source, roles={}, checks=()))
-    while services.work_on_batch(made.pk):
+    batch = launch.launch_batch(BatchSettings(benchmark="clinhallu", source=source, roles={}, checks=()))
+    while services.work_on_batch(batch.pk):
         pass
-    apply_outcomes()  # what nobody reviews is closed
+    apply_outcomes()  # closes cases that need no review
     return {"rows": Sample.objects.count()}
 
 
@@ -107,7 +110,10 @@ def export(format_name: str, stages: str = "") -> dict[str, Any]:
 
 
 def show() -> dict[str, Any]:
-    """Pages with images, as an admin sees them, with their images and thumbnails; `worst`: the slowest in seconds."""
+    """Load pages with images as an admin, with their images and thumbnails.
+
+    `worst`: seconds of the slowest page.
+    """
     from django.test import Client
 
     from generation.models import Release, Sample, Source, SourceRecord, StoredImage
@@ -121,24 +127,24 @@ def show() -> dict[str, Any]:
     records = SourceRecord.objects.filter(source=source).order_by("pk").values_list("pk", flat=True)[:PAGES]
     samples = Sample.objects.order_by("pk").values_list("pk", flat=True)[:PAGES]
     digests = StoredImage.objects.order_by("pk").values_list("sha256", flat=True)[:PAGES]
-    of_source, of_release = f"/generation/sources/{source.name}/", f"/generation/releases/bench/{release.version}/"
-    lists = [of_source, "/generation/samples/", "/review/cases/", "/generation/batches/"]
+    source_url, release_url = f"/generation/sources/{source.name}/", f"/generation/releases/bench/{release.version}/"
+    lists = [source_url, "/generation/samples/", "/review/cases/", "/generation/batches/"]
     pages = [
         *lists,
-        of_release,
-        f"{of_release}samples/",
-        *(f"{of_source}records/{pk}/" for pk in records),
+        release_url,
+        f"{release_url}samples/",
+        *(f"{source_url}records/{pk}/" for pk in records),
         *(f"/generation/samples/{pk}/" for pk in samples),
         *(f"/generation/images/{sha256}/{size}" for sha256 in digests for size in ("", "?size=thumbnail")),
     ]
-    client.get(pages[0])  # the first page of a process loads what all of them need
+    client.get(pages[0])  # the first page of a process loads what all pages need
     times = {}
     for page in pages:
-        began = time.perf_counter()
-        answer = client.get(page)
-        times[page] = time.perf_counter() - began
-        if answer.status_code != 200:
-            raise RuntimeError(f"{page}: {answer.status_code}")
+        started = time.perf_counter()
+        response = client.get(page)
+        times[page] = time.perf_counter() - started
+        if response.status_code != 200:
+            raise RuntimeError(f"{page}: {response.status_code}")
     slowest = max(times, key=lambda page: times[page])
     return {"rows": len(pages), "worst": times[slowest], "slowest": slowest}
 
@@ -152,7 +158,7 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def part(what: str, *arguments: str) -> None:
+def part(name: str, *arguments: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
     import django
 
@@ -160,7 +166,7 @@ def part(what: str, *arguments: str) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    if what == "migrate":
+    if name == "migrate":
         call_command("migrate", verbosity=0)
         print("{}")
         return
@@ -168,41 +174,41 @@ def part(what: str, *arguments: str) -> None:
 
     from evaluation import registry
     from generation.recipes import registry as recipes
-    from generation.releases import archive, services  # noqa: F401 - a worker has them long before
+    from generation.releases import archive, services  # noqa: F401 - preloaded, as in a worker
 
     Image.init()
     registry.protocol("clinhallu")
     recipes.recipe("clinhallu")
     connection.ensure_connection()
-    before, there = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, server_seconds()
-    began, worked = time.perf_counter(), time.process_time()
-    found = PARTS[what](*arguments)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    memory_before, server_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, server_seconds()
+    started, cpu_before = time.perf_counter(), time.process_time()
+    result = PARTS[name](*arguments)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu_before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
         json.dumps(
             {
-                **found, "seconds": seconds, "cpu": cpu, "database": server_seconds() - there,
-                "peak": peak / 1024, "memory": (peak - before) / 1024,
+                **result, "seconds": seconds, "cpu": cpu, "database": server_seconds() - server_before,
+                "peak": peak / 1024, "memory": (peak - memory_before) / 1024,
             }
         )
     )  # fmt: skip
 
 
-def lines(count: int, database: str, *, imports: bool) -> dict[str, dict[str, Any]]:
-    """What each part came to with so many images."""
-    found: dict[str, dict[str, Any]] = {}
+def run_parts(count: int, database: str, *, imports: bool) -> dict[str, dict[str, Any]]:
+    """The results of each part with this many images."""
+    results: dict[str, dict[str, Any]] = {}
 
     def run(name: str, empty: Site, *arguments: str) -> None:
-        found[name] = empty.run(*arguments)
+        results[name] = empty.run(*arguments)
 
     with site(database, "bench.images") as empty:
         empty.run("migrate")
-        folder, packed = Path(empty.folder) / "files", Path(empty.folder) / "files.zip"
+        folder, zip_file = Path(empty.folder) / "files", Path(empty.folder) / "files.zip"
         write_images(folder, count)
-        write_zip(folder, packed)
+        write_zip(folder, zip_file)
         run("import of a folder", empty, "import", "vqa-rad", str(folder))
-        # The images are known by now: a row of ClinHallu's costs what a row costs.
+        # The images are already stored: this measures the rows alone.
         run("import with traces", empty, "import", "clinhallu", str(folder))
         if not imports:
             run("samples", empty, "samples")
@@ -212,26 +218,26 @@ def lines(count: int, database: str, *, imports: bool) -> dict[str, dict[str, An
             run("pages", empty, "show")
         with site(database, "bench.images") as other:
             other.run("migrate")
-            run("import of a zip", other, "import", "vqa-rad", str(packed))
-    return found
+            run("import of a zip", other, "import", "vqa-rad", str(zip_file))
+    return results
 
 
 def measure(few: int, many: int, database: str, *, imports: bool) -> list[Any]:
-    from bench.core import at_most, told
+    from bench.core import at_most, without_goal
 
-    small, large = (lines(count, database, imports=imports) for count in (few, many))
+    small, large = (run_parts(count, database, imports=imports) for count in (few, many))
     rows = []
     for name, line in large.items():
-        what = f"{database}: {name}"
-        rows.append(told(f"{what}, {line['rows']}", line["rows"] / line["seconds"], "a second"))
-        rows.append(told(f"{what}: in Python", line["cpu"], "s"))
+        title = f"{database}: {name}"
+        rows.append(without_goal(f"{title}, {line['rows']}", line["rows"] / line["seconds"], "a second"))
+        rows.append(without_goal(f"{title}: in Python", line["cpu"], "s"))
         if line["database"]:
-            rows.append(told(f"{what}: in the database", line["database"], "s"))
-        rows.append(told(f"{what}: peak memory of {many}", line["peak"], "MB"))
+            rows.append(without_goal(f"{title}: in the database", line["database"], "s"))
+        rows.append(without_goal(f"{title}: peak memory of {many}", line["peak"], "MB"))
         growth = line["peak"] - small[name]["peak"]
-        rows.append(at_most(f"{what}: peak of {many} over that of {few}", growth, "MB", GROWTH))
+        rows.append(at_most(f"{title}: peak of {many} over that of {few}", growth, "MB", GROWTH))
         if "worst" in line:
-            rows.append(told(f"{what}: the slowest ({line['slowest']})", line["worst"] * 1000, "ms"))
+            rows.append(without_goal(f"{title}: the slowest ({line['slowest']})", line["worst"] * 1000, "ms"))
     return rows
 
 
@@ -246,11 +252,11 @@ def main() -> None:
         return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else usual
 
     few, many = QUICK if "--quick" in sys.argv else (FEW, MANY)
-    on = (sys.argv[sys.argv.index("--on") + 1],) if "--on" in sys.argv else DATABASES
-    if unknown := set(on) - set(DATABASES):
+    databases = (sys.argv[sys.argv.index("--on") + 1],) if "--on" in sys.argv else DATABASES
+    if unknown := set(databases) - set(DATABASES):
         sys.exit(f"--on {unknown.pop()}: one of {', '.join(DATABASES)}")
     rows: list[Any] = []
-    for database in on:
+    for database in databases:
         try:
             rows += measure(number("--few", few), number("--many", many), database, imports="--imports" in sys.argv)
         except Missing as missing:

@@ -1,8 +1,8 @@
-"""Keys and stops that one review takes, counted in a real Chromium: `python -m bench.keystrokes`.
+"""Counts the keys and stops that a review takes, in Chromium: `python -m bench.keystrokes`.
 
-Each script works one case by keyboard as somebody does who knows the page. A chord and a paste are one key each; a stop is a
-group of answers or a field into which something was entered. The newcomer answers what the page marks as required, and nothing
-else; the submits that are sent back are counted.
+Each script works on one case by keyboard like an experienced physician. A chord and a paste are one
+key each; a stop is a group of answers or a field into which something was entered. The newcomer
+answers only what the page marks as required; rejected submissions are counted.
 """
 
 import json
@@ -27,32 +27,37 @@ RUBRICS = 9
 SOURCE = "10.1000/invented.2020.1"
 PASSAGE = "There is no such drug."
 GOALS = {"MHB primary": (24, 12), "MedHallu primary": (8, None), "confirmation": (1, None), "adjudication": (8, None)}
-STEPS = 80  # a script that needs more is lost
+MAX_STEPS = 80  # a script that needs more is stuck
 
 
-# The cases ------------------------------------------------------------------------------------------------------------
+# -------------------------------------------------------------------------------------------- cases
 
 
 def prepare() -> dict[str, Any]:
-    """One case a script, held by its own physician; what `walk` must know of each. The database is migrated and empty."""
-    from bench.cases import medhallu_spec, whole_spec
+    """Create one case for each script, held by its own physician; returns the arguments of `walk`.
+
+    The database is migrated and empty.
+    """
+    from bench.cases import medhallu_spec, spec_with_rubrics
     from review.assignments import services
     from review.rules.case_spec import CaseSpec
 
-    def held(name: str, spec: CaseSpec, *before: Callable[[Any], None]) -> dict[str, Any]:
+    def hold_case(name: str, spec: CaseSpec, *before: Callable[[Any], None]) -> dict[str, Any]:
         case = services.open_case(spec)
         for step in before:
             step(case)
         physician, session = _account(name)
-        return {"session": session, "assignment": _take(physician).public_id, "digits": _digits(spec)}
+        return {"session": session, "assignment": _claim(physician).public_id, "digits": _digits(spec)}
 
-    found = {"MHB primary": held("primary", whole_spec(1, RUBRICS))}
-    found["newcomer"] = held("newcomer", whole_spec(5, RUBRICS))
-    found["MedHallu primary"] = held("medhallu", medhallu_spec(2))
-    found["confirmation"] = held("confirming", whole_spec(3, RUBRICS), _reviewed)
+    cases = {"MHB primary": hold_case("primary", spec_with_rubrics(1, RUBRICS))}
+    cases["newcomer"] = hold_case("newcomer", spec_with_rubrics(5, RUBRICS))
+    cases["MedHallu primary"] = hold_case("medhallu", medhallu_spec(2))
+    cases["confirmation"] = hold_case("confirming", spec_with_rubrics(3, RUBRICS), _review_as_primary)
     _submit(_user("confirming"), changed=False)
-    found["adjudication"] = held("adjudicating", whole_spec(4, RUBRICS), _reviewed, _disputed)
-    return found
+    cases["adjudication"] = hold_case(
+        "adjudicating", spec_with_rubrics(4, RUBRICS), _review_as_primary, _review_as_dissenting_secondary
+    )
+    return cases
 
 
 def _user(name: str) -> Any:
@@ -68,31 +73,31 @@ def _account(name: str) -> tuple[Any, str]:
     return _user(name), session
 
 
-def _take(physician: Any) -> Any:
+def _claim(physician: Any) -> Any:
     from review.assignments import claims
 
-    taken = claims.claim_next(physician)
-    if taken is None:
+    assignment = claims.claim_next(physician)
+    if assignment is None:
         raise RuntimeError(f"nothing for {physician}")
-    return taken
+    return assignment
 
 
-def _reviewed(case: Any) -> None:
+def _review_as_primary(case: Any) -> None:
     primary, _session = _account(f"primary-{case.pk}")
-    _take(primary)
+    _claim(primary)
     _submit(primary, changed=False)
 
 
-def _disputed(case: Any) -> None:
-    """A second review that differs in three things: a question, a rubric, and so the verdict."""
+def _review_as_dissenting_secondary(case: Any) -> None:
+    """Submit a second review that differs in a question, a rubric, and therefore the verdict."""
     secondary, _session = _account(f"secondary-{case.pk}")
-    _take(secondary)
+    _claim(secondary)
     for _phase in ("commit", "confirm"):
         _submit(secondary, changed=True)
 
 
 def _submit(physician: Any, *, changed: bool) -> None:
-    """Complete answers of a case's holder, after the first look; a secondary's are the committed ones."""
+    """Submit complete answers to the case of a physician, after finishing the first look."""
     from dataclasses import replace
 
     from review.access import visibility
@@ -104,9 +109,9 @@ def _submit(physician: Any, *, changed: bool) -> None:
     if token is None:
         raise RuntimeError(f"{assignment} is held without a token")
     form = assignment.case.frozen.form
-    good = {question.key: next(c for c in reversed(question.choices) if not c.blocks) for question in form.questions}
+    choices = {question.key: next(c for c in reversed(question.choices) if not c.blocks) for question in form.questions}
     answers = Answers(
-        questions={key: Answer(choice.value) for key, choice in good.items()},
+        questions={key: Answer(choice.value) for key, choice in choices.items()},
         rubrics={rubric.key: RubricAnswer("adequate", severity="mild") for rubric in form.rubrics},
         citations=(Citation("doi", SOURCE, "", PASSAGE, "2020-01-15"),),
         verdict="approve",
@@ -128,17 +133,17 @@ def _submit(physician: Any, *, changed: bool) -> None:
 
 
 def _digits(spec: Any) -> dict[str, int]:
-    """Which answer a script gives to each question: the last that does not stand in the way."""
+    """The digit to press for each question: the last choice that does not block approval."""
     return {
         f"question.{question.key}": max(n for n, choice in enumerate(question.choices, 1) if not choice.blocks)
         for question in spec.form.questions
     }
 
 
-# The hands ------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------- keyboard
 
-# The group or field in focus, and what is still to be answered.
-LOOK = """() => {
+# Describes the group or field in focus, and the groups still to answer.
+PAGE_STATE_JS = """() => {
   const seen = (one) => one.checkVisibility();
   const name = (stop) => stop?.querySelector("input")?.name;
   const stops = [...document.querySelectorAll("[data-answers] [data-stop]")].filter(seen);
@@ -158,8 +163,9 @@ LOOK = """() => {
 }"""
 
 
-# Over once the text is there, and what the page does after a paste: it has set its timer before this one.
-PASTED = """(name) => new Promise((done) => {
+# Resolves once the text is in the field and the page has reacted to the paste, as the page set its
+# timer before this one.
+PASTE_DONE_JS = """(name) => new Promise((done) => {
   const [field] = document.getElementsByName(name), end = performance.now() + 5000;
   const look = () => setTimeout(field.value || performance.now() > end ? done : look);
   look();
@@ -167,8 +173,8 @@ PASTED = """(name) => new Promise((done) => {
 
 
 @dataclass
-class Hands:
-    """A keyboard that counts."""
+class Keyboard:
+    """A keyboard that counts keys and stops."""
 
     page: "Page"
     digits: dict[str, int]
@@ -186,18 +192,21 @@ class Hands:
         self.stops.add(where)
         self.page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
         self.press("Control+V")
-        self.page.evaluate(PASTED, where)
+        self.page.evaluate(PASTE_DONE_JS, where)
 
-    def arrive(self) -> None:
-        """Wait until the page has given something the focus: on a busy machine no key acts before. Raises RuntimeError."""
+    def wait_for_focus(self) -> None:
+        """Wait until the page has set the focus: on a busy machine, keys have no effect before.
+
+        Raises RuntimeError.
+        """
         for _try in range(100):
             if self.page.evaluate("document.activeElement !== document.body"):
                 return
             self.page.wait_for_timeout(50)
         raise RuntimeError(f"nothing has the focus on {self.page.url}")
 
-    def look(self) -> dict[str, Any]:
-        return dict(self.page.evaluate(LOOK))
+    def page_state(self) -> dict[str, Any]:
+        return dict(self.page.evaluate(PAGE_STATE_JS))
 
     def digit(self, name: str) -> str:
         if name in self.digits:
@@ -205,40 +214,40 @@ class Hands:
         return "2" if name.startswith("harm.") or name.endswith(".severity") else "1"
 
     def answer(self, *, only: Sequence[str] | None = None) -> None:
-        """Answer whatever is open, in the order of the page."""
-        for _step in range(STEPS):
-            seen = self.look()
-            asked = [name for name in seen["open"] if only is None or name in only]
-            if seen["field"] and (seen["here"] or "").startswith("citation."):
-                self._cite(seen["here"], seen["empty"])
-            elif not asked and (seen["cited"] or only is not None):
+        """Answer all open groups, in the order of the page."""
+        for _step in range(MAX_STEPS):
+            state = self.page_state()
+            pending = [name for name in state["open"] if only is None or name in only]
+            if state["field"] and (state["here"] or "").startswith("citation."):
+                self._cite(state["here"], state["empty"])
+            elif not pending and (state["cited"] or only is not None):
                 return
-            elif not asked:
+            elif not pending:
                 self.press("e")
-            elif seen["here"] in asked and seen["rest"] and seen["here"].startswith("rubric."):
+            elif state["here"] in pending and state["rest"] and state["here"].startswith("rubric."):
                 self.stops.add("rest")
-                self.press(seen["rest"])
-            elif seen["here"] in asked:
-                self.stops.add(seen["here"])
-                self.press(self.digit(seen["here"]))
+                self.press(state["rest"])
+            elif state["here"] in pending:
+                self.stops.add(state["here"])
+                self.press(self.digit(state["here"]))
             else:
-                self.press("Escape" if seen["field"] else "n")
-        raise RuntimeError(f"lost at {self.look()}")
+                self.press("Escape" if state["field"] else "n")
+        raise RuntimeError(f"lost at {self.page_state()}")
 
     def _cite(self, name: str, empty: bool) -> None:
         part = name.rpartition(".")[2]
         if empty:
             self.paste({"reference": SOURCE, "section": "2.1", "passage": PASSAGE}[part], name)
-        if self.look()["here"] != name:
+        if self.page_state()["here"] != name:
             return
         self.press("Escape" if part == "passage" else "Tab")
 
-    def submits(self) -> bool:
-        """Press Submit, or Reveal; whether it was taken."""
+    def submit(self) -> bool:
+        """Press Submit or Reveal; returns whether the page accepted the answers."""
         with self.page.expect_navigation():
             self.press("Control+Enter")
         self.page.wait_for_load_state()
-        refused = bool(self.look()["refused"]) if self.page.locator("[data-answers]").count() else False
+        refused = bool(self.page_state()["refused"]) if self.page.locator("[data-answers]").count() else False
         self.failed += refused
         return not refused
 
@@ -247,46 +256,46 @@ def _problems(page: "Page") -> str:
     return str(page.locator(".problem[aria-labelledby]").inner_text())
 
 
-def _goes(hands: Hands) -> None:
-    hands.arrive()
-    hands.answer()
-    if not hands.submits():
-        raise RuntimeError(f"sent back: {_problems(hands.page)}")
+def _answer_and_submit(keyboard: Keyboard) -> None:
+    keyboard.wait_for_focus()
+    keyboard.answer()
+    if not keyboard.submit():
+        raise RuntimeError(f"sent back: {_problems(keyboard.page)}")
 
 
-def _mhb(hands: Hands) -> None:
-    _goes(hands)  # the first look
-    _goes(hands)
+def _mhb(keyboard: Keyboard) -> None:
+    _answer_and_submit(keyboard)  # the first look
+    _answer_and_submit(keyboard)
 
 
-def _confirm(hands: Hands) -> None:
-    hands.page.wait_for_timeout(700)  # nobody reads faster
-    with hands.page.expect_navigation():
-        hands.press("Control+Enter")
+def _confirm(keyboard: Keyboard) -> None:
+    keyboard.page.wait_for_timeout(700)  # as a person needs time to read
+    with keyboard.page.expect_navigation():
+        keyboard.press("Control+Enter")
 
 
-def _adjudicate(hands: Hands) -> None:
-    _goes(hands)  # the first look
-    hands.page.wait_for_timeout(700)
-    _goes(hands)
+def _adjudicate(keyboard: Keyboard) -> None:
+    _answer_and_submit(keyboard)  # the first look
+    keyboard.page.wait_for_timeout(700)
+    _answer_and_submit(keyboard)
 
 
-def _newcomer(hands: Hands) -> None:
-    """By mouse: what is marked as required is answered, then Submit; what is sent back is answered and sent again."""
-    page = hands.page
+def _newcomer(keyboard: Keyboard) -> None:
+    """By mouse: answer only required fields and submit; fix what is rejected and try again."""
+    page = keyboard.page
     for step in ("first look", "whole"):
         for _attempt in range(6):
-            _fill_required(hands)
-            if hands.submits():
+            _fill_required(keyboard)
+            if keyboard.submit():
                 break
         else:
             raise RuntimeError(f"{step}: {_problems(page)}")
 
 
-def _fill_required(hands: Hands) -> None:
-    page = hands.page
-    for _round in range(STEPS):
-        todo = page.evaluate(
+def _fill_required(keyboard: Keyboard) -> None:
+    page = keyboard.page
+    for _round in range(MAX_STEPS):
+        target = page.evaluate(
             """() => {
               const form = document.querySelector("[data-answers]");
               const seen = (one) => one.checkVisibility();
@@ -304,54 +313,54 @@ def _fill_required(hands: Hands) -> None:
               return null;
             }"""
         )
-        if todo is None:
+        if target is None:
             return
-        kind, name = todo
+        kind, name = target
         if kind == "row":
             page.locator("#add-citation").click()
         elif kind == "field":
             text = SOURCE if name.endswith(".reference") else "2.1" if name.endswith(".section") else PASSAGE
             page.locator(f'[data-answers] [name="{name}"]').fill(text)
         else:
-            page.locator(f'[data-answers] [name="{name}"]').nth(int(hands.digit(name)) - 1).evaluate(
+            page.locator(f'[data-answers] [name="{name}"]').nth(int(keyboard.digit(name)) - 1).evaluate(
                 "(one) => one.click()"
             )
     raise RuntimeError("what is required never ends")
 
 
-SCRIPTS: dict[str, Callable[[Hands], None]] = {
+SCRIPTS: dict[str, Callable[[Keyboard], None]] = {
     "MHB primary": _mhb,
-    "MedHallu primary": _goes,
+    "MedHallu primary": _answer_and_submit,
     "confirmation": _confirm,
     "adjudication": _adjudicate,
     "newcomer": _newcomer,
 }
 
 
-def walk(page: "Page", url: str, name: str, told: dict[str, Any]) -> Hands:
-    """Work one case by its script; raises RuntimeError where the script cannot go on."""
+def walk(page: "Page", url: str, name: str, held: dict[str, Any]) -> Keyboard:
+    """Work on one case with its script; raises RuntimeError if the script gets stuck."""
     page.context.clear_cookies()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.context.add_cookies([{"name": "sessionid", "value": told["session"], "url": url}])
-    page.goto(f"{url}/review/assignments/{told['assignment']}/")
-    hands = Hands(page, told["digits"])
-    SCRIPTS[name](hands)
-    return hands
+    page.context.add_cookies([{"name": "sessionid", "value": held["session"], "url": url}])
+    page.goto(f"{url}/review/assignments/{held['assignment']}/")
+    keyboard = Keyboard(page, held["digits"])
+    SCRIPTS[name](keyboard)
+    return keyboard
 
 
-def results(walked: dict[str, Hands]) -> Iterator[Result]:
-    for name, hands in walked.items():
+def results(keyboards: dict[str, Keyboard]) -> Iterator[Result]:
+    for name, keyboard in keyboards.items():
         if name == "newcomer":
-            yield exactly("keyboard, newcomer: submits sent back", hands.failed, "", 0)
+            yield exactly("keyboard, newcomer: submits sent back", keyboard.failed, "", 0)
             continue
         keys, stops = GOALS[name]
-        yield at_most(f"keyboard, {name}: keys", hands.keys, "", keys)
+        yield at_most(f"keyboard, {name}: keys", keyboard.keys, "", keys)
         if stops:
-            yield at_most(f"keyboard, {name}: stops", len(hands.stops), "", stops)
+            yield at_most(f"keyboard, {name}: stops", len(keyboard.stops), "", stops)
 
 
 def measure() -> Iterator[Result]:
-    """All scripts before an embedded site; what is not installed is a row that says so."""
+    """Run all scripts on an embedded site; missing programs are reported as skipped."""
     try:
         from playwright.sync_api import sync_playwright
 
@@ -365,7 +374,7 @@ def measure() -> Iterator[Result]:
     with tempfile.TemporaryDirectory(prefix="mhb-keys-") as home:
         environment = {"MHB_DATA_DIR": str(Path(home)), **sites.EMBEDDED}
         sites.manage(environment, "migrate", "-v0")
-        told = sites.told_by(["-m", "bench.keystrokes", "--prepare"], environment)
+        prepared = sites.run_module(["-m", "bench.keystrokes", "--prepare"], environment)
         family, port = children.Children(cwd=str(sites.ROOT), environment=environment), servers.free_port()
         try:
             family.start("web", [*children.web(sites.HOST, port), "--workers", "1"])
@@ -374,11 +383,13 @@ def measure() -> Iterator[Result]:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
                 page = browser.new_page(viewport={"width": 1366, "height": 768})
-                walked = {name: walk(page, f"http://{sites.HOST}:{port}", name, known) for name, known in told.items()}
+                keyboards = {
+                    name: walk(page, f"http://{sites.HOST}:{port}", name, held) for name, held in prepared.items()
+                }
                 browser.close()
         finally:
             family.stop()
-    yield from results(walked)
+    yield from results(keyboards)
 
 
 def main() -> int:

@@ -1,12 +1,12 @@
-"""The engine's side of `bench.engine`, within the settings of the database that is measured.
+"""The engine's side of `bench.engine`, run with the settings of the measured database.
 
-`python -m bench.lane seed SAMPLES...`: in an empty database, a release of each of these sizes, one rubric a sample.
-`python -m bench.lane launch URL SAMPLES FLYING`: a run on the one of this size, with an endpoint that nobody has asked yet,
-target and judge in one; prints its number.
-`python -m bench.lane work RUN`: works on a run as the worker's task does. It says ``ready`` when all is imported, begins
-with the next line of its input, and prints what it took.
-`python -m bench.lane first URL SAMPLES FLYING`: launches one and begins with it, but leaves it after the first calls.
-`python -m bench.lane pairs SAMPLES FLYING`: what the run asks, for the simple clients.
+`python -m bench.lane seed SAMPLES...`: create a release of each size in an empty database, with one
+rubric per sample. `python -m bench.lane launch URL SAMPLES IN_FLIGHT`: launch a run on the release
+of this size, with a new endpoint as both target and judge; prints its primary key. `python -m
+bench.lane work RUN`: work on a run like the worker's task. Prints ``ready`` when everything is
+imported, starts at the next line of its input, and prints its time and CPU use. `python -m
+bench.lane first URL SAMPLES IN_FLIGHT`: launch a run, start it, and stop after the first calls.
+`python -m bench.lane pairs SAMPLES IN_FLIGHT`: print the requests of a run, for the simple clients.
 """
 
 import importlib
@@ -23,7 +23,7 @@ CHUNK = 1_000
 
 
 def seed(*sizes: int) -> None:
-    """The releases. Their samples differ in their first turn, so that nothing is asked twice."""
+    """Create the releases. Samples differ in their first turn, so that no call is repeated."""
     from django.db import connection
 
     from bench.rows import bare_release
@@ -38,11 +38,19 @@ def seed(*sizes: int) -> None:
 def _release(size: int, first: Any) -> None:
     from generation.models import Release, ReleasedRubric, ReleasedSample
 
-    of = first.release
-    same = {name: getattr(of, name) for name in ("benchmark", "generators", "sources", "simulated", "created_at")}
+    template = first.release
+    shared_fields = {
+        name: getattr(template, name) for name in ("benchmark", "generators", "sources", "simulated", "created_at")
+    }
     counts = {"task": {"dialogue": {"samples": size, "rubrics": size}}}
     release = Release.objects.create(
-        name=_name(size), version=1, samples_count=size, rubrics_count=size, counts=counts, sha256=of.sha256, **same
+        name=_release_name(size),
+        version=1,
+        samples_count=size,
+        rubrics_count=size,
+        counts=counts,
+        sha256=template.sha256,
+        **shared_fields,
     )
     for start in range(0, size, CHUNK):
         rows = ReleasedSample.objects.bulk_create(
@@ -61,7 +69,7 @@ def _release(size: int, first: Any) -> None:
         )
 
 
-def _name(size: int) -> str:
+def _release_name(size: int) -> str:
     return f"of-{size}"
 
 
@@ -71,8 +79,8 @@ def _content(first: Any, at: int) -> dict[str, Any]:
     return {**content, "turns": [{**opening, "content": f"Case {at}. {opening['content']}"}, *others]}
 
 
-def launch(url: str, samples: int, flying: int) -> int:
-    """A run with an endpoint of its own: what earlier runs have paid for is of no use to it."""
+def launch(url: str, samples: int, in_flight: int) -> int:
+    """Launch a run with a new endpoint, so that no paid replies of earlier runs are reused."""
     from django.db import connection
 
     from evaluation.runs.services import launch_run
@@ -81,15 +89,15 @@ def launch(url: str, samples: int, flying: int) -> int:
     from generation.models import Endpoint, Release
 
     name = f"bench-{Endpoint.objects.count()}"
-    endpoint = add_endpoint(name=name, url=url, model=name, concurrency=flying, max_tokens=500)
-    run = launch_run(RunSettings(Release.objects.get(name=_name(samples)), [endpoint], endpoint))
+    endpoint = add_endpoint(name=name, url=url, model=name, concurrency=in_flight, max_tokens=500)
+    run = launch_run(RunSettings(Release.objects.get(name=_release_name(samples)), [endpoint], endpoint))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # what autovacuum does within a minute
     return run.pk
 
 
-def first(url: str, samples: int, flying: int) -> dict[str, float]:
-    """Begin with a run, and pause it when its first calls are answered."""
+def first(url: str, samples: int, in_flight: int) -> dict[str, float]:
+    """Start a run, and pause it once its first calls are answered."""
     import threading
 
     from evaluation.models import Response, Run
@@ -97,7 +105,7 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     from generation.jobs import life_cycle
 
     importlib.import_module("openai.types.chat")
-    run = launch(url, samples, flying)
+    run = launch(url, samples, in_flight)
 
     def pause() -> None:
         while not Response.objects.filter(run=run, status="done").exists():
@@ -113,8 +121,11 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     return {"started": started}
 
 
-def pairs(samples: int, flying: int) -> dict[str, Any]:
-    """The plan of `bench.ask`: for each sample what the target is asked, and the judge but for the response."""
+def pairs(samples: int, in_flight: int) -> dict[str, Any]:
+    """The plan of `bench.ask`: for each sample, the messages for the target and the judge.
+
+    Those for the judge lack the target's response.
+    """
     from openai import pydantic_function_tool
 
     from bench.rows import ALTERED
@@ -126,19 +137,21 @@ def pairs(samples: int, flying: int) -> dict[str, Any]:
     assert judge
     assert shape
     rubric = Rubric("R1", "The response must say so.", ("A1",))
-    found = []
+    message_pairs = []
     for at in range(samples):
         turns = [{**ALTERED[0], "content": f"Case {at}. {ALTERED[0]['content']}"}, *ALTERED[1:]]
         sample = Sample(f"mhb-dialogue-{at:06}", "dialogue", {"turns": turns})
         asked, judged = protocol.ask(sample, 0)[0].messages, judge(sample, rubric, "", "").messages
-        found.append([[{"role": each.role, "content": each.content} for each in part] for part in (asked, judged)])
+        message_pairs.append(
+            [[{"role": message.role, "content": message.content} for message in part] for part in (asked, judged)]
+        )
     schema = pydantic_function_tool(shape)["function"]["parameters"]
-    wanted = {"type": "json_schema", "json_schema": {"name": "Judgment", "schema": schema, "strict": True}}
-    return {"pairs": found, "flying": flying, "format": wanted}
+    response_format = {"type": "json_schema", "json_schema": {"name": "Judgment", "schema": schema, "strict": True}}
+    return {"pairs": message_pairs, "in_flight": in_flight, "format": response_format}
 
 
 def work(run_id: int) -> dict[str, float]:
-    """Work on a run to its end, or to where nothing is left for this process."""
+    """Work on a run until it ends or nothing is left for this process."""
     from django.db import connection
 
     from evaluation.models import Run
@@ -146,33 +159,33 @@ def work(run_id: int) -> dict[str, float]:
     from generation.jobs import services
 
     importlib.import_module("openai.types.chat")
-    Run.objects.get(pk=run_id)  # a worker has its modules and its connection already
+    Run.objects.get(pk=run_id)  # a worker already has its modules and connection
     print("ready", flush=True)
     sys.stdin.readline()
-    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+    started, usage_before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     rows = runs_work.work_on_run(run_id)
     while services.waits(run_id):
         rows += runs_work.work_on_run(run_id)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    usage_after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
     connection.close()
     return {"rows": rows, "cpu": cpu, "started": started, "ended": time.monotonic()}
 
 
 def main() -> None:
-    what, *arguments = sys.argv[1:]
+    command, *arguments = sys.argv[1:]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
     django.setup()
     from django.core.management import call_command
 
-    if what == "seed":
+    if command == "seed":
         call_command("migrate", verbosity=0)
         seed(*map(int, arguments))
         print("{}")
-    elif what in ("launch", "first"):
-        url, samples, flying = arguments
-        print(json.dumps({"launch": launch, "first": first}[what](url, int(samples), int(flying))))
-    elif what == "pairs":
+    elif command in ("launch", "first"):
+        url, samples, in_flight = arguments
+        print(json.dumps({"launch": launch, "first": first}[command](url, int(samples), int(in_flight))))
+    elif command == "pairs":
         print(json.dumps(pairs(*map(int, arguments))))
     else:
         print(json.dumps(work(int(arguments[0]))))

@@ -1,11 +1,12 @@
-"""Physicians' browsers in a process of their own: a plan as JSON on stdin, what was measured as JSON on stdout.
+"""Simulates physicians' browsers: reads a plan as JSON from stdin, prints times as JSON.
 
-Each client has a connection that is kept open and a session's cookie, and sends the next request when it has read the whole
-answer to the one before (a closed loop). Anything but the answer that is due ends the run: what fails is not a figure.
+Each client keeps its connection open, has a session cookie, and sends the next request once it has
+read the whole response to the previous one (a closed loop). Any unexpected response ends the run,
+because failures are not figures.
 
-    day      `cycles` cases for each session: next, reveal, two drafts, submit. Milliseconds by what was done.
-    rush     all sessions press Next at the same moment, in `rounds` rounds.
-    one-too-many   answers that must be refused, in `rounds` rounds.
+    day            `cycles` cases for each session: next, reveal, two drafts, submit
+    rush           all sessions press Next at the same moment, in `rounds` rounds
+    one-too-many   submissions that must be refused, in `rounds` rounds
 """
 
 import http.client
@@ -21,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-CSRF = "c" * 32  # double submit: the cookie's value and the header's have to be the same, whatever it is
-PATIENCE = 60.0  # seconds
+CSRF = "c" * 32  # double submit: cookie and header only need to be equal
+TIMEOUT = 60.0  # seconds
 
 _TOKEN = re.compile(rb'name="token" value="([0-9a-f-]{36})"')
 _REVISION = re.compile(rb'name="revision"\s+value="(\d+)"')
@@ -30,17 +31,17 @@ _ASSIGNMENT = re.compile(rb'id="answers" method="post"\s+action="/review/assignm
 
 
 class Unexpected(Exception):
-    """An answer other than the one that was due."""
+    """A response other than the expected one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the load reads of a page with a case."""
+    """The parts of a case's page that the load needs."""
 
     assignment: str
     token: str
     revision: str
-    looking: bool  # the first look is due
+    first_look_pending: bool  # the first look is not yet finished
     confirming: bool  # the page offers to keep the reviewer's own answer
 
 
@@ -58,7 +59,10 @@ class Browser:
     def ask(
         self, method: str, path: str, fields: Mapping[str, str] | None = None, *, htmx: bool = False
     ) -> tuple[int, str, bytes]:
-        """One request; (status, where it leads to, the whole body). A connection the server let go is opened again."""
+        """Send a request; returns (status, redirect path, body).
+
+        Reopens a connection that the server closed.
+        """
         headers = {"Cookie": f"sessionid={self.session}; csrftoken={CSRF}", "X-CSRFToken": CSRF}
         if htmx:
             headers["HX-Request"] = "true"
@@ -66,41 +70,42 @@ class Browser:
         if fields is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             body = urlencode(fields).encode()
-        for kept in (True, False):
+        for is_kept_open in (True, False):
             if self._connection is None:
-                self._connection, kept = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE), False
+                self._connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT)
+                is_kept_open = False
             try:
                 self._connection.request(method, path, body, headers)
-                answer = self._connection.getresponse()
-                return answer.status, urlsplit(answer.headers.get("Location", "")).path, answer.read()
+                response = self._connection.getresponse()
+                return response.status, urlsplit(response.headers.get("Location", "")).path, response.read()
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
                 self._connection.close()
                 self._connection = None
-                if not kept:
+                if not is_kept_open:
                     raise
         raise AssertionError("unreachable")
 
     @contextmanager
-    def timed(self, what: str) -> Iterator[None]:
-        """The milliseconds that the block takes, kept under `what`."""
-        begun = time.perf_counter()
+    def timed(self, action: str) -> Iterator[None]:
+        """Record the milliseconds that the block takes under `action`."""
+        started = time.perf_counter()
         yield
-        self.times[what].append((time.perf_counter() - begun) * 1000)
+        self.times[action].append((time.perf_counter() - started) * 1000)
 
-    def post(self, path: str, fields: Mapping[str, str], *due: int, htmx: bool = False) -> tuple[int, str, bytes]:
-        """A POST whose status has to be one of `due`."""
+    def post(self, path: str, fields: Mapping[str, str], *expected: int, htmx: bool = False) -> tuple[int, str, bytes]:
+        """POST a form. Raises Unexpected unless the status is one of `expected`."""
         status, location, body = self.ask("POST", path, fields, htmx=htmx)
-        if status not in due:
-            raise Unexpected(f"{path} answered {status}, not {' or '.join(map(str, due))}: {body[:300]!r}")
+        if status not in expected:
+            raise Unexpected(f"{path} answered {status}, not {' or '.join(map(str, expected))}: {body[:300]!r}")
         return status, location, body
 
     def page(self, path: str) -> Page:
-        """The page of the case at `path`."""
+        """Load the page of a case."""
         status, _, body = self.ask("GET", path)
         return self.read(path, status, body)
 
     def read(self, path: str, status: int, body: bytes) -> Page:
-        """The page of a case in an answer from `path`."""
+        """Parse the page of a case."""
         token, revision, form = _TOKEN.search(body), _REVISION.search(body), _ASSIGNMENT.search(body)
         if status != 200 or token is None or revision is None or form is None:
             raise Unexpected(f"{path} answered {status} without a case: {body[:300]!r}")
@@ -108,75 +113,79 @@ class Browser:
             assignment=form[1].decode(),
             token=token[1].decode(),
             revision=revision[1].decode(),
-            looking=form[2] == b"reveal",
+            first_look_pending=form[2] == b"reveal",
             confirming=b'name="keep"' in body,
         )
 
     def next(self) -> Page:
-        """Press Next and read the page it leads to; like the site's script, without a redirect."""
+        """Press Next and read the page of the case; without a redirect, like the site's script."""
         with self.timed("next"):
             status, _, body = self.post("/review/next/?here", {}, 200)
             return self.read("/review/next/", status, body)
 
     def reveal(self, page: Page) -> Page:
-        """End the first look, if it is due, and read the page again."""
-        if not page.looking:
+        """Finish the first look, if it is pending, and read the page again."""
+        if not page.first_look_pending:
             return page
         with self.timed("reveal"):
-            path = f"{_at(page, 'reveal')}?here"
+            path = f"{_assignment_url(page, 'reveal')}?here"
             status, _, body = self.post(path, self.fields(page), 200)
             return self.read(path, status, body)
 
     def draft(self, page: Page, revision: str) -> str:
-        """What the page saves by itself; returns the draft's revision."""
+        """Save a draft like the page's autosave; returns its revision."""
         with self.timed("draft"):
-            _, _, body = self.post(_at(page, "draft"), {**self.fields(page), "revision": revision}, 200, htmx=True)
-        found = _REVISION.search(body)
-        if found is None:
+            _, _, body = self.post(
+                _assignment_url(page, "draft"), {**self.fields(page), "revision": revision}, 200, htmx=True
+            )
+        match = _REVISION.search(body)
+        if match is None:
             raise Unexpected(f"the answer to a draft names no revision: {body[:300]!r}")
-        return found[1].decode()
+        return match[1].decode()
 
     def fields(self, page: Page) -> dict[str, str]:
-        """The form as the browser posts it."""
+        """The form fields as the browser posts them."""
         return {**self.answers, "token": page.token, "revision": page.revision}
 
     def work(self) -> None:
-        """One case from Next to the last submit that is this person's."""
+        """Complete one case, from Next to this person's last submit."""
         page = self.reveal(self.next())
         revision = self.draft(page, page.revision)
         self.draft(page, revision)
         while True:
-            more = {"keep": "1"} if page.confirming else {}
+            extra = {"keep": "1"} if page.confirming else {}
             with self.timed("submit"):
-                _, location, _ = self.post(_at(page, "submit"), {**self.fields(page), **more, "stop": "1"}, 302)
+                _, location, _ = self.post(
+                    _assignment_url(page, "submit"), {**self.fields(page), **extra, "stop": "1"}, 302
+                )
             if location != f"/review/assignments/{page.assignment}/":
                 return
             page = self.page(location)
 
 
-def _at(page: Page, what: str) -> str:
-    return f"/review/assignments/{page.assignment}/{what}/"
+def _assignment_url(page: Page, action: str) -> str:
+    return f"/review/assignments/{page.assignment}/{action}/"
 
 
 def day(browsers: Sequence[Browser], cycles: int) -> dict[str, Any]:
-    """Everybody works, side by side: {"times": {what: [milliseconds]}}."""
+    """All browsers work at the same time. Returns {"times": {action: [milliseconds]}}."""
 
     def work(browser: Browser) -> None:
         for _ in range(cycles):
             browser.work()
 
-    _side_by_side([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
-    return {"times": _together(browsers)}
+    _run_in_threads([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
+    return {"times": _merged_times(browsers)}
 
 
 def rush(browsers: Sequence[Browser], rounds: int, database: str) -> dict[str, Any]:
-    """All press Next at the same moment, again and again; what was handed out is taken out of the queue in between.
+    """All press Next at the same moment, repeatedly; claimed cases leave the queue in between.
 
-    {"duplicates": how many answers named an assignment that somebody else was given in the same round, "nothing": how many
-    got none although cases wait, "times"}.
+    Returns {"duplicates": responses with an assignment that somebody else got in the same round,
+    "nothing": responses without one although cases are available, "times"}.
     """
     start, end = threading.Barrier(len(browsers) + 1), threading.Barrier(len(browsers) + 1)
-    given = [""] * len(browsers)
+    locations = [""] * len(browsers)
 
     def press(number: int) -> None:
         browser = browsers[number]
@@ -184,7 +193,7 @@ def rush(browsers: Sequence[Browser], rounds: int, database: str) -> dict[str, A
             start.wait()
             try:
                 with browser.timed("rush"):
-                    _, given[number], _ = browser.post("/review/next/", {}, 302)
+                    _, locations[number], _ = browser.post("/review/next/", {}, 302)
             except BaseException:
                 end.abort()
                 raise
@@ -197,29 +206,29 @@ def rush(browsers: Sequence[Browser], rounds: int, database: str) -> dict[str, A
         for _ in range(rounds):
             start.wait()
             end.wait()
-            cases = [location for location in given if location.startswith("/review/assignments/")]
-            nothing += len(given) - len(cases)
+            cases = [location for location in locations if location.startswith("/review/assignments/")]
+            nothing += len(locations) - len(cases)
             duplicates += len(cases) - len(set(cases))
-            put_away(database)
+            complete_held_assignments(database)
 
-    _side_by_side([count, *(lambda number=number: press(number) for number in range(len(browsers)))])
-    return {"duplicates": duplicates, "nothing": nothing, "times": _together(browsers)}
+    _run_in_threads([count, *(lambda number=number: press(number) for number in range(len(browsers)))])
+    return {"duplicates": duplicates, "nothing": nothing, "times": _merged_times(browsers)}
 
 
-def put_away(database: str) -> None:
-    """Take what is held out of the queue. Only a bench does that: submitting would take a hundred times as long."""
+def complete_held_assignments(database: str) -> None:
+    """Take held assignments out of the queue, a hundred times as fast as submitting them."""
     _execute(database, "UPDATE review_assignment SET hold = 'done' WHERE hold = 'held'")
 
 
 def case_of(database: str, page: Page) -> int:
-    """The key by which an admin's pages know the case; a physician's do not name it."""
+    """The primary key of a case, which admin pages need and a physician's page does not show."""
     token = page.token if database.startswith("postgresql://") else page.token.replace("-", "")
     [[case]] = _execute(database, f"SELECT case_id FROM review_assignment WHERE token = '{token}'")
     return int(case)
 
 
 def _execute(database: str, statement: str) -> list[Any]:
-    """Its rows, if it has any."""
+    """Execute a statement; returns its rows, if any."""
     if database.startswith("postgresql://"):
         import psycopg
 
@@ -228,50 +237,53 @@ def _execute(database: str, statement: str) -> list[Any]:
             return cursor.fetchall() if cursor.description else []
     import sqlite3
 
-    with closing(sqlite3.connect(database, timeout=PATIENCE)) as sqlite, sqlite:
+    with closing(sqlite3.connect(database, timeout=TIMEOUT)) as sqlite, sqlite:
         return sqlite.execute(statement).fetchall()
 
 
 def one_too_many(browsers: Sequence[Browser], rounds: int, admin: Browser, database: str) -> dict[str, Any]:
-    """Answers that must not count: {"sent", "refused": with 409}.
+    """Submissions that must not count.
 
-    In each round one case is submitted from two windows at once (one of the two is too many), then once more; and one is
-    submitted after an admin has given it to somebody else.
+    Returns {"sent": their number, "refused": those answered with 409}.
+
+    In each round one case is submitted from two windows at once, of which one is too many, and then
+    once more; another case is submitted after an admin has reassigned it.
     """
-    ana, twin, bo = browsers[:3]
-    twin = Browser(ana.host, ana.port, ana.session, ana.answers)  # the second window of the same person
+    ana, second_window, bo = browsers[:3]
+    # The second window of the same person.
+    second_window = Browser(ana.host, ana.port, ana.session, ana.answers)
     sent = refused = 0
     for _ in range(rounds):
         page = ana.reveal(ana.next())
         fields = {**ana.fields(page), "stop": "1"}
-        both: list[int] = []
+        statuses: list[int] = []
 
-        def submit(browser: Browser, path: str = _at(page, "submit"), fields: Mapping[str, str] = fields,
-                   both: list[int] = both) -> None:  # fmt: skip
-            both.append(browser.post(path, fields, 302, 409)[0])
+        def submit(browser: Browser, path: str = _assignment_url(page, "submit"), fields: Mapping[str, str] = fields,
+                   statuses: list[int] = statuses) -> None:  # fmt: skip
+            statuses.append(browser.post(path, fields, 302, 409)[0])
 
-        _side_by_side([lambda: submit(ana), lambda: submit(twin)])
+        _run_in_threads([lambda: submit(ana), lambda: submit(second_window)])
         submit(ana)
-        sent, refused = sent + 2, refused + both.count(409)
+        sent, refused = sent + 2, refused + statuses.count(409)
         page = bo.reveal(bo.next())
         reassign = f"/review/cases/{case_of(database, page)}/reassign/"
         if 302 not in [admin.post(reassign, {"role": role}, 302, 404, 409)[0] for role in ("primary", "secondary")]:
             raise Unexpected(f"{reassign} takes the case from nobody")
-        status, _, _ = bo.post(_at(page, "submit"), {**bo.fields(page), "stop": "1"}, 302, 409)
+        status, _, _ = bo.post(_assignment_url(page, "submit"), {**bo.fields(page), "stop": "1"}, 302, 409)
         sent, refused = sent + 1, refused + (status == 409)
     return {"sent": sent, "refused": refused}
 
 
-def _together(browsers: Sequence[Browser]) -> dict[str, list[float]]:
+def _merged_times(browsers: Sequence[Browser]) -> dict[str, list[float]]:
     times: dict[str, list[float]] = defaultdict(list)
     for browser in browsers:
-        for what, found in browser.times.items():
-            times[what] += found
+        for action, milliseconds in browser.times.items():
+            times[action] += milliseconds
     return times
 
 
-def _side_by_side(functions: Sequence[Callable[[], None]]) -> None:
-    """Run functions at once, each in a thread; raises the first failure when all have ended."""
+def _run_in_threads(functions: Sequence[Callable[[], None]]) -> None:
+    """Run functions at the same time, each in a thread; then raise the first failure, if any."""
     failures: list[BaseException] = []
 
     def run(function: Callable[[], None]) -> None:
@@ -294,15 +306,15 @@ def main() -> None:
     browsers = [Browser(plan["host"], plan["port"], session, plan["answers"]) for session in plan["sessions"]]
     match plan["what"]:
         case "day":
-            measured = day(browsers, plan["cycles"])
+            result = day(browsers, plan["cycles"])
         case "rush":
-            measured = rush(browsers, plan["rounds"], plan["database"])
+            result = rush(browsers, plan["rounds"], plan["database"])
         case "one-too-many":
             admin = Browser(plan["host"], plan["port"], plan["admin"], {})
-            measured = one_too_many(browsers, plan["rounds"], admin, plan["database"])
+            result = one_too_many(browsers, plan["rounds"], admin, plan["database"])
         case other:
             raise SystemExit(f"no such load: {other}")
-    json.dump(measured, sys.stdout)
+    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

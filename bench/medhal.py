@@ -1,9 +1,10 @@
 """Statements by the million: `python -m bench.medhal`.
 
-Published rows are imported, become samples, are frozen as a release and exported; and the report of a run on so many scored
-statements is counted. Each part runs in a process of its own, so that its memory is its own. `--on`: the rows on one
-database alone; the scored statements are always on PostgreSQL. Where the processor is shared, the time on it tells more than
-the clock: of this process, and of the one of PostgreSQL that works for it.
+Published rows are imported, become samples, are frozen as a release and exported. The report of a
+run on a million scored statements is computed. Each part runs in its own process, so that memory is
+measured separately. `--on` selects one database for the rows; the scored statements are always on
+PostgreSQL. On a shared processor, CPU time says more than the clock: that of this process and of
+its PostgreSQL backend.
 """
 
 import argparse
@@ -35,17 +36,17 @@ MODELS = 4
 
 
 def write_rows(path: Path, count: int) -> None:
-    """Rows as MedHal's authors publish them, in pairs."""
+    """Write rows as MedHal's authors publish them, in pairs."""
     with path.open("w", encoding="utf-8") as file:
-        for at in range(count):
-            (source, context), label = SOURCES[at // 2 % len(SOURCES)], at % 2 == 0
+        for number in range(count):
+            (source, context), label = SOURCES[number // 2 % len(SOURCES)], number % 2 == 0
             row = {
-                "id": f"row-{at}",
-                "context": f"Record {at // 2}. {context}" if context else None,
-                "statement": f"Drug {at // 2} {'lowers' if label else 'raises'} blood pressure in adults.",
+                "id": f"row-{number}",
+                "context": f"Record {number // 2}. {context}" if context else None,
+                "statement": f"Drug {number // 2} {'lowers' if label else 'raises'} blood pressure in adults.",
                 "label": label,
-                "explanation": f"Drug {at // 2} lowers blood pressure in adults.",
-                "inner_id": str(at // 2),
+                "explanation": f"Drug {number // 2} lowers blood pressure in adults.",
+                "inner_id": str(number // 2),
                 "source": source,
                 "synthetic": source == "acm",
             }
@@ -55,20 +56,20 @@ def write_rows(path: Path, count: int) -> None:
 def import_rows(path: str, format_name: str = "medhal") -> dict[str, Any]:
     from generation.sources import services
 
-    done = services.run_import(services.start_import(Path(path), format_name=format_name, name="bench").pk)
-    return {"rows": done.source.records.count()}
+    run = services.run_import(services.start_import(Path(path), format_name=format_name, name="bench").pk)
+    return {"rows": run.source.records.count()}
 
 
 def make_samples() -> dict[str, Any]:
-    """A batch of all records: published rows become samples without a call."""
+    """Complete a batch of all records: published rows become samples without a call."""
     from generation.batches import launch, services
     from generation.batches.launch import BatchSettings
     from generation.models import Sample, Source
 
-    made = launch.launch_batch(
+    batch = launch.launch_batch(
         BatchSettings(benchmark="medhal", source=Source.objects.get(name="bench"), roles={}, checks=())
     )
-    while services.work_on_batch(made.pk):  # a lane ends after some minutes, and then the next one begins
+    while services.work_on_batch(batch.pk):  # a lane ends after some minutes; then start another
         pass
     return {"rows": Sample.objects.filter(benchmark="medhal").count()}
 
@@ -77,8 +78,8 @@ def freeze(configuration: str) -> dict[str, Any]:
     from generation.releases import services
     from generation.releases.freezing.composition import Composition
 
-    chosen = Composition(with_unreviewed=True, configuration=configuration)
-    release = services.freeze_release("bench", benchmark="medhal", composition=chosen)
+    composition = Composition(with_unreviewed=True, configuration=configuration)
+    release = services.freeze_release("bench", benchmark="medhal", composition=composition)
     return {"rows": release.samples_count}
 
 
@@ -92,20 +93,20 @@ def export(format_name: str) -> dict[str, Any]:
 
 
 def convert(path: str) -> dict[str, Any]:
-    """The same rows by `datasets`, into JSON Lines of conversations."""
+    """Convert the rows with `datasets` into JSON Lines of conversations, for comparison."""
     import datasets  # type: ignore[import-not-found]
 
     with tempfile.TemporaryDirectory() as folder:
         loaded = datasets.load_dataset("json", data_files=path, split="train", cache_dir=folder)
-        asked = loaded.map(
+        conversations = loaded.map(
             lambda row: {"messages": [{"role": "user", "content": f"{row['context']}\n{row['statement']}"}]}
         )
-        asked.to_json(Path(folder) / "out.jsonl")
+        conversations.to_json(Path(folder) / "out.jsonl")
         return {"rows": len(loaded)}
 
 
 def seed_scored(count: int) -> dict[str, Any]:
-    """A finished run of `MODELS` models with so many responses, scored where they are to be, copied within the database."""
+    """Create a finished run of `MODELS` models with `count` responses and their scores, in SQL."""
     from django.db import connection
     from django.utils import timezone
 
@@ -183,13 +184,13 @@ def seed_scored(count: int) -> dict[str, Any]:
 
 
 def report() -> dict[str, Any]:
-    """The numbers of the run, nothing kept; wall clock, and what of it this process computed."""
+    """Compute the report of the run without any cache."""
     from evaluation.models import Run
     from evaluation.reports import queries
 
-    found = queries.report(Run.objects.get())
-    of_all = [row.scores["bleu"] for row in found.numbers.scores if row.dataset == "combined"]
-    return {"rows": sum(each.n + each.without for each in of_all), "with_scores": sum(each.n for each in of_all)}
+    computed = queries.report(Run.objects.get())
+    overall = [row.scores["bleu"] for row in computed.numbers.scores if row.dataset == "combined"]
+    return {"rows": sum(score.n + score.without for score in overall), "with_scores": sum(score.n for score in overall)}
 
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -203,8 +204,8 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def part(what: str, *arguments: str) -> None:
-    if what != "convert":
+def part(name: str, *arguments: str) -> None:
+    if name != "convert":
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
         import django
 
@@ -213,37 +214,37 @@ def part(what: str, *arguments: str) -> None:
         from django.core.management import call_command
         from django.db import connection
 
-        if what == "migrate":
+        if name == "migrate":
             call_command("migrate", verbosity=0)
             print("{}")
             return
         from evaluation import registry
         from evaluation.reports import queries  # noqa: F401
         from generation.recipes import registry as recipes
-        from generation.releases import archive, services  # noqa: F401 - a worker has them long before
+        from generation.releases import archive, services  # noqa: F401 - preloaded, as in a worker
 
         registry.protocol("medhal")
-        if what in ("samples", "freeze"):
+        if name in ("samples", "freeze"):
             recipes.recipe("medhal")
         connection.ensure_connection()
         cache.clear()
-    print(json.dumps(measured(what, *arguments)))
+    print(json.dumps(run_part(name, *arguments)))
 
 
-def measured(what: str, *arguments: str) -> dict[str, Any]:
-    """What a part tells, and what it took."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    worked_there = server_seconds() if what != "convert" else 0.0
-    began, worked = time.perf_counter(), time.process_time()
-    found = PARTS[what](*arguments)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - worked
-    there = server_seconds() - worked_there if what != "convert" else 0.0
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return {**found, "seconds": seconds, "cpu": cpu, "database": there, "memory": memory}
+def run_part(name: str, *arguments: str) -> dict[str, Any]:
+    """Run a part; returns its result with its time, CPU and memory."""
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    server_before = server_seconds() if name != "convert" else 0.0
+    started, cpu_before = time.perf_counter(), time.process_time()
+    result = PARTS[name](*arguments)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu_before
+    database = server_seconds() - server_before if name != "convert" else 0.0
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before) / 1024
+    return {**result, "seconds": seconds, "cpu": cpu, "database": database, "memory": memory}
 
 
 def server_seconds() -> float:
-    """What the process of PostgreSQL that works for this one has spent on the processor; 0 on SQLite, which is this one."""
+    """CPU seconds of our PostgreSQL backend process; 0 on SQLite, which runs in this process."""
     from django.db import connection
 
     if connection.vendor != "postgresql":
@@ -251,16 +252,16 @@ def server_seconds() -> float:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         (pid,) = cursor.fetchone()
-    spent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An empty site on a database of its own; each part is a process."""
+    """An empty site with its own database; each part runs in its own process."""
 
     folder: str
-    url: str  # of its database; empty: SQLite
+    url: str  # of the database; empty: SQLite
     bench: str = "bench.medhal"  # the module with the parts
 
     def run(self, *arguments: str) -> dict[str, Any]:
@@ -272,10 +273,12 @@ class Site:
             "MHB_DATA_DIR": self.folder,
         }
         command = [sys.executable, "-m", self.bench, "part", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-        if done.returncode:
-            raise RuntimeError(done.stderr[-3000:])
-        line = dict(json.loads(done.stdout.strip().splitlines()[-1]))
+        process = subprocess.run(
+            command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+        )
+        if process.returncode:
+            raise RuntimeError(process.stderr[-3000:])
+        line = dict(json.loads(process.stdout.strip().splitlines()[-1]))
         print(arguments, line, file=sys.stderr, flush=True)
         return line
 
@@ -292,24 +295,26 @@ def site(database: str, bench: str = "bench.medhal") -> Iterator[Site]:
                 yield Site(folder, url, bench)
 
 
-def _spent(name: str, line: dict[str, Any]) -> list[Any]:
-    from bench.core import told
+def _time_rows(name: str, line: dict[str, Any]) -> list[Any]:
+    from bench.core import without_goal
 
-    of_database = [told(f"{name}: in the database", line["database"], "s")] if line["database"] else []
-    return [told(f"{name}: in Python", line["cpu"], "s"), *of_database]
+    database_rows = [without_goal(f"{name}: in the database", line["database"], "s")] if line["database"] else []
+    return [without_goal(f"{name}: in Python", line["cpu"], "s"), *database_rows]
 
 
 def measure_rows(rows: int, database: str) -> list[Any]:
-    """Published rows the whole way to an export."""
-    from bench.core import at_least, at_most, skipped, told
+    """Published rows from the import to the exports."""
+    from bench.core import at_least, at_most, skipped, without_goal
 
-    found: list[Any] = []
+    results: list[Any] = []
 
     def tell(name: str, line: dict[str, Any], least: float = 0) -> None:
         speed = line["rows"] / line["seconds"]
-        found.append(at_least(name, speed, "rows a second", least) if least else told(name, speed, "rows a second"))
-        found.extend(_spent(name, line))
-        found.append(at_most(f"{name}: memory", line["memory"], "MB", 200))
+        results.append(
+            at_least(name, speed, "rows a second", least) if least else without_goal(name, speed, "rows a second")
+        )
+        results.extend(_time_rows(name, line))
+        results.append(at_most(f"{name}: memory", line["memory"], "MB", 200))
 
     with site(database) as empty:
         run, path = empty.run, Path(empty.folder) / "medhal.jsonl"
@@ -321,16 +326,16 @@ def measure_rows(rows: int, database: str) -> list[Any]:
             tell(f"{database}: freeze {configuration}", run("freeze", configuration))
         for name in ("jsonl", "training", "parquet"):
             tell(f"{database}: export {name}", run("export", name))
-        by = f"{database}: the same rows by datasets"
+        title = f"{database}: the same rows by datasets"
         if find_spec("datasets"):
-            tell(by, run("convert", str(path)))
+            tell(title, run("convert", str(path)))
         else:
-            found.append(skipped(by, "not installed: requirements-interchange.txt"))
-    return found
+            results.append(skipped(title, "not installed: requirements-interchange.txt"))
+    return results
 
 
 def measure_report(scored: int) -> list[Any]:
-    """The report of a run on so many scored statements."""
+    """The report of a run on `scored` statements."""
     from bench.core import at_most
 
     with site("PostgreSQL") as empty:
@@ -339,32 +344,32 @@ def measure_report(scored: int) -> list[Any]:
         line = empty.run("report")
     name = f"report over {line['rows']} scored statements"
     memory = at_most(f"{name}: memory", line["memory"], "MB", 200)
-    return [at_most(name, line["seconds"], "s", 2), *_spent(name, line), memory]
+    return [at_most(name, line["seconds"], "s", 2), *_time_rows(name, line), memory]
 
 
 def measure(rows: int, scored: int, databases: Sequence[str] = DATABASES) -> list[Any]:
-    """Nothing of what is 0."""
+    """All figures; a part whose size is 0 is left out."""
     from bench.core import skipped
     from bench.servers import Missing
 
-    found: list[Any] = []
+    results: list[Any] = []
     for database in databases if rows else ():
         try:
-            found += measure_rows(rows, database)
+            results += measure_rows(rows, database)
         except Missing as missing:
-            found.append(skipped(database, str(missing)))
+            results.append(skipped(database, str(missing)))
     if scored:
         try:
-            found += measure_report(scored)
+            results += measure_report(scored)
         except Missing as missing:
-            found.append(skipped("report", str(missing)))
-    return found
+            results.append(skipped("report", str(missing)))
+    return results
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["part"]:
-        part(*given[1:])
+    argv = sys.argv[1:] if arguments is None else arguments
+    if argv[:1] == ["part"]:
+        part(*argv[1:])
         return 0
     from bench.core import as_json, table
 
@@ -374,12 +379,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scored", type=int, help=f"statements in the report (default {SCORED:,})")
     parser.add_argument("--on", choices=DATABASES, help="the rows on this database alone")
     parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
-    options = parser.parse_args(given)
+    options = parser.parse_args(argv)
     rows, scored = (QUICK, QUICK) if options.quick else (ROWS, SCORED)
     rows = options.rows if options.rows is not None else rows
     scored = options.scored if options.scored is not None else scored
-    found = measure(rows, scored, (options.on,) if options.on else DATABASES)
-    print(as_json(found) if options.json else table(found))
+    results = measure(rows, scored, (options.on,) if options.on else DATABASES)
+    print(as_json(results) if options.json else table(results))
     return 0
 
 

@@ -1,8 +1,9 @@
-"""Pairs of statements made by models: `python -m bench.pairs [SMALL LARGE] [--postgresql] [--json]`.
+"""Generating pairs of statements: `python -m bench.pairs [SMALL LARGE] [--postgresql] [--json]`.
 
-Questions of MedQA become pairs on simulated models, four calls each: one batch of a few records and one of many, each in a
-process of its own on an empty site. What matters is that the memory of the worker does not grow with the records, and
-that the time for each record stays the same. The estimate is asked for before the launch, as a person does.
+Simulated models turn questions of MedQA into pairs, with four calls each: one batch of few records
+and one of many, each in its own process on an empty site. The worker's memory must not grow with
+the number of records, nor the time per record. The estimate is computed before the launch, as for a
+person.
 """
 
 import sys
@@ -15,11 +16,11 @@ from typing import Any
 from bench import medhal
 
 SMALL, LARGE = 2_000, 20_000
-GROWTH = 40  # MB that the worker of the large batch may need beyond that of the small one
+GROWTH = 40  # MB that the worker of the large batch may need beyond the small one
 
 
 def make_pairs(url: str) -> dict[str, Any]:
-    """A batch of all records of the source, worked on by one lane."""
+    """Complete a batch of all records of the source with one lane."""
     from generation.batches import launch, services
     from generation.batches.estimate import estimate_batch
     from generation.endpoints import services as endpoints
@@ -29,26 +30,26 @@ def make_pairs(url: str) -> dict[str, Any]:
         role: endpoints.add_endpoint(name=model, url=url, model=model, concurrency=32)
         for role, model in {"generator": "sim-generator", "filter": "sim-critic"}.items()
     }
-    asked = launch.BatchSettings(benchmark="medhal", source=Source.objects.get(name="bench"), roles=roles, checks=())
-    began = time.process_time()
-    planned = sum(line.requests for line in estimate_batch(asked).lines)
-    estimate = time.process_time() - began
-    batch = launch.launch_batch(asked)
+    settings = launch.BatchSettings(benchmark="medhal", source=Source.objects.get(name="bench"), roles=roles, checks=())
+    started = time.process_time()
+    planned = sum(line.requests for line in estimate_batch(settings).lines)
+    estimate = time.process_time() - started
+    batch = launch.launch_batch(settings)
     while services.work_on_batch(batch.pk):
         pass
     batch.refresh_from_db()
     calls = Call.objects.filter(job=batch, error="", hit_of=None).count()
-    of_batch = {"status": batch.status, "samples": Sample.objects.filter(batch=batch).count()}
-    return {**of_batch, "rows": batch.source.records.count(), "planned": planned, "calls": calls, "estimate": estimate}
+    result = {"status": batch.status, "samples": Sample.objects.filter(batch=batch).count()}
+    return {**result, "rows": batch.source.records.count(), "planned": planned, "calls": calls, "estimate": estimate}
 
 
 medhal.PARTS["pairs"] = make_pairs
 
 
 def measure(small: int, large: int, database: str) -> Iterator[Any]:
-    """A few figures for each batch, and how the second compares with the first."""
-    from bench.core import at_most, exactly, told
-    from bench.imports import write
+    """Figures of each batch, and the growth from the small to the large one."""
+    from bench.core import at_most, exactly, without_goal
+    from bench.imports import write_files
     from generation.llm.simulator.server import make_app, run_in_background
     from mhb_site.benchmarks.medhal.simulate import SCRIPT
 
@@ -57,15 +58,15 @@ def measure(small: int, large: int, database: str) -> Iterator[Any]:
         for count in (small, large):
             with medhal.site(database, "bench.pairs") as empty, tempfile.TemporaryDirectory() as folder:
                 empty.run("migrate")
-                empty.run("import", str(write("medqa", Path(folder), count)), "medqa")
+                empty.run("import", str(write_files("medqa", Path(folder), count)), "medqa")
                 lines.append(empty.run("pairs", url))
             line, name = lines[-1], f"{database}: pairs of {count} records"
             yield exactly(f"{name}: calls beyond the estimate", line["calls"] - line["planned"], "calls", 0)
-            yield told(f"{name}: estimate", line["estimate"], "s")
-            yield told(
+            yield without_goal(f"{name}: estimate", line["estimate"], "s")
+            yield without_goal(
                 f"{name}: on the processor", 1000 * (line["cpu"] + line["database"]) / line["rows"], "ms a record"
             )
-            yield told(f"{name}: memory", line["memory"], "MB")
+            yield without_goal(f"{name}: memory", line["memory"], "MB")
     few, many = lines
     yield at_most(f"{database}: {large} records beside {small}: memory", many["memory"] - few["memory"], "MB", GROWTH)
     spent = [(line["cpu"] + line["database"]) / line["rows"] for line in lines]
@@ -78,7 +79,7 @@ def main() -> None:
         return
     from bench.core import as_json, table
 
-    numbers = [int(one) for one in sys.argv[1:] if one.isdecimal()]
+    numbers = [int(argument) for argument in sys.argv[1:] if argument.isdecimal()]
     database = "PostgreSQL" if "--postgresql" in sys.argv else "SQLite"
     small, large = numbers if len(numbers) == 2 else (SMALL, LARGE)
     rows = list(measure(small, large, database))

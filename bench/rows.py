@@ -1,4 +1,4 @@
-"""Rows made without any model or physician, for benches and tests: queued drafts, and a release."""
+"""Rows created without models or physicians, for benches and tests: drafts and a release."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +40,7 @@ QUESTION = "The work-up was broad. What was the Cephalorin level on admission, a
 
 
 def drafts(count: int, name: str = "bare") -> Batch:
-    """A batch with `count` queued drafts, made without reading a file or asking a model."""
+    """Create a batch with `count` queued drafts, without reading a file or calling a model."""
     now = timezone.now()
     source = Source.objects.create(name=name, format="healthbench", label="Own", licence="MIT", created_at=now)
     records = SourceRecord.objects.bulk_create(
@@ -53,7 +53,7 @@ def drafts(count: int, name: str = "bare") -> Batch:
 
 
 def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
-    """A release of these samples, (task, trap codes of each rubric), made without any model or physician."""
+    """Create a release of (task, trap codes of each rubric), without any model or physician."""
     batch = drafts(1)
     draft = batch.drafts.get()
     now = timezone.now()
@@ -62,10 +62,10 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
         "dialogue": {"task": "dialogue", "source_turns": TURNS, "turns": ALTERED, "traps": _named_traps()},
         "report": {"task": "report", "report": REPORT, "question": QUESTION, "traps": _named_traps()},
     }
-    made = NewSample("dialogue", "Case", "en", content["dialogue"], (NewRubric("R1", "Says so.", ("A1",)),))
-    case = services.open_case(registry.case_spec("mhb", made, origin.key, 1))
+    new_sample = NewSample("dialogue", "Case", "en", content["dialogue"], (NewRubric("R1", "Says so.", ("A1",)),))
+    case = services.open_case(registry.case_spec("mhb", new_sample, origin.key, 1))
     version = SampleVersion.objects.create(
-        sample=origin, number=1, draft=draft, case=case, title="Case", content=made.content, created_at=now
+        sample=origin, number=1, draft=draft, case=case, title="Case", content=new_sample.content, created_at=now
     )
     release = Release.objects.create(
         name="bare",
@@ -87,14 +87,14 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
             version=version,
             key=f"mhb-{task}-{at:06}",
             task=task,
-            exported={"content": _apart(content[task], at)},
+            exported={"content": _numbered_content(content[task], at)},
         )
         for at, (task, _rubrics) in enumerate(samples)
     )
     rubrics = ReleasedRubric.objects.bulk_create(
         ReleasedRubric(sample=row, key=f"R{number}", criterion=f"Says {number}.", traps=list(traps))
-        for row, (_task, tied) in zip(rows, samples, strict=True)
-        for number, traps in enumerate(tied, 1)
+        for row, (_task, rubric_traps) in zip(rows, samples, strict=True)
+        for number, traps in enumerate(rubric_traps, 1)
     )
     Facet.objects.bulk_create(
         Facet(rubric=rubric, name=name, value=value)
@@ -105,8 +105,8 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
     return release
 
 
-def _apart(content: dict[str, Any], at: int) -> dict[str, Any]:
-    """The content of one sample among several: no two ask the same."""
+def _numbered_content(content: dict[str, Any], at: int) -> dict[str, Any]:
+    """Make the content of a sample differ from that of all others."""
     if "turns" in content:
         first, *others = content["turns"]
         return {**content, "turns": [{**first, "content": f"Case {at}. {first['content']}"}, *others]}

@@ -1,7 +1,8 @@
-"""Fills a migrated, empty database: `python -m bench.seed CASES PEOPLE`, within its settings.
+"""Fills a migrated, empty database: `python -m bench.seed CASES PEOPLE`, run with its settings.
 
-A few hundred different cases are opened as the site opens them. The others are copies of their rows, made by the database, with
-a lineage, a first assignment and an event in the chain of their own. Prints what the load needs to know, as JSON.
+A few hundred different cases are opened as the site does it. The others are copies of their rows
+made by the database, each with its own lineage, first assignment and event in the hash chain.
+Prints the sessions and answers for `bench.load` as JSON.
 """
 
 import json
@@ -9,12 +10,12 @@ import sys
 
 import django
 
-SHAPES = 200  # different texts; more would only take longer to make
-BATCH = 1_000  # events written in one transaction
+SHAPES = 200  # different cases; more would only take longer
+BATCH = 1_000  # events per transaction
 
 
 def fill(cases: int) -> None:
-    """`cases` open cases, each of its own lineage."""
+    """Open `cases` cases, each with its own lineage."""
     from bench.cases import spec
     from review.assignments import services
 
@@ -32,11 +33,11 @@ def _copy_cases(start: int, count: int) -> None:
 
     from review.models import Case
 
-    own = {"lineage": f"'copy-{start}-' || lineage", "title": f"title || ' ({start})'"}
+    replaced = {"lineage": f"'copy-{start}-' || lineage", "title": f"title || ' ({start})'"}
     columns = [str(field.column) for field in Case._meta.concrete_fields if not field.primary_key]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO review_case ({', '.join(columns)}) SELECT {', '.join(own.get(c, c) for c in columns)}"
+            f"INSERT INTO review_case ({', '.join(columns)}) SELECT {', '.join(replaced.get(c, c) for c in columns)}"
             " FROM review_case WHERE lineage LIKE %s ORDER BY id LIMIT %s",
             ["bench-%", count],
         )
@@ -71,7 +72,7 @@ def _record_copies() -> None:
 
 
 def sign_in(username: str, role: str) -> str:
-    """A new account that is signed in; returns the key of its session. (Hashing a password is not what is measured.)"""
+    """Create an account that is signed in; returns its session key. Skips hashing a password."""
     from importlib import import_module
 
     from django.conf import settings

@@ -1,6 +1,6 @@
-"""Real PostgreSQL and Redis for benches and tests: found on the machine, started on free ports in folders of their own.
+"""Temporary PostgreSQL and Redis servers for benches and tests, on free ports and in new folders.
 
-Nothing here talks to a server that runs already.
+Uses the programs installed on this machine, never a server that is already running.
 """
 
 import os
@@ -15,11 +15,11 @@ from pathlib import Path
 
 
 class Missing(Exception):
-    """A service that is wanted here is not installed; the message names it."""
+    """A required service is not installed; the message names it."""
 
 
 def ci() -> bool:
-    """On CI a missing service is a failure, elsewhere a named skip."""
+    """Whether this is CI, where a missing service is a failure; elsewhere it is a reported skip."""
     return os.environ.get("CI", "").lower() in ("1", "true")
 
 
@@ -30,7 +30,10 @@ def free_port() -> int:
 
 
 def chromium() -> str:
-    """Debian's Chromium, or Chrome. What cannot show a window opens one in a quarter of the time. Raises Missing."""
+    """Path of Chromium or Chrome. The headless shell opens windows in a quarter of the time.
+
+    Raises Missing.
+    """
     for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
@@ -39,26 +42,29 @@ def chromium() -> str:
 
 def _postgres_tool(name: str) -> str:
     installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
-    found = str(installed[-1]) if installed else shutil.which(name)
-    if found is None:
+    tool = str(installed[-1]) if installed else shutil.which(name)
+    if tool is None:
         raise Missing(f"PostgreSQL is not installed (no {name})")
-    return found
+    return tool
 
 
 def _as_postgres(command: Sequence[str]) -> list[str]:
-    """PostgreSQL refuses to run as root: then its own account runs it."""
+    """PostgreSQL refuses to run as root, so root runs it with the account `postgres`."""
     return ["runuser", "-u", "postgres", "--", *command] if os.getuid() == 0 else list(command)
 
 
 class Postgres:
-    """A PostgreSQL cluster of its own, in a folder that somebody else removes; it can be stopped and started again."""
+    """A PostgreSQL cluster that can be restarted, in a folder that the caller removes."""
 
     def __init__(self, folder: str, *, durable: bool = False, careless: bool = False, like: Path | None = None) -> None:
-        """Not `durable`: commits are not flushed to disk. `careless`: for tests. A crash of its own may lose some, too, and
-        nothing is vacuumed: where a test's rows are not committed, that would write down that the tables are empty, and
-        the planner would join thousands of rows by nested loops.
+        """Raises Missing.
 
-        `like`: a copy of this data directory. Raises Missing.
+        Args:
+            durable: flush commits to disk.
+            careless: for tests. A crash may lose commits, and nothing is vacuumed: a vacuum would
+                not see a test's uncommitted rows and would record that the tables are empty, and
+                the planner would then join thousands of rows by nested loops.
+            like: a data directory to copy.
         """
         self._durable, self._careless = durable, careless
         initdb, self._pg_ctl = _postgres_tool("initdb"), _postgres_tool("pg_ctl")
@@ -73,13 +79,13 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """Of its database `mhb`."""
+        """The URL of its database `mhb`."""
         return f"postgresql://mhb@127.0.0.1:{self._port}/mhb"
 
     def start(self) -> None:
-        """It answers when this returns."""
-        place = f"-p {self._port} -k {self._folder}"
-        options = f"{place} -c listen_addresses=127.0.0.1 -c max_connections=200"
+        """Start the server and wait until it answers."""
+        location = f"-p {self._port} -k {self._folder}"
+        options = f"{location} -c listen_addresses=127.0.0.1 -c max_connections=200"
         options += "" if self._durable else " -c fsync=off"
         if self._careless:
             options += " -c synchronous_commit=off -c full_page_writes=off -c autovacuum=off -c jit=off"
@@ -87,14 +93,14 @@ class Postgres:
         self._run(self._pg_ctl, "-D", data, "-w", "-l", log, "-o", options, "start")
 
     def create_database(self) -> None:
-        """The empty database `mhb`."""
+        """Create the empty database `mhb`."""
         import psycopg
 
         with psycopg.connect(self.url.removesuffix("mhb") + "postgres", autocommit=True) as connection:
             connection.execute("CREATE DATABASE mhb")
 
     def stop(self, mode: str = "immediate") -> None:
-        """`fast` ends connections, `immediate` is a crash."""
+        """Stop the server: `fast` closes connections, `immediate` is a crash."""
         self._run(self._pg_ctl, "-D", f"{self._folder}/data", "-w", "-m", mode, "stop")
 
     def _run(self, *command: str) -> None:
@@ -103,7 +109,7 @@ class Postgres:
 
 @contextmanager
 def postgres_server(*, durable: bool = False, careless: bool = False, like: Path | None = None) -> Iterator[Postgres]:
-    """A fresh PostgreSQL that runs, with an empty database `mhb`, or a copy of the one it is `like`. Raises Missing."""
+    """Run a new PostgreSQL with an empty database `mhb`, or a copy of `like`. Raises Missing."""
     folder = tempfile.mkdtemp(prefix="mhb-postgres-")
     try:
         server = Postgres(folder, durable=durable, careless=careless, like=like)
@@ -120,13 +126,13 @@ def postgres_server(*, durable: bool = False, careless: bool = False, like: Path
 
 @contextmanager
 def postgres(*, durable: bool = False, careless: bool = False, like: Path | None = None) -> Iterator[str]:
-    """The same; yields the URL of its database `mhb`. Raises Missing."""
+    """Run a `postgres_server`; yields the URL of its database `mhb`. Raises Missing."""
     with postgres_server(durable=durable, careless=careless, like=like) as server:
         yield server.url
 
 
 class Redis:
-    """A Redis without persistence: started again, it is empty."""
+    """A Redis without persistence: it is empty after a restart."""
 
     def __init__(self, folder: str) -> None:
         """Raises Missing."""
@@ -142,7 +148,7 @@ class Redis:
         return f"redis://127.0.0.1:{self._port}/0"
 
     def start(self) -> None:
-        """It answers when this returns."""
+        """Start the server and wait until it answers."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         for _ in range(200):
             with socket.socket() as probe:
@@ -151,7 +157,7 @@ class Redis:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """kill -9; harmless where it does not run."""
+        """Kill the server, if it is running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -160,7 +166,7 @@ class Redis:
 
 @contextmanager
 def redis_server() -> Iterator[Redis]:
-    """A fresh Redis that runs. Raises Missing."""
+    """Run a new Redis. Raises Missing."""
     with tempfile.TemporaryDirectory(prefix="mhb-redis-") as folder:
         server = Redis(folder)
         server.start()
@@ -172,6 +178,6 @@ def redis_server() -> Iterator[Redis]:
 
 @contextmanager
 def redis() -> Iterator[str]:
-    """A fresh Redis without persistence; yields its URL. Raises Missing."""
+    """Run a new Redis; yields its URL. Raises Missing."""
     with redis_server() as server:
         yield server.url

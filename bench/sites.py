@@ -1,4 +1,4 @@
-"""Sites to measure: a database with its open cases, and gunicorn before it as it runs in the demo and in production."""
+"""Sites to measure: a database with open cases, and gunicorn as in the demo or in production."""
 
 import json
 import os
@@ -21,28 +21,29 @@ PEOPLE = 60
 
 @dataclass(slots=True)
 class Site:
-    """A running site with `cases` open cases and PEOPLE physicians signed in."""
+    """A running site with `cases` open cases and PEOPLE signed-in physicians."""
 
     cases: int
     port: int
     database: str  # a URL, or SQLite's file
-    known: dict[str, Any] = field(default_factory=dict)  # sessions, admin, answers: what `bench.seed` tells
+    # Sessions, admin, answers: from `bench.seed`.
+    seeded: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
     def load(self, what: str, users: int, **plan: object) -> dict[str, Any]:
-        """Run one of `bench.load`'s plans with the first `users` physicians, in a process of its own."""
-        sessions = self.known["sessions"][:users]
-        whole = {**self.known, "host": HOST, "port": self.port, "database": self.database, "what": what, **plan}
-        return dict(told_by(["-m", "bench.load"], {}, json.dumps({**whole, "sessions": sessions})))
+        """Run a plan of `bench.load` with the first `users` physicians, in a separate process."""
+        sessions = self.seeded["sessions"][:users]
+        parameters = {**self.seeded, "host": HOST, "port": self.port, "database": self.database, "what": what, **plan}
+        return dict(run_module(["-m", "bench.load"], {}, json.dumps({**parameters, "sessions": sessions})))
 
     def statements(self) -> dict[str, list[int]]:
-        """How many statements each step of one case sends, counted in a process of its own."""
-        return dict(told_by(["-m", "bench.statements"], self.environment, json.dumps(self.known)))
+        """Number of SQL statements of each action on a case, counted in a separate process."""
+        return dict(run_module(["-m", "bench.statements"], self.environment, json.dumps(self.seeded)))
 
 
 @contextmanager
 def sqlite_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
-    """Embedded sites, one a size, each as the demo starts it: one worker with threads."""
+    """Run embedded sites of these sizes as the demo does: one worker with threads."""
     manage({"MHB_DATA_DIR": str(folder / "empty"), **EMBEDDED}, "migrate", "-v0")
     sites, environments = [], []
     for size in sizes:
@@ -56,9 +57,12 @@ def sqlite_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
 
 @contextmanager
 def postgres_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
-    """Sites in production's shape (docker-compose.yml), one a size, on one PostgreSQL. Raises servers.Missing."""
+    """Run sites of these sizes as in production (docker-compose.yml), on one PostgreSQL.
+
+    Raises servers.Missing.
+    """
     with servers.postgres() as url:
-        whole = {
+        settings = {
             "MHB_DATA_DIR": str(folder),
             "MHB_STATIC_ROOT": str(folder / "static"),
             "MHB_SECRET_KEY": "only-for-this-bench-" * 2,
@@ -66,12 +70,12 @@ def postgres_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
             "MHB_REDIS_URL": "",
             "MHB_DEBUG": "false",
         }
-        manage({**whole, "MHB_DATABASE_URL": url}, "migrate", "-v0")
-        manage({**whole, "MHB_DATABASE_URL": url}, "collectstatic", "--noinput", "-v0")
+        manage({**settings, "MHB_DATABASE_URL": url}, "migrate", "-v0")
+        manage({**settings, "MHB_DATABASE_URL": url}, "collectstatic", "--noinput", "-v0")
         sites, environments = [], []
         for size in sizes:
             sites.append(Site(size, servers.free_port(), f"{url}_{size}"))
-            environments.append({**whole, "MHB_DATABASE_URL": sites[-1].database})
+            environments.append({**settings, "MHB_DATABASE_URL": sites[-1].database})
             _copy_database(url, f"mhb_{size}")
         with _running(sites, environments, ["--workers", "2"]):
             yield sites
@@ -92,15 +96,16 @@ def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], work
     families = [children.Children(cwd=str(ROOT), environment=environment) for environment in environments]
     for site, environment in zip(sites, environments, strict=True):
         site.environment = environment
-        site.known = dict(told_by(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
+        site.seeded = dict(run_module(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
     try:
         for site, family in zip(sites, families, strict=True):
             family.start("web", [*children.web(HOST, site.port), *workers])
         for site in sites:
             if not children.wait_for_port(HOST, site.port):
                 raise RuntimeError("the site does not start")
-            # Each worker has compiled its templates and opened its connections. Connections that are kept open stay with
-            # a worker: of two clients both may have met the same one.
+            # Warm up: each worker compiles templates and opens connections. Clients keep their
+            # connection to one worker, and two clients may have the same one, so this is done with
+            # several clients, twice.
             for _ in range(2):
                 site.load("day", 4, cycles=1)
         yield
@@ -110,25 +115,25 @@ def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], work
 
 
 def manage(environment: dict[str, str], *arguments: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         children.django(*arguments), cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, check=False
     )
-    if done.returncode:
+    if process.returncode:
         raise RuntimeError(f"{' '.join(arguments)} failed")
 
 
-def told_by(arguments: Sequence[str], environment: dict[str, str], told: str = "") -> Any:
-    """The JSON that a module prints; what it says beside goes to stderr."""
+def run_module(arguments: Sequence[str], environment: dict[str, str], stdin: str = "") -> Any:
+    """Run Python with these arguments and return the JSON that it prints."""
     settings = {"DJANGO_SETTINGS_MODULE": "mhb_site.settings"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
         env={**os.environ, **settings, **environment},
-        input=told,
+        input=stdin,
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
-    if done.returncode:
+    if process.returncode:
         raise RuntimeError(f"{' '.join(arguments)} failed")
-    return json.loads(done.stdout)
+    return json.loads(process.stdout)

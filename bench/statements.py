@@ -1,5 +1,7 @@
-"""How many statements a request sends to the database, BEGIN and COMMIT among them: `python -m bench.statements`, within its
-settings. What `bench.seed` tells comes as JSON on stdin; prints {what: [statements]} for one case of one physician.
+"""Counts the SQL statements of each action, with BEGIN and COMMIT: `python -m bench.statements`.
+
+Runs with the site's settings. Reads the output of `bench.seed` from stdin, and prints {action:
+[statements]} for one case of one physician.
 """
 
 import json
@@ -13,8 +15,8 @@ import django
 from bench.load import Browser
 
 
-class Counting(Browser):
-    """A client within this process; it counts where the others measure."""
+class CountingBrowser(Browser):
+    """A client within this process that counts statements instead of milliseconds."""
 
     def ask(
         self, method: str, path: str, fields: Mapping[str, str] | None = None, *, htmx: bool = False
@@ -23,8 +25,10 @@ class Counting(Browser):
 
         client = Client(SERVER_NAME="localhost", headers={"HX-Request": "true"} if htmx else {})
         client.cookies["sessionid"] = self.session
-        answer = client.generic(method, path, urlencode(fields or {}), content_type="application/x-www-form-urlencoded")
-        return answer.status_code, urlsplit(answer.headers.get("Location", "")).path, answer.content
+        response = client.generic(
+            method, path, urlencode(fields or {}), content_type="application/x-www-form-urlencoded"
+        )
+        return response.status_code, urlsplit(response.headers.get("Location", "")).path, response.content
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
@@ -38,9 +42,9 @@ class Counting(Browser):
 
 def main() -> None:
     django.setup()
-    known = json.load(sys.stdin)
-    browser = Counting("localhost", 0, known["sessions"][0], known["answers"])
-    browser.work()  # a process that has just begun asks a little more
+    seeded = json.load(sys.stdin)
+    browser = CountingBrowser("localhost", 0, seeded["sessions"][0], seeded["answers"])
+    browser.work()  # a new process sends a few more
     browser.times.clear()
     browser.work()
     print(json.dumps(browser.times))

@@ -1,8 +1,11 @@
-"""A model that costs nothing to ask: `python -m bench.stub MEAN SIGMA`, seconds and the spread of the latency's logarithm.
+"""A stub model: `python -m bench.stub MEAN SIGMA`.
 
-Speaks as much HTTP as the clients measured here do, answers every chat completion after a drawn time with fixed text, and
-prints its port. ``GET /stats`` tells how many it answered, the most that were in flight, and when the first came
-(``time.monotonic``, which is one clock for all processes of a machine).
+MEAN is the mean latency in seconds, SIGMA the standard deviation of its logarithm.
+
+It speaks just enough HTTP for the measured clients, answers every chat completion with fixed text
+after a random latency, and prints its port. ``GET /stats`` returns the number of answers, the
+maximum in flight, and the time of the first call (``time.monotonic``, which all processes of a
+machine share).
 """
 
 import asyncio
@@ -34,22 +37,22 @@ def _response(body: bytes) -> bytes:
     return head.encode() + body
 
 
-ANSWERED, JUDGED = _completion(ANSWER), _completion(VERDICT)
+ANSWER_RESPONSE, VERDICT_RESPONSE = _completion(ANSWER), _completion(VERDICT)
 
 
 class Stats:
-    """What the stub counts."""
+    """The counts of the stub."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        self.answered = self.flying = self.most = 0
+        self.answered = self.in_flight = self.most = 0
         self.first = self.last = 0.0
 
-    def told(self) -> bytes:
-        said = {"answered": self.answered, "most": self.most, "first": self.first, "last": self.last}
-        return _response(json.dumps(said).encode())
+    def as_response(self) -> bytes:
+        counts = {"answered": self.answered, "most": self.most, "first": self.first, "last": self.last}
+        return _response(json.dumps(counts).encode())
 
 
 class Stub(asyncio.Protocol):
@@ -81,18 +84,18 @@ class Stub(asyncio.Protocol):
         if head.startswith(b"GET /reset"):
             self._stats.reset()
         if head.startswith(b"GET"):
-            self._write(self._stats.told())
+            self._write(self._stats.as_response())
             return
         self._stats.first = self._stats.first or time.monotonic()
-        self._stats.flying += 1
-        self._stats.most = max(self._stats.most, self._stats.flying)
+        self._stats.in_flight += 1
+        self._stats.most = max(self._stats.most, self._stats.in_flight)
         asyncio.get_running_loop().call_later(self._latency(), self._answer, b"criteria_met" in rest)
 
-    def _answer(self, judged: bool) -> None:
-        self._stats.flying -= 1
+    def _answer(self, is_judgment: bool) -> None:
+        self._stats.in_flight -= 1
         self._stats.answered += 1
         self._stats.last = time.monotonic()
-        self._write(JUDGED if judged else ANSWERED)
+        self._write(VERDICT_RESPONSE if is_judgment else ANSWER_RESPONSE)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
@@ -101,7 +104,7 @@ class Stub(asyncio.Protocol):
 
 async def main(mean: float, sigma: float) -> None:
     random = Random(7)
-    mu = math.log(mean) - sigma * sigma / 2  # so that the mean is the mean, whatever the spread
+    mu = math.log(mean) - sigma * sigma / 2  # so that `mean` is the mean, whatever the spread
     stats = Stats()
 
     def latency() -> float:

@@ -137,7 +137,7 @@ def test_goals_are_judged_before_rounding() -> None:
     assert core.at_most("a", 20.0, "ms", 20).met
     assert not core.at_most("a", 20.001, "ms", 20).met
     assert not core.exactly("a", 1, "", 0).met
-    assert core.told("a", 1, "ms").met is None
+    assert core.without_goal("a", 1, "ms").met is None
     with pytest.raises(ValueError, match="no values"):
         core.percentile([], 0.5)
 
@@ -179,7 +179,7 @@ def test_a_tiny_run_of_the_engine_fills_every_row(migrated: None, tmp_path: Path
 @pytest.mark.plain
 def test_a_tiny_run_of_statements_fills_every_row(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_site: medhal.Site, what: str, *arguments: str) -> dict[str, Any]:
-        return {} if what == "migrate" else medhal.measured(what, *arguments)
+        return {} if what == "migrate" else medhal.run_part(what, *arguments)
 
     monkeypatch.setattr(medhal.Site, "run", run)  # here, and not in a process of its own
     rows = medhal.measure(400, 0, ["SQLite"])  # of fewer, all are drawn for review
