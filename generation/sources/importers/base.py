@@ -142,32 +142,20 @@ class Importer(Protocol):
     restrictions: str
 
     def sniff(self, path: Path) -> Layout:
-        """Recognise the file by its content.
-
-        Raises WrongFormat, Exhausting (and OSError if it cannot be read).
-        """
+        """Recognise the file by content. Raises WrongFormat, Exhausting, OSError if unreadable."""
         ...
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-        """Stream every record in file order.
-
-        Raises WrongFormat before the first record or never; Exhausting at any point.
-        """
+        """Stream the records. Raises WrongFormat only before the first, Exhausting at any point."""
         ...
 
 
 class Malformed(Exception):
-    """A record violates its format; the text becomes the reason of its Refusal.
-
-    Internal to importers.
-    """
+    """A record violates its format. Becomes a Refusal with this text; internal to importers."""
 
 
 def gettext_noop(text: str) -> str:
-    """Mark `text` for translation where it is shown.
-
-    Django's is the same, but importers are plain Python.
-    """
+    """Mark `text` for translation, like Django's; but importers do not depend on Django."""
     return text
 
 
@@ -292,18 +280,12 @@ class _SanitizedFile:
 
 
 def array_items(file: BinaryIO) -> Iterator[Any]:
-    """Stream the elements of a file that is one JSON array.
-
-    Raises Malformed where the array breaks off.
-    """
+    """Stream the elements of a JSON array; raises Malformed where the file breaks off."""
     return _stream_items(file, "array", lambda source: ijson.items(source, "item", use_float=True))
 
 
 def object_items(file: BinaryIO) -> Iterator[tuple[str, Any]]:
-    """Stream the (key, value) pairs of a file that is one JSON object.
-
-    Raises Malformed where the object breaks off.
-    """
+    """Stream (key, value) of a JSON object; raises Malformed where the file breaks off."""
     return _stream_items(file, "object", lambda source: ijson.kvitems(source, "", use_float=True))
 
 
@@ -328,10 +310,7 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def storable_json(value: Any) -> str:
-    """Encode a value as JSON.
-
-    Raises Malformed like `check_storable`, but is much faster for good values.
-    """
+    """Encode as JSON. Raises Malformed like `check_storable`, but faster for good values."""
     try:
         encoded = _encode(value)
     except ValueError:
@@ -379,10 +358,7 @@ def required_text(record: Mapping[str, Any], key: str) -> str:
 
 
 def text_list(record: Mapping[str, Any], key: str) -> list[str]:
-    """The list of texts under `key`; [] if there is none.
-
-    Raises Malformed if it is anything else.
-    """
+    """The texts under `key`, [] if it is missing. Raises Malformed if it is no list of texts."""
     value = record.get(key)
     if value is None:
         return []
@@ -402,20 +378,14 @@ def digest_of(text: str) -> str:
 
 
 def checked_id(value: str) -> str:
-    """Check an external id: printable, without white space, at most 200 characters.
-
-    Raises Malformed.
-    """
+    """Check an id: printable, no white space, at most 200 characters. Raises Malformed."""
     if len(value) > 200 or not value.isprintable() or any(c.isspace() for c in value):
         raise Malformed("Its id is longer than 200 characters or holds a space or control character.")
     return value
 
 
 def one_line(text: str, length: int = TITLE_LENGTH) -> str:
-    """The beginning of `text` on one line of at most `length` characters.
-
-    It is cut between words if possible.
-    """
+    """The beginning of `text` on one line, at most `length` long, cut between words if possible."""
     line = " ".join(text[: length * 10].split())
     if len(line) <= length:
         return line
