@@ -92,10 +92,10 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
     """
 
     def make() -> Batch:
-        drawn = _lock_records(settings)
-        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn.records))
-        batch = _new_batch(settings, bound, actor, drawn)
-        _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(bound))
+        drawn_records = _lock_records(settings)
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn_records.records))
+        batch = _new_batch(settings, bound, actor, drawn_records)
+        _queue_drafts(batch, drawn_records.records, settings.plan, settings.players_in(bound))
         return batch
 
     return life_cycle.launch_once(Batch, key, make, actor=actor, content=settings)
@@ -111,15 +111,15 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         raise errors.SamePrompts
 
     def make() -> Batch:
-        drawn = _lock_records(settings)
-        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn.records))
+        drawn_records = _lock_records(settings)
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn_records.records))
         comparison = Comparison.objects.create(
             benchmark=settings.benchmark, source=settings.source, created_by=actor, created_at=timezone.now()
         )
         batches = []
         for arm, name in zip("AB", (settings.prompts, settings.compare or ""), strict=True):
-            batch = _new_batch(replace(settings, prompts=name), bound, actor, drawn, comparison, arm)
-            _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(bound))
+            batch = _new_batch(replace(settings, prompts=name), bound, actor, drawn_records, comparison, arm)
+            _queue_drafts(batch, drawn_records.records, settings.plan, settings.players_in(bound))
             batches.append(batch)
         return batches[0]
 
@@ -176,7 +176,7 @@ def _new_batch(
     setting: BatchSettings,
     roles: Mapping[str, Endpoint],
     actor: User | None,
-    drawn: DrawnRecords,
+    drawn_records: DrawnRecords,
     comparison: Comparison | None = None,
     arm: str = "",
 ) -> Batch:
@@ -201,7 +201,7 @@ def _new_batch(
         endpoint_settings={
             str(each.pk): each.launch_settings for each in (*roles.values(), *setting.players_in(roles))
         },
-        draw=drawn.summary,
+        draw=drawn_records.summary,
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
         fresh=setting.fresh,

@@ -202,8 +202,8 @@ def _draft_numbers(group: DraftGroup) -> Iterator[int]:
 
 
 def _onward(batch: Batch, step: int, group: DraftGroup, rows: dict[int, Draft], values: dict[int, DraftValue]) -> Draft:
-    others = [values[other.number] for other in group.others]
-    return onward_draft(batch, step, rows[group.lead], values[group.lead], others)
+    other_values = [values[other.number] for other in group.others]
+    return onward_draft(batch, step, rows[group.lead], values[group.lead], other_values)
 
 
 def onward_draft(batch: Batch, step: int, lead: Draft, value: DraftValue, others: Sequence[DraftValue]) -> Draft:

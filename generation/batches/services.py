@@ -176,8 +176,8 @@ def _submit_for_review(row: Draft, batch: Batch, value: DraftValue) -> None:
     if row.sample_id is not None:
         sample = Sample.objects.select_for_update(no_key=True).get(pk=row.sample_id)
         if sample.status != Sample.Status.REGENERATING:
-            reason = {"error": "Dropped", "detail": f"The sample is {sample.status} by now."}
-            Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **reason)
+            ending = {"error": "Dropped", "detail": f"The sample is {sample.status} by now."}
+            Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **ending)
             return
     new_sample = registry.recipe(batch.benchmark).sample(value)
     fingerprint = pre_review_checks.fingerprint_of(batch, new_sample)

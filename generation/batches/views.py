@@ -132,30 +132,30 @@ def _with_defaults(submitted: QueryDict) -> dict[str, str]:
 @requires(Can.PRODUCE)
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
     """One batch: progress, composition by trap, failed calls, dropped drafts, samples."""
-    found = BATCHES.get_with_status(pk)
-    failed = list(queries.drafts(found, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
+    batch = BATCHES.get_with_status(pk)
+    failed = list(queries.drafts(batch, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
     calls = samples_queries.calls_by_subject(f"draft:{draft.pk}" for draft in failed)
-    counts = releases_queries.composition(found)
+    counts = releases_queries.composition(batch)
     context = {
-        **job_context(BATCHES, found, request),
-        "batch": found,
+        **job_context(BATCHES, batch, request),
+        "batch": batch,
         "models": jobs_queries.with_role_names(
-            queries.models_asked(found), lambda role: registry.role_name(found.benchmark, role)
+            queries.models_asked(batch), lambda role: registry.role_name(batch.benchmark, role)
         ),
-        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
-        "shared": queries.shared_models(found.benchmark, queries.bound_roles(found)),
-        "preset": queries.preset_of(found),
-        "settings": queries.setting_texts(found),
-        "has_merges": rounds.has_barrier(found),
-        "has_analysis": registry.recipe(found.benchmark).analysis is not None,
-        "judgments": review_results.judgments(found),
+        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
+        "shared": queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
+        "preset": queries.preset_of(batch),
+        "settings": queries.setting_texts(batch),
+        "has_merges": rounds.has_barrier(batch),
+        "has_analysis": registry.recipe(batch.benchmark).analysis is not None,
+        "judgments": review_results.judgments(batch),
         "counts": counts,
-        "planted": releases_queries.term_counts(found.benchmark, counts),
-        "plans": queries.plan_progress(found),
-        "checked": queries.check_counts(found),
+        "planted": releases_queries.term_counts(batch.benchmark, counts),
+        "plans": queries.plan_progress(batch),
+        "checked": queries.check_counts(batch),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
-        "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
-        "made": keyset_page(samples_queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
+        "dropped": queries.drafts(batch, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
+        "made": keyset_page(samples_queries.samples(batch=batch), request, size=SAMPLES_SHOWN, newest_first=True),
     }
     return render(request, "generation/batches/batch.html", context)
 
@@ -164,12 +164,12 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.PRODUCE)
 def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
     """The recipe's analysis of all drafts of a batch; an error if the recipe has none."""
-    found = BATCHES.get(pk)
+    batch = BATCHES.get(pk)
     context = {
-        "batch": found,
-        "blocks": queries.analysis(found),
-        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
-        "remakes": registry.recipe(found.benchmark).max_versions > 1,
+        "batch": batch,
+        "blocks": queries.analysis(batch),
+        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
+        "remakes": registry.recipe(batch.benchmark).max_versions > 1,
     }
     return render(request, "generation/batches/analysis.html", context)
 
@@ -178,10 +178,10 @@ def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.PRODUCE)
 def batch_costs(request: HttpRequest, pk: int) -> HttpResponse:
     """The costs of a batch by stage (prompt and endpoint)."""
-    found = BATCHES.get(pk)
+    batch = BATCHES.get(pk)
     context = {
-        "batch": found,
-        "stages": jobs_queries.stage_costs(found),
-        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+        "batch": batch,
+        "stages": jobs_queries.stage_costs(batch),
+        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
     }
     return render(request, "generation/batches/costs.html", context)

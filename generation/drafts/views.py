@@ -63,20 +63,20 @@ def findings(request: HttpRequest, pk: int) -> HttpResponse:
 def draft(request: HttpRequest, pk: int) -> HttpResponse:
     """One draft: result, findings, decisions, and for a stopped one the decision form."""
     rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
-    found = get_object_or_404(rows, pk=pk)
-    version = SampleVersion.objects.filter(draft=found).select_related("sample").first()
-    made = batches_queries.sample_of_draft(found) if found.gate or version else None
+    draft = get_object_or_404(rows, pk=pk)
+    version = SampleVersion.objects.filter(draft=draft).select_related("sample").first()
+    new_sample = batches_queries.sample_of_draft(draft) if draft.gate or version else None
     context = {
-        "draft": found,
-        "made": made,
-        "blocks": registry.case_spec(found.batch.benchmark, made, "", found.version).blocks if made else (),
-        "lineage": samples_queries.lineage(found.batch.benchmark, found),
-        "findings": found.findings.select_related("other").order_by("pk"),
-        "events": found.gate_events.select_related("actor").order_by("pk"),
+        "draft": draft,
+        "made": new_sample,
+        "blocks": registry.case_spec(draft.batch.benchmark, new_sample, "", draft.version).blocks if new_sample else (),
+        "lineage": samples_queries.lineage(draft.batch.benchmark, draft),
+        "findings": draft.findings.select_related("other").order_by("pk"),
+        "events": draft.gate_events.select_related("actor").order_by("pk"),
         "version": version,
         "form": forms.DecisionForm(),
-        "simulated": BatchRole.objects.filter(batch=found.batch_id, endpoint__simulated=True).exists(),
-        "stopped": found.gate == Draft.Gate.STOPPED,
+        "simulated": BatchRole.objects.filter(batch=draft.batch_id, endpoint__simulated=True).exists(),
+        "stopped": draft.gate == Draft.Gate.STOPPED,
     }
     return render(request, "generation/drafts/draft.html", context)
 
@@ -85,8 +85,8 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.PRODUCE)
 def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
     """Send a stopped draft to review."""
-    found = get_object_or_404(Draft, pk=pk)
-    version = services.let_through(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    draft = get_object_or_404(Draft, pk=pk)
+    version = services.let_through(draft.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Sent to review as %(sample)s.") % {"sample": version.sample.key})
     return redirect("generation:draft", pk)
 
@@ -95,7 +95,7 @@ def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.PRODUCE)
 def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
     """Discard a stopped draft."""
-    found = get_object_or_404(Draft, pk=pk)
-    services.discard_stopped(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    draft = get_object_or_404(Draft, pk=pk)
+    services.discard_stopped(draft.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Draft discarded."))
     return redirect("generation:draft", pk)

@@ -25,34 +25,34 @@ NEAR_SHOWN = 20
 @requires(Can.PRODUCE)
 def merges(request: HttpRequest, pk: int) -> HttpResponse:
     """The drafts of a batch that go on as one, with distance and reason; a POST merges two more."""
-    found = BATCHES.get(pk)
-    if not queries.has_barrier(found.benchmark):
+    batch = BATCHES.get(pk)
+    if not queries.has_barrier(batch.benchmark):
         raise errors.NoBarrier
     form = forms.MergeForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
-            services.merge_drafts(**form.cleaned_data, actor=signed_in_account(request), batch_id=found.pk)
+            services.merge_drafts(**form.cleaned_data, actor=signed_in_account(request), batch_id=batch.pk)
         except errors.GenerationError as error:
             form.add_error(None, str(error))
         else:
             messages.success(request, _("Drafts merged."))
             return redirect("generation:merges", pk)
     merged_only = request.GET.get("show") != "all"
-    page = keyset_page(queries.onward_drafts(found, merged_only=merged_only), request, size=SHOWN)
-    rows = queries.groups(found, page.rows)
-    near = queries.near_matches(found)
+    page = keyset_page(queries.onward_drafts(batch, merged_only=merged_only), request, size=SHOWN)
+    rows = queries.groups(batch, page.rows)
+    near = queries.near_matches(batch)
     context = {
-        "batch": found,
+        "batch": batch,
         "form": form,
-        "counts": queries.merge_counts(found),
+        "counts": queries.merge_counts(batch),
         "only": merged_only,
         "page": page,
         "shown": [(row, [(merged, diff_words(row.text, merged.text)) for merged in row.merged]) for row in rows],
-        "near": [(row, diff_words(row.earlier_text, row.text)) for row in queries.near_rows(found, near[:NEAR_SHOWN])],
+        "near": [(row, diff_words(row.earlier_text, row.text)) for row in queries.near_rows(batch, near[:NEAR_SHOWN])],
         "near_count": near.count(),
-        "decisions": queries.decisions(found)[:DECISIONS_SHOWN],
-        "settings": found.settings,
-        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+        "decisions": queries.decisions(batch)[:DECISIONS_SHOWN],
+        "settings": batch.settings,
+        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
     }
     return render(request, "generation/merges/merges.html", context, status=422 if form.errors else 200)
 

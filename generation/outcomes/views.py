@@ -52,14 +52,14 @@ def comparisons(request: HttpRequest) -> HttpResponse:
 @requires(Can.PRODUCE)
 def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     """One comparison: both batches, their paired counts, and each record with both outcomes."""
-    found = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
-    page = keyset_page(outcomes_comparisons.paired_drafts(found), request, size=SAMPLES_SHOWN)
+    comparison = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
+    page = keyset_page(outcomes_comparisons.paired_drafts(comparison), request, size=SAMPLES_SHOWN)
     context = {
-        "comparison": found,
-        "compared": outcomes_comparisons.compare_arms(found),
-        "simulated": BatchRole.objects.filter(batch__comparison=found, endpoint__simulated=True).exists(),
+        "comparison": comparison,
+        "compared": outcomes_comparisons.compare_arms(comparison),
+        "simulated": BatchRole.objects.filter(batch__comparison=comparison, endpoint__simulated=True).exists(),
         "page": page,
-        "pairs": outcomes_comparisons.pairs(found, page.rows),
+        "pairs": outcomes_comparisons.pairs(comparison, page.rows),
     }
     return render(request, "generation/outcomes/comparison.html", context)
 
@@ -68,12 +68,17 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.PRODUCE)
 def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResponse:
     """The results of both prompt sets for one record, side by side with the differences marked."""
-    found = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
+    comparison = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
     endpoint_filter = {"endpoint__name": name} if (name := request.GET.get("endpoint")) else {}
-    draft = outcomes_comparisons.paired_drafts(found).filter(record=record_id, **endpoint_filter).order_by("pk").first()
+    draft = (
+        outcomes_comparisons.paired_drafts(comparison)
+        .filter(record=record_id, **endpoint_filter)
+        .order_by("pk")
+        .first()
+    )
     if draft is None:
         raise Http404
-    [pair] = outcomes_comparisons.pairs(found, [draft])
+    [pair] = outcomes_comparisons.pairs(comparison, [draft])
     versions = [
         SampleVersion.objects.select_related("case").prefetch_related("rubrics").get(pk=side.version.pk)
         if side.version
@@ -82,7 +87,7 @@ def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResp
     ]
     shown = [_turns(version) if version else () for version in versions]
     context = {
-        "comparison": found,
+        "comparison": comparison,
         "record": pair.record,
         "endpoint": pair.endpoint,
         "simulated": any(version.simulated for version in versions if version),

@@ -98,20 +98,20 @@ def _release(name: str, version: int) -> Release:
 @requires(Can.READ_RESULTS)
 def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """One release: composition, sources, models, checksum, exports, and the runs on it."""
-    found = _release(name, version)
-    chosen = configuration(found.benchmark, found.composition.get("configuration", ""))
+    release = _release(name, version)
+    chosen = configuration(release.benchmark, release.composition.get("configuration", ""))
     context = {
-        "release": found,
-        "simulated": found.simulated,
-        "simulated_reviewers": found.simulated_samples,
-        "planted": queries.term_counts(found.benchmark, found.counts),
-        "errata": list(errata.errata_of(found)),
-        "formats": [(name, label, export.stages_of(found, name)) for name, label in export.fitting_formats(found)],
-        "withheld": queries.withheld_sources(found),
+        "release": release,
+        "simulated": release.simulated,
+        "simulated_reviewers": release.simulated_samples,
+        "planted": queries.term_counts(release.benchmark, release.counts),
+        "errata": list(errata.errata_of(release)),
+        "formats": [(name, label, export.stages_of(release, name)) for name, label in export.fitting_formats(release)],
+        "withheld": queries.withheld_sources(release),
         "configuration": _(chosen.rule) if chosen else "",
-        "shares": queries.task_shares(found) if chosen else {},
-        "judgments": queries.judgments(found),
-        "by_reference": export.fitting_formats(found, by_reference=True),
+        "shares": queries.task_shares(release) if chosen else {},
+        "judgments": queries.judgments(release),
+        "by_reference": export.fitting_formats(release, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)
 
@@ -120,28 +120,33 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
 @requires(Can.READ_RESULTS)
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the selected one."""
-    found = _release(name, version)
-    rows = queries.released_samples(found, with_held_out=allowed(request.user, Can.PRODUCE))
+    release = _release(name, version)
+    rows = queries.released_samples(release, with_held_out=allowed(request.user, Can.PRODUCE))
     page = keyset_page(rows.defer("exported"), request, size=25)
-    wanted = request.GET.get("selected", "")
-    chosen = rows.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 19 else None
+    selected = request.GET.get("selected", "")
+    chosen = rows.filter(pk=int(selected)).first() if selected.isdecimal() and len(selected) < 19 else None
     if chosen is None and page.rows:
         chosen = rows.get(pk=page.rows[0].pk)
-    place = next((i for i, row in enumerate(page.rows) if chosen and row.pk == chosen.pk), None)
+    index = next((i for i, row in enumerate(page.rows) if chosen and row.pk == chosen.pk), None)
     context: dict[str, object] = {
-        "release": found,
+        "release": release,
         "page": page,
         "chosen": chosen,
-        "place": place,
-        "simulated": found.simulated,
-        "simulated_reviewers": found.simulated_samples,
+        "place": index,
+        "simulated": release.simulated,
+        "simulated_reviewers": release.simulated_samples,
     }
     if chosen is not None:
-        made = SampleVersion.objects.select_related("case", "sample").get(pk=chosen.version_id)
+        sample_version = SampleVersion.objects.select_related("case", "sample").get(pk=chosen.version_id)
         rubrics = ReleasedRubric.objects.filter(sample=chosen).order_by("pk")
-        last = errata.history(made.sample).last()
+        last = errata.history(sample_version.sample).last()
         erratum = last if last is not None and last.kind != Erratum.Kind.DISMISSED else None
-        context |= {"made": made, "blocks": made.case.frozen.blocks, "rubrics": rubrics, "erratum": erratum}
+        context |= {
+            "made": sample_version,
+            "blocks": sample_version.case.frozen.blocks,
+            "rubrics": rubrics,
+            "erratum": erratum,
+        }
     return render(request, "generation/releases/release_samples.html", context)
 
 
@@ -153,11 +158,11 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
     With `?by-reference=1`, without the text of its sources; with `?stages=V+K`, those stages, for a
     training format.
     """
-    found, split = _release(name, version), _split(request)
+    release, split = _release(name, version), _split(request)
     by_reference = request.GET.get("by-reference") == "1"
     stages = request.GET.get("stages", "").replace(" ", "+")  # an unquoted + in an address is a space
-    blocks = archive.stream(found, format_name, split=split, by_reference=by_reference, stages=stages)
-    file_name = archive.file_name(found, format_name, split, by_reference=by_reference, stages=stages)
+    blocks = archive.stream(release, format_name, split=split, by_reference=by_reference, stages=stages)
+    file_name = archive.file_name(release, format_name, split, by_reference=by_reference, stages=stages)
     return archive.as_download(blocks, file_name)
 
 
@@ -173,5 +178,5 @@ def _split(request: HttpRequest) -> str:
 @requires(Can.READ_RESULTS)
 def release_ratings(request: HttpRequest, name: str, version: int) -> HttpResponseBase:
     """Physicians' answers about one split of a release, as CSV."""
-    found = _release(name, version)
-    return archive.as_table(ratings.lines(found, _split(request)), found, "ratings")
+    release = _release(name, version)
+    return archive.as_table(ratings.lines(release, _split(request)), release, "ratings")

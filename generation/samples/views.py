@@ -40,26 +40,26 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
     (`?beside=`).
     """
     rows = Sample.objects.select_related("record__source", "batch").defer("record__private", "record__content")
-    found = get_object_or_404(rows, pk=pk)
-    versions = queries.versions(found)
+    sample = get_object_or_404(rows, pk=pk)
+    versions = queries.versions(sample)
     numbers = {str(version.number): version for version in versions}
     chosen = numbers.get(request.GET.get("version", ""), versions[-1])
     beside = numbers.get(request.GET.get("beside", ""))
     shown = [chosen] if beside is None or beside == chosen else sorted((beside, chosen), key=lambda v: v.number)
     context = {
-        "sample": found,
+        "sample": sample,
         "versions": versions,
         "chosen": chosen,
         "beside": beside if len(shown) == 2 else None,
         "shown": [
-            (version, version.case.frozen.blocks, _wordings(version), queries.lineage(found.benchmark, version.draft))
+            (version, version.case.frozen.blocks, _wordings(version), queries.lineage(sample.benchmark, version.draft))
             for version in shown
         ],
         "simulated": any(version.simulated for version in versions),
         "unreviewed": versions[-1].case.ground == Ground.UNREVIEWED,
-        "held": batches_queries.stopped_versions(found),
-        "errata": errata.history(found),
-        "reported": errata.history(found).values_list("kind", flat=True).last() == Erratum.Kind.REPORTED,
+        "held": batches_queries.stopped_versions(sample),
+        "errata": errata.history(sample),
+        "reported": errata.history(sample).values_list("kind", flat=True).last() == Erratum.Kind.REPORTED,
     }
     return render(request, "generation/samples/sample.html", context)
 

@@ -122,10 +122,10 @@ class ChoiceList(Sequence[Choice]):
     `ids`: their versions.
     """
 
-    def __init__(self, found: Iterable[Choice]) -> None:
+    def __init__(self, choices: Iterable[Choice]) -> None:
         self.ids = array("q")
         self._held_out = bytearray()
-        for choice in found:
+        for choice in choices:
             self.ids.append(choice.version_id)
             self._held_out.append(choice.split == ReleasedSample.Split.HELD_OUT)
 
