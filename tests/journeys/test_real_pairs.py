@@ -24,7 +24,7 @@ from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import simulate
 from review.models import Case, User
-from tests.benchmarks.medhallu.making import MODEL_OF
+from tests.benchmarks.medhallu.helpers import MODEL_OF
 from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
 from tests.profile import far
 from tests.review.approve import approve_everything

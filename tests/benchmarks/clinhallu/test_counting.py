@@ -17,7 +17,7 @@ from evaluation.reports import formats, queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from review.models import User
-from tests.benchmarks.clinhallu.traced import seers, traced_release
+from tests.benchmarks.clinhallu.traced_release import seers, traced_release
 from tests.engine import endpoint
 from tests.populations import population
 

@@ -26,7 +26,7 @@ from review.models import Assignment, User
 from review.rules.case_spec import blocks_to_json
 from review.rules.questions import Answer, Answers
 from review.rules.wilson_interval import wilson
-from tests.benchmarks.clinhallu.traced import seers, traced_release
+from tests.benchmarks.clinhallu.traced_release import seers, traced_release
 from tests.engine import endpoint
 from tests.review.factories import account
 

@@ -10,7 +10,7 @@ from mhb_site.benchmarks.clinhallu import protocol
 from mhb_site.benchmarks.clinhallu.judging import AnswerVerdict, StageVerdict, decide_answer, decide_stage, judge_stage
 from mhb_site.benchmarks.clinhallu.protocol import PROTOCOL
 from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace
-from tests.benchmarks.clinhallu.traced import CRITERIA, traced_sample
+from tests.benchmarks.clinhallu.traced_release import CRITERIA, traced_sample
 
 SHA = "a" * 64
 FREE = """Some words before.

@@ -25,7 +25,7 @@ from generation.releases.freezing.composition import Composition, versions_with_
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhal import recipe, simulate
 from review.models import Case, Event, Review, User
-from tests.benchmarks.medhal.making import ARTICLE, MCQ, STATEMENT
+from tests.benchmarks.medhal.helpers import ARTICLE, MCQ, STATEMENT
 from tests.engine import endpoint
 from tests.review.approve import approve_everything
 

@@ -13,7 +13,7 @@ from mhb_site.benchmarks.medhal.simulate_detection import WRONG_MARK
 from mhb_site.benchmarks.medhal.tasks import ie, qa, summaries
 from mhb_site.benchmarks.medhal.tasks.sentences import is_one_sentence, last_question, replace_sentence, sentences
 from review.rules.blocks import Table
-from tests.benchmarks.medhal.making import (
+from tests.benchmarks.medhal.helpers import (
     ABSTRACT,
     ARTICLE,
     CONTRADICTION,

@@ -10,7 +10,7 @@ from django.urls import reverse
 from evaluation.labels import value_name
 from generation.batches import launch as batches_launch
 from generation.models import Draft
-from tests.benchmarks.medhal.making import MCQ, STATEMENT
+from tests.benchmarks.medhal.helpers import MCQ, STATEMENT
 from tests.benchmarks.medhal.test_batch import settings, source_of, worked
 
 CHINESE = {"accept-language": "zh-hans"}

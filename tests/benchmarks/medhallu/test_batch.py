@@ -25,7 +25,7 @@ from mhb_site.benchmarks.medhallu import recipe, simulate
 from review.assignments import claims
 from review.assignments import services as assignments_services
 from review.models import Case, User
-from tests.benchmarks.medhallu.making import MODEL_OF, pair_draft, qa_draft
+from tests.benchmarks.medhallu.helpers import MODEL_OF, pair_draft, qa_draft
 from tests.engine import endpoint
 from tests.review.approve import approve_everything, rejection
 

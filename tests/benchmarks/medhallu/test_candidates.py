@@ -16,7 +16,7 @@ from mhb_site.benchmarks.medhallu.candidates import (
     length_bounds,
     temperature_of,
 )
-from tests.benchmarks.medhallu.making import (
+from tests.benchmarks.medhallu.helpers import (
     QUESTION,
     TRUTH,
     WRONG,

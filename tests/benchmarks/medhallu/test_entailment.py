@@ -11,7 +11,7 @@ import pytest
 from generation.llm.errors import BrokenReply
 from mhb_site.benchmarks.medhallu import entailment
 from mhb_site.benchmarks.medhallu.entailment import NliMistake, entailment_index, entailment_judge, score_both_ways
-from tests.benchmarks.medhallu.making import TRUTH, WRONG, Fake, qa_draft
+from tests.benchmarks.medhallu.helpers import TRUTH, WRONG, Fake, qa_draft
 
 pytestmark = pytest.mark.plain
 

@@ -9,7 +9,7 @@ from mhb_site.benchmarks.medhallu.lineage import analysis, lineage
 from review.charts.scatter import MAX_POINTS
 from review.rules.blocks import Points, Table
 from review.templatetags.review_blocks import show_block
-from tests.benchmarks.medhallu.making import (
+from tests.benchmarks.medhallu.helpers import (
     TRUTH,
     WRONG,
     Fake,

@@ -9,7 +9,7 @@ import pytest
 from generation.llm.fencing import read_data
 from generation.recipes.recipe import Dropped
 from mhb_site.benchmarks.medhallu import clusters, presets, recipe
-from tests.benchmarks.medhallu.making import (
+from tests.benchmarks.medhallu.helpers import (
     CONTEXTS,
     QUESTION,
     TRUTH,

@@ -9,7 +9,7 @@ from review.rules.blocks import Diff, Table, Text
 from review.rules.case_spec import spec_from_json, spec_to_json
 from review.rules.questions import Answer, Answers, Citation, problems
 from review.rules.state_machine import Policy
-from tests.benchmarks.medhallu.making import (
+from tests.benchmarks.medhallu.helpers import (
     CONTEXTS,
     QUESTION,
     TRUTH,

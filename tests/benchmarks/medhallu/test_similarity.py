@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mhb_site.benchmarks.medhallu.similarity import cosine, euclidean, rouge, tf_idf, tokens, vectors
-from tests.benchmarks.medhallu.making import Fake
+from tests.benchmarks.medhallu.helpers import Fake
 
 pytestmark = pytest.mark.plain
 

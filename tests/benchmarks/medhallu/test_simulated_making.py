@@ -24,7 +24,7 @@ from mhb_site.benchmarks.medhallu.simulate_generation import (
     expected_shares,
     fooled_share,
 )
-from tests.benchmarks.medhallu.making import Simulated, all_candidates, made, qa_draft, run, settings
+from tests.benchmarks.medhallu.helpers import Simulated, all_candidates, made, qa_draft, run, settings
 
 pytestmark = pytest.mark.plain
 REAL = Path(__file__).parents[4] / "shared/data/pubmedqa/ori_pqal.json"

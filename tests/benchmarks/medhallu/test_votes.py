@@ -8,7 +8,7 @@ import pytest
 
 from generation.llm.fencing import read_data
 from mhb_site.benchmarks.medhallu.votes import RETRY_MESSAGE, VOTERS, collect_votes, difficulty, read_vote
-from tests.benchmarks.medhallu.making import TRUTH, WRONG, Fake, candidate, qa_draft, settings
+from tests.benchmarks.medhallu.helpers import TRUTH, WRONG, Fake, candidate, qa_draft, settings
 
 pytestmark = pytest.mark.plain
 
