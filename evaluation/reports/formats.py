@@ -32,7 +32,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "judge_model": run.judge.model if run.judge else None,
         "judge_temperature": run.judge_temperature,
         "sampling": run.sampling,
-        "models": [asdict(each) for each in models_asked(run)],
+        "models": [asdict(model) for model in models_asked(run)],
         "seed": run.seed,
         "finished": report.finished,
         "simulated": report.simulated,
@@ -49,25 +49,25 @@ def as_dict(report: Report) -> dict[str, Any]:
         "overall": [_row(row) for row in report.overall],
         "facets": {name: [_row(row) for row in rows] for name, rows in report.facets.items()},
         "without": dict(report.without),
-        "outcomes": [asdict(each) for each in report.numbers.endings],
-        "comparisons": [_comparison(each) for each in report.numbers.comparisons],
+        "outcomes": [asdict(ending) for ending in report.numbers.endings],
+        "comparisons": [_comparison(comparison) for comparison in report.numbers.comparisons],
         "facet_comparisons": {
-            name: [_comparison(each) for each in rows] for name, rows in report.numbers.cells.items()
+            name: [_comparison(comparison) for comparison in rows] for name, rows in report.numbers.cells.items()
         },
-        "ranks": [asdict(each) for each in report.numbers.rankings],
+        "ranks": [asdict(ranking) for ranking in report.numbers.rankings],
         "contrasts": [
             {
-                "endpoint": each.endpoint,
-                "label": str(each.label),
-                "rate": each.rate,
-                "first": {"dataset": each.first, "value": each.values[0]},
-                "second": {"dataset": each.second, "value": each.values[1]},
-                "difference": each.difference,
+                "endpoint": contrast.endpoint,
+                "label": str(contrast.label),
+                "rate": contrast.rate,
+                "first": {"dataset": contrast.first, "value": contrast.values[0]},
+                "second": {"dataset": contrast.second, "value": contrast.values[1]},
+                "difference": contrast.difference,
             }
-            for each in report.contrasts
+            for contrast in report.contrasts
         ],
-        "changes": [_change(each) for each in report.numbers.changes],
-        "bottlenecks": [asdict(each) for each in report.numbers.bottlenecks],
+        "changes": [_change(change) for change in report.numbers.changes],
+        "bottlenecks": [asdict(bottleneck) for bottleneck in report.numbers.bottlenecks],
         "averages": [
             {"rate": rate, "variant": variant, "datasets": rows.by_dataset, "models": rows.by_model}
             for rate, variant, rows in report.averages
@@ -188,7 +188,7 @@ def as_csv(report: Report, table: str = "") -> str:
         writer.writerows([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)
         return out.getvalue()
     if table == score_lines.SCORES:
-        writer.writerow(score_lines.COLUMNS)
+        writer.writerow(score_lines.SCORE_COLUMNS)
         writer.writerows(score_lines.csv_rows(report))
         return out.getvalue()
     writer.writerow(RATE_COLUMNS)

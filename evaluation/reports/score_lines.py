@@ -11,7 +11,7 @@ from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
 
 SCORES = "scores"  # name of the CSV table
-COLUMNS = ("facet", "value", "endpoint", "dataset", "score", "n", "without", "mean", "low", "high", "sd", "clusters",
+SCORE_COLUMNS = ("facet", "value", "endpoint", "dataset", "score", "n", "without", "mean", "low", "high", "sd", "clusters",
            "p5", "q1", "median", "q3", "p95")  # fmt: skip
 
 
@@ -70,9 +70,9 @@ def _chart(report: Report, rule: Any) -> BoxChart:
     several = len(report.datasets) > 1
     rows = []
     for row in report.numbers.scores:
-        found = row.scores[rule.name]
+        score = row.scores[rule.name]
         label = f"{row.endpoint}: {gettext(labels[row.dataset])}" if several else row.endpoint
-        rows.append(Box(label, found.box, found.mean, format_interval(found) or gettext("too few"), found.n))
+        rows.append(Box(label, score.box, score.mean, format_interval(score) or gettext("too few"), score.n))
     return boxes(rows, low=rule.low, high=rule.high, name=f"boxes-{rule.name}", title=gettext(rule.label))
 
 
@@ -85,17 +85,17 @@ def score_lines(report: Report, rows: Sequence[ScoreRow]) -> tuple[ScoreLine, ..
             dataset=gettext(labels[row.dataset]),
             value=gettext(row.label) if row.value else "",
             score=gettext(rule.label),
-            mean=_figure(found.mean),
-            interval=format_interval(found),
-            quartiles=" / ".join(map(_figure, found.box[1:4])),
-            too_few=found.too_few,
-            n=found.n,
-            without=found.without,
+            mean=_figure(score.mean),
+            interval=format_interval(score),
+            quartiles=" / ".join(map(_figure, score.box[1:4])),
+            too_few=score.too_few,
+            n=score.n,
+            without=score.without,
         )
         for row in rows
         for rule in report.protocol.scores
-        for found in [row.scores[rule.name]]
-        if found.n or not row.value
+        for score in [row.scores[rule.name]]
+        if score.n or not row.value
     )
 
 
@@ -103,9 +103,9 @@ def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def format_interval(found: MeasuredScore) -> str:
-    """'0.120–0.180'; empty where there is none."""
-    return "" if found.low is None or found.high is None else f"{found.low:.3f}–{found.high:.3f}"
+def format_interval(score: MeasuredScore) -> str:
+    """'0.120–0.180'; '' if there is none."""
+    return "" if score.low is None or score.high is None else f"{score.low:.3f}–{score.high:.3f}"
 
 
 # Files
@@ -113,66 +113,66 @@ def format_interval(found: MeasuredScore) -> str:
 
 def as_values(row: ScoreRow) -> dict[str, Any]:
     """A row as JSON-able values."""
-    about = {"endpoint": row.endpoint, "dataset": row.dataset}
-    more = {"value": row.value, "label": row.label} if row.value else {}
-    return {**about, **more, "scores": {name: measured(each) for name, each in row.scores.items()}}
+    key = {"endpoint": row.endpoint, "dataset": row.dataset}
+    breakdown = {"value": row.value, "label": row.label} if row.value else {}
+    return {**key, **breakdown, "scores": {name: measured(score) for name, score in row.scores.items()}}
 
 
-def measured(found: MeasuredScore) -> dict[str, Any]:
-    """One score with everything that was counted."""
-    parts = dict(zip(("p5", "q1", "median", "q3", "p95"), found.box or (None,) * 5, strict=True))
-    plain = {name: getattr(found, name) for name in ("n", "without", "mean", "low", "high", "clusters")}
-    return {**plain, "sd": found.deviation, **parts}
+def measured(score: MeasuredScore) -> dict[str, Any]:
+    """One score as JSON-serializable values."""
+    parts = dict(zip(("p5", "q1", "median", "q3", "p95"), score.box or (None,) * 5, strict=True))
+    plain = {name: getattr(score, name) for name in ("n", "without", "mean", "low", "high", "clusters")}
+    return {**plain, "sd": score.deviation, **parts}
 
 
 def as_dict(report: Report) -> dict[str, Any]:
-    """What the report as JSON says of scores; all of it is empty where the benchmark has none."""
+    """The scores in the JSON report; all parts are empty if the benchmark has none."""
     rules = [
-        {"name": each.name, "label": str(each.label), "rule": str(each.rule), "low": each.low, "high": each.high}
-        for each in report.protocol.scores
+        {"name": rule.name, "label": str(rule.label), "rule": str(rule.rule), "low": rule.low, "high": rule.high}
+        for rule in report.protocol.scores
     ]
     facets = {name: [as_values(row) for row in rows] for name, rows in report.numbers.score_facets.items()}
     return {"score_rules": rules, "scores": [as_values(row) for row in report.numbers.scores], "score_facets": facets}
 
 
 def csv_rows(report: Report) -> list[list[Any]]:
-    """A line for each score of each row, under `COLUMNS`."""
-    found = []
+    """A line for each score of each row, under `SCORE_COLUMNS`."""
+    result = []
     for facet, rows in {"": report.numbers.scores, **report.numbers.score_facets}.items():
         for row in rows:
-            for name, each in row.scores.items():
-                about = {"facet": facet, "value": row.value, "endpoint": row.endpoint, "dataset": row.dataset}
-                line = {**about, "score": name, **measured(each)}
-                found.append([line[column] for column in COLUMNS])
-    return found
+            for name, score in row.scores.items():
+                key = {"facet": facet, "value": row.value, "endpoint": row.endpoint, "dataset": row.dataset}
+                line = {**key, "score": name, **measured(score)}
+                result.append([line[column] for column in SCORE_COLUMNS])
+    return result
 
 
 def as_markdown(report: Report) -> list[str]:
-    """The section of scores; nothing where there are none."""
-    found = score_figures(report)
-    if found is None:
+    """The section of scores; empty if there are none."""
+    figures = score_figures(report)
+    if figures is None:
         return []
-    lines = ["", "## Scores", "", *(f"{label}: {rule}" for label, rule in found.rules)]
-    for table in found.tables:
+    lines = ["", "## Scores", "", *(f"{label}: {rule}" for label, rule in figures.rules)]
+    for table in figures.tables:
         head = ["Model", "Data set", *([table.label] if table.label else []), "Score", "Mean", "95 % interval"]
         head += ["Quartiles", "N", "Without"]
         lines += ["", *([f"### {table.label}", ""] if table.label else [])]
         lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        for each in table.lines:
-            cells = [each.endpoint, each.dataset, *([each.value] if table.label else []), each.score, each.mean or "–"]
-            cells += ["too few" if each.too_few else each.interval or "–", each.quartiles or "–"]
-            lines.append("| " + " | ".join([*cells, str(each.n), str(each.without)]) + " |")
+        for line in table.lines:
+            cells = [line.endpoint, line.dataset, *([line.value] if table.label else []), line.score, line.mean or "–"]
+            cells += ["too few" if line.too_few else line.interval or "–", line.quartiles or "–"]
+            lines.append("| " + " | ".join([*cells, str(line.n), str(line.without)]) + " |")
     return lines
 
 
 def latex_lines(report: Report) -> list[list[str]]:
-    """Head and lines of a table for a paper: models by data set, each score as its mean with N."""
+    """Head and lines of a LaTeX table: models by data set, with the mean of each score and N."""
     if not report.numbers.scores:
         return []
     labels, rules = dict(report.datasets), report.protocol.scores
     lines = [["Model", "Data set", *(str(rule.label) for rule in rules), "N"]]
     for row in report.numbers.scores:
         means = [_figure(row.scores[rule.name].mean) or "–" for rule in rules]
-        n = max(each.n for each in row.scores.values())
+        n = max(score.n for score in row.scores.values())
         lines.append([row.endpoint, gettext(labels[row.dataset]), *means, str(n)])
     return lines

@@ -58,7 +58,7 @@ class RunKind(JobKind[Run]):
         return queues.with_work(jobs)
 
     def due(self) -> list[int]:
-        """Includes runs with due provider batches, and large finished runs without a cached report."""
+        """Includes runs with due provider batches, and large finished runs with no cached report."""
         due = super().due()
         return due + [pk for pk in (*queues.runs_with_due_batches(), *cache_warming.runs_to_warm()) if pk not in due]
 
@@ -71,7 +71,7 @@ class RunKind(JobKind[Run]):
         return services.retry_failed(pk)
 
     def repeat_settings(self, job: Run, given: Mapping[str, Any]) -> dict[str, Any]:
-        return services.repeated(job, given)
+        return services.repeat_settings(job, given)
 
     def endpoint_lists(self) -> Mapping[str, Subquery]:
         return {

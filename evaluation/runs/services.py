@@ -73,7 +73,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     return life_cycle.launch_once(Run, key, create, actor=actor, content=settings)
 
 
-def repeated(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     """The given launch settings, completed by those of a run; see `JobKind.repeated`.
 
     Settings of the run that depend on a given one are dropped: planned comparisons on the models,
@@ -127,7 +127,7 @@ def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dic
     last = runs.select_related("judge", "release").order_by("-pk").first()
     if last is None:
         return None, {}
-    settings = repeated(last, {})
+    settings = repeat_settings(last, {})
     return last, {
         **{name: value for name, value in settings.items() if name != "release"},
         "comparisons": ", ".join(settings["comparisons"]),

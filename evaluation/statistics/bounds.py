@@ -65,6 +65,6 @@ def weighted_rate(
     """
     w = np.asarray(weights, dtype=float)
     if (w < 0).any() or not np.isfinite(w).all():
-        raise ValueError("a weight is negative or not a number")
+        raise ValueError("a weight is negative or not finite")
     hits, sizes = cluster_totals(clusters, w * np.asarray(failed, dtype=bool), w)
     return rate_interval(hits, sizes, n=int((w > 0).sum()), minimum=minimum)

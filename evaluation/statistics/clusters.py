@@ -129,7 +129,7 @@ def intracluster_correlation(hits: ArrayLike, sizes: ArrayLike) -> float | None:
 def _checked_totals(hits: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Floats]:
     y, m = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
     if y.shape != m.shape or y.ndim != 1:
-        raise ValueError(f"one total a cluster is needed, not {y.shape} and {m.shape}")
+        raise ValueError(f"expected one total per cluster, not {y.shape} and {m.shape}")
     if (y < 0).any() or (y > m).any():
-        raise ValueError("a cluster has more hits than were counted, or fewer than none")
+        raise ValueError("the hits of a cluster must lie between 0 and its size")
     return y, m

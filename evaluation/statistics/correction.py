@@ -80,9 +80,9 @@ def corrected_rate(
     w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
     validated = ~np.isnan(truth)
     if not verdict.shape == truth.shape == w.shape:
-        raise ValueError("one verdict, one physician's (or NaN) and one weight a criterion are needed")
+        raise ValueError("expected a judge's verdict, a physician's (or NaN) and a weight per criterion")
     if (w[validated] <= 0).any() or not np.isfinite(w[validated]).all():
-        raise ValueError("a weight is one over a chance: it is positive")
+        raise ValueError("a weight must be positive and finite")
     total = len(truth)
     verdicts = [verdict == outcome for outcome in (True, False) if (verdict == outcome).any()]
     if not total or any(not (validated & has_verdict).any() for has_verdict in verdicts):

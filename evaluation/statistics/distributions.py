@@ -25,7 +25,7 @@ def beta_cdf(x: float, a: float, b: float, *, complement: float | None = None) -
     """
     y = 1 - x if complement is None else complement
     if not (a > 0 and b > 0 and 0 <= x <= 1):
-        raise ValueError(f"no incomplete beta function: x={x}, a={a}, b={b}")
+        raise ValueError(f"incomplete beta function undefined for x={x}, a={a}, b={b}")
     if x in (0.0, 1.0):
         return x
     if x > (a + 1) / (a + b + 2):
@@ -70,7 +70,7 @@ def t_quantile(p: float, df: float) -> float:
     concave, so that the steps approach the solution without overshooting it.
     """
     if not (0 < p < 1 and df > 0):
-        raise ValueError(f"no quantile of t: p={p}, df={df}")
+        raise ValueError(f"quantile of t undefined for p={p}, df={df}")
     if p < 0.5:
         return -t_quantile(1 - p, df)
     t = NORMAL.inv_cdf(p)

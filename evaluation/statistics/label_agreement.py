@@ -64,8 +64,11 @@ def _agreement(label: str, rows: Sequence[RatedCriterion], minimum: int, draws: 
     def quality(left: object, right: object) -> JudgeQuality:
         return judge_quality(samples, left, right, weights, minimum=minimum, draws=draws)  # type: ignore[arg-type]
 
-    between_physicians, with_judge = quality(first, second), [quality(each, judge) for each in (first, second)]
-    kappas = [each.kappa.value for each in with_judge if each.kappa.value is not None]
+    between_physicians, with_judge = (
+        quality(first, second),
+        [quality(physician, judge) for physician in (first, second)],
+    )
+    kappas = [physician.kappa.value for physician in with_judge if physician.kappa.value is not None]
     judge_agreement = [
         float(np.average(left == right, weights=weights)) for left, right in ((first, judge), (second, judge))
     ]

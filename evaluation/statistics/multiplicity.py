@@ -73,6 +73,6 @@ def ranks(
 
 
 def _ascending_order(p: Sequence[float]) -> list[int]:
-    if any(not 0 <= one <= 1 for one in p):
+    if any(not 0 <= value <= 1 for value in p):
         raise ValueError("p must lie between 0 and 1")
     return sorted(range(len(p)), key=lambda index: p[index])

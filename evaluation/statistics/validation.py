@@ -86,9 +86,9 @@ def judge_quality(
     truth, verdict = np.asarray(physician, dtype=bool), np.asarray(judge, dtype=bool)
     w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
     if truth.shape != verdict.shape or truth.shape != w.shape:
-        raise ValueError("one verdict of each and one weight a criterion are needed")
+        raise ValueError("expected both verdicts and a weight per criterion")
     if (w <= 0).any() or not np.isfinite(w).all():
-        raise ValueError("a weight is one over a chance: it is positive")
+        raise ValueError("a weight must be positive and finite")
     cells = np.stack(
         cluster_totals(clusters, *(w * (truth == t) * (verdict == j) for t in (True, False) for j in (True, False))),
         axis=1,

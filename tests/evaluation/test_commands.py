@@ -9,7 +9,7 @@ from django.test import Client
 
 from evaluation.models import Run
 from evaluation.runs.kind import RUNS
-from evaluation.runs.services import repeated
+from evaluation.runs.services import repeat_settings
 from generation.engine.sweeping import sweep
 from generation.errors import NotRepeatable
 from generation.models import Release
@@ -45,7 +45,7 @@ def test_evaluate_and_report(manage: Manage, release: Release) -> None:
     assert out.startswith("# own v1: Hallucination rate")
 
 
-def test_without_wait_the_work_is_left_to_workers(manage: Manage, release: Release) -> None:
+def test_without_wait_workers_do_the_work(manage: Manage, release: Release) -> None:
     run = manage.json("evaluate", "--yes", "--release", "own@1", *TARGETS, "--judge", "sim-judge")
     assert (run["responses"], run["responses_done"], run["calls"]) == (4, 0, 0)
     assert sweep(RUNS) == [run["run"]]
@@ -91,7 +91,7 @@ def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, b
         (["report", "9" * 30], "no run with this number"),
     ],
 )
-def test_a_failure_is_one_sentence(manage: Manage, release: Release, arguments: list[str], said: str) -> None:
+def test_an_error_is_reported_in_one_sentence(manage: Manage, release: Release, arguments: list[str], said: str) -> None:
     assert said in manage.refused(*arguments)
     assert not Run.objects.exists()
 
@@ -118,7 +118,7 @@ def test_a_run_like_an_earlier_one(manage: Manage, release: Release) -> None:
     assert (run.judge.name, run.judge_temperature, run.plan["comparisons"]) == ("sim-reckless", 0.5, [])
     assert "Give --release and --endpoint, or --like RUN." in manage.refused("evaluate", "--yes")
     with pytest.raises(NotRepeatable):
-        repeated(Run(origin=Run.Origin.IMPORTED), {})
+        repeat_settings(Run(origin=Run.Origin.IMPORTED), {})
 
 
 def test_a_run_like_an_earlier_one_over_the_api(manage: Manage, release: Release, admin_client: Client) -> None:

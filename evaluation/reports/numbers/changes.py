@@ -230,13 +230,15 @@ def bottlenecks(
     for rate in rates if all_changes else ():
         sign = -1 if protocol.is_lower_better(rate) else 1
         units, rate_rows = unit_totals(table, rate), []
-        for second, contrast_rows in _by_baseline([each for each in all_changes if each.rate == rate.name]):
-            models = {each.endpoint for each in contrast_rows}
-            rows = [each for each in contrast_rows if each.endpoint == (ALL if ALL in models else min(models))]
-            competing = {each.label: each for each in rows if each.label in protocol.rivals and each.gain is not None}
+        for second, contrast_rows in _by_baseline([change for change in all_changes if change.rate == rate.name]):
+            models = {change.endpoint for change in contrast_rows}
+            rows = [change for change in contrast_rows if change.endpoint == (ALL if ALL in models else min(models))]
+            competing = {
+                change.label: change for change in rows if change.label in protocol.rivals and change.gain is not None
+            }
             if len(competing) < 2:
                 continue
-            gains = {label: each.gain for label, each in competing.items() if each.gain is not None}
+            gains = {label: change.gain for label, change in competing.items() if change.gain is not None}
             [first, second_best, *_rest] = sorted(gains, key=lambda label: -sign * gains[label])
             names = competing[first].first, competing[second_best].first
             lead = _pooled(table, rate, units, _shared(table, *names), names, minimum)
@@ -256,8 +258,8 @@ def bottlenecks(
                     lead.clusters,
                 )
             )
-        adjusted = iter(holm([each.p for each in rate_rows if each.p is not None]))
-        result += [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in rate_rows]
+        adjusted = iter(holm([row.p for row in rate_rows if row.p is not None]))
+        result += [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rate_rows]
     return result
 
 

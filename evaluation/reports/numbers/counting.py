@@ -323,8 +323,8 @@ def _trap_verdict_counts(table: VerdictTable) -> Ints:
     """The counts by model, data set and verdict, without control samples."""
     shape = (len(table.endpoints), len(table.datasets), 2, len(table.verdicts))
     arm = table.unit_dataset * 2 + table.unit_is_control
-    place = (table.endpoint * (shape[1] * 2) + arm[table.unit]) * shape[3] + table.verdict
-    return np.bincount(place, minlength=int(np.prod(shape))).reshape(shape)[:, :, 0]
+    cell = (table.endpoint * (shape[1] * 2) + arm[table.unit]) * shape[3] + table.verdict
+    return np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)[:, :, 0]
 
 
 def _select(totals: Totals, unit_groups: Ints) -> Totals:

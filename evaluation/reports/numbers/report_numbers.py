@@ -188,7 +188,7 @@ def _read_table(run: Run, protocol: Protocol, datasets: Sequence[DataSet], rules
 
 def _judged(table: VerdictTable, endpoint: int, protocol: Protocol) -> tuple[int, int]:
     within, against = protocol.rates[0].scope_verdicts, protocol.failing_verdicts
-    counted = {verdict: n for verdict, n in table.given[endpoint].items() if verdict in within}
+    counted = {verdict: n for verdict, n in table.verdict_counts[endpoint].items() if verdict in within}
     return sum(n for verdict, n in counted.items() if verdict in against), sum(counted.values())
 
 

@@ -104,7 +104,7 @@ class VerdictTable:
     responses: Mapping[tuple[int, int, str], int]  # (endpoint, data set, outcome) -> count
     failed: Mapping[int, int]  # endpoint -> failed responses
     # Endpoint -> verdict -> count, before any rule for outcomes or failures of the judge.
-    given: Mapping[int, Mapping[str, int]]
+    verdict_counts: Mapping[int, Mapping[str, int]]
     response: Ints
     rubric_ids: Ints  # ascending
     scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -205,15 +205,15 @@ def _table(
         sample, group, dataset = sample[rows], group[rows], dataset[rows]
         row_response, row_rubric, judgment_group = row_response[rows], row_rubric[rows], judgment_group[rows]
     endpoint_of = group_endpoint[group]
-    verdict = np.array([verdicts.index(each) for each in judgment_groups.verdicts], dtype=INDEX_TYPE)[judgment_group]
+    verdict = np.array([verdicts.index(name) for name in judgment_groups.verdicts], dtype=INDEX_TYPE)[judgment_group]
     given_counts = np.bincount(endpoint_of * len(verdicts) + verdict, minlength=len(tested) * len(verdicts)).reshape(
         -1, len(verdicts)
     )
     kinds = (JUDGED, *outcomes[1:], *JUDGE_FAILURES, PENDING)
-    kind = np.array([kinds.index(each) for each in judgment_groups.kinds], dtype=INDEX_TYPE)[judgment_group]
+    kind = np.array([kinds.index(name) for name in judgment_groups.kinds], dtype=INDEX_TYPE)[judgment_group]
     for name in JUDGE_FAILURES:
         if (rule := rules.get(name, EXCLUDED)) != EXCLUDED:
-            has_failure = np.array([each == name for each in judgment_groups.failures], dtype=np.bool_)[judgment_group]
+            has_failure = np.array([failure == name for failure in judgment_groups.failures], dtype=np.bool_)[judgment_group]
             verdict[has_failure] = verdicts.index(rule)
     for position in np.unique(group_outcome).tolist():
         rule, of_outcome = rules.get(outcomes[position], JUDGED), group_outcome == position
@@ -250,7 +250,7 @@ def _table(
         members=_members(members(), rubric_index),
         responses=responses,
         failed=failed,
-        given={
+        verdict_counts={
             endpoint_position: dict(zip(verdicts, counts.tolist(), strict=True))
             for endpoint_position, counts in enumerate(given_counts.reshape(-1, len(verdicts)))
         },

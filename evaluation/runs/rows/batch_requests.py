@@ -56,11 +56,11 @@ def _question_requests(rows: Sequence[Response], *, run: Run, protocol: Protocol
     for row in rows:
         row.sample = samples[row.sample_id]
     asks = chains.chained_questions(protocol, rows, run.seed)
-    asked = [(row, ask) for row in rows if (ask := asks[row.pk]) is not None]
+    questions = [(row, ask) for row in rows if (ask := asks[row.pk]) is not None]
     for row in rows:
         if asks[row.pk] is None:  # a lane will record its outcome
             finish(row, Status.QUEUED, live=True, tries=0)
-    return [BatchRequest(row, queries.model_request(ask, run.sampling, row.repeat)) for row, ask in asked]
+    return [BatchRequest(row, queries.model_request(ask, run.sampling, row.repeat)) for row, ask in questions]
 
 
 def _judgment_requests(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[BatchRequest]:

@@ -71,4 +71,4 @@ def _plain(value: Any) -> Any:
     """The value in a form that JSON can encode, the same in every process."""
     if isinstance(value, frozenset):
         return sorted(value)
-    return {each.name: getattr(value, each.name) for each in fields(value)} if is_dataclass(value) else str(value)
+    return {field.name: getattr(value, field.name) for field in fields(value)} if is_dataclass(value) else str(value)

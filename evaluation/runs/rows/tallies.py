@@ -26,17 +26,17 @@ def tally(pk: int) -> None:
             continue
         rows: QuerySet[Any] = model._default_manager.filter(Q(run=pk))
         open_ids = [_first_id(rows, status) for status in (Status.QUEUED, Status.RUNNING)]
-        before, upto = int(getattr(run, f"{name}_done_to")), int(rows.aggregate(last=Max("pk"))["last"] or 0)
+        previous_id, last_id = int(getattr(run, f"{name}_done_to")), int(rows.aggregate(last=Max("pk"))["last"] or 0)
         done = int(getattr(run, f"{name}_done"))
         if any(open_ids):
-            upto = min(pk_ for pk_ in open_ids if pk_) - 1 - MARGIN
-        if upto > before or not any(open_ids):
-            ended = rows.filter(status=Status.DONE, pk__lte=upto)
+            last_id = min(open_id for open_id in open_ids if open_id) - 1 - MARGIN
+        if last_id > previous_id or not any(open_ids):
+            ended = rows.filter(status=Status.DONE, pk__lte=last_id)
             if any(open_ids):
-                ended = ended.filter(pk__gt=before)
+                ended = ended.filter(pk__gt=previous_id)
             else:
                 done = 0
-            changes |= {f"{name}_done": done + ended.count(), f"{name}_done_to": upto}
+            changes |= {f"{name}_done": done + ended.count(), f"{name}_done_to": last_id}
     if changes:
         Run.objects.filter(pk=pk).update(**changes)
 

@@ -62,8 +62,10 @@ def votes_to_take(run: Run, judges: Collection[int]) -> QuerySet[Vote]:
 
 def votes_beside(vote: Vote) -> QuerySet[Vote]:
     """The other votes that the same call for a whole sample decides."""
-    beside = Vote.objects.filter(judgment__response=vote.judgment.response_id, judge=vote.judge_id, repeat=vote.repeat)
-    return beside.exclude(pk=vote.pk)
+    same_call = Vote.objects.filter(
+        judgment__response=vote.judgment.response_id, judge=vote.judge_id, repeat=vote.repeat
+    )
+    return same_call.exclude(pk=vote.pk)
 
 
 def queue_votes(run_panel: Panel, responses: Collection[int]) -> None:
@@ -75,9 +77,9 @@ def queue_votes(run_panel: Panel, responses: Collection[int]) -> None:
 
 def store_votes(run_panel: Panel, ends: Sequence[End]) -> list[bool]:
     """Store ended votes like `finish_all`, and decide judgments whose last vote has ended."""
-    kept = finish_all(ends)
-    decide_judgments(run_panel, {row.judgment_id for (row, _, _), was_ours in zip(ends, kept, strict=True) if was_ours})
-    return kept
+    was_stored = finish_all(ends)
+    decide_judgments(run_panel, {row.judgment_id for (row, _, _), ours in zip(ends, was_stored, strict=True) if ours})
+    return was_stored
 
 
 def decide_judgments(run_panel: Panel, pks: Collection[int]) -> None:

@@ -71,7 +71,7 @@ def table(said_by: dict[str, dict[str, str]] | None = None) -> VerdictTable:
         unit_cluster=samples,
         unit_is_control=np.zeros(3 * n, dtype=np.bool_),
         rubrics=1,
-        given={},
+        verdict_counts={},
         response=np.zeros(len(rows), dtype=np.int64),
         rubric_ids=np.ones(1, dtype=np.int64),
         members={},
