@@ -6,28 +6,28 @@ SHOTS ?= var/screenshots
 demo: setup  ## web, worker, sweeper and simulated models on an embedded database, with demo accounts
 	@exec .venv/bin/python manage.py demo
 
-test: setup-dev  ## everything that guards the project
+test: setup-dev  ## all tests and checks
 	@exec .venv/bin/python .ci/test.py
 
-test-thorough: setup-dev  ## the same, farther: more kills, more walks of many physicians, deeper fuzzing, larger files
+test-thorough: setup-dev  ## a longer `make test`: more kills, more random walks of physicians, deeper fuzzing, larger files
 	@exec .venv/bin/python .ci/test.py --thorough
 
-test-interchange: setup-dev  ## exports, really loaded by the tools that they are for; .interchange gets what those need
+test-interchange: setup-dev  ## load exports with the real tools that they are for, installed in .interchange
 	@[ -x .interchange/bin/python ] || .venv/bin/python -m venv .interchange
 	VIRTUAL_ENV=$(abspath .interchange) .venv/bin/uv pip install --quiet --require-hashes -r requirements-interchange.txt
 	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py
 
-screenshots: setup-dev  ## axe and a picture of every page, in both themes and languages at three widths: SHOTS=<folder>
+screenshots: setup-dev  ## axe and a screenshot of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
 	MHB_SHOTS=$(abspath $(SHOTS)) TEST_PROFILE=thorough .venv/bin/python -m pytest -q -n 2 tests/site/test_every_page.py
 
-setup:  ## .venv with what the site needs
+setup:  ## .venv with the requirements of the site
 	@.ci/setup requirements.txt
 
-setup-dev:  ## .venv with what working on the site needs
+setup-dev:  ## .venv with the requirements of development
 	@.ci/setup requirements-dev.txt
 
-lock: setup-dev  ## pin the newest allowed versions, with hashes and without addresses
+lock: setup-dev  ## pin the newest allowed versions, with hashes
 	.venv/bin/uv pip compile -q --upgrade pyproject.toml --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements.txt
 	.venv/bin/uv pip compile -q --upgrade pyproject.toml --group dev -c requirements.txt --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-dev.txt
 	.venv/bin/uv pip compile -q --upgrade requirements-interchange.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-interchange.txt

@@ -1,7 +1,8 @@
-"""`make test`: everything that guards the project, part by part, each with its seconds, and what was skipped and why.
+"""`make test`: runs all tests and checks, and reports the time of each part and what was skipped.
 
-What runs on which database is told in tests/passes.py. Without PostgreSQL the tests run on SQLite, and the pass on PostgreSQL
-is skipped by name, except on CI (`CI=true`), where it is a failure. `--thorough` goes farther (tests/profile.py).
+tests/passes.py decides which tests run on which database. Without PostgreSQL the tests run on
+SQLite, and the PostgreSQL pass is reported as skipped; on CI (`CI=true`) that is a failure.
+`--thorough` tests more (tests/profile.py).
 """
 
 import argparse
@@ -22,7 +23,7 @@ from bench.servers import Missing, ci, postgres  # noqa: E402
 from tests import databases  # noqa: E402
 
 CHECKS: dict[str, tuple[str, ...]] = {
-    # CI would never read the cache that it takes a quarter of the time to write.
+    # CI never reads the cache, and writing it takes a quarter of the time.
     "types": (
         *(str(BIN / "mypy"), "mhb_site", "evaluation", "generation", "review", "tests", "bench"),
         *(("--no-incremental",) if ci() else ()),
@@ -38,26 +39,29 @@ WORKERS = "2"  # as many as CI has cores
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How one part ended."""
+    """The result of one part."""
 
     title: str
     code: int
     seconds: float
-    output: str = ""  # of what ran beside other parts
+    output: str = ""  # if captured, because the part ran beside others
 
     def __str__(self) -> str:
         return f"{self.title}: {'ok' if self.code == 0 else f'FAILED ({self.code})'}, {self.seconds:.0f} s"
 
 
-def pytest(*chosen: str, workers: str = WORKERS) -> tuple[str, ...]:
-    """The command line of these tests. Those of a file stay on one worker: what they begin with is made once."""
-    return (sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile", "-q", "--durations", "5", *chosen)
+def pytest(*arguments: str, workers: str = WORKERS) -> tuple[str, ...]:
+    """The command line of these tests.
+
+    A file stays on one worker, so that its fixtures are made once.
+    """
+    return (sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile", "-q", "--durations", "5", *arguments)
 
 
 def run(title: str, command: Sequence[str], environment: dict[str, str] | None = None, *, beside: bool = False) -> Part:
-    """Run one part: before everybody's eyes, or beside others."""
-    begun = time.monotonic()
-    done = subprocess.run(
+    """Run one part; its output is captured if it runs beside others."""
+    started = time.monotonic()
+    process = subprocess.run(
         command,
         cwd=ROOT,
         env={**os.environ, **(environment or {})},
@@ -66,7 +70,7 @@ def run(title: str, command: Sequence[str], environment: dict[str, str] | None =
         text=True,
         check=False,
     )
-    return Part(title, done.returncode, time.monotonic() - begun, done.stdout or "")
+    return Part(title, process.returncode, time.monotonic() - started, process.stdout or "")
 
 
 def main() -> int:
@@ -76,33 +80,34 @@ def main() -> int:
     )
     if parser.parse_args().thorough:
         os.environ["TEST_PROFILE"] = "thorough"
-    # Many processes are started, and compiling what they import takes half of their start.
+    # Tests start many processes, and compiling their imports would take half of each start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".venv" / "pycache")
-    begun = time.monotonic()
+    started = time.monotonic()
     parts: list[Part] = []
     skipped: list[str] = []
 
     def show(part: Part, *, quiet: bool = False) -> None:
-        said = "" if quiet and part.code == 0 else part.output.rstrip()
-        print(f"{said}\n--- {part}".lstrip(), flush=True)
+        output = "" if quiet and part.code == 0 else part.output.rstrip()
+        print(f"{output}\n--- {part}".lstrip(), flush=True)
         parts.append(part)
 
-    def tests(title: str, *chosen: str, **environment: str) -> None:
+    def tests(title: str, *arguments: str, **environment: str) -> None:
         print(f"\n=== {title}", flush=True)
-        show(run(title, ("nice", "-n", "5", *pytest(*chosen)), environment))
+        show(run(title, ("nice", "-n", "5", *pytest(*arguments)), environment))
 
-    with databases.kept(), ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as other:
-        # Checks yield to tests. Those that start processes and those in a browser, one pass after the other, wait much of the
-        # time, and come first when they do not: a lease may run out on who has to wait for a busy machine.
-        meanwhile = [beside.submit(run, name, ("nice", *command), beside=True) for name, command in CHECKS.items()]
-        # Who collects first compiles the tests: once, not in every worker at the same time.
+    with databases.kept(), ThreadPoolExecutor(1) as check_pool, ThreadPoolExecutor(1) as slow_test_pool:
+        # Checks yield to tests. Tests with processes and in a browser wait most of the time. They
+        # run one pass after the other at normal priority, because on a busy machine their leases
+        # could expire.
+        futures = [check_pool.submit(run, name, ("nice", *command), beside=True) for name, command in CHECKS.items()]
+        # Collect once first, so that the workers do not all compile the tests at the same time.
         show(run("collection", (sys.executable, "-m", "pytest", "--collect-only", "-qq"), beside=True), quiet=True)
         for title, command in (
             ("tests that start processes", pytest("--pass", "processes", workers="0")),
             ("tests in a browser", pytest("--pass", "browser")),
         ):
-            meanwhile.append(other.submit(run, title, command, beside=True))
+            futures.append(slow_test_pool.submit(run, title, command, beside=True))
         try:
             with postgres(careless=True, like=databases.cluster()) as url:
                 settings = {
@@ -118,7 +123,7 @@ def main() -> int:
             else:
                 skipped.append(f"tests on PostgreSQL: {missing}. So the tests run on SQLite.")
         tests("tests on SQLite", *(("-m", "not browser and not processes") if skipped else ("--pass", "sqlite")))
-        for part in meanwhile:
+        for part in futures:
             print(f"\n=== {part.result().title}, beside the others")
             show(part.result())
 
@@ -127,7 +132,7 @@ def main() -> int:
         print(line)
     failed = sum(part.code != 0 for part in parts)
     print(
-        f"{'All parts passed' if not failed else f'{failed} part(s) failed'}, {time.monotonic() - begun:.0f} s in all."
+        f"{'All parts passed' if not failed else f'{failed} part(s) failed'}, {time.monotonic() - started:.0f} s in all."
     )
     return 1 if failed else 0
 

@@ -1,4 +1,4 @@
-"""The site. Nobody imports it; it brings the three engines and the benchmarks together."""
+"""The site, which combines the three engines and the benchmarks. No other package imports it."""
 
 from mhb_site.celery import app as celery_app
 

@@ -8,7 +8,7 @@ class SiteConfig(AppConfig):
 
 
 class BackOfficeConfig(admin.AdminConfig):
-    """Django's admin, as `review.common.back_office.BackOffice`."""
+    """Django's admin with the site `review.common.back_office.BackOffice`."""
 
     default = False
     default_site = "review.common.back_office.BackOffice"

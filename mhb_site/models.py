@@ -1,12 +1,13 @@
-"""What the site itself keeps in the database."""
+"""Tables of the site itself."""
 
 from django.db import models
 
 
 class CacheEntry(models.Model):
-    """One entry of Django's cache, in the columns that its database backend asks for; nothing else reads or writes it.
+    """One entry of Django's database cache, with the columns that its backend needs.
 
-    The backend has a command of its own that makes such a table. As a model it comes with `migrate`, and goes with it.
+    Only the backend reads and writes it. As a model, the table is created and removed by `migrate`,
+    not by the backend's own `createcachetable`.
     """
 
     cache_key = models.CharField(max_length=255, primary_key=True)

@@ -1,4 +1,4 @@
-"""The front door, and the style guide."""
+"""The home page, the health check and the style guide."""
 
 from django import forms
 from django.conf import settings
@@ -15,19 +15,19 @@ from review.rules.permissions import Can, allowed
 
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    """Each role lands where its day begins."""
+    """Redirect to the start page of the reader's role."""
     if allowed(request.user, Can.REVIEW):
         return redirect("review:workbench")
     return redirect("review:overview" if allowed(request.user, Can.OVERSEE) else "evaluation:runs")
 
 
 def gone(request: HttpRequest, rest: str = "") -> HttpResponse:  # noqa: ARG001
-    """What allauth would offer and we do not: admins reset passwords, and the site sends no mail."""
+    """404 for pages of allauth that we do not offer: only admins reset passwords."""
     raise Http404
 
 
 def health(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
-    """For load balancers: the process answers and the database can be reached."""
+    """For load balancers: the process responds and the database is reachable."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return JsonResponse({"status": "ok"})
@@ -49,7 +49,7 @@ class _Example(forms.Form):
 
 
 def styleguide(request: HttpRequest) -> HttpResponse:
-    """Every part that pages are made of, with fixed sample data. For admins, and for everyone where DEBUG is on."""
+    """All page components with fixed sample data. For admins, and for everyone if DEBUG is on."""
     if not (settings.DEBUG or allowed(request.user, Can.OVERSEE)):
         raise Http404
     if "message" in request.GET:

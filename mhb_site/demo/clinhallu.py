@@ -1,4 +1,4 @@
-"""The demo's third benchmark: ClinHallu, from drawn images to a run of models that see, small and quick."""
+"""The demo's ClinHallu: from drawn images to a run of multimodal models, small and quick."""
 
 import json
 from collections.abc import Callable
@@ -27,41 +27,45 @@ BENCHMARK = "clinhallu"
 ROLES = {"generator": "sim-generator", "judge": "sim-judge"}
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 SEED = 7
-SHARE = 0.35  # of the samples are reviewed: of so few, a tenth would be one or two
-LEFT = 2  # samples in review, so that a first visitor can review one
-REVIEWS = 30  # at most
+REVIEW_SHARE = 0.35  # of so few samples, a tenth would be only one or two
+CASES_LEFT = 2  # in review, so that a first visitor can review one
+MAX_REVIEWS = 30
 
 
 def folder() -> Path:
-    """Where the drawn data set lies; written if it is not there yet."""
-    place = Path(settings.MHB_IMAGES).parent / "demo-pictures"
-    return place if (place / pictures.LABELS).exists() else pictures.write(place)
+    """The folder of the drawn data set; it is created if missing."""
+    path = Path(settings.MHB_IMAGES).parent / "demo-pictures"
+    return path if (path / pictures.LABELS).exists() else pictures.write_data_set(path)
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
-    """From images to a run, with some samples left in review. `read`: imports a file (name, format, path)."""
+    """Load everything from images to a run, leaving some samples in review.
+
+    `read` imports a file (name, format, path).
+    """
     tell("ClinHallu: writing reference traces for questions about drawn images")
     for line in (folder() / pictures.LABELS).read_text(encoding="utf-8").splitlines():
-        SCRIPT.learn(json.loads(line))  # for simulated models in this process; others are told as they start
+        # For simulated models in this process; others get the labels at their start.
+        SCRIPT.learn(json.loads(line))
     batch = launch.launch_batch(
         BatchSettings(
             benchmark=BENCHMARK,
             source=read("demo-pictures", "vqa-rad", folder()),
             roles={role: Endpoint.objects.get(name=name) for role, name in ROLES.items()},
             preset="paper",
-            changes={"review_share": SHARE},
+            changes={"review_share": REVIEW_SHARE},
         )
     )
     batches_services.work_on_batch(batch.pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     cases = Case.objects.filter(benchmark=BENCHMARK)
-    for number in range(REVIEWS):
+    for number in range(MAX_REVIEWS):
         approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()
-        if approved and cases.filter(state=State.PRIMARY).count() <= LEFT:
+        if approved and cases.filter(state=State.PRIMARY).count() <= CASES_LEFT:
             break
         work_queue(SEED + number, 1, physicians)
     samples_services.apply_outcomes()
-    batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+    batches_services.work_on_batch(batch.pk)  # makes version 2 of rejected samples
     if not Sample.objects.filter(benchmark=BENCHMARK, status=Sample.Status.APPROVED).exists():
         tell("ClinHallu: no trace was kept: start simulate_llm with --labels for models that see")
         return

@@ -1,4 +1,4 @@
-"""Fills an empty database with the demo: hand-written sources, simulated models, and work in every state."""
+"""Fills an empty database with the demo: sources, simulated models and work in every state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from review.models import Case, User
 from review.rules.permissions import UserRole
 
 HERE = Path(__file__).parent
-PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public by nature)
+PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public)
 SEED = 7
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 MODELS = ("sim-generator", "sim-examiner", *TARGETS, "sim-judge", *medhallu.MODELS, *medmistake.MODELS)
@@ -36,7 +36,7 @@ MODELS = ("sim-generator", "sim-examiner", *TARGETS, "sim-judge", *medhallu.MODE
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One of the demo's people."""
+    """An account of the demo."""
 
     username: str
     name: str
@@ -58,22 +58,22 @@ ACCOUNTS = (
 
 
 def point_endpoints_at(url: str) -> None:
-    """The simulated models may listen on another port than at the last start."""
+    """Set the address of the simulated models, whose port may differ from the last start."""
     Endpoint.objects.filter(name__in=MODELS, simulated=True).update(url=url)
 
 
 def load(models_url: str, *, tell: Callable[[str], None]) -> None:
-    """Fill an empty database. Killed half-way, it has to be started on an empty database again."""
-    _accounts()
+    """Fill an empty database. If interrupted, it must be repeated on an empty database."""
+    _create_accounts()
     for model in MODELS:
-        # Prices of the simulated models are made up, so that the cost columns have something to show.
+        # Invented prices, so that the cost columns are not empty.
         endpoints_services.add_endpoint(
             name=model, url=models_url, model=model, price_in="0.5", price_out="1.5", concurrency=16
         )
     tell("importing the demo's conversations and reports")
     sources = [
-        _source("demo-conversations", "healthbench", HERE / "conversations.jsonl"),
-        _source("demo-reports", "pmc-patients", HERE / "reports.json"),
+        _import_source("demo-conversations", "healthbench", HERE / "conversations.jsonl"),
+        _import_source("demo-reports", "pmc-patients", HERE / "reports.json"),
     ]
     tell("generating samples with the simulated generator")
     batches = [_generate(source) for source in sources]
@@ -83,18 +83,18 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
         work_queue(SEED + part, limit, physicians)
         samples_services.apply_outcomes()
         for batch in batches:
-            batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+            batches_services.work_on_batch(batch.pk)  # makes version 2 of rejected samples
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
         _evaluate(releases_services.freeze_release("mhb-demo", benchmark="mhb"))
     _withdraw_one()
-    medhallu.load(_source, tell=tell)
-    clinhallu.load(_source, tell=tell)
-    medmistake.load(_source, tell=tell)
-    medhal.load(_source, tell=tell)
+    medhallu.load(_import_source, tell=tell)
+    clinhallu.load(_import_source, tell=tell)
+    medmistake.load(_import_source, tell=tell)
+    medhal.load(_import_source, tell=tell)
     sweep(BATCHES)
 
 
-def _accounts() -> None:
+def _create_accounts() -> None:
     with transaction.atomic():
         for account in ACCOUNTS:
             first, _, last = account.name.partition(" ")
@@ -112,7 +112,7 @@ def _accounts() -> None:
             )
 
 
-def _source(name: str, format_name: str, path: Path) -> Source:
+def _import_source(name: str, format_name: str, path: Path) -> Source:
     run = sources_services.run_import(sources_services.start_import(path, format_name=format_name, name=name).pk)
     Source.objects.filter(pk=run.source_id).update(
         label=f"MHB demo ({format_name} layout)",
@@ -150,7 +150,7 @@ def _evaluate(release: Release) -> Run:
 
 
 def _withdraw_one() -> None:
-    """So that a first visitor sees a withdrawn case too."""
+    """Withdraw a case, so that a first visitor sees one."""
     case = Case.objects.filter(state=Case.State.PRIMARY).order_by("-pk").first()
     if case is not None:
         admin = User.objects.get(username="admin")

@@ -1,4 +1,4 @@
-"""The demo's third benchmark: MedHal, from hand-written records of five data sets to a detection run, small and quick."""
+"""The demo's MedHal: from hand-written records to a detection run, small and quick."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,26 +31,32 @@ SOURCES = (
     ("demo-statements", "medhal", "published.jsonl"),
 )
 SEED = 7
-# Few enough that a first visitor finds some statements to review, and more that nobody is to review.
-CHANGES = {"review_per_label": 2, "pairs_a_note": 4}
+# So few that a first visitor finds statements to review, and others that are not selected for
+# review.
+OVERRIDES = {"review_per_label": 2, "pairs_a_note": 4}
 REVIEWED = 4  # cases of the first batch, which are two pairs; the others are left to visitors
-REVIEWS = 5 * REVIEWED  # of the first reviewer one, of the second two; and what they have in hand of other benchmarks
+# One for each first reviewer, two for each second, and those they still hold in other benchmarks.
+REVIEWS = 5 * REVIEWED
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
-    """From sources to a run. `read`: imports a file or folder (name, format, path)."""
+    """Load everything from sources to a run.
+
+    `read` imports a file or folder (name, format, path).
+    """
     tell("MedHal: making statements of hand-written records")
     roles = {role: Endpoint.objects.get(name=name) for role, name in ROLES.items()}
     for name, format_name, file in SOURCES:
         source = read(name, format_name, HERE / file)
-        # Simulated physicians may not review what no simulated model has made: of what is published, none is drawn.
-        changes = {"review_per_label": 0} if format_name == "medhal" else CHANGES
-        settings = BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=changes)
+        # Simulated physicians may only review samples by simulated models, so none of the published
+        # statements is drawn for review.
+        overrides = {"review_per_label": 0} if format_name == "medhal" else OVERRIDES
+        settings = BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=overrides)
         batches_services.work_on_batch(launch.launch_batch(settings).pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     admin = User.objects.get(username="admin")
     waiting = Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).order_by("pk")
-    for case in waiting[:REVIEWED]:  # before what other benchmarks have left for visitors
+    for case in waiting[:REVIEWED]:  # ahead of the cases that other benchmarks leave for visitors
         cases_services.prioritise(case.pk, actor=admin, priority=1)
     work_queue(SEED, REVIEWS, physicians, dissent=0.0, reject=0.0)
     samples_services.apply_outcomes()
@@ -58,7 +64,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     release = releases_services.freeze_release(
         "medhal-demo",
         benchmark=BENCHMARK,
-        # The published statements are by no simulated model.
+        # The published statements were not written by simulated models.
         composition=Composition(with_unreviewed=True, where={"simulated": "any"}),
     )
     run = runs_services.launch_run(RunSettings(release, [Endpoint.objects.get(name=name) for name in TARGETS]))

@@ -1,4 +1,4 @@
-"""The demo's second benchmark: MedHallu, from hand-written questions to a detection run, small and quick."""
+"""The demo's MedHallu: from hand-written questions to a detection run, small and quick."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,15 +30,18 @@ ROLES = {
     "embedder": "sim-embedder",
 }
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
-MODELS = tuple(name for name in ROLES.values() if name != "sim-generator")  # which MHB's part of the demo has as well
+MODELS = tuple(name for name in ROLES.values() if name != "sim-generator")  # shared with MHB's part
 SEED = 7
-TAKEN = 13  # of the questions: the others are for a visitor's own batch
-LEFT = 3  # samples in review, so that a first visitor can review one
-REVIEWS = 40  # at most, until no more are left
+LIMIT = 13  # questions; the others are for a visitor's own batch
+CASES_LEFT = 3  # in review, so that a first visitor can review one
+MAX_REVIEWS = 40
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
-    """From sources to a run, with some samples left in review. `read`: imports a file (name, format, path)."""
+    """Load everything from sources to a run, leaving some samples in review.
+
+    `read` imports a file (name, format, path).
+    """
     tell("MedHallu: making hallucinated answers to hand-written questions")
     read("demo-headings", "mesh", HERE / "headings.xml")
     questions = read("demo-questions", "pubmedqa", HERE / "questions.json")
@@ -47,19 +50,20 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
             benchmark=BENCHMARK,
             source=questions,
             roles={role: Endpoint.objects.get(name=name) for role, name in ROLES.items()},
-            limit=TAKEN,
+            limit=LIMIT,
         )
     )
     batches_services.work_on_batch(batch.pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     cases = Case.objects.filter(benchmark=BENCHMARK)
-    for number in range(REVIEWS):
-        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()  # the release shows one, at least
-        if approved and cases.filter(state=State.PRIMARY).count() <= LEFT:
+    for number in range(MAX_REVIEWS):
+        # At least one, for the release.
+        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()
+        if approved and cases.filter(state=State.PRIMARY).count() <= CASES_LEFT:
             break
         work_queue(SEED + number, 1, physicians)
     samples_services.apply_outcomes()
-    batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+    batches_services.work_on_batch(batch.pk)  # makes version 2 of rejected samples
     tell("MedHallu: asking three simulated models which answers are hallucinated")
     release = releases_services.freeze_release(
         "medhallu-demo", benchmark=BENCHMARK, composition=Composition(with_unreviewed=True)

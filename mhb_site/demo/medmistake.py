@@ -1,4 +1,4 @@
-"""The demo's third benchmark: MedMistake, from hand-written patients to an evaluation, small and quick."""
+"""The demo's MedMistake: from hand-written patients to an evaluation, small and quick."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,34 +39,38 @@ MODELS = (
     "sim-checker",
     simulate_conversation.PATIENT,
     simulate_conversation.EXTRACTOR,
-)  # which the others have not
+)  # those that no other benchmark of the demo has
 SEED = 7
-TAKEN = 6  # of the patients: the others are for a visitor's own batch
-LEFT = 2  # samples in review, so that a first visitor can review one
-REVIEWS = 40  # at most, until no more are left
+LIMIT = 6  # patients; the others are for a visitor's own batch
+CASES_LEFT = 2  # in review, so that a first visitor can review one
+MAX_REVIEWS = 40
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
-    """From patients to a run, with some samples left in review. `read`: imports a file (name, format, path)."""
+    """Load everything from patients to a run, leaving some samples in review.
+
+    `read` imports a file (name, format, path).
+    """
     tell("MedMistake: conversations of simulated patients with three simulated doctors")
     patients = read("demo-patients", "medmistake-cases", HERE / "patients.jsonl")
     first, *others = (Endpoint.objects.get(name=name) for name in DOCTORS)
-    bound = {role: Endpoint.objects.get(name=name) for role, name in ROLES.items()}
+    endpoints = {role: Endpoint.objects.get(name=name) for role, name in ROLES.items()}
     batch = launch.launch_batch(
         BatchSettings(
-            benchmark=BENCHMARK, source=patients, roles={**bound, "doctor": first}, beside=others, limit=TAKEN
+            benchmark=BENCHMARK, source=patients, roles={**endpoints, "doctor": first}, beside=others, limit=LIMIT
         )
     )
     batches_services.work_on_batch(batch.pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     cases = Case.objects.filter(benchmark=BENCHMARK)
-    for number in range(REVIEWS):
-        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()  # the release shows one, at least
-        if approved and cases.filter(state=State.PRIMARY).count() <= LEFT:
+    for number in range(MAX_REVIEWS):
+        # At least one, for the release.
+        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()
+        if approved and cases.filter(state=State.PRIMARY).count() <= CASES_LEFT:
             break
         work_queue(SEED + number, 1, physicians)
     samples_services.apply_outcomes()
-    batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+    batches_services.work_on_batch(batch.pk)  # makes version 2 of rejected samples
     tell("MedMistake: asking three simulated models whether they repeat the mistakes")
     release = releases_services.freeze_release(
         "medmistake-demo", benchmark=BENCHMARK, composition=Composition(with_unreviewed=True)

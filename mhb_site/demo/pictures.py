@@ -1,4 +1,4 @@
-"""The demo's images: drawn here, of nobody, with questions in the layout of VQA-RAD."""
+"""The demo's images: drawings of no real person, with questions in the layout of VQA-RAD."""
 
 import io
 import json
@@ -35,59 +35,59 @@ DRAWINGS = (
 )
 
 
-def drawn(one: Drawing) -> bytes:
-    """The image as PNG."""
+def draw(drawing: Drawing) -> bytes:
+    """Draw the image as a PNG file."""
     from PIL import Image, ImageDraw
 
     image = Image.new("L", _SIZE, _BACK)
     pen = ImageDraw.Draw(image)
-    pen.ellipse((60, 30, 260, 290) if one.shape == "round" else (20, 60, 300, 270), fill=_TISSUE)
+    pen.ellipse((60, 30, 260, 290) if drawing.shape == "round" else (20, 60, 300, 270), fill=_TISSUE)
     fields = {"left": (70, 110, 145, 220), "right": (175, 110, 250, 220)}
     for place in fields.values():
         pen.ellipse(place, fill=105)
-    if one.spot:
-        left, top, right, bottom = fields[one.side]
-        x, y = (left + right) // 2, (top + bottom) // 2 + (hash_of(one.name) % 40 - 20)
-        pen.ellipse((x - 18, y - 18, x + 18, y + 18), fill=_BRIGHT if one.spot == "bright" else _DARK)
+    if drawing.spot:
+        left, top, right, bottom = fields[drawing.side]
+        x, y = (left + right) // 2, (top + bottom) // 2 + (hash_of(drawing.name) % 40 - 20)
+        pen.ellipse((x - 18, y - 18, x + 18, y + 18), fill=_BRIGHT if drawing.spot == "bright" else _DARK)
     out = io.BytesIO()
     image.save(out, "PNG")
     return out.getvalue()
 
 
 def hash_of(text: str) -> int:
-    """The same number for the same text, in every process."""
-    return sum((place + 1) * ord(sign) for place, sign in enumerate(text))
+    """A hash that is the same in every process, unlike Python's."""
+    return sum((place + 1) * ord(character) for place, character in enumerate(text))
 
 
 def questions() -> Iterator[tuple[Drawing, str, str]]:
     """(image, question, true answer), written by hand."""
-    for one in DRAWINGS:
-        yield one, "Is there a bright spot in the image?", "yes" if one.spot == "bright" else "no"
-        if one.spot:
-            yield one, f"On which side of the image is the {one.spot} spot?", one.side
-        yield one, "What is the outline of the body?", "round" if one.shape == "round" else "wide"
+    for drawing in DRAWINGS:
+        yield drawing, "Is there a bright spot in the image?", "yes" if drawing.spot == "bright" else "no"
+        if drawing.spot:
+            yield drawing, f"On which side of the image is the {drawing.spot} spot?", drawing.side
+        yield drawing, "What is the outline of the body?", "round" if drawing.shape == "round" else "wide"
 
 
-def write(folder: Path) -> Path:
-    """Write the data set into a folder, which is made; returns it. Beside it, what simulated models that see may know."""
+def write_data_set(folder: Path) -> Path:
+    """Create the folder with the data set and the labels for simulated models; returns it."""
     from generation.images.checks import clean
 
     (folder / "images").mkdir(parents=True, exist_ok=True)
     digests = {}
-    for one in DRAWINGS:
-        data = drawn(one)
-        (folder / "images" / one.name).write_bytes(data)
-        digests[one.name] = clean(data).sha256
+    for drawing in DRAWINGS:
+        data = draw(drawing)
+        (folder / "images" / drawing.name).write_bytes(data)
+        digests[drawing.name] = clean(data).sha256
     records: dict[str, list[dict[str, Any]]] = {"test": [], "train": []}
     labels = []
-    for number, (one, question, answer) in enumerate(questions(), 1):
-        # The last two images are for training: their questions are never asked in a release of the test set.
-        split = "train" if one in DRAWINGS[-2:] else "test"
+    for number, (drawing, question, answer) in enumerate(questions(), 1):
+        # The last two images are for training: a release of the test set never has their questions.
+        split = "train" if drawing in DRAWINGS[-2:] else "test"
         records[split].append(
             {
                 "qid": number,
-                "image_name": one.name,
-                "image_organ": one.organ,
+                "image_name": drawing.name,
+                "image_organ": drawing.organ,
                 "answer": answer,
                 "answer_type": "CLOSED" if answer in ("yes", "no") else "OPEN",
                 "question_type": "PRES",
@@ -95,7 +95,7 @@ def write(folder: Path) -> Path:
                 "phrase_type": "freeform",
             }
         )
-        labels.append({"question": question, "images": [digests[one.name]], "answer": answer})
+        labels.append({"question": question, "images": [digests[drawing.name]], "answer": answer})
     for split, rows in records.items():
         (folder / f"{split}set.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     (folder / LABELS).write_text("".join(json.dumps(label) + "\n" for label in labels), encoding="utf-8")

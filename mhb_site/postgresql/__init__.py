@@ -1,1 +1,1 @@
-"""The database of an installation: Django's PostgreSQL, whose pooled connections are not asked before each request."""
+"""The production database: Django's PostgreSQL without a health-check query for each request."""

@@ -1,7 +1,7 @@
-"""PostgreSQL behind a pool whose connections are looked at, and not asked, before a request gets one.
+"""PostgreSQL behind a pool that checks the socket of a connection before a request gets it.
 
-A server that has gone away has closed its end, which can be seen without a word to it. Django's own health check asks each
-time: a round trip more for every request.
+A server that is gone has closed its end of the socket, which is visible without a query. Django's
+own health check sends one: an additional round trip for every request.
 """
 
 import select
@@ -12,9 +12,12 @@ from django.db.backends.postgresql import base
 from psycopg_pool import ConnectionPool
 
 
-class LastFirst(ConnectionPool):
-    """Hands out the connection that came back last: what is asked often is prepared on it already, and those that are too many
-    are left alone until the pool closes them."""
+class LifoConnectionPool(ConnectionPool):
+    """Hands out the connection that was returned last.
+
+    It has prepared the frequent statements already, and surplus connections stay unused until the
+    pool closes them.
+    """
 
     def _get_ready_connection(self, timeout: float | None) -> Any:
         self._pool.rotate()
@@ -22,30 +25,30 @@ class LastFirst(ConnectionPool):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Hands out connections that live."""
+    """Hands out connections that are alive."""
 
     @property
     def pool(self) -> Any:
         pool = super().pool
         if pool is not None:
-            pool.__class__ = LastFirst  # Django names the class itself
+            pool.__class__ = LifoConnectionPool  # Django hard-codes the class
         return pool
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """One of the pool's; those that died with a restart of PostgreSQL are given back to it and replaced."""
+        """A connection of the pool; dead ones (PostgreSQL restarted) are returned and replaced."""
         while True:
             connection = super().get_new_connection(conn_params)
             if self.pool is None:
                 return connection
             try:
-                if _has_news(connection.fileno()):
-                    ConnectionPool.check_connection(connection)  # it may be a notice
+                if _has_data(connection.fileno()):
+                    ConnectionPool.check_connection(connection)  # the data may be just a notice
                 return connection
             except psycopg.OperationalError:
                 self.pool.putconn(connection)
 
 
-def _has_news(file: int) -> bool:
+def _has_data(file: int) -> bool:
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""Runs the site's processes as children of one: what `make demo` starts, it also stops."""
+"""Runs the site's processes as children, so that `make demo` stops everything that it starts."""
 
 import contextlib
 import os
@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-GRACE = 30.0  # seconds for all children to end by themselves before they are killed: a worker's calls in flight
-TOO_OFTEN = 5  # deaths of one child within a minute: something is wrong that a restart does not mend
+# Seconds for all children to end before they are killed; a worker may have calls in flight.
+GRACE = 30.0
+TOO_OFTEN = 5  # deaths of one child in a minute: restarting does not help
 
 
 class ChildFailed(Exception):
@@ -20,7 +21,7 @@ class ChildFailed(Exception):
 
 
 def port_is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there."""
+    """Whether a server could listen on this port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -31,9 +32,9 @@ def port_is_free(host: str, port: int) -> bool:
 
 
 def wait_for_port(host: str, port: int, *, seconds: float = 30) -> bool:
-    """Whether something answers there within the time given."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    """Wait until something listens on this port; False after the timeout."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         with socket.socket() as probe:
             probe.settimeout(1)
             if probe.connect_ex((host, port)) == 0:
@@ -48,22 +49,23 @@ def django(*arguments: str) -> list[str]:
 
 
 def worker() -> list[str]:
-    """A Celery worker. Threads, because a lane is asyncio and the rest waits for the database.
+    """The command line of a Celery worker.
 
-    Without gossip: nobody here listens to it, and a worker that has it dies when Redis goes away (kombu #582).
+    Threads, because a lane is asyncio and the rest waits for the database. Without gossip: nothing
+    here uses it, and a worker with gossip dies when Redis goes away (kombu #582).
     """
     arguments = ["--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"]
-    lonely = ["--without-mingle", "--without-gossip"]
-    return [sys.executable, "-m", "celery", "--quiet", "--app", "mhb_site", "worker", *arguments, *lonely]
+    isolation = ["--without-mingle", "--without-gossip"]
+    return [sys.executable, "-m", "celery", "--quiet", "--app", "mhb_site", "worker", *arguments, *isolation]
 
 
 def web(host: str, port: int) -> list[str]:
-    """gunicorn with our workers (gunicorn.conf.py)."""
+    """The command line of gunicorn with our worker class (gunicorn.conf.py)."""
     return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{host}:{port}", "--threads", "8"]
 
 
 class Process(Protocol):
-    """What is asked of a child: `subprocess.Popen` has it."""
+    """The part of `subprocess.Popen` that children need."""
 
     pid: int
 
@@ -83,27 +85,30 @@ class Children:
     deaths: dict[str, list[float]] = field(default_factory=dict)
 
     def start(self, name: str, command: Sequence[str]) -> None:
-        """Start a child in a session of its own, so that Ctrl-C reaches only us and we stop the children in order."""
+        """Start a child in its own session: only we receive Ctrl-C, and stop children in order."""
         self.commands[name] = command
         self.processes[name] = self.run(command)
 
     def run(self, command: Sequence[str]) -> Process:
-        """A process of its own session."""
+        """Start a process in a session of its own."""
         return subprocess.Popen(  # noqa: S603
             list(command), cwd=self.cwd, env={**os.environ, **self.environment}, start_new_session=True
         )
 
     def watch(self, tell: Callable[[str], None], *, until: Callable[[], bool]) -> None:
-        """Restart what dies, until told otherwise. Raises ChildFailed for one that dies again and again."""
+        """Restart children that die, until `until()`.
+
+        Raises ChildFailed for one that keeps dying.
+        """
         while not until():
             for name, process in list(self.processes.items()):
                 if (code := process.poll()) is not None and self.processes.get(name) is process:
-                    self._died(name, code, tell)
+                    self._restart(name, code, tell)
             time.sleep(0.2)
 
-    def _died(self, name: str, code: int, tell: Callable[[str], None]) -> None:
+    def _restart(self, name: str, code: int, tell: Callable[[str], None]) -> None:
         now = time.monotonic()
-        recent = [at for at in self.deaths.get(name, []) if now - at < 60]
+        recent = [death for death in self.deaths.get(name, []) if now - death < 60]
         self.deaths[name] = [*recent, now]
         if len(self.deaths[name]) >= TOO_OFTEN:
             raise ChildFailed(f"{name} keeps stopping (exit code {code}).")
@@ -112,26 +117,29 @@ class Children:
         self.start(name, self.commands[name])
 
     def stop(self) -> None:
-        """End all children, the last started first: models answer until the worker is gone. Who does not go is killed."""
-        end = time.monotonic() + GRACE
+        """Stop all children in reverse order, so that models answer until the worker has ended.
+
+        Children that do not end in time are killed.
+        """
+        deadline = time.monotonic() + GRACE
         for process in reversed(self.processes.values()):
-            _signal(process, signal.SIGTERM)
+            _send_signal(process, signal.SIGTERM)
             try:
-                process.wait(max(0.1, end - time.monotonic()))
+                process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                _signal(process, signal.SIGKILL)
+                _send_signal(process, signal.SIGKILL)
                 process.wait()
             kill_group(process.pid)
         self.processes.clear()
 
 
 def kill_group(group: int) -> None:
-    """End at once what is left of a child: gunicorn's workers outlive their master and keep its port."""
+    """Kill what is left of a child: gunicorn's workers outlive their master and keep its port."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
-def _signal(process: Process, number: signal.Signals) -> None:
+def _send_signal(process: Process, number: signal.Signals) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

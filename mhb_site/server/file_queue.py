@@ -1,7 +1,8 @@
-"""The embedded site's broker: kombu's files, where a file that cannot be read stops nobody.
+"""The embedded site's broker: kombu's file queue, made tolerant of unreadable files.
 
-A disk that was full leaves files with nothing, or only the beginning, in them. Kombu's worker takes one and dies of it, the
-next worker takes the next. Messages only wake workers (the sweeper sees what nobody was woken for), so such files are dropped.
+A full disk leaves empty or truncated files behind. A worker of plain kombu takes one and crashes,
+and the next worker takes the next one. Messages only wake workers (the sweeper finds the work that
+nobody was woken for), so such files are dropped.
 """
 
 import contextlib
@@ -18,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class Channel(filesystem.Channel):
-    """Messages as files, written whole or not at all."""
+    """Messages as files, written completely or not at all."""
 
     def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]
-        # Kombu writes in the place where workers look: they may take a file between its beginning and its end.
+        # Kombu writes into the folder that workers read: they could take a half-written file.
         name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
         unfinished = Path(self.data_folder_out) / f"{name}.unfinished"
         try:
@@ -33,7 +34,7 @@ class Channel(filesystem.Channel):
             raise
 
     def _get(self, queue: str, timeout: float | None = None) -> Any:
-        while True:  # what is taken is gone, so this comes to its end
+        while True:  # ends, because each message taken is removed
             try:
                 message = super()._get(queue)
             except ValueError:
@@ -46,7 +47,7 @@ class Channel(filesystem.Channel):
         try:
             return super().get_table(exchange)
         except (ValueError, TypeError):
-            return virtual.Channel.get_table(self, exchange)  # what this process knows by itself
+            return virtual.Channel.get_table(self, exchange)  # the bindings of this process
 
     def _queue_bind(self, exchange: str, *binding: Any) -> None:
         try:

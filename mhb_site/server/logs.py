@@ -1,10 +1,10 @@
-"""Log lines: readable on a terminal, JSON where `MHB_LOG_JSON` is set."""
+"""Log lines: readable on a terminal, or JSON if `MHB_LOG_JSON` is set."""
 
 import structlog
 
 
 def formatter(as_json: bool) -> structlog.stdlib.ProcessorFormatter:
-    """The formatter of Django's LOGGING; every standard-library record passes through structlog's processors."""
+    """The formatter of Django's LOGGING, which passes every log record through structlog."""
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False)
     return structlog.stdlib.ProcessorFormatter(
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],

@@ -1,4 +1,7 @@
-"""The sweeper: finds what nobody took. With the database and this alone, every piece of work is brought to its end."""
+"""The sweeper: finds work that no worker is doing.
+
+With it, the database alone is enough for all work to be completed, even if every message is lost.
+"""
 
 import logging
 from collections.abc import Callable
@@ -25,11 +28,10 @@ T = TypeVar("T")
 
 
 def sweep() -> dict[str, int]:
-    """One round: give back expired leases, approve wordings that nobody objected to, carry review outcomes over, wake workers.
-    Returns what was found.
+    """One round: expire leases, approve unopposed rewordings, apply review outcomes, wake workers.
 
-    Files that no import waits for are removed. A part that fails by a fault of ours is logged, and the others are done all
-    the same.
+    Also removes files that no import needs. If one part fails by a bug of ours, it is logged and
+    the others still run. Returns counts by kind of work.
     """
     leases = _guarded(claims.expire_leases, 0)
     lapsed = _guarded(rewordings_services.lapse_due, 0)
@@ -48,15 +50,15 @@ def sweep() -> dict[str, int]:
         wake(tasks.run_freeze, pk)
     for pk in chain.from_iterable(jobs.values()):
         wake(tasks.work_on_job, pk)
-    found = {"leases": leases, "imports": len(imports) + len(results), "freezes": len(freezes), "lapsed": lapsed}
-    return {**found, **{name: len(due) for name, due in jobs.items()}}
+    counts = {"leases": leases, "imports": len(imports) + len(results), "freezes": len(freezes), "lapsed": lapsed}
+    return {**counts, **{name: len(pks) for name, pks in jobs.items()}}
 
 
-def _guarded(part: Callable[[], T], otherwise: T) -> T:
+def _guarded(part: Callable[[], T], default: T) -> T:
     try:
         return part()
-    except (OperationalError, InterfaceError):  # the database is away: no part would be better off
+    except (OperationalError, InterfaceError):  # the database is unavailable: every part would fail
         raise
     except Exception:
         log.exception("a part of the sweep failed")
-        return otherwise
+        return default

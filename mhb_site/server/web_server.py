@@ -1,9 +1,10 @@
-"""The web server: gunicorn starts and watches the processes, waitress speaks with the clients.
+"""The web server: gunicorn manages the processes, waitress serves the clients.
 
-gunicorn's own threads read a request and write its answer while they hold the client's connection, so that a handful of
-slow clients stop a process. Waitress does both in one loop beside the threads: a thread only ever sees a whole request,
-and leaves a whole answer. What waitress lets pass is added here: a client has to keep moving, and where there is no room
-for another client, the one who lags most makes room.
+gunicorn's own threads hold a connection while they read its request and write its response, so a
+handful of slow clients can block a process. Waitress does both in one loop beside the threads: a
+thread only sees complete requests and produces complete responses. This module adds what waitress
+lacks: a client must keep up a minimum pace, and when there is no room for another client, the
+slowest is disconnected.
 """
 
 import os
@@ -23,31 +24,33 @@ from waitress.utilities import Error
 from waitress.wasyncore import dispatcher as Dispatcher
 from waitress.wasyncore import poll2
 
-MAX_CONNECTIONS = 500  # of a process
-MAX_OPEN_FILES = 4096  # of a process: each client may need three (connection, body, answer)
+MAX_CONNECTIONS = 500  # per process
+MAX_OPEN_FILES = 4096  # per process: each client may need three (connection, body, response)
 MAX_HEADERS = 64 * 2**10  # bytes of request line and headers
 MAX_BODY = 2**30  # bytes of a request: the largest source files
-MAX_ARRIVING = 4 * 2**30  # bytes of all bodies that a process is receiving; they lie in temporary files
-IN_MEMORY = 64 * 2**10  # bytes of a body, or of an answer that waits for its reader; beyond them in a temporary file
+MAX_ARRIVING = 4 * 2**30  # bytes of all bodies that a process is receiving, in temporary files
+# Bytes of a body or an unread response in memory; larger ones go to temporary files.
+IN_MEMORY = 64 * 2**10
 GRACE = 20.0  # seconds that a client may lag behind
 PACE = 1024  # bytes a second that count as keeping up
-KEEP_ALIVE = 75.0  # seconds without a request; longer than proxies keep theirs, or they send into a closed connection
-LOOK = 1.0  # seconds between two looks at all clients
-TURNS = 2  # requests of a process that compute at once: one may wait for the database meanwhile
-PATIENCE = 0.1  # seconds that a request waits for its turn: long ones may have them all
+# Idle seconds; longer than proxies keep connections, or they would send into a closed one.
+KEEP_ALIVE = 75.0
+CHECK_INTERVAL = 1.0  # seconds between two checks of all clients
+TURNS = 2  # requests of a process that compute at once: one may be waiting for the database
+TURN_TIMEOUT = 0.1  # seconds that a request waits for its turn, as long requests may have them all
 
-Answer = Iterable[bytes]
+ResponseBody = Iterable[bytes]
 
 
 class RequestTimeout(Error):  # type: ignore[misc]
-    """A client was too slow to say what it wants."""
+    """A client was too slow to send its request."""
 
     code = 408
     reason = "Request Timeout"
 
 
 class Refusal(ErrorTask):  # type: ignore[misc]
-    """What the server itself refuses, in one line that does not say which server it is."""
+    """A refusal by the server itself, in one line that does not name the server software."""
 
     def execute(self) -> None:
         error = self.request.error
@@ -60,19 +63,22 @@ class Refusal(ErrorTask):  # type: ignore[misc]
 
 
 class Client(HTTPChannel):  # type: ignore[misc]
-    """A connection, and how far its client lags behind in what it is at: asking, reading the answer, or nothing."""
+    """A connection, and how far its client lags behind.
+
+    A client is sending a request, reading a response, waiting for us, or idle.
+    """
 
     error_task_class = Refusal
-    request: Any  # that is being read, or None
+    request: Any  # the one being received, or None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.answered = 0
-        self.held = False  # the next request waits until the answer before it has been read
-        self._at: tuple[object, ...] = ()
-        self._seen = time.monotonic()
-        self._moved = 0  # bytes since then
-        self._late = 0.0
+        self.response_count = 0
+        self.held = False  # the next request waits until the previous response has been read
+        self._activity: tuple[object, ...] = ()
+        self._checked_at = time.monotonic()
+        self._moved = 0  # bytes since the last check
+        self._late = 0.0  # seconds
 
     def recv(self, size: int) -> bytes:
         data: bytes = super().recv(size)
@@ -86,23 +92,23 @@ class Client(HTTPChannel):  # type: ignore[misc]
 
     def service(self) -> None:
         super().service()
-        self.answered += 1
+        self.response_count += 1
 
     def handle_write(self) -> None:
         super().handle_write()
         with self.outbuf_lock:
-            go_on = self.held and not self.total_outbufs_len and self.connected
-            self.held = self.held and not go_on
-        if go_on:
+            resumes = self.held and not self.total_outbufs_len and self.connected
+            self.held = self.held and not resumes
+        if resumes:
             self.server.add_task(self)
 
     @property
-    def served(self) -> bool:
-        """Whether it is us who are to do something."""
+    def waiting_for_us(self) -> bool:
+        """Whether the client is waiting for us."""
         return bool(self.requests) and not self.held
 
     @property
-    def asking(self) -> bool:
+    def sending_request(self) -> bool:
         return self.request is not None and not self.requests
 
     @property
@@ -111,34 +117,37 @@ class Client(HTTPChannel):  # type: ignore[misc]
 
     @property
     def arriving(self) -> int:
-        """The bytes of the body that have come so far."""
-        return self.request.body_bytes_received if self.asking else 0
+        """The bytes of the body received so far."""
+        return self.request.body_bytes_received if self.sending_request else 0
 
     def lag(self, now: float) -> float:
-        """The seconds that the client is behind. Bytes in advance are no credit, and nobody is late who waits for us."""
-        at = (self.asking, self.idle, self.served, self.answered)
-        if at != self._at or self.served:
+        """The seconds that the client lags behind.
+
+        Bytes sent early are no credit, and a client that waits for us is never late.
+        """
+        activity = (self.sending_request, self.idle, self.waiting_for_us, self.response_count)
+        if activity != self._activity or self.waiting_for_us:
             self._late = 0.0
         else:
-            self._late = max(0.0, self._late + now - self._seen - self._moved / PACE)
-        self._at, self._seen, self._moved = at, now, 0
+            self._late = max(0.0, self._late + now - self._checked_at - self._moved / PACE)
+        self._activity, self._checked_at, self._moved = activity, now, 0
         return self._late
 
     def cut_off_if_late(self, now: float) -> None:
-        if self.lag(now) > (KEEP_ALIVE if self.idle and self.answered else GRACE):
+        if self.lag(now) > (KEEP_ALIVE if self.idle and self.response_count else GRACE):
             self.time_out()
 
     def time_out(self) -> None:
-        """Tell a client that was asking why it is cut off; one that asked nothing, or does not read, is just cut off."""
-        if not self.asking:
+        """Disconnect the client, with an explanation if it was sending a request."""
+        if not self.sending_request:
             self.handle_close()  # will_close would wait until the client reads
             return
-        refused = HTTPRequestParser(self.adj)
-        refused.error = RequestTimeout("")
+        refusal = HTTPRequestParser(self.adj)
+        refusal.error = RequestTimeout("")
         with self.requests_lock:
             self.request.close()
             self.request = None
-            self.requests.append(refused)
+            self.requests.append(refusal)
             self.server.add_task(self)
 
 
@@ -153,7 +162,8 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
 
     def add_task(self, client: Client) -> None:
         with client.outbuf_lock:
-            # One answer at a time lies here for a client, however many requests it has sent in one go.
+            # Only one response at a time is kept for a client, however many requests it has
+            # pipelined.
             client.held = bool(client.total_outbufs_len)
         if not client.held:
             super().add_task(client)
@@ -162,10 +172,14 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         super().handle_accept()
         if len(self.active_channels) > MAX_CONNECTIONS:
             now = time.monotonic()
-            max(reversed(self.clients), key=lambda client: client.lag(now)).handle_close()  # of equals the newest
+            # Of equally slow clients, the newest.
+            max(reversed(self.clients), key=lambda client: client.lag(now)).handle_close()
 
     def maintenance(self, _now: float) -> None:
-        """See to it that clients move. Called by waitress, every LOOK seconds."""
+        """Disconnect clients that are too slow or send too much.
+
+        Called by waitress every CHECK_INTERVAL.
+        """
         now = time.monotonic()
         for client in self.clients:
             client.cut_off_if_late(now)
@@ -181,31 +195,35 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
 
 
 class BufferingWorker(Worker):  # type: ignore[misc]
-    """A process of gunicorn's that serves with waitress. Stopped, it brings to its end what clients have begun."""
+    """A gunicorn worker process that serves with waitress.
+
+    When stopped, it finishes requests in progress.
+    """
 
     def run(self) -> None:
-        allow_open_files()
+        raise_open_file_limit()
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(self.cfg.threads)
         adjustments = Adjustments(
             threads=self.cfg.threads,
             backlog=self.cfg.backlog,
             ident=None,
-            # Django decides whom it believes (MHB_HTTPS, MHB_TRUSTED_PROXIES); REMOTE_ADDR stays the peer's address.
+            # Django decides which proxies to trust (MHB_HTTPS, MHB_TRUSTED_PROXIES); REMOTE_ADDR
+            # stays the peer's address.
             clear_untrusted_proxy_headers=False,
-            connection_limit=MAX_OPEN_FILES,  # Server makes room earlier, and never stops to listen
-            cleanup_interval=LOOK,
+            connection_limit=MAX_OPEN_FILES,  # Server makes room earlier, and never stops listening
+            cleanup_interval=CHECK_INTERVAL,
             max_request_header_size=MAX_HEADERS,
             max_request_body_size=MAX_BODY,
             inbuf_overflow=IN_MEMORY,
             outbuf_overflow=IN_MEMORY,
-            outbuf_high_watermark=2**62,  # above it a thread would wait for the client
+            outbuf_high_watermark=2**62,  # above this, a thread would wait for the client
         )
         self.poller: dict[int, Any] = {}
         self.turns = Semaphore(TURNS)
         self.servers = [
             Server(
-                self.answer,
+                self.respond,
                 self.poller,
                 True,
                 listener.sock,
@@ -217,22 +235,22 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             for listener in self.sockets
         ]
         while self.alive and os.getppid() == self.ppid:
-            self.turn(LOOK)
+            self.serve_ready(CHECK_INTERVAL)
         for server in self.servers:
             server.stop_listening()
-        end = time.monotonic() + float(self.cfg.graceful_timeout)
-        self.turn(0.1)  # what has arrived by now is answered
-        while time.monotonic() < end and (clients := list(self.clients())):
+        deadline = time.monotonic() + float(self.cfg.graceful_timeout)
+        self.serve_ready(0.1)  # answer what has already arrived
+        while time.monotonic() < deadline and (clients := list(self.clients())):
             now = time.monotonic()
             for client in clients:
                 if client.idle:
                     client.will_close = True
                 else:
                     client.cut_off_if_late(now)
-            self.turn(0.1)
+            self.serve_ready(0.1)
 
-    def turn(self, seconds: float) -> None:
-        """Serve every client that can be read from or written to, and tell gunicorn that we live."""
+    def serve_ready(self, seconds: float) -> None:
+        """Serve the clients that are ready to read or write, and tell gunicorn we are alive."""
         self.notify()
         poll2(seconds, self.poller)
 
@@ -240,30 +258,31 @@ class BufferingWorker(Worker):  # type: ignore[misc]
         for server in self.servers:
             yield from server.clients
 
-    def answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Answer:
-        """The application's answer; to HEAD without the body, which is the server's to leave out."""
-        # Threads that compute side by side share one interpreter, and all of them end late.
-        has_turn = self.turns.acquire(timeout=PATIENCE)
+    def respond(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> ResponseBody:
+        """The application's response; without its body for HEAD, as servers must omit it."""
+        # Threads that compute at the same time share one interpreter, so all of them would finish
+        # late.
+        has_turn = self.turns.acquire(timeout=TURN_TIMEOUT)
         try:
-            answer: Answer = self.wsgi(environ, start_response)
+            body: ResponseBody = self.wsgi(environ, start_response)
         finally:
             if has_turn:
                 self.turns.release()
         if environ["REQUEST_METHOD"] != "HEAD":
-            return answer
-        if close := getattr(answer, "close", None):
+            return body
+        if close := getattr(body, "close", None):
             close()
         return []
 
     def handle_exit(self, _signal: int, _frame: object) -> None:
         self.alive = False
         for server in getattr(self, "servers", []):
-            server.pull_trigger()  # else the loop sleeps on
+            server.pull_trigger()  # else the loop stays asleep
 
 
-def allow_open_files() -> None:
-    """Raise this process's own limit of open files, as far as it may."""
+def raise_open_file_limit() -> None:
+    """Raise the limit of open files of this process as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))

@@ -1,4 +1,4 @@
-"""Accounts are made by admins: nobody signs up. Those who want one, or must sign with it, set up a second factor."""
+"""allauth's adapters and forms: no registration, and second factors that count failures."""
 
 import base64
 import secrets
@@ -26,7 +26,7 @@ from review.people.accounts import set_own_password
 
 
 class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
-    """allauth's adapter with the registration closed, and accounts changed by the services that note it."""
+    """allauth's adapter without registration; a service that records events sets passwords."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
@@ -39,7 +39,10 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
-    """allauth's adapter with what an authenticator app knows encrypted in the database, under a key of the site's secret."""
+    """allauth's adapter that encrypts the secrets of authenticator apps in the database.
+
+    The key is derived from the site's secret.
+    """
 
     def encrypt(self, text: str) -> str:
         return _fernet(settings.SECRET_KEY).encrypt(text.encode()).decode()
@@ -48,7 +51,8 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         try:
             return _fernet(settings.SECRET_KEY).decrypt(encrypted_text.encode()).decode()
         except InvalidToken:
-            # The site's secret is another one now. No code fits a secret that nobody knows; one to an empty secret would.
+            # The site's secret has changed. No code matches a random secret; with an empty one, a
+            # code could.
             return base64.b32encode(secrets.token_bytes(20)).decode()
 
 
@@ -59,38 +63,39 @@ def _fernet(secret: str) -> Fernet:
 
 
 class CodeInput(TextInput):
-    """Has the focus, and is empty after a wrong code: the next one is typed from the start."""
+    """An input with the focus, emptied after a wrong code so that the next one can be typed."""
 
     def format_value(self, value: object) -> None:
         return None
 
 
-class _AskedCode:
+class _CodeField:
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         field = self.fields["code"]  # type: ignore[attr-defined]
-        field.label = pgettext_lazy("of a second factor", "Code")  # a taxonomy's code is another word in Chinese
+        # A code in a taxonomy is another word in Chinese.
+        field.label = pgettext_lazy("of a second factor", "Code")
         field.widget = CodeInput({"autocomplete": "one-time-code", "autofocus": True})
 
 
-class SetUpForm(_AskedCode, ActivateTOTPForm):  # type: ignore[misc]
-    """The first code of an app, which shows that it was set up."""
+class SetUpForm(_CodeField, ActivateTOTPForm):  # type: ignore[misc]
+    """Asks for the first code of an app, which proves that it was set up."""
 
 
-class _CountedCode(_AskedCode):
-    """A wrong or used code counts as a failed sign-in, and who has had too many is locked out (axes)."""
+class _RateLimitedCode(_CodeField):
+    """A wrong or used code counts as a failed sign-in; too many lock the account out (axes)."""
 
     def clean_code(self) -> str:
         with signatures.count_refusals(context.request, self.user, ValidationError("")):  # type: ignore[attr-defined]
             code: str = super().clean_code()  # type: ignore[misc]
-            if not signatures.first_use(self.authenticator, code):  # type: ignore[attr-defined]
+            if not signatures.is_first_use(self.authenticator, code):  # type: ignore[attr-defined]
                 raise get_adapter().validation_error("incorrect_code")
             return code
 
 
-class SignInCodeForm(_CountedCode, forms.AuthenticateForm):  # type: ignore[misc]
-    """The code that ends the sign-in."""
+class SignInCodeForm(_RateLimitedCode, forms.AuthenticateForm):  # type: ignore[misc]
+    """Asks for the code that completes the sign-in."""
 
 
-class ConfirmCodeForm(_CountedCode, forms.ReauthenticateForm):  # type: ignore[misc]
-    """The code that shows once more who it is, before the account is changed."""
+class ConfirmCodeForm(_RateLimitedCode, forms.ReauthenticateForm):  # type: ignore[misc]
+    """Asks for a code again before the account is changed."""

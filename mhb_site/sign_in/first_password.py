@@ -1,4 +1,4 @@
-"""The page of an invitation: who was invited sets the first password there, and is signed in."""
+"""The page of an invitation, where a new person sets the first password and is signed in."""
 
 from allauth.account.utils import perform_login
 from django import forms
@@ -17,8 +17,9 @@ from review.models import User
 from review.people import accounts, invitations
 
 COOKIE = "mhb_invitation"
-MINUTES = 60  # how long the page may be left open
-NOBODY = "not an account"  # what tries for accounts that there are not are counted under: no account can have this name
+MINUTES = 60  # for which the page may be left open
+# Counts attempts on accounts that do not exist; no account can have this name.
+NOBODY = "not an account"
 
 
 class FirstPasswordForm(forms.Form):
@@ -56,12 +57,13 @@ class FirstPasswordForm(forms.Form):
 
 @require_GET
 def invitation(request: HttpRequest, person_id: int, token: str) -> HttpResponse:
-    """Where the link leads: on to a page whose address holds no secret, with the token in a cookie for that page alone.
+    """Move the token into a cookie for the password page alone, and redirect there.
 
-    Nothing is checked or used up here: programs that look at the links of a message open this address, too.
+    So the address of that page has no secret. Nothing is checked or used up here, because programs
+    that scan the links of a message open this address, too.
     """
-    answer = redirect("first-password")
-    answer.set_cookie(
+    response = redirect("first-password")
+    response.set_cookie(
         COOKIE,
         signing.dumps([person_id, token]),
         max_age=MINUTES * 60,
@@ -70,14 +72,14 @@ def invitation(request: HttpRequest, person_id: int, token: str) -> HttpResponse
         httponly=True,
         samesite="Lax",
     )
-    return answer
+    return response
 
 
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
 def first_password(request: HttpRequest) -> HttpResponse:
-    """Ask for the password; set it, and sign in. A wrong link counts as a failed sign-in."""
-    person_id, token = _sent(request)
+    """Ask for the password, set it, and sign in. An invalid link counts as a failed sign-in."""
+    person_id, token = _cookie_token(request)
     if not token:
         raise InvitationInvalid
     user = User.objects.filter(pk=person_id).first()
@@ -89,13 +91,13 @@ def first_password(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "invited": user}
         return render(request, "account/first_password.html", context, status=422 if form.is_bound else 200)
     user = accounts.accept_invitation(user.pk, token, form.cleaned_data["password"])
-    answer: HttpResponse = perform_login(request, user, email_verification="none")
-    answer.delete_cookie(COOKIE, path=reverse("first-password"), samesite="Lax")
-    return answer
+    response: HttpResponse = perform_login(request, user, email_verification="none")
+    response.delete_cookie(COOKIE, path=reverse("first-password"), samesite="Lax")
+    return response
 
 
-def _sent(request: HttpRequest) -> tuple[int, str]:
-    """The account and the token of the cookie; of no account where there is none."""
+def _cookie_token(request: HttpRequest) -> tuple[int, str]:
+    """(account id, token) from the cookie; (0, '') without a valid cookie."""
     try:
         person_id, token = signing.loads(request.COOKIES.get(COOKIE, ""), max_age=MINUTES * 60)
     except signing.BadSignature:

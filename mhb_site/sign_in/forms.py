@@ -1,4 +1,4 @@
-"""The forms that sign in, and ask once more who is there."""
+"""The sign-in form, and the form that asks for the password again."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from allauth.account.forms import LoginForm, ReauthenticateForm
 
 
 class SignInForm(LoginForm):  # type: ignore[misc]
-    """allauth's, with the focus in the name's field: there is nothing else to do on its page."""
+    """allauth's form with the focus on the name, as the page has no other purpose."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -14,7 +14,7 @@ class SignInForm(LoginForm):  # type: ignore[misc]
 
 
 class ConfirmPasswordForm(ReauthenticateForm):  # type: ignore[misc]
-    """The same for the password, without a link to a reset that this site does not have."""
+    """allauth's form with the focus on the password, without the link to a reset page."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The page of one's own API tokens: what the API's sign-in gives out, without a command line."""
+"""The page of your own API tokens, as an alternative to the API's sign-in."""
 
 from datetime import timedelta
 
@@ -19,15 +19,15 @@ from review.common.decorators import signed_in_account
 
 
 class TokenForm(forms.Form):
-    """How long a new token lasts."""
+    """Asks how long a new token should last."""
 
     days = forms.IntegerField(label=gettext_lazy("Valid for (days)"), min_value=1, max_value=TTL.days, initial=TTL.days)
 
 
 @login_required
-@reauthentication_required  # type: ignore[untyped-decorator]  # a token outlives the session it was made in
+@reauthentication_required  # type: ignore[untyped-decorator]  # a token outlives its session
 def tokens(request: HttpRequest) -> HttpResponse:
-    """One's tokens, and a form for a new one, which is shown this once."""
+    """List your tokens and create new ones; a new token is shown only once."""
     me = signed_in_account(request)
     form = TokenForm(request.POST if request.method == "POST" else None)
     issued = ""
@@ -42,10 +42,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def revoke_token(request: HttpRequest) -> HttpResponse:
-    """End one of one's tokens, or all of them."""
-    mine = AuthToken.objects.filter(user=signed_in_account(request))
+    """Revoke one of your tokens, or all of them."""
+    own_tokens = AuthToken.objects.filter(user=signed_in_account(request))
     if "all" not in request.POST:
-        mine = mine.filter(token_key=request.POST.get("token", ""))
-    mine.delete()
+        own_tokens = own_tokens.filter(token_key=request.POST.get("token", ""))
+    own_tokens.delete()
     messages.success(request, _("Revoked. Programs that use it are signed out."))
     return redirect("tokens")

@@ -1,7 +1,8 @@
 """SQLite for a web process with threads.
 
-SQLite lets one transaction write at a time. A writer that comes meanwhile sleeps and looks again, ever more seldom, and is
-overtaken by later ones. Inside a process there is a better way to wait; between processes SQLite's own remains.
+SQLite lets one transaction write at a time. Other writers sleep and retry at growing intervals, and
+are overtaken by later ones. Inside a process they wait for a lock instead; between processes
+SQLite's own waiting remains.
 """
 
 import sqlite3
@@ -12,16 +13,16 @@ from typing import Any
 from django.db import OperationalError
 from django.db.backends.sqlite3 import base
 
-_writers: dict[str, threading.Lock] = defaultdict(threading.Lock)  # by the database's file
+_write_locks: dict[str, threading.Lock] = defaultdict(threading.Lock)  # by database file
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Holds the process's turn to write from BEGIN IMMEDIATE to the end of the transaction."""
+    """Holds the process's write lock from BEGIN IMMEDIATE to the end of the transaction."""
 
-    _turn: "threading.Lock | None" = None
+    _write_lock: "threading.Lock | None" = None
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """Raises sqlite3.Error with a note: "disk I/O error" alone is any of some thirty faults."""
+        """Raises sqlite3.Error with a note: "disk I/O error" alone can have about thirty causes."""
         try:
             return super().get_new_connection(conn_params)
         except sqlite3.Error as error:
@@ -29,34 +30,34 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise
 
     def _start_transaction_under_autocommit(self) -> None:
-        if self._turn is None:
-            turn = _writers[str(self.settings_dict["NAME"])]
-            if not turn.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
+        if self._write_lock is None:
+            lock = _write_locks[str(self.settings_dict["NAME"])]
+            if not lock.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5)):
                 raise OperationalError("database is locked")
-            self._turn = turn
+            self._write_lock = lock
         try:
             super()._start_transaction_under_autocommit()  # type: ignore[misc]
         except BaseException:
-            self._end_turn()
+            self._release_write_lock()
             raise
 
     def _commit(self) -> None:
         super()._commit()  # type: ignore[misc]
-        self._end_turn()  # not where it failed: it is rolled back next
+        self._release_write_lock()  # not if the commit failed: a rollback follows
 
     def _rollback(self) -> None:
         try:
             super()._rollback()  # type: ignore[misc]
         finally:
-            self._end_turn()
+            self._release_write_lock()
 
     def _close(self) -> None:
         try:
             super()._close()  # type: ignore[misc]
         finally:
-            self._end_turn()
+            self._release_write_lock()
 
-    def _end_turn(self) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            turn.release()
+    def _release_write_lock(self) -> None:
+        lock, self._write_lock = self._write_lock, None
+        if lock is not None:
+            lock.release()

@@ -1,4 +1,4 @@
-"""What the frame of every page needs."""
+"""The context processor of the frame of every page."""
 
 from typing import Any
 
@@ -8,6 +8,6 @@ from review.rules.permissions import Can, allowed
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """`can`: what the reader may do, by the names of `review.rules.permissions.Can` (``can.review``, ``can.read_results``)."""
+    """`can`: the reader's rights by their names in `Can` (``can.review``, ``can.read_results``)."""
     user = getattr(request, "user", None)
     return {"can": {can.value.replace("-", "_"): allowed(user, can) for can in Can}}

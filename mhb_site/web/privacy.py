@@ -1,4 +1,4 @@
-"""What answers leave behind in browsers and in caches on their way."""
+"""Keeps responses out of browser and proxy caches."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,10 @@ from generation.images.responses import REVALIDATED
 
 
 class NoStoreMiddleware:
-    """Nothing that a view answers is stored: a shared computer keeps no case, and a proxy no answer to somebody else.
+    """Forbids storing responses of views: a shared computer keeps no case, a proxy no private page.
 
-    But for images, which the reader's own browser may keep and asks about each time it shows them. Static files are answered
-    before this.
+    Images are an exception: the reader's browser may keep them, and revalidates each time it shows
+    them. Static files are served before this middleware.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -1,4 +1,4 @@
-"""What is refused of a request before any view sees it, for pages and API alike."""
+"""Refuses requests before any view sees them, for pages and API alike."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,51 +11,56 @@ from django.utils.translation import gettext as _
 from mhb_site.web.errors import refusal
 from review.rules.text import is_storable
 
-LONGEST_ADDRESS = (
-    4096  # bytes of path and query; the web server's own limit must be higher, or it answers in its own words
-)
+# Bytes of path and query; the web server's own limit must be higher, or it would answer with its
+# own message.
+MAX_URL_LENGTH = 4096
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 class Utf8WSGIRequest(WSGIRequest):
-    """A request whose texts are read as UTF-8 whatever its sender says: Django fails on encodings that decode no text."""
+    """A request that is decoded as UTF-8 whatever it declares.
+
+    Django fails on encodings that are not text encodings.
+    """
 
     def _set_content_type_params(self, meta: Mapping[str, Any]) -> None:
         self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
 
 
 class RequestsMiddleware:
-    """Refuses what no part of the site can take: addresses that are too long (414), texts in another encoding than UTF-8 (415),
-    and such as cannot be stored (400). Bodies of the API are read, and refused likewise, by `review.common.api`."""
+    """Refuses URLs that are too long (414), texts not in UTF-8 (415) or not storable (400).
+
+    `review.common.api` reads the bodies of API requests and refuses them in the same way.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if len(request.get_full_path()) > LONGEST_ADDRESS:
-            request.GET = QueryDict()  # the page of the refusal needs none of it
+        if len(request.get_full_path()) > MAX_URL_LENGTH:
+            request.GET = QueryDict()  # the refusal page does not need it
             return refusal(request, 414, _("This address is too long. Shorten it, or include less data in it."))
         if request.content_params and request.content_params.get("charset", "utf-8").lower() not in ENCODINGS:
             return refusal(request, 415, _("This request is not encoded in UTF-8. Send it in UTF-8."))
-        if not (is_storable(request.path_info) and _is_plain(request.GET)):
-            return self._unstorable(request)
+        if not (is_storable(request.path_info) and _is_storable_dict(request.GET)):
+            return self._refuse_unstorable(request)
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, _view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
-        """A form's fields: here, as their body is read when it is known that they may come (CSRF)."""
+        """Check the fields of a form: here, because the body is only read after the CSRF check."""
         if request.method != "POST" or request.path.startswith("/api/"):
             return None
         names = [getattr(file, "name", "") for _field, files in request.FILES.lists() for file in files]
-        if _is_plain(request.POST) and is_storable(names):
+        if _is_storable_dict(request.POST) and is_storable(names):
             return None
-        return self._unstorable(request)
+        return self._refuse_unstorable(request)
 
-    def _unstorable(self, request: HttpRequest) -> HttpResponse:
-        told = _(
+    def _refuse_unstorable(self, request: HttpRequest) -> HttpResponse:
+        message = _(
             "This request contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it."
         )
-        return refusal(request, 400, told)
+        return refusal(request, 400, message)
 
 
-def _is_plain(fields: QueryDict) -> bool:
+def _is_storable_dict(fields: QueryDict) -> bool:
     return all(is_storable(name) and is_storable(values) for name, values in fields.lists())

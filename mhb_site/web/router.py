@@ -1,4 +1,4 @@
-"""The addresses of the API's viewsets."""
+"""The URLs of the API's viewsets."""
 
 from typing import Any
 
@@ -6,8 +6,11 @@ from rest_framework.routers import DynamicRoute, Route, SimpleRouter
 
 
 class Router(SimpleRouter):
-    """Names a list by its basename's plural (`cases`, or the viewset's `plural`), a row by the basename (`case`), and what is
-    done with it by both (`case-withdraw`). A row is at its number, or at the viewset's `row`. `show` is of what has no rows."""
+    """Names URLs: `cases` for a list, `case` for a row, `case-withdraw` for an action.
+
+    The name of a list is the basename with an s, or the viewset's `plural`. A row's URL has its
+    number, or the viewset's `row`. `show` is for viewsets without rows.
+    """
 
     routes = [
         Route("{prefix}/", {"get": "list", "post": "create"}, "{basename}s", detail=False, initkwargs={}),
@@ -27,7 +30,7 @@ class Router(SimpleRouter):
         super().__init__(use_regex_path=False)
 
     def is_already_registered(self, new_basename: str) -> bool:
-        """Features may share a prefix: calibration cases are made of `cases`, too."""
+        """Features may share a prefix: the API of calibration adds to `cases`."""
         return False
 
     def get_lookup_regex(self, viewset: Any, lookup_prefix: str = "") -> str:
@@ -36,5 +39,6 @@ class Router(SimpleRouter):
     def get_routes(self, viewset: Any) -> list[Route]:
         plural = getattr(viewset, "plural", "{basename}s")
         return [
-            each._replace(name=plural) if each.name == "{basename}s" else each for each in super().get_routes(viewset)
+            route._replace(name=plural) if route.name == "{basename}s" else route
+            for route in super().get_routes(viewset)
         ]

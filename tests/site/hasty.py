@@ -13,10 +13,10 @@ BIG = 20 * 2**20  # more than the system's buffers take
 SECONDS = {"/brief": 0.02, "/slow": 1, "/stuck": 60}  # that a request takes
 
 web_server.GRACE = 1.0
-web_server.LOOK = 0.1
+web_server.CHECK_INTERVAL = 0.1
 web_server.MAX_CONNECTIONS = 100
 web_server.MAX_BODY = 2**20
-web_server.PATIENCE = 1.0
+web_server.TURN_TIMEOUT = 1.0
 
 busy: list[object] = []  # an entry for each request that is at it
 

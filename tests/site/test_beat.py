@@ -28,5 +28,5 @@ def test_the_beat_goes_on_when_the_database_is_back(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("generation.engine.worker_beats.remove_beat", gone)
     monkeypatch.setattr(celery, "_stopping", Stopping())
     monkeypatch.setattr("django.db.connection.close", lambda: None)
-    celery._beat("one@here")
+    celery._record_beats("one@here")
     assert said == ["alive", "gone"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mhb_site.management.commands.demo import LOADING, remove_half_a_demo
+from mhb_site.management.commands.demo import LOADING, remove_partial_demo
 
 pytestmark = pytest.mark.plain
 
@@ -15,6 +15,6 @@ def test_only_half_a_demo_is_removed(tmp_path: Path, half: bool) -> None:
     database = {"mhb.sqlite3", "mhb.sqlite3-wal", "mhb.sqlite3-shm"}
     for name in kept | database | ({LOADING} if half else set()):
         (tmp_path / name).touch()
-    assert remove_half_a_demo(tmp_path) is half
+    assert remove_partial_demo(tmp_path) is half
     assert {path.name for path in tmp_path.iterdir()} == (kept if half else kept | database)
-    assert remove_half_a_demo(tmp_path) is False
+    assert remove_partial_demo(tmp_path) is False

@@ -33,7 +33,7 @@ def test_it_leaves_samples_released_and_in_review_and_a_finished_run(models: str
     for model in ("sim-generator", "sim-judge", *clinhallu.TARGETS):
         endpoint(models, model)
     told: list[str] = []
-    clinhallu.load(load._source, tell=told.append)
+    clinhallu.load(load._import_source, tell=told.append)
     assert StoredImage.objects.count() == len(pictures.DRAWINGS)
     states = set(Sample.objects.filter(benchmark="clinhallu").values_list("status", flat=True))
     assert {"approved", "in-review"} <= states

@@ -46,7 +46,7 @@ def test_it_leaves_samples_released_and_in_review_and_a_finished_run(models: str
     for model in load.MODELS:
         endpoint(models, model)
     told: list[str] = []
-    medhallu.load(load._source, tell=told.append)
+    medhallu.load(load._import_source, tell=told.append)
     states = list(Sample.objects.filter(benchmark="medhallu").values_list("status", flat=True))
     assert {Sample.Status.IN_REVIEW, Sample.Status.APPROVED} <= set(states)
     release = Release.objects.get(benchmark="medhallu")

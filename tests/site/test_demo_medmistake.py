@@ -18,10 +18,10 @@ def test_it_leaves_merges_samples_in_review_and_a_finished_run(models: str, phys
     for model in load.MODELS:
         endpoint(models, model)
     told: list[str] = []
-    medmistake.load(load._source, tell=told.append)
+    medmistake.load(load._import_source, tell=told.append)
     states = list(Sample.objects.filter(benchmark="medmistake").values_list("status", flat=True))
     assert {Sample.Status.IN_REVIEW, Sample.Status.APPROVED} <= set(states)
-    assert Draft.objects.filter(parent=None, sample=None).count() == medmistake.TAKEN * len(medmistake.DOCTORS)
+    assert Draft.objects.filter(parent=None, sample=None).count() == medmistake.LIMIT * len(medmistake.DOCTORS)
     assert MergeEvent.objects.exists()
     release = Release.objects.get(benchmark="medmistake")
     assert release.samples_count == states.count(Sample.Status.APPROVED)

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from mhb_site.web.requests import LONGEST_ADDRESS
+from mhb_site.web.requests import MAX_URL_LENGTH
 from mhb_site.wsgi import application
 from review.models import User
 from tests.api.conftest import Api
@@ -109,11 +109,11 @@ def test_utf_8_by_name_is_taken(api: Api, adela: User) -> None:
 
 def test_an_address_that_is_too_long(signed_in: Client, api: Api, adela: User) -> None:
     here = reverse("api:samples")
-    long = "?text=" + "x" * (LONGEST_ADDRESS - len(here) - 6)
+    long = "?text=" + "x" * (MAX_URL_LENGTH - len(here) - 6)
     assert problem(api(adela).get(here + long), 400)["type"] == "urn:mhb:invalid", (
         "as long as it may be, and no sample's"
     )
     assert "too long" in problem(api(adela).get(here + long + "x"), 414)["detail"]
-    page = signed_in.get(reverse("generation:samples") + "?text=" + "x" * LONGEST_ADDRESS)
+    page = signed_in.get(reverse("generation:samples") + "?text=" + "x" * MAX_URL_LENGTH)
     assert (page.status_code, page["Content-Type"].partition(";")[0]) == (414, "text/html")
     assert "too long" in page.content.decode()

@@ -48,7 +48,7 @@ def fail_to_begin() -> None:
 
 @pytest.mark.parametrize("end", [commit, roll_back, lose_the_connection, fail_to_begin])
 def test_the_turn_is_given_on(end: Callable[[], None], together: Together) -> None:
-    turn = base._writers[str(connection.settings_dict["NAME"])]
+    turn = base._write_locks[str(connection.settings_dict["NAME"])]
     assert together([end]) == [None]
     assert not turn.locked()
     assert together([commit]) == [None]
@@ -58,7 +58,7 @@ def test_one_at_a_time_and_nothing_is_lost(together: Together) -> None:
     def add() -> None:
         for _ in range(20):
             with transaction.atomic():
-                assert base._writers[str(connection.settings_dict["NAME"])].locked()
+                assert base._write_locks[str(connection.settings_dict["NAME"])].locked()
                 WorkerBeat.objects.create(name=str(WorkerBeat.objects.count()), seen_at=timezone.now())
 
     assert together([add] * 6) == [None] * 6  # a name given twice would be an IntegrityError

@@ -1,4 +1,4 @@
-"""One way to write a date, a time and a number on every page."""
+"""Formats of dates and times, the same on every page."""
 
 DATE_FORMAT = SHORT_DATE_FORMAT = "j M Y"
 DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "j M Y, H:i"

@@ -1,4 +1,4 @@
-"""One way to write a date, a time and a number on every page."""
+"""Formats of dates, times and numbers, the same on every page."""
 
 DATE_FORMAT = SHORT_DATE_FORMAT = "Y年n月j日"
 DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "Y年n月j日 H:i"

@@ -1,4 +1,4 @@
-"""demo: the whole site on this machine, with hand-written material, simulated models and demo accounts."""
+"""demo: run the whole site on this machine, with simulated models and demo accounts."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from mhb_site.server import children
 from review.models import User
 
 HOST = "127.0.0.1"
-LOADING = "demo-is-loading"  # a file in the data folder from before the first row of the demo until after its last
+LOADING = "demo-is-loading"  # a file in the data folder while the demo's rows are being written
 
 
 def _port(text: str) -> int:
@@ -28,10 +28,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def remove_half_a_demo(folder: Path) -> bool:
-    """Remove the embedded database if its demo was stopped while it was loaded.
+def remove_partial_demo(folder: Path) -> bool:
+    """Remove the embedded database if loading its demo was interrupted; returns whether it was.
 
-    It would be taken for a whole one for ever. Nobody has worked in it: the web server starts after the loading.
+    Otherwise it would always be taken for a complete one. Nobody has worked in it yet: the web
+    server starts after the loading.
     """
     if not (folder / LOADING).exists():
         return False
@@ -52,17 +53,20 @@ class Command(BaseCommand):
         port, models_port = options["port"], options["models_port"]
         if port == models_port:
             raise CommandError("MHB_PORT and MHB_MODELS_PORT must be different ports.")
-        for wanted, variable in ((port, "MHB_PORT"), (models_port, "MHB_MODELS_PORT")):
-            if not children.port_is_free(HOST, wanted):
-                raise CommandError(f"Port {wanted} is taken. Choose another: make demo {variable}={wanted + 1}")
-        # No endpoint may be where the web server will listen: told to the processes that are started here, and to this one.
+        for wanted_port, variable in ((port, "MHB_PORT"), (models_port, "MHB_MODELS_PORT")):
+            if not children.port_is_free(HOST, wanted_port):
+                raise CommandError(
+                    f"Port {wanted_port} is taken. Choose another: make demo {variable}={wanted_port + 1}"
+                )
+        # No endpoint may have the web server's address: set the port for child processes and for
+        # this one.
         os.environ["MHB_PORT"] = str(port)
         settings.MHB_ENDPOINT_ACCESS = replace(settings.MHB_ENDPOINT_ACCESS, port=port)
         stopping: list[int] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda received, _frame: self._stop(stopping, received))
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, lambda received, _frame: self._stop(stopping, received))
         folder = settings.ENV.data_dir
-        if settings.MHB_EMBEDDED and remove_half_a_demo(folder):
+        if settings.MHB_EMBEDDED and remove_partial_demo(folder):
             self.stdout.write("mhb: the demo was stopped while loading; starting over")
         call_command("migrate", verbosity=0)
         family = children.Children(cwd=str(settings.BASE_DIR))
@@ -97,7 +101,7 @@ class Command(BaseCommand):
     def _stop(self, stopping: list[int], number: int) -> None:
         if not stopping:
             stopping.append(number)
-            raise KeyboardInterrupt  # ends the loading of the demo too, wherever it is
+            raise KeyboardInterrupt  # interrupts the loading of the demo as well
 
     def _welcome(self, port: int) -> None:
         people = "\n".join(f"    {account.username:<10} {account.role}" for account in ACCOUNTS)

@@ -1,4 +1,7 @@
-"""Django's makemessages, which also collects the messages of our errors: they are docstrings, and xgettext reads none."""
+"""Django's makemessages that also collects error messages, which are docstrings in `errors.py`.
+
+xgettext does not read docstrings.
+"""
 
 import ast
 from functools import cached_property
@@ -8,17 +11,17 @@ from django.core.management.commands import makemessages
 
 
 class SourceFile(makemessages.BuildFile):
-    """A file on its way to xgettext; an `errors.py` is handed over with its errors' docstrings marked below it."""
+    """A file for xgettext; the docstrings of an `errors.py` are appended as marked messages."""
 
     @cached_property
     def has_errors(self) -> bool:
         folder = Path(self.path).parent
         return self.translatable.file == "errors.py" and any(
-            (at / "apps.py").exists() for at in (folder, folder.parent)
+            (parent / "apps.py").exists() for parent in (folder, folder.parent)
         )
 
     @cached_property
-    def is_templatized(self) -> bool:  # so Django prepares a copy, and removes it
+    def is_templatized(self) -> bool:  # makes Django prepare a copy, and remove it
         return self.has_errors or super().is_templatized
 
     def preprocess(self) -> None:
@@ -31,7 +34,7 @@ class SourceFile(makemessages.BuildFile):
 
 
 def messages(source: str) -> list[str]:
-    """The docstrings of the classes in `source` that have a base, as `message` looks them up."""
+    """The docstrings of the derived classes in `source`, formatted as `message` looks them up."""
     classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.bases]
     return [" ".join((ast.get_docstring(node) or "").split()) for node in classes]
 

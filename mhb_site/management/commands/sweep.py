@@ -1,4 +1,4 @@
-"""sweep [--forever]: pick up work that nobody is doing."""
+"""sweep [--forever]: find work that no worker is doing."""
 
 import json
 import logging
@@ -32,7 +32,8 @@ class Command(BaseCommand):
         while not stop.is_set():
             try:
                 sweep()
-            except (OperationalError, InterfaceError) as error:  # away or busy: the next round sees the same rows
+            except (OperationalError, InterfaceError) as error:
+                # The next round finds the same rows.
                 log.warning("sweep postponed, database away or busy: %s", error)
             close_old_connections()
             stop.wait(options["every"])

@@ -34,7 +34,7 @@ def asked(client: Client) -> list[str]:
 def test_session_and_account_are_one_statement(browse: Open, ana: User) -> None:
     client = browse(ana)
     assert len(asked(client)) == 1, "it was signed in here"
-    sessions._accounts.clear()
+    sessions._account_ids.clear()
     assert len(asked(client)) == 2, "as in a process that has not seen it"
     assert len(asked(client)) == 1
     assert who(client) == ana.username
@@ -43,9 +43,9 @@ def test_session_and_account_are_one_statement(browse: Open, ana: User) -> None:
 def test_a_wrong_guess_gives_nobody_anothers_account(browse: Open, ana: User, bo: User) -> None:
     client = browse(ana)
     who(client)
-    sessions._accounts[client.session.session_key or ""] = bo.pk
+    sessions._account_ids[client.session.session_key or ""] = bo.pk
     assert who(client) == ana.username
-    sessions._accounts[client.session.session_key or ""] = 10**9
+    sessions._account_ids[client.session.session_key or ""] = 10**9
     assert who(client) == ana.username
 
 
@@ -88,7 +88,7 @@ def test_a_new_notice_is_seen_at_once(browse: Open, ana: User) -> None:
 def test_no_more_sessions_are_kept_in_mind_than_so_many(
     browse: Open, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "KEPT_IN_MIND", 1)
-    sessions._accounts.clear()
+    monkeypatch.setattr(sessions, "MAX_REMEMBERED", 1)
+    sessions._account_ids.clear()
     assert (who(browse(ana)), who(browse(bo))) == (ana.username, bo.username)
-    assert list(sessions._accounts.values()) == [bo.pk]
+    assert list(sessions._account_ids.values()) == [bo.pk]
