@@ -1,40 +1,40 @@
-// Active time: how long a case was before open eyes. Time counts while the page is visible and the reader is not away; away is
-// who has touched nothing for the time that reading the whole text takes. The server keeps each stretch once, whatever is sent
-// twice, and cuts off what cannot be.
+// Measures the active time on a case. Time counts while the page is visible and the reader is not
+// away. Readers count as away after the estimated reading time of the whole text without any input.
+// The server stores each stretch once, even if it is sent twice, and cuts off impossible times.
 
-const BEAT = 5_000; // how often absence is looked for, milliseconds
-const ASLEEP = 60_000; // no beat for so long: the machine slept
-const SEND = 30_000;
+const BEAT = 5_000; // milliseconds between checks for absence
+const ASLEEP = 60_000; // milliseconds without a beat that mean the machine slept
+const SEND = 30_000; // milliseconds between messages
 
 const host = document.querySelector("[data-activity]");
 if (host) watch(host.dataset.activity, 1000 * Number(host.dataset.allowance), Number(host.dataset.now) - Date.now());
 
-// `ahead`: the server's clock less the reader's, which may be wrong.
+// `ahead`: the server's clock minus the reader's clock, which may be wrong.
 function watch(address, allowance, ahead) {
-  const over = []; // stretches that have ended and were not acknowledged, as [began, ended]
-  let began = null;
-  let touched = 0;
-  let beaten = Date.now();
+  const finished = []; // finished stretches not yet acknowledged, as [start, end]
+  let started = null;
+  let lastTouch = 0;
+  let lastBeat = Date.now();
 
   function end(at) {
-    if (began !== null && at > began) over.push([began, at]);
-    began = null;
+    if (started !== null && at > started) finished.push([started, at]);
+    started = null;
   }
 
   function beat() {
     const now = Date.now();
-    if (began !== null) {
-      if (now - beaten > ASLEEP) end(beaten);
-      else if (now - touched > allowance) end(touched + allowance);
+    if (started !== null) {
+      if (now - lastBeat > ASLEEP) end(lastBeat);
+      else if (now - lastTouch > allowance) end(lastTouch + allowance);
     }
-    beaten = now;
+    lastBeat = now;
     return now;
   }
 
   function touch() {
     if (document.hidden) return;
-    touched = beat();
-    began ??= touched;
+    lastTouch = beat();
+    started ??= lastTouch;
   }
 
   function message(stretches) {
@@ -44,29 +44,31 @@ function watch(address, allowance, ahead) {
     return form;
   }
 
-  // Goes out while the page stays; what is still running is sent as far as it got, and again, longer, the next time.
+  // Sent while the page stays open. A running stretch is sent up to now, and again, longer, the
+  // next time.
   async function send() {
     const now = beat();
-    const ended = over.length;
-    const stretches = began === null ? [...over] : [...over, [began, now]];
+    const ended = finished.length;
+    const stretches = started === null ? [...finished] : [...finished, [started, now]];
     if (!stretches.length) return;
     try {
-      const answer = await fetch(address, { method: "POST", body: message(stretches), credentials: "same-origin" });
-      // Redirected: to the sign-in page, which has kept nothing.
-      if (answer.ok && !answer.redirected) over.splice(0, ended);
+      const response = await fetch(address, { method: "POST", body: message(stretches), credentials: "same-origin" });
+      // A redirect leads to the sign-in page, so nothing was stored.
+      if (response.ok && !response.redirected) finished.splice(0, ended);
     } catch {
-      // no network: the next message carries it
+      // no network: the next message includes it
     }
   }
 
-  // The page may never come back: nothing waits for an answer. Sending it again later would change nothing.
+  // The page may not come back, so do not wait for a response. Sending a stretch again does no
+  // harm.
   function leave() {
     end(beat());
-    if (over.length && navigator.sendBeacon(address, message(over))) over.length = 0;
+    if (finished.length && navigator.sendBeacon(address, message(finished))) finished.length = 0;
   }
 
-  for (const sign of ["pointerdown", "pointermove", "keydown", "wheel", "scroll", "input"]) {
-    document.addEventListener(sign, touch, { capture: true, passive: true });
+  for (const type of ["pointerdown", "pointermove", "keydown", "wheel", "scroll", "input"]) {
+    document.addEventListener(type, touch, { capture: true, passive: true });
   }
   document.addEventListener("visibilitychange", () => (document.hidden ? leave() : touch()));
   window.addEventListener("pagehide", leave);

@@ -1,5 +1,6 @@
-// Answering: what is required, the way from one question to the next, and one check before anything is sent.
-// A stop is a group of answers that keys lead to. Keys act while the answer panel has the focus, and never set what is out of it.
+// The answer panel: required fields, navigation between questions, and one check before submitting.
+// A stop is a group of answers that keys lead to. Keys only act while the answer panel has the
+// focus.
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -9,43 +10,46 @@ const visible = (element) => element.checkVisibility();
 const typing = (element) =>
   element.isContentEditable || element.matches?.("textarea, select, input:not([type='radio'], [type='checkbox'])");
 const FIELDS = "textarea, input:not([type='radio'], [type='checkbox'], [type='hidden'])";
-const TYPED = 1000; // a letter that is no key, so soon before or after a key: somebody is typing a text, milliseconds
-const SEEN = 600; // nobody has read a page that came so shortly ago, milliseconds
+// Milliseconds around a key press within which a letter that is no key means that somebody is
+// typing text.
+const TYPING_WINDOW = 1000;
+const MIN_READ_TIME = 600; // milliseconds: nobody has read a page that was loaded more recently
 
-// What is required follows from the answers: a note where something is wrong, a source where the answer wants one, the harm of a
-// trap while one of its rubrics stands.
-const wanted = (element) =>
+// The answers decide what is required: a note for a problem, a source for an answer that needs one,
+// and the harm of a trap unless all of its rubrics are inadequate or removed.
+const isWanted = (element) =>
   element.dataset.wanted.split(" ").some((name) => $(`[data-wants~="${name}"]:checked`, element.closest(".question")));
 
-function require() {
+function updateRequired() {
   for (const element of $$("[data-wanted]", form)) {
-    const yes = wanted(element) && (element.name?.startsWith("citation.") ? first(element) : true);
+    const yes = isWanted(element) && (element.name?.startsWith("citation.") ? isFirstOrStarted(element) : true);
     for (const field of element.matches("[data-stop]") ? $$("input", element) : [element]) field.required = yes;
   }
   for (const harm of $$("[data-harm]", form)) {
     const values = harm.dataset.harm.split(" ").map((name) => $(`[name="${CSS.escape(name)}"]:checked`, form)?.value);
-    const stands = values.some((value) => !["inadequate", "removed"].includes(value));
-    harm.hidden = !stands;
-    for (const field of $$("input", harm)) field.required = stands;
+    const isRequired = values.some((value) => !["inadequate", "removed"].includes(value));
+    harm.hidden = !isRequired;
+    for (const field of $$("input", harm)) field.required = isRequired;
   }
 }
 
-// Of the sources the first is required; of each that was begun, the other half.
-function first(field) {
+// The first source is required, and all fields of every source that was started.
+function isFirstOrStarted(field) {
   const row = field.closest("[data-row]");
   return row === row.parentElement.firstElementChild || $$("input[type='text'], textarea", row).some((one) => one.value.trim());
 }
 
-const chosen = (stop) => $("input:checked", stop);
-const empty = (element) =>
+const checkedOption = (stop) => $("input:checked", stop);
+const isEmpty = (element) =>
   element.matches("[data-stop]")
-    ? $("input", element)?.required && !chosen(element)
-    : element.validity.customError || (element.required && !element.value.trim()); // the reference of a source that is malformed
+    ? $("input", element)?.required && !checkedOption(element)
+    // CustomError: a malformed reference of a source.
+    : element.validity.customError || (element.required && !element.value.trim());
 const stops = () => $$("[data-stop]", form).filter(visible);
-const open = () => $$(`[data-stop], ${FIELDS}`, form).filter((element) => visible(element) && empty(element));
+const openElements = () => $$(`[data-stop], ${FIELDS}`, form).filter((element) => visible(element) && isEmpty(element));
 
-// Going there.
-let last = null;
+// Navigation.
+let lastStop = null;
 
 function showQuestions() {
   if (!visible(form)) $("#split-ask").checked = true;
@@ -53,19 +57,20 @@ function showQuestions() {
 
 function stopInFocus() {
   const here = document.activeElement.closest?.("[data-stop]");
-  if (here && form.contains(here)) last = here;
+  if (here && form.contains(here)) lastStop = here;
   const question = document.activeElement.closest?.(".question");
-  if (!here && question && form.contains(question) && !question.contains(last)) last = $("[data-stop]", question) ?? last;
-  return last && last.isConnected && visible(last) ? last : null;
+  if (!here && question && form.contains(question) && !question.contains(lastStop)) lastStop = $("[data-stop]", question) ?? lastStop;
+  return lastStop && lastStop.isConnected && visible(lastStop) ? lastStop : null;
 }
 
 function visit(element) {
   const stop = element.matches("[data-stop]");
-  if (stop) last = element;
-  const target = stop ? (chosen(element) ?? $("input", element)) : element;
+  if (stop) lastStop = element;
+  const target = stop ? (checkedOption(element) ?? $("input", element)) : element;
   target.focus({ preventScroll: true });
   const whole = element.closest(".severity, .source, .question") ?? element;
-  // Of what does not fit, the beginning: what is asked. The text beside the panel stays where it is.
+  // If it does not fit, show its beginning, the question. The text beside the panel does not
+  // scroll.
   if (whole.offsetHeight > panel.clientHeight / 2) panel.scrollTop += whole.getBoundingClientRect().top - panel.getBoundingClientRect().top;
   else whole.scrollIntoView({ block: "nearest" });
   element.scrollIntoView({ block: "nearest" });
@@ -79,34 +84,35 @@ function step(by) {
   if (next) visit(next);
 }
 
-// After a choice: what is still open, below first. When nothing is, the hands stay where they are.
+// After a choice, go to the next open stop, or else the first one. Without any, stay.
 function advance(from) {
-  const todo = open();
-  const next = todo.find((one) => from.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING) ?? todo[0];
+  const pending = openElements();
+  const next = pending.find((one) => from.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING) ?? pending[0];
   if (next) visit(next);
   return Boolean(next);
 }
 
 const loaded = performance.now();
-let latest = null; // the answer chosen last by a digit, and how it was before
+let lastChoice = null; // the last answer chosen by a digit, and the previous state
 
 function choose(digit) {
   showQuestions();
-  const stop = stopInFocus() ?? stops().find(empty) ?? stops()[0];
+  const stop = stopInFocus() ?? stops().find(isEmpty) ?? stops()[0];
   const option = stop && $$("input", stop)[digit - 1];
   if (!option) return false;
   const several = stop.hasAttribute("data-several");
-  latest = { option, before: several ? option.checked && option : chosen(stop), at: performance.now() };
-  last = stop;
+  lastChoice = { option, before: several ? option.checked && option : checkedOption(stop), at: performance.now() };
+  lastStop = stop;
   option.focus();
   option.click();
-  if (!several) advance(stop); // of several, the next one may follow: `n` goes on
+  if (!several) advance(stop); // with several choices, another may follow: `n` moves on
   return true;
 }
 
-// A letter that is no key: a text is being typed into no field. Until it ends no key acts, and the answer chosen just before it
-// is as it was. In the capturing phase, so that it comes before the keys of the page.
-let stray = -TYPED;
+// A letter that is no key means that text is being typed outside of any field. Keys are ignored
+// until the typing ends, and an answer chosen just before is undone. In the capturing phase, to run
+// before app.js.
+let lastTyped = -TYPING_WINDOW;
 
 document.addEventListener(
   "keydown",
@@ -114,22 +120,23 @@ document.addEventListener(
     if (event.key.length > 1 || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.isComposing || typing(event.target) || !panel.contains(event.target)) return;
     const now = performance.now();
-    const soon = latest && now - latest.at < TYPED;
+    const isSoon = lastChoice && now - lastChoice.at < TYPING_WINDOW;
     const digit = /^[1-9? ]$/.test(event.key);
-    const known = digit || $$(`[data-key="${CSS.escape(window.mhbKeyOf(event.key))}"]`, document).some(visible);
-    const verdict = soon && latest.option.name === "verdict" && !digit; // after a verdict no letter is a key so soon
-    if (known && !verdict && now - stray > TYPED && !(soon && event.key === " ")) return;
-    if (!known || verdict || now - stray <= TYPED) stray = now;
-    if (soon && (!known || verdict)) takeBack();
+    const isKey = digit || $$(`[data-key="${CSS.escape(window.mhbKeyOf(event.key))}"]`, document).some(visible);
+    // A letter so soon after a verdict is never a key.
+    const verdict = isSoon && lastChoice.option.name === "verdict" && !digit;
+    if (isKey && !verdict && now - lastTyped > TYPING_WINDOW && !(isSoon && event.key === " ")) return;
+    if (!isKey || verdict || now - lastTyped <= TYPING_WINDOW) lastTyped = now;
+    if (isSoon && (!isKey || verdict)) undoChoice();
     event.preventDefault();
     event.stopPropagation();
   },
   { capture: true },
 );
 
-function takeBack() {
-  const { option, before } = latest;
-  latest = null;
+function undoChoice() {
+  const { option, before } = lastChoice;
+  lastChoice = null;
   if (before) before.checked = true;
   else option.checked = false;
   option.dispatchEvent(new Event("input", { bubbles: true }));
@@ -141,7 +148,8 @@ function takeBack() {
 
 for (const button of $$("[data-step]", form)) button.addEventListener("click", () => step(Number(button.dataset.step)));
 
-// By mouse and touch, too: the next question comes into sight. Arrow keys within a group choose without leaving it.
+// Mouse and touch advance to the next question, too. Arrow keys choose within a group without
+// leaving it.
 form.addEventListener("click", (event) => {
   if (event.detail && event.target.matches("[data-stop]:not([data-several]) input")) setTimeout(() => advance(event.target.closest("[data-stop]")));
 });
@@ -150,7 +158,7 @@ form.addEventListener("click", (event) => {
   if (!event.target.closest("[data-rest]")) return;
   event.preventDefault();
   for (const option of $$(".rubric [data-stop] input[value='adequate']", form)) {
-    if (chosen(option.closest("[data-stop]"))) continue;
+    if (checkedOption(option.closest("[data-stop]"))) continue;
     option.checked = true;
     option.dispatchEvent(new Event("change", { bubbles: true }));
   }
@@ -159,7 +167,7 @@ form.addEventListener("click", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  // While an input method composes (Chinese), every key belongs to it; 229 is how older browsers say so.
+  // Keys belong to the input method while it composes (Chinese); older browsers report 229.
   if (event.isComposing || event.keyCode === 229 || $("dialog[open]")) return;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") {
@@ -175,33 +183,33 @@ document.addEventListener("keydown", (event) => {
   if (/^[1-9]$/.test(event.key) && choose(Number(event.key))) event.preventDefault();
 });
 
-// How far along.
+// Progress.
 const progress = $("[data-steps]", form);
 
-function count() {
+function updateProgress() {
   const all = stops().filter((stop) => $("input", stop)?.required);
-  const done = all.filter(chosen).length;
+  const done = all.filter(checkedOption).length;
   progress.hidden = all.length === 0;
   $("[data-answered]", progress).textContent = `${done}/${all.length}`;
 }
 
-// An error goes when it is mended, and the summary with the last of them.
-function fault(element) {
+// An error disappears once it is corrected, and the summary with the last one.
+function errorOf(element) {
   const field = element.matches("[data-stop]") ? $("input", element) : element;
   const name = field.id.replace(/-\d+$/, "");
-  const known = [`${field.id}-error`, `${name}-error`, `${field.id}-form`];
-  return known.map((id) => document.getElementById(id)).find(Boolean);
+  const ids = [`${field.id}-error`, `${name}-error`, `${field.id}-form`];
+  return ids.map((id) => document.getElementById(id)).find(Boolean);
 }
 
-function mend(target) {
+function clearError(target) {
   const stop = target.closest?.("[data-stop]");
   const element = stop ?? target;
-  if (!element.matches?.(`[data-stop], ${FIELDS}, select`) || empty(element)) return;
+  if (!element.matches?.(`[data-stop], ${FIELDS}, select`) || isEmpty(element)) return;
   const controls = stop ? $$("input", stop) : [element];
   const [field] = controls;
   if (element.name?.startsWith("citation.")) $("#citations-error", form)?.remove();
   if (field.getAttribute("aria-invalid") !== "true") return summarise();
-  fault(element)?.remove();
+  errorOf(element)?.remove();
   for (const control of controls) {
     control.removeAttribute("aria-invalid");
     control.removeAttribute("aria-describedby");
@@ -224,14 +232,14 @@ function summarise() {
 }
 
 function changed(event) {
-  require();
-  count();
-  if (event.target !== form) mend(event.target);
+  updateRequired();
+  updateProgress();
+  if (event.target !== form) clearError(event.target);
   const note = $("[data-typed-note]", form);
-  if (latest) note.hidden = true;
+  if (lastChoice) note.hidden = true;
 }
 
-// One check before it is sent: everything that is missing is named, and the first of it has the focus.
+// Before submitting, list everything that is missing and focus the first of it.
 function title(element) {
   const group = element.closest("fieldset, .question");
   const legend = $("legend, .question__title", group)?.cloneNode(true);
@@ -239,7 +247,7 @@ function title(element) {
   return legend?.textContent.replace(/\s+/g, " ").trim() ?? element.name;
 }
 
-function complain(missing) {
+function showErrors(missing) {
   $("[data-problems]", form)?.remove();
   const summary = $("[data-problems-blank]", form).content.firstElementChild.cloneNode(true);
   for (const element of missing) {
@@ -247,7 +255,7 @@ function complain(missing) {
     const controls = stop ? $$("input", element) : [element];
     const sentence = stop ? form.dataset.choose : element.validity.customError ? element.validationMessage : form.dataset.fill;
     const id = `${controls[0].id}-error`;
-    if (!fault(element)) {
+    if (!errorOf(element)) {
       const list = document.createElement("ul");
       list.className = "errorlist";
       list.id = id;
@@ -256,7 +264,7 @@ function complain(missing) {
     }
     for (const control of controls) {
       control.setAttribute("aria-invalid", "true");
-      control.setAttribute("aria-describedby", fault(element).id);
+      control.setAttribute("aria-describedby", errorOf(element).id);
     }
     element.closest(".question")?.classList.add("question--missing");
     const line = document.createElement("li");
@@ -271,30 +279,30 @@ form.addEventListener(
   "submit",
   (event) => {
     const button = event.submitter;
-    if (form.hasAttribute("data-agreed") && button?.name !== "keep" && performance.now() - loaded < SEEN) {
-      event.preventDefault(); // pressed twice on the page before
+    if (form.hasAttribute("data-agreed") && button?.name !== "keep" && performance.now() - loaded < MIN_READ_TIME) {
+      event.preventDefault(); // a second press of the key on the previous page
       event.stopImmediatePropagation();
       return;
     }
     if (button?.hasAttribute("formaction") || button?.name === "keep") return;
-    require();
-    const missing = open();
+    updateRequired();
+    const missing = openElements();
     if (!missing.length) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    complain(missing);
+    showErrors(missing);
     showQuestions();
     visit(missing[0]);
   },
   { capture: true },
 );
 
-require();
-count();
+updateRequired();
+updateProgress();
 form.addEventListener("input", changed);
 form.addEventListener("change", changed);
-form.addEventListener("answered", (event) => advance(event.detail)); // another module has filled a field in
+form.addEventListener("answered", (event) => advance(event.detail)); // another module has filled in a field
 
-// Keys act at once; an error that the server has found has the focus, or is about to get it.
+// Focus the panel so that keys act at once, unless an error from the server has or gets the focus.
 if (document.activeElement === document.body && visible(panel)) ($("[autofocus]", form) ?? panel).focus({ preventScroll: true });
 if (form.contains(document.activeElement)) document.activeElement.closest(".question")?.scrollIntoView({ block: "nearest" });

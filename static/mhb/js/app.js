@@ -1,27 +1,28 @@
-// The behaviour of the frame. Pages declare what they want in attributes and bring no script:
+// The behaviour of the frame. Pages declare it in attributes and need no script:
 //   data-go="w"            `g` then `w` follows this link          data-key="j"      `j` clicks this element
-//   data-key="ctrl+enter"  works while typing in its form, too     data-key-label    what the `?` dialog calls it
+//   data-key="ctrl+enter"  works while typing in its form, too     data-key-label    its name in the `?` dialog
 //   data-key-within        works only while its form has the focus
 //   data-dismiss           removes the nearest .message            data-opens="id"   opens that <dialog>
-//   data-here              the page that a form leads to may be its answer: one request, no redirect
+//   data-here              the form may be answered with the next page itself: one request, no redirect
 
 const root = document.documentElement;
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const visible = (element) => element.checkVisibility?.() ?? element.offsetParent !== null;
 
-// A page that answers a form is shown at its own address, so that it can be reloaded and gone back to.
+// A page that was the response to a form gets its own URL, so that it can be reloaded and
+// revisited.
 if (document.body.dataset.shownAt) history.replaceState(null, "", document.body.dataset.shownAt);
 for (const form of $$("form[data-here]")) form.setAttribute("action", `${form.getAttribute("action")}?here`);
 
-// After a refused form, the first field to correct has the focus, wherever on the page its form is.
-const toCorrect = performance.getEntriesByType("navigation")[0]?.responseStatus === 422 && $("main [aria-invalid='true']");
-if (toCorrect && !$("[autofocus]")) {
-  toCorrect.closest("details")?.setAttribute("open", "");
-  toCorrect.focus();
+// After a rejected form, focus the first invalid field, wherever on the page its form is.
+const invalidField = performance.getEntriesByType("navigation")[0]?.responseStatus === 422 && $("main [aria-invalid='true']");
+if (invalidField && !$("[autofocus]")) {
+  invalidField.closest("details")?.setAttribute("open", "");
+  invalidField.focus();
 }
 
-// Theme: system, light, dark, and around again.
+// Theme: cycles through system, light and dark.
 const THEMES = ["system", "light", "dark"];
 const themeSwitch = $("[data-theme-switch]");
 
@@ -65,24 +66,24 @@ document.addEventListener("click", (event) => {
   if (opener) openDialog(document.getElementById(opener.dataset.opens));
 });
 
-// Lists: all rows of the page at once, and how many are selected.
+// Lists: select all rows of the page, and count the selected ones.
 for (const all of $$("[data-select-all]")) {
   const list = all.closest("form");
   const rows = $$('[name="rows"]', list);
-  const told = $("[data-selected]", list);
-  const tell = () => {
+  const counter = $("[data-selected]", list);
+  const updateSelection = () => {
     const count = rows.filter((row) => row.checked).length;
     all.checked = count === rows.length;
     all.indeterminate = count > 0 && count < rows.length;
-    if (told) told.textContent = count ? `(${count})` : "";
+    if (counter) counter.textContent = count ? `(${count})` : "";
   };
   all.hidden = false;
   all.addEventListener("change", () => {
     for (const row of rows) row.checked = all.checked;
-    tell();
+    updateSelection();
   });
-  list.addEventListener("change", tell);
-  tell();
+  list.addEventListener("change", updateSelection);
+  updateSelection();
 }
 
 // Keys.
@@ -119,7 +120,7 @@ function listKeys() {
   );
   $("[data-keys-go]", keysDialog).replaceChildren(...places);
   $("[data-keys-page]", keysDialog).replaceChildren(
-    ...here.map((element) => keyRow(label(element), (chosen[element.dataset.key] ?? element.dataset.key).split("+"))),
+    ...here.map((element) => keyRow(label(element), (keyMap[element.dataset.key] ?? element.dataset.key).split("+"))),
   );
   $("[data-keys-page-head]", keysDialog).hidden = here.length === 0;
   $("[data-keys-go-head]", keysDialog).hidden = places.length === 0;
@@ -129,31 +130,33 @@ const typing = (target) =>
   target.isContentEditable ||
   (target.matches?.("input, textarea, select") && !target.matches('[type="radio"], [type="checkbox"], [type="button"], [type="submit"]'));
 
-// The key that the page knows for a pressed one: its reader may have chosen others, or none.
-const chosen = JSON.parse(document.body.dataset.keyMap || "{}");
+// The default key for a pressed one: readers may have reassigned or disabled keys.
+const keyMap = JSON.parse(document.body.dataset.keyMap || "{}");
 
 function keyOf(pressed) {
-  const found = Object.keys(chosen).find((key) => chosen[key] === pressed);
-  return found ?? (pressed in chosen ? "" : pressed);
+  const original = Object.keys(keyMap).find((key) => keyMap[key] === pressed);
+  return original ?? (pressed in keyMap ? "" : pressed);
 }
 
 window.mhbKeyOf = keyOf; // for the scripts of single pages
 
-let going = 0;
+let goTimer = 0;
 
-function stopGoing() {
-  clearTimeout(going);
-  going = 0;
+function endGo() {
+  clearTimeout(goTimer);
+  goTimer = 0;
   root.classList.remove("going");
 }
 
-// Keys act on the form that has the focus: none submits another one. Two exceptions where nothing is being typed: with the focus
-// in no form, keys are the page's; and from the answers of a review, letters press whatever the page offers (undo).
+// Keys act on the form that has the focus and never submit another one. There are two exceptions
+// while nothing is being typed: without a focused form, keys act on the whole page; and from the
+// answers of a review, letters press any element of the page (undo).
 const formOf = (element) => element.form ?? element.closest?.("form") ?? null;
 
-function acts(element, target, modified) {
+function mayPress(element, target, modified) {
   const [own, focused] = [formOf(element), formOf(target)];
-  // A letter answers only from among the answers; text selected elsewhere can be cited from there.
+  // Letters only answer while the answer panel has the focus; citing selected text works from
+  // anywhere.
   const answers = !modified && own?.matches("[data-answers]") && !element.matches("[data-cite]");
   if (answers && !own.parentElement.contains(target)) return false;
   if (own === focused && (own || !typing(target))) return true;
@@ -161,7 +164,7 @@ function acts(element, target, modified) {
   return !own || !focused || (!modified && focused.matches("[data-answers]"));
 }
 
-// What a key opens comes into sight and has the focus.
+// Scroll to and focus what a key opens.
 function press(element) {
   if (element.matches("input, textarea, select, summary")) element.focus();
   if (!element.matches("textarea, select")) element.click();
@@ -169,7 +172,7 @@ function press(element) {
 }
 
 document.addEventListener("keydown", (event) => {
-  // While an input method composes (Chinese), every key belongs to it; 229 is how older browsers say so.
+  // Keys belong to the input method while it composes (Chinese); older browsers report 229.
   if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
   if (event.key === "Escape") {
     const menu = $("details.menu[open]");
@@ -177,20 +180,22 @@ document.addEventListener("keydown", (event) => {
       menu.open = false;
       $("summary", menu).focus();
     }
-    stopGoing();
+    endGo();
     return;
   }
   const modified = event.ctrlKey || event.metaKey || event.altKey;
   const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + keyOf(event.key.toLowerCase());
   if ($("dialog[open]") || (!modified && typing(event.target))) return;
-  const target = event.target.closest?.("dialog") ? document.body : event.target; // until the next frame, a closed one has the focus
-  // Single letters act where the reader wants them, and on a case only while its panels have the focus (WCAG 2.1.4).
+  // A closed dialog keeps the focus until the next frame.
+  const target = event.target.closest?.("dialog") ? document.body : event.target;
+  // Single letters can be turned off, and on a case only act while its panels have the focus (WCAG
+  // 2.1.4).
   const within = $("[data-keys-here]");
   if (!modified && (document.body.dataset.keys === "off" || (within && !within.contains(target)))) return;
 
-  if (!modified && going) {
+  if (!modified && goTimer) {
     const place = $(`[data-go="${CSS.escape(event.key.toLowerCase())}"]`);
-    stopGoing();
+    endGo();
     if (place) {
       event.preventDefault();
       place.click();
@@ -203,23 +208,23 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const element = $$(`[data-key="${CSS.escape(name)}"]`).find(
-    (one) => visible(one) && !one.disabled && acts(one, target, modified),
+    (one) => visible(one) && !one.disabled && mayPress(one, target, modified),
   );
   if (element) {
     event.preventDefault();
-    // A key still held down since the page before must not submit this one.
+    // A key held down since the previous page must not submit this one.
     if (!(event.repeat && element.type === "submit")) press(element);
   } else if (!modified && event.key === "g") {
     root.classList.add("going");
-    going = setTimeout(stopGoing, 1500);
+    goTimer = setTimeout(endGo, 1500);
   }
 });
 
-// htmx: an error is shown where messages live, and never swapped into the middle of a page.
+// htmx: errors are shown in the message area, never swapped into the middle of a page.
 const messages = $("#messages");
-const lost = $("#network-lost");
+const networkLost = $("#network-lost");
 
-// `busy`: it will be tried again (drafts.js), and the message goes when that has worked.
+// `busy`: drafts.js will retry, and the message disappears once that has succeeded.
 function showProblem(html, fallback, busy) {
   const found = new DOMParser().parseFromString(html, "text/html").querySelector("[data-problem]");
   const problem = found ? document.importNode(found, true) : document.createElement("p");
@@ -244,8 +249,9 @@ document.addEventListener("htmx:afterRequest", (event) => {
   if (event.detail.successful) $("[data-busy]", messages)?.remove();
 });
 
-// A session that ended answers with the sign-in page; that is a page, not a fragment. A page on which something is typed says so
-// itself (`mhb:ended`) and stays; others are loaded anew, which leads to the sign-in.
+// After a session has ended, the response is the sign-in page instead of a fragment. A page with
+// unsaved text handles this itself (`mhb:ended`) and stays; others are reloaded, which leads to the
+// sign-in page.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { xhr } = event.detail;
   const login = document.body.dataset.login;
@@ -255,7 +261,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   }
 });
 
-const setLost = (yes) => lost?.toggleAttribute("hidden", !yes);
+const setLost = (yes) => networkLost?.toggleAttribute("hidden", !yes);
 document.addEventListener("htmx:sendError", () => setLost(true));
 document.addEventListener("htmx:timeout", () => setLost(true));
 document.addEventListener("htmx:afterOnLoad", () => setLost(false));

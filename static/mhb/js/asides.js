@@ -1,5 +1,6 @@
-// Short forms beside a review (declining, reporting a problem) are in no draft: this browser keeps what is typed until it has
-// arrived. The page that follows says so in its address, and drafts.js, there and here, lets the copy go, as it does old ones.
+// Short forms beside a review (declining, reporting a problem) are not part of its draft: this
+// browser keeps the text until it has arrived. The next page confirms that in its URL, and
+// drafts.js then deletes the copy; it also deletes old copies.
 
 for (const form of document.querySelectorAll("[data-aside]")) {
   const key = form.dataset.aside;
@@ -12,15 +13,15 @@ for (const form of document.querySelectorAll("[data-aside]")) {
       if (fields.some(([, value]) => value)) localStorage.setItem(key, JSON.stringify({ at: Date.now(), fields }));
       else localStorage.removeItem(key);
     } catch {
-      // Storage is full or closed to us: the page works without.
+      // Storage is full or unavailable: the page works without it.
     }
   });
 
-  if (form.hasAttribute("data-refused")) continue; // it shows what was posted
+  if (form.hasAttribute("data-refused")) continue; // it shows the posted text
   try {
     for (const [name, value] of JSON.parse(localStorage.getItem(key))?.fields ?? []) {
       const field = form.elements[name];
-      if (field) field.value = value; // of a group of radio buttons: the chosen one
+      if (field) field.value = value; // for radio buttons this selects the right one
     }
   } catch {
     // As above.

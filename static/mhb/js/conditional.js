@@ -1,20 +1,21 @@
-// Questions that are asked only with a certain answer to an earlier one. Without this script they are shown, and say so.
+// Questions that depend on an earlier answer. Without this script all are shown, with their
+// condition.
 
 function answers(name) {
   const escaped = CSS.escape(name);
-  const given = document.querySelector(`[data-given="${escaped}"]`);
-  if (given) return given.dataset.value.split(",");
+  const fixed = document.querySelector(`[data-given="${escaped}"]`);
+  if (fixed) return fixed.dataset.value.split(",");
   const chosen = [...document.querySelectorAll(`[name="${escaped}"]:checked`)];
   return chosen.filter((one) => !one.closest("[data-when][hidden]")).map((one) => one.value);
 }
 
-// In the order of the page: a question that is not asked has no answer for those after it.
-function ask() {
+// In page order: a hidden question counts as unanswered for the questions after it.
+function updateQuestions() {
   for (const question of document.querySelectorAll("[data-when]")) {
     question.hidden = !answers(question.dataset.when).includes(question.dataset.is);
   }
 }
 
-document.addEventListener("change", ask);
-document.addEventListener("htmx:afterSettle", ask);
-ask();
+document.addEventListener("change", updateQuestions);
+document.addEventListener("htmx:afterSettle", updateQuestions);
+updateQuestions();

@@ -1,18 +1,19 @@
-// Nothing typed is ever lost. htmx sends the form as one types; until the server has said that it has it, this browser keeps a
-// copy, named after person, assignment and phase. It is put back after a lost network and after a tab that was closed too soon.
+// Nothing typed is ever lost. htmx sends the form while the reader types. Until the server has
+// confirmed it, this browser keeps a copy, named after person, assignment and phase. The copy is
+// restored after a network failure and after a tab that was closed too soon.
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
-const KEEP_DAYS = 30; // then a copy that nobody asked for goes
+const KEEP_DAYS = 30; // then unclaimed copies are deleted
 const RETRY = 5000; // milliseconds
 const NOT_TYPED = new Set(["csrfmiddlewaretoken", "token", "revision", "local", "password", "code"]);
 
-// Storage can be closed to us (private windows); then the server's copy is the only one.
+// Storage may be unavailable (private windows); then the server's copy is the only one.
 let storage = null;
 try {
   storage = window.localStorage;
 } catch {
-  // The page works without.
+  // The page works without it.
 }
 
 function read(key) {
@@ -27,10 +28,10 @@ function keysFrom(prefix) {
   return storage ? Object.keys(storage).filter((key) => key.startsWith(prefix)) : [];
 }
 
-const drop = (keys) => keys.forEach((key) => storage.removeItem(key));
+const removeKeys = (keys) => keys.forEach((key) => storage.removeItem(key));
 
-// The page that follows a post says that it has arrived, in its address or, where the post was sent back, in its form: the copy
-// can go.
+// The page after a post confirms its arrival, in its URL or, if the post was rejected, in its form:
+// delete the copy.
 const [, arrived] = location.hash.split("!");
 for (const key of [decodeURIComponent(arrived ?? ""), $("[data-arrived]")?.dataset.arrived]) {
   if (storage && key?.startsWith("mhb-draft:")) storage.removeItem(key);
@@ -41,7 +42,7 @@ for (const key of keysFrom("mhb-draft:")) {
   if (!(Date.now() - read(key)?.at < KEEP_DAYS * 86_400_000)) storage.removeItem(key);
 }
 
-// Copying, of what is no longer in one's hands.
+// Copies the answers of a case that the reader no longer holds.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
@@ -50,16 +51,17 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(field.value);
   } catch {
-    document.execCommand("copy"); // without https there is no clipboard but this one
+    document.execCommand("copy"); // without HTTPS this is the only clipboard
   }
   button.textContent = button.dataset.copied;
 });
 
 const form = $("[data-answers]");
-if (form) keep(form);
+if (form) keepCopy(form);
 else showKept($("[data-kept-local]"));
 
-// The page of a case that is in other hands: what only this browser has joins what the server has kept.
+// On the page of a case that somebody else holds now, add this browser's unsaved texts to the
+// server's.
 function showKept(page) {
   const field = $("[data-kept]", page ?? document);
   if (!page || !field) return;
@@ -70,23 +72,23 @@ function showKept(page) {
   }
 }
 
-function keep(form) {
+function keepCopy(form) {
   const base = form.dataset.local;
-  const own = `${base}#${Math.random().toString(36).slice(2)}`; // each page its own: two tabs keep two copies
-  let edits = 0; // what was typed since the page was loaded
-  let sending = -1; // the edits that are on their way
-  let ended = false; // the session: nothing arrives until one has signed in again
-  let refused = false; // 409: this page's answers are no longer the ones that count
+  const pageKey = `${base}#${Math.random().toString(36).slice(2)}`; // unique for each page: two tabs keep two copies
+  let edits = 0; // since the page was loaded
+  let sending = -1; // the value of `edits` in the request in progress, or -1
+  let ended = false; // the session has ended: nothing is saved until the reader signs in again
+  let refused = false; // 409: the answers of this page no longer count
 
-  const local = Object.assign(document.createElement("input"), { type: "hidden", name: "local", value: own });
+  const local = Object.assign(document.createElement("input"), { type: "hidden", name: "local", value: pageKey });
   form.append(local);
   const revision = () => Number($("[name=revision]", form).value);
   const typed = () => [...new FormData(form)].filter(([name]) => !NOT_TYPED.has(name));
-  const told = (fields) => JSON.stringify(fields.filter(([, value]) => value !== "").sort());
+  const serialized = (fields) => JSON.stringify(fields.filter(([, value]) => value !== "").sort());
 
   function store() {
     try {
-      storage?.setItem(own, JSON.stringify({ at: Date.now(), revision: revision(), fields: typed() }));
+      storage?.setItem(pageKey, JSON.stringify({ at: Date.now(), revision: revision(), fields: typed() }));
     } catch {
       // Full: the server's copy is the only one.
     }
@@ -104,19 +106,19 @@ function keep(form) {
     if (form.hasAttribute("data-unsaved")) store();
     if (!form.hasAttribute("data-offline")) return;
     event.preventDefault();
-    waiting = event.submitter;
+    waitingSubmit = event.submitter;
     form.toggleAttribute("data-waiting", true);
   });
 
-  // Without a network what is typed stays here, and a submit waits for it: with the token of this page, so that one that comes
-  // too late is refused as any other.
-  let waiting = null;
+  // Without a network, text stays here and a submit waits. It has the token of this page, so that a
+  // late one is refused like any other.
+  let waitingSubmit = null;
 
   function connected(yes) {
     form.toggleAttribute("data-offline", !yes);
-    if (!yes || !waiting) return;
-    const button = waiting;
-    waiting = null;
+    if (!yes || !waitingSubmit) return;
+    const button = waitingSubmit;
+    waitingSubmit = null;
     form.removeAttribute("data-waiting");
     form.requestSubmit(button);
   }
@@ -139,19 +141,20 @@ function keep(form) {
     const { elt, successful, xhr } = event.detail;
     if (xhr?.status === 409 && (elt === form || elt.id === "lease")) {
       if (elt === form || !form.hasAttribute("data-unsaved")) refuse(!xhr.responseText.includes("data-stale"));
-      else save(); // the lease is lost, what was typed is kept all the same
+      else save(); // the lease is lost, but the text is stored anyway
     }
     if (elt !== form) return;
-    // The sign-in page, to which a session that has ended leads, is an answer too, and has kept nothing.
-    const taken = successful && new URL(xhr.responseURL).pathname === form.getAttribute("hx-post");
-    if (taken && sending === edits) {
+    // A session that has ended redirects to the sign-in page, which is a successful response but
+    // stores nothing.
+    const isSaved = successful && new URL(xhr.responseURL).pathname === form.getAttribute("hx-post");
+    if (isSaved && sending === edits) {
       form.removeAttribute("data-unsaved");
-      storage?.removeItem(own);
+      storage?.removeItem(pageKey);
     }
     sending = -1;
   });
 
-  // To sign in leads away from the page, and the physician decides when.
+  // Signing in leaves the page, and the physician decides when.
   document.addEventListener("mhb:ended", (event) => {
     event.preventDefault();
     ended = true;
@@ -170,16 +173,16 @@ function keep(form) {
     }
   }
 
-  // What could not be sent is sent again: when the network is back, and every few seconds until it arrives.
-  const again = () => {
+  // Retry failed requests when the network is back, and every few seconds until they succeed.
+  const retry = () => {
     if (form.hasAttribute("data-unsaved") && !refused && !ended && sending < 0) htmx.trigger(form, "input");
   };
-  window.addEventListener("online", again);
-  setInterval(again, RETRY);
+  window.addEventListener("online", retry);
+  setInterval(retry, RETRY);
 
-  // Copies of this very form that an earlier page has left behind.
+  // Copies of this form left behind by earlier pages.
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-drop-local]")) drop(keysFrom(`${base}#`));
+    if (event.target.closest("[data-drop-local]")) removeKeys(keysFrom(`${base}#`));
   });
 
   function fill(fields) {
@@ -193,37 +196,37 @@ function keep(form) {
     }
     for (const field of form.elements) {
       if (!field.name || NOT_TYPED.has(field.name) || field.type === "submit") continue;
-      const given = values.get(field.name) ?? [];
-      if (field.type === "radio" || field.type === "checkbox") field.checked = given.includes(field.value);
-      else field.value = given[0] ?? "";
+      const stored = values.get(field.name) ?? [];
+      if (field.type === "radio" || field.type === "checkbox") field.checked = stored.includes(field.value);
+      else field.value = stored[0] ?? "";
     }
   }
 
-  const left = keysFrom(`${base}#`)
+  const leftovers = keysFrom(`${base}#`)
     .map((key) => ({ key, ...read(key) }))
     .sort((one, other) => other.at - one.at);
-  const newest = left[0];
-  if (newest && told(newest.fields) === told(typed())) {
-    drop(left.map(({ key }) => key));
+  const newest = leftovers[0];
+  if (newest && serialized(newest.fields) === serialized(typed())) {
+    removeKeys(leftovers.map(({ key }) => key));
   } else if (newest) {
-    const take = () => {
+    const restore = () => {
       fill(newest.fields);
       save();
-      drop(left.map(({ key }) => key));
+      removeKeys(leftovers.map(({ key }) => key));
     };
     if (newest.revision === revision()) {
-      take();
+      restore();
       $("[data-replayed]", form).hidden = false;
     } else {
-      // Something was saved since from elsewhere: which of the two counts is not for a script to say.
+      // Another window has saved the draft since: the reader must choose between the two versions.
       const offer = $("[data-offer]", form);
       $("[data-offer-time]", offer).textContent = new Date(newest.at).toLocaleString(document.documentElement.lang);
       $("[data-offer-take]", offer).addEventListener("click", () => {
-        take();
+        restore();
         offer.hidden = true;
       });
       $("[data-offer-drop]", offer).addEventListener("click", () => {
-        drop(left.map(({ key }) => key));
+        removeKeys(leftovers.map(({ key }) => key));
         offer.hidden = true;
       });
       offer.hidden = false;

@@ -1,5 +1,6 @@
-// Sources in one act: the kind of a pasted reference is seen, selected text of the case is cited, a recent source is taken again.
-// The server decides what is well formed (review/rules/citations.py); here it is only said at once.
+// Adding sources quickly: detects the kind of a pasted reference, cites selected text of the case,
+// reuses recent sources. The server validates them (review/rules/citations.py); here errors are
+// shown at once.
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -16,23 +17,23 @@ const FORMS = {
 const STRICT = new Set(["doi", "pmid", "url"]);
 
 const part = (row, name) => $(`[name$=".${name}"]`, row);
-const tell = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
+const notifyInput = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
 
 function kindOf(reference) {
   const plain = reference.trim();
   return Object.keys(FORMS).find((kind) => FORMS[kind].test(plain)) ?? (plain ? "guideline" : "");
 }
 
-// The kind follows the reference until somebody has chosen one.
-function look(row) {
+// The kind follows the reference until the reader has chosen one.
+function updateRow(row) {
   const [kind, reference] = [part(row, "kind"), part(row, "reference")];
   if (!kind.hasAttribute("data-own")) kind.value = kindOf(reference.value);
   const fits = !STRICT.has(kind.value) || FORMS[kind.value].test(reference.value.trim()) || !reference.value.trim();
   reference.setCustomValidity(fits ? "" : evidence.dataset.malformed);
-  const at = `${reference.id}-form`;
-  document.getElementById(at)?.remove();
+  const errorId = `${reference.id}-form`;
+  document.getElementById(errorId)?.remove();
   if (!fits && !document.getElementById(`${reference.id}-error`)) {
-    const list = Object.assign(document.createElement("ul"), { className: "errorlist", id: at });
+    const list = Object.assign(document.createElement("ul"), { className: "errorlist", id: errorId });
     list.append(Object.assign(document.createElement("li"), { textContent: evidence.dataset.malformed }));
     reference.after(list);
   }
@@ -43,8 +44,8 @@ function look(row) {
 
 function freeRow() {
   const blank = (row) => !part(row, "reference").value.trim() && !part(row, "passage").value.trim();
-  const found = $$("[data-row]", evidence).find(blank);
-  if (found) return found;
+  const blankRow = $$("[data-row]", evidence).find(blank);
+  if (blankRow) return blankRow;
   $("[data-add]", evidence).click();
   return $$("[data-row]", evidence).at(-1);
 }
@@ -52,10 +53,10 @@ function freeRow() {
 function fill(row, values) {
   for (const [name, value] of Object.entries(values)) part(row, name).value = value;
   part(row, "kind").toggleAttribute("data-own", true);
-  tell(part(row, "reference"));
+  notifyInput(part(row, "reference"));
 }
 
-// Selected text, as it was before a click took the selection away.
+// The last selected text, because a click removes the selection.
 let selected = null;
 
 document.addEventListener("selectionchange", () => {
@@ -76,7 +77,7 @@ function cite() {
   evidence.classList.add("evidence--open");
   const row = freeRow();
   fill(row, { kind: "case", reference: several ? `${title} (${turn})` : title, section: place ?? passage.dataset.passage, passage: text });
-  tell(part(row, "passage"));
+  notifyInput(part(row, "passage"));
   form.dispatchEvent(new CustomEvent("answered", { detail: part(row, "passage") }));
 }
 
@@ -85,14 +86,14 @@ if (evidence) {
   for (const row of $$("[data-row]", evidence)) {
     const kind = part(row, "kind");
     kind.toggleAttribute("data-own", Boolean(kind.value) && kind.value !== kindOf(part(row, "reference").value));
-    look(row);
+    updateRow(row);
   }
   evidence.addEventListener("input", (event) => {
     const row = event.target.closest("[data-row]");
     if (event.target.matches("[data-kind]")) event.target.toggleAttribute("data-own", Boolean(event.target.value));
-    if (row) look(row);
+    if (row) updateRow(row);
   });
-  // A pasted DOI, PMID or address is whole: on to the passage.
+  // A pasted DOI, PMID or URL is complete: go on to the passage.
   evidence.addEventListener("paste", (event) => {
     const row = event.target.closest("[data-row]");
     if (!event.target.matches("[name$='.reference']")) return;

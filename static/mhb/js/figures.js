@@ -1,7 +1,8 @@
-// Charts as PNG: the browser draws the SVG file of a chart on a canvas. Without this script there are SVG and CSV.
-const SCALE = 2; // for print and for screens of twice the density
+// Saves charts as PNG by drawing the SVG file on a canvas. Without this script, SVG and CSV are
+// available.
+const SCALE = 2; // for print and high-density screens
 
-async function picture(address) {
+async function renderPng(address) {
   const image = new Image();
   image.src = address;
   await image.decode();
@@ -9,18 +10,18 @@ async function picture(address) {
   canvas.width = SCALE * image.naturalWidth;
   canvas.height = SCALE * image.naturalHeight;
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((then) => canvas.toBlob(then, "image/png"));
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
 async function save(address) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await picture(address));
+  link.href = URL.createObjectURL(await renderPng(address));
   link.download = new URL(address, location.href).pathname.split("/").pop().replace(/\.svg$/, ".png");
   link.click();
   URL.revokeObjectURL(link.href);
 }
 
-function show() {
+function showButtons() {
   for (const button of document.querySelectorAll("[data-png][hidden]")) button.hidden = false;
 }
 
@@ -28,5 +29,5 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-png]");
   if (button) save(button.dataset.png);
 });
-document.addEventListener("htmx:load", show);
-show();
+document.addEventListener("htmx:load", showButtons);
+showButtons();

@@ -1,5 +1,6 @@
-// Highlights: words of the text under a label, by mouse and by keyboard. A highlight is a row of the form (label, words, place); the
-// server checks it against the text. Places count Unicode code points, as the server does; the page counts UTF-16 units.
+// Highlights: labelled words of the text, by mouse or keyboard. A highlight is a row of the form
+// (label, words, place), which the server checks against the text. Places count Unicode code
+// points, as the server does; the page counts UTF-16 units.
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -11,20 +12,20 @@ const status = $("[data-highlight-status]", panel);
 const menu = $("[data-highlight-menu]", panel).content.firstElementChild.cloneNode(true);
 const labels = $$("[data-highlight-as]", menu).map((one) => ({ value: one.dataset.highlightAs, name: one.dataset.label, style: one.dataset.style }));
 
-// A passage's text. What is only there for the other side of a comparison, and numbers of traps, are no part of it.
-const OTHERS = ".diff__side--before ins, .diff__side--after del, [data-aside]";
+// The text of a passage, without the other side of a comparison and without numbers of traps.
+const EXCLUDED = ".diff__side--before ins, .diff__side--after del, [data-aside]";
 
 function nodesOf(passage) {
   const walker = document.createTreeWalker(passage, NodeFilter.SHOW_TEXT);
-  const found = [];
+  const matches = [];
   let at = 0;
   while (walker.nextNode()) {
     const node = walker.currentNode;
-    if (node.parentElement.closest(OTHERS)) continue;
-    found.push({ node, at });
+    if (node.parentElement.closest(EXCLUDED)) continue;
+    matches.push({ node, at });
     at += node.length;
   }
-  return found;
+  return matches;
 }
 
 const textOf = (passage) => nodesOf(passage).map(({ node }) => node.data).join("");
@@ -32,7 +33,7 @@ const points = (text, units) => [...text.slice(0, units)].length;
 const units = (text, count) => [...text].slice(0, count).join("").length;
 const passageOf = (node) => (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.("[data-passage]");
 
-// How many units of the passage's text come before a point of the document.
+// The number of UTF-16 units of a passage's text before a point of the document.
 function offsetOf(passage, container, offset) {
   const point = new Range();
   point.setStart(container, offset);
@@ -54,7 +55,8 @@ function selectedWords() {
   const text = textOf(passage);
   const inside = passage.contains(range.endContainer);
   let start = offsetOf(passage, range.startContainer, range.startOffset);
-  let end = inside ? offsetOf(passage, range.endContainer, range.endOffset) : text.length; // drawn on beyond it: up to its end
+  // A selection beyond the passage ends with it.
+  let end = inside ? offsetOf(passage, range.endContainer, range.endOffset) : text.length;
   while (start < end && /\s/.test(text[start])) start += 1;
   while (end > start && /\s/.test(text[end - 1])) end -= 1;
   return start < end ? { passage, text, start, end } : null;
@@ -82,16 +84,16 @@ function read(row) {
 
 function changed() {
   $("[data-highlights-count]", panel).textContent = $$("[data-row]", panel).length;
-  draw();
+  drawMarks();
   form.dispatchEvent(new Event("input"));
 }
 
 function add({ passage, text, start, end }, label) {
   const place = { passage: passage.dataset.passage, start: points(text, start), end: points(text, end), label: label.value };
-  const already = rows().map(read).find((one) =>
+  const existing = rows().map(read).find((one) =>
     one.key === place.passage && one.start === place.start && one.end === place.end && one.label === place.label);
   const quote = text.slice(start, end);
-  if (!already) {
+  if (!existing) {
     form.dispatchEvent(new CustomEvent("rows:add", { detail: { kind: "highlight" } }));
     const row = rows().at(-1);
     for (const [name, value] of Object.entries({ ...place, quote })) part(row, name).value = value;
@@ -103,14 +105,14 @@ function add({ passage, text, start, end }, label) {
 
 function remove({ passage, text, start, end }) {
   const [from, to] = [points(text, start), points(text, end)];
-  const gone = rows().map(read).filter((one) => one.key === passage.dataset.passage && one.start < to && from < one.end);
-  for (const one of gone) one.row.remove();
-  if (!gone.length) return;
+  const overlapping = rows().map(read).filter((one) => one.key === passage.dataset.passage && one.start < to && from < one.end);
+  for (const one of overlapping) one.row.remove();
+  if (!overlapping.length) return;
   changed();
   status.textContent = status.dataset.removed;
 }
 
-// Words that were typed or altered in a row: their place is looked for at once, and by the server again.
+// Words edited in a row: find their place; the server finds it again.
 list.addEventListener("input", (event) => {
   const row = event.target.closest("[data-row]");
   if (event.target.matches("[name$='.quote']")) {
@@ -122,12 +124,13 @@ list.addEventListener("input", (event) => {
     part(row, "start").value = passage ? points(text, start) : 0;
     part(row, "end").value = passage ? points(text, start + words.length) : 0;
   }
-  draw();
+  drawMarks();
 });
-form.addEventListener("rows:add", () => setTimeout(draw)); // drafts.js puts rows back
+form.addEventListener("rows:add", () => setTimeout(drawMarks)); // drafts.js restores rows
 list.addEventListener("click", (event) => event.target.closest("[data-remove]") && setTimeout(changed));
 
-// Marks in the text: one's own are drawn anew with every change, those of others stand as the server has drawn them.
+// Marks in the text: the reader's own are redrawn at every change; others stay as the server
+// rendered them.
 function wrap(passage, start, end, label) {
   const words = nodesOf(passage).filter(({ node, at }) => at < end && start < at + node.length);
   for (const { node, at } of words) {
@@ -143,8 +146,8 @@ function wrap(passage, start, end, label) {
   }
 }
 
-function draw() {
-  const selected = moving ?? selectedWords();
+function drawMarks() {
+  const selected = cursor ?? selectedWords();
   for (const mark of $$("mark[data-own]", desk)) {
     const parent = mark.parentNode;
     mark.replaceWith(...mark.childNodes);
@@ -163,8 +166,8 @@ function draw() {
 
 function pointAt(passage, offset, last) {
   const nodes = nodesOf(passage);
-  const found = nodes.findLast(({ at }) => (last ? at < offset : at <= offset)) ?? nodes[0];
-  return [found.node, Math.min(offset - found.at, found.node.length)];
+  const matches = nodes.findLast(({ at }) => (last ? at < offset : at <= offset)) ?? nodes[0];
+  return [matches.node, Math.min(offset - matches.at, matches.node.length)];
 }
 
 function select({ passage, start, end }) {
@@ -180,11 +183,11 @@ menu.addEventListener("click", (event) => {
   const words = selectedWords();
   if (!button || !words) return;
   add(words, labels.find(({ value }) => value === button.dataset.highlightAs));
-  if (!moving) document.getSelection().removeAllRanges();
+  if (!cursor) document.getSelection().removeAllRanges();
 });
 $(".split__text", desk).append(menu);
 
-function offer() {
+function showMenu() {
   const words = selectedWords();
   menu.hidden = !words;
   if (!words) return;
@@ -199,17 +202,17 @@ let pressed = false;
 document.addEventListener("pointerdown", () => (pressed = true));
 document.addEventListener("pointerup", () => {
   pressed = false;
-  setTimeout(offer);
+  setTimeout(showMenu);
 });
-document.addEventListener("selectionchange", () => pressed || offer());
-addEventListener("scroll", () => menu.hidden || offer(), { passive: true, capture: true });
+document.addEventListener("selectionchange", () => pressed || showMenu());
+addEventListener("scroll", () => menu.hidden || showMenu(), { passive: true, capture: true });
 
 // By keyboard: a selection that moves by words and sentences, in English and Chinese alike.
-let moving = null; // {passage, text, start, end, origin}: origin is where an extended selection began
+let cursor = null; // {passage, text, start, end, origin}; origin: the start of an extended selection
 
-const shown = () => $$("[data-passage]", desk).filter((one) => one.checkVisibility() && textOf(one).trim());
+const visiblePassages = () => $$("[data-passage]", desk).filter((one) => one.checkVisibility() && textOf(one).trim());
 
-function stretches(passage, text, granularity) {
+function segments(passage, text, granularity) {
   const language = passage.closest("[lang]")?.lang || document.documentElement.lang;
   const cut = [...new Intl.Segmenter(language, { granularity }).segment(text)];
   return cut
@@ -217,47 +220,47 @@ function stretches(passage, text, granularity) {
     .map(({ segment, index }) => ({ start: index + segment.length - segment.trimStart().length, end: index + segment.trimEnd().length }));
 }
 
-function enter(passage, last = false, granularity = "word") {
+function enterPassage(passage, last = false, granularity = "word") {
   const text = textOf(passage);
-  const all = stretches(passage, text, granularity);
+  const all = segments(passage, text, granularity);
   const one = last ? all.at(-1) : all[0];
   if (!one) return;
   passage.tabIndex = -1;
   passage.focus({ preventScroll: true });
-  moving = { passage, text, ...one, origin: one };
-  follow();
+  cursor = { passage, text, ...one, origin: one };
+  showCursor();
 }
 
-function follow() {
-  select(moving);
-  const [node] = pointAt(moving.passage, moving.end, true);
+function showCursor() {
+  select(cursor);
+  const [node] = pointAt(cursor.passage, cursor.end, true);
   node.parentElement.scrollIntoView({ block: "nearest" });
-  status.textContent = moving.text.slice(moving.start, moving.end);
+  status.textContent = cursor.text.slice(cursor.start, cursor.end);
 }
 
 function step(by, granularity, extend) {
-  const { passage, text, origin } = moving;
-  const all = stretches(passage, text, granularity);
-  const forward = !extend || moving.end > origin.end || (moving.start === origin.start && by > 0);
-  const edge = extend ? (forward ? moving.end : moving.start) : by > 0 ? moving.end : moving.start;
+  const { passage, text, origin } = cursor;
+  const all = segments(passage, text, granularity);
+  const forward = !extend || cursor.end > origin.end || (cursor.start === origin.start && by > 0);
+  const edge = extend ? (forward ? cursor.end : cursor.start) : by > 0 ? cursor.end : cursor.start;
   const next =
     by > 0
       ? all.find((one) => (extend && !forward ? one.start > edge : one.end > edge))
-      : all.findLast((one) => (extend && forward && moving.end > origin.end ? one.end < edge : one.start < edge));
+      : all.findLast((one) => (extend && forward && cursor.end > origin.end ? one.end < edge : one.start < edge));
   if (!next) {
-    const around = shown();
-    const other = extend ? null : around[around.indexOf(passage) + by];
-    if (other) enter(other, by < 0, granularity);
+    const passages = visiblePassages();
+    const other = extend ? null : passages[passages.indexOf(passage) + by];
+    if (other) enterPassage(other, by < 0, granularity);
     return;
   }
-  if (!extend) moving = { passage, text, ...next, origin: next };
-  else if (forward && (by > 0 || moving.end > origin.end)) moving = { ...moving, start: origin.start, end: Math.max(next.end, origin.end) };
-  else moving = { ...moving, start: Math.min(next.start, origin.start), end: origin.end };
-  follow();
+  if (!extend) cursor = { passage, text, ...next, origin: next };
+  else if (forward && (by > 0 || cursor.end > origin.end)) cursor = { ...cursor, start: origin.start, end: Math.max(next.end, origin.end) };
+  else cursor = { ...cursor, start: Math.min(next.start, origin.start), end: origin.end };
+  showCursor();
 }
 
-function leave() {
-  moving = null;
+function endSelection() {
+  cursor = null;
   menu.hidden = true;
   document.getSelection().removeAllRanges();
 }
@@ -267,14 +270,14 @@ const STEPS = { ArrowRight: [1, "word"], ArrowLeft: [-1, "word"], ArrowDown: [1,
 document.addEventListener(
   "keydown",
   (event) => {
-    if (!moving || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target !== moving.passage) return;
+    if (!cursor || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target !== cursor.passage) return;
     const label = /^[1-9]$/.test(event.key) && labels[Number(event.key) - 1];
     if (STEPS[event.key]) step(...STEPS[event.key], event.shiftKey);
-    else if (label) add(moving, label);
-    else if (event.key === "Delete" || event.key === "Backspace") remove(moving);
+    else if (label) add(cursor, label);
+    else if (event.key === "Delete" || event.key === "Backspace") remove(cursor);
     else {
-      if (event.key === "Escape") leave(); // answering.js leads back to the questions
+      if (event.key === "Escape") endSelection(); // answering.js returns to the questions
       return;
     }
     event.preventDefault();
@@ -284,22 +287,22 @@ document.addEventListener(
 );
 
 document.addEventListener("focusin", (event) => {
-  if (moving && event.target !== moving.passage && !menu.contains(event.target)) leave();
+  if (cursor && event.target !== cursor.passage && !menu.contains(event.target)) endSelection();
 });
 
-const begin = $("[data-select-words]", desk);
-begin.hidden = false;
-$(".views__head", desk)?.append(begin);
-begin.addEventListener("click", () => {
-  if (moving) return leave();
+const startButton = $("[data-select-words]", desk);
+startButton.hidden = false;
+$(".views__head", desk)?.append(startButton);
+startButton.addEventListener("click", () => {
+  if (cursor) return endSelection();
   const words = selectedWords();
-  const all = shown();
+  const all = visiblePassages();
   const passage = words?.passage ?? all.find((one) => one.getBoundingClientRect().bottom > 100) ?? all[0];
   if (!passage) return;
   if (!passage.checkVisibility()) $("#split-text").checked = true;
-  enter(passage);
+  enterPassage(passage);
   status.textContent = status.dataset.words;
 });
 
 $("[data-highlights-keys]", panel).hidden = false;
-draw();
+drawMarks();

@@ -1,6 +1,7 @@
-// Live pages. `data-live="5"` on #page: refreshed as a whole every five seconds while it has the attribute and something changed;
-// `data-mark` on #progress says what it has shown. New content is merged into what is there: focus, scroll, open details,
-// selected text and what is being typed stay.
+// Live pages. `data-live="5"` on #page refreshes it every five seconds while it has the attribute
+// and something has changed; `data-mark` on #progress identifies the state shown. New content is
+// merged into the existing page, so that focus, scroll position, open details, selected text and
+// input are kept.
 
 const page = document.getElementById("page");
 
@@ -10,66 +11,66 @@ const keyOf = (node) =>
   (node.nodeName === "TR" && node.querySelector("a")?.getAttribute("href")) ||
   "";
 
-const alike = (one, other) => one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
+const isSameElement = (one, other) => one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
 
-function mergeAttributes(there, wanted) {
-  const kept = (name) => name === "open" && there.matches("details, dialog");
-  for (const { name } of [...there.attributes]) if (!wanted.hasAttribute(name) && !kept(name)) there.removeAttribute(name);
-  for (const { name, value } of wanted.attributes) {
-    if (!kept(name) && there.getAttribute(name) !== value) there.setAttribute(name, value);
+function mergeAttributes(current, target) {
+  const isKept = (name) => name === "open" && current.matches("details, dialog");
+  for (const { name } of [...current.attributes]) if (!target.hasAttribute(name) && !isKept(name)) current.removeAttribute(name);
+  for (const { name, value } of target.attributes) {
+    if (!isKept(name) && current.getAttribute(name) !== value) current.setAttribute(name, value);
   }
 }
 
-function mergeChildren(there, wanted) {
+function mergeChildren(current, target) {
   const keyed = new Map();
-  for (const child of there.children) if (keyOf(child)) keyed.set(keyOf(child), child);
-  let at = there.firstChild;
-  for (const want of [...wanted.childNodes]) {
-    const key = want.nodeType === Node.ELEMENT_NODE ? keyOf(want) : "";
-    let found = key ? keyed.get(key) : at && alike(at, want) ? at : null;
+  for (const child of current.children) if (keyOf(child)) keyed.set(keyOf(child), child);
+  let cursor = current.firstChild;
+  for (const targetChild of [...target.childNodes]) {
+    const key = targetChild.nodeType === Node.ELEMENT_NODE ? keyOf(targetChild) : "";
+    let match = key ? keyed.get(key) : cursor && isSameElement(cursor, targetChild) ? cursor : null;
     if (key) keyed.delete(key);
-    if (found && found.nodeName !== want.nodeName) found = null;
-    if (!found) {
-      there.insertBefore(document.importNode(want, true), at);
+    if (match && match.nodeName !== targetChild.nodeName) match = null;
+    if (!match) {
+      current.insertBefore(document.importNode(targetChild, true), cursor);
       continue;
     }
-    if (found === at) at = at.nextSibling;
-    else there.insertBefore(found, at);
-    merge(found, want);
+    if (match === cursor) cursor = cursor.nextSibling;
+    else current.insertBefore(match, cursor);
+    merge(match, targetChild);
   }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
+  while (cursor) {
+    const next = cursor.nextSibling;
+    cursor.remove();
+    cursor = next;
   }
 }
 
-function merge(there, wanted) {
-  if (there.nodeType !== Node.ELEMENT_NODE) {
-    if (there.data !== wanted.data) there.data = wanted.data;
+function merge(current, target) {
+  if (current.nodeType !== Node.ELEMENT_NODE) {
+    if (current.data !== target.data) current.data = target.data;
     return;
   }
-  if (there.isEqualNode(wanted)) return;
-  mergeAttributes(there, wanted);
-  if (!there.matches("textarea") && !(there.matches("select") && there === document.activeElement)) mergeChildren(there, wanted);
+  if (current.isEqualNode(target)) return;
+  mergeAttributes(current, target);
+  if (!current.matches("textarea") && !(current.matches("select") && current === document.activeElement)) mergeChildren(current, target);
 }
 
-// Each of these parts is merged in place of being swapped.
+// Merge these parts instead of swapping them.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { target, serverResponse, xhr } = event.detail;
   if (!event.detail.shouldSwap || (target.id !== "page" && target.id !== "progress") || xhr.status !== 200) return;
-  const found = new DOMParser().parseFromString(serverResponse, "text/html").getElementById(target.id);
-  if (!found) return;
+  const match = new DOMParser().parseFromString(serverResponse, "text/html").getElementById(target.id);
+  if (!match) return;
   event.detail.shouldSwap = false;
   const focused = document.activeElement;
-  merge(target, found);
-  // What was moved to another place has lost the focus.
+  merge(target, match);
+  // Moving an element removes its focus.
   if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
   window.htmx.process(target);
 });
 
 const mark = () => document.getElementById("progress")?.dataset.mark;
-let shown = mark();
+let shownMark = mark();
 let busy = false;
 
 async function refresh() {
@@ -77,21 +78,21 @@ async function refresh() {
   busy = true;
   try {
     await window.htmx.ajax("GET", location.href, { source: page, target: page, swap: "outerHTML" });
-    shown = mark();
+    shownMark = mark();
   } finally {
     busy = false;
   }
 }
 
-// The last word of a job comes at once.
+// Show the final state of a job at once.
 document.addEventListener("mhb:changed", refresh);
 
 async function tick() {
-  const began = performance.now();
-  if (page.dataset.live && !document.hidden && (!shown || mark() !== shown)) await refresh().catch(() => {});
-  // A page that takes long is asked for less often.
+  const started = performance.now();
+  if (page.dataset.live && !document.hidden && (!shownMark || mark() !== shownMark)) await refresh().catch(() => {});
+  // Refresh slow pages less often.
   const seconds = Number(page.dataset.live || 5);
-  setTimeout(tick, Math.max(seconds * 1000, 10 * (performance.now() - began)));
+  setTimeout(tick, Math.max(seconds * 1000, 10 * (performance.now() - started)));
 }
 
 if (page?.dataset.live) setTimeout(tick, Number(page.dataset.live) * 1000);

@@ -1,19 +1,19 @@
-// Reading a case: from change to change, from trap to trap, and where one was is found again after a reload.
+// Reading a case: step through changes and traps, and restore the reader's position after a reload.
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const desk = $("[data-workbench]");
-const kept = `mhb-view:${desk.dataset.view}`;
+const storageKey = `mhb-view:${desk.dataset.view}`;
 const visible = (element) => element.checkVisibility();
 
-// All texts are shown in the same view.
-function show(view) {
+// Show all texts in the same view.
+function showView(view) {
   for (const pick of $$(`.views__picks input[value="${view}"]`)) pick.checked = true;
 }
 
 document.addEventListener("change", (event) => {
   const view = event.target.closest(".views__picks input")?.value;
-  if (view) show(view);
+  if (view) showView(view);
 });
 
 function visit(element) {
@@ -24,20 +24,20 @@ function visit(element) {
   element.focus({ preventScroll: true, focusVisible: true });
 }
 
-// One round: after the last comes the first.
-const at = new Map();
+// Current index by selector; wraps around after the last element.
+const positions = new Map();
 
 function step(selector, by) {
-  show("changes");
+  showView("changes");
   const all = $$(selector, desk);
   if (!all.length) return;
-  const now = at.has(selector) ? at.get(selector) + by : by > 0 ? 0 : all.length - 1;
+  const now = positions.has(selector) ? positions.get(selector) + by : by > 0 ? 0 : all.length - 1;
   const next = (now + all.length) % all.length;
-  at.set(selector, next);
+  positions.set(selector, next);
   visit(all[next].dataset.card ? document.getElementById(all[next].dataset.card) : all[next]);
 }
 
-// The guideline and the discussion are on the page: a link opens them.
+// Links open the guideline and the discussion, which are on the same page.
 document.addEventListener("click", (event) => {
   const panel = document.getElementById(event.target.closest?.("[data-unfold]")?.hash.slice(1));
   if (!panel) return;
@@ -58,8 +58,8 @@ if (tools && $("[data-change]", desk)) {
   }
 }
 
-// The view, the place and what is unfolded survive a submit that was sent back, and a reload.
-function keep() {
+// Keep the view, scroll positions and open details across a rejected submit or a reload.
+function saveState() {
   const state = {
     view: $(".views__picks input:checked")?.value,
     top: scrollY,
@@ -67,21 +67,21 @@ function keep() {
     open: $$("details", desk).map((one) => one.open),
   };
   try {
-    sessionStorage.setItem(kept, JSON.stringify(state));
+    sessionStorage.setItem(storageKey, JSON.stringify(state));
   } catch {
-    // The page begins at its beginning.
+    // The page starts at the top.
   }
 }
 
-function restore() {
+function restoreState() {
   let state = null;
   try {
-    state = JSON.parse(sessionStorage.getItem(kept));
+    state = JSON.parse(sessionStorage.getItem(storageKey));
   } catch {
     // As above.
   }
   if (!state) return false;
-  if (state.view) show(state.view);
+  if (state.view) showView(state.view);
   const all = $$("details", desk);
   if (all.length === state.open.length) all.forEach((one, number) => (one.open ||= state.open[number]));
   scrollTo(0, state.top);
@@ -89,8 +89,8 @@ function restore() {
   return true;
 }
 
-addEventListener("pagehide", keep);
-if (!restore() && desk.hasAttribute("data-revealed")) {
+addEventListener("pagehide", saveState);
+if (!restoreState() && desk.hasAttribute("data-revealed")) {
   const first = $("[data-change]", desk);
   if (first && visible(first)) first.scrollIntoView({ block: "start" });
 }

@@ -1,12 +1,12 @@
-// Images of a case: zoom, move, brightness and contrast, the same for all images of a block so that they can be compared.
-// Without this script they are plain images with a link to their full size.
-const LEAST = 1;
-const MOST = 12;
-const STEP = 1.25;
-const MOVE = 40; // pixels an arrow key moves
+// Image viewer: zoom, position, brightness and contrast, shared by all images of a block so that
+// they can be compared. Without this script they are plain images with a link to the full size.
+const MIN_ZOOM = 1;
+const MAX_ZOOM = 12;
+const ZOOM_STEP = 1.25;
+const MOVE = 40; // pixels per arrow key
 const LIMITS = { brightness: [20, 300], contrast: [20, 400] };
 
-const between = (value, least, most) => Math.min(most, Math.max(least, value));
+const clamp = (value, min, max) => Math.min(max, Math.max(min, value));
 
 class Viewer {
   constructor(block) {
@@ -23,10 +23,10 @@ class Viewer {
       const name = event.target.dataset.viewerSet;
       if (name) this.set(name, Number(event.target.value));
     });
-    for (const frame of this.frames) this.enliven(frame);
+    for (const frame of this.frames) this.activate(frame);
   }
 
-  enliven(frame) {
+  activate(frame) {
     frame.classList.add("viewer__frame--live");
     frame.tabIndex = 0;
     frame.setAttribute("role", "group");
@@ -74,15 +74,15 @@ class Viewer {
     const act = keys[event.key];
     if (!act) return;
     event.preventDefault();
-    event.stopPropagation(); // the page has keys of its own
+    event.stopPropagation(); // the page has its own keys
     act();
   }
 
-  act(what) {
-    if (what === "reset") this.reset();
+  act(action) {
+    if (action === "reset") this.reset();
     else {
       const before = this.zoom;
-      this.zoom = between(before * (what === "in" ? STEP : 1 / STEP), LEAST, MOST);
+      this.zoom = clamp(before * (action === "in" ? ZOOM_STEP : 1 / ZOOM_STEP), MIN_ZOOM, MAX_ZOOM);
       this.x *= this.zoom / before;
       this.y *= this.zoom / before;
       this.show();
@@ -92,13 +92,13 @@ class Viewer {
   move(x, y) {
     const [frame] = this.frames;
     const [width, height] = [frame.clientWidth, frame.clientHeight].map((side) => (side * (this.zoom - 1)) / 2);
-    this.x = between(this.x + x, -width, width);
-    this.y = between(this.y + y, -height, height);
+    this.x = clamp(this.x + x, -width, width);
+    this.y = clamp(this.y + y, -height, height);
     this.show();
   }
 
   set(name, value) {
-    this[name] = between(value, ...LIMITS[name]);
+    this[name] = clamp(value, ...LIMITS[name]);
     this.show();
   }
 
@@ -119,12 +119,12 @@ class Viewer {
   }
 }
 
-function enliven() {
+function activate() {
   for (const block of document.querySelectorAll("[data-viewer]:not([data-viewer-live])")) {
     block.dataset.viewerLive = "";
     new Viewer(block);
   }
 }
 
-document.addEventListener("htmx:load", enliven);
-enliven();
+document.addEventListener("htmx:load", activate);
+activate();

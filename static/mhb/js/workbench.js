@@ -1,5 +1,5 @@
-// The workbench's page: the lease counts down, rows come and go, and the hands stay on the keyboard.
-// What is typed and whether it is saved is the business of drafts.js; keys of single elements (data-key) are app.js's.
+// The workbench page: the lease countdown, adding and removing rows, moving on with Enter.
+// drafts.js saves the text; app.js handles the keys of single elements (data-key).
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -7,16 +7,16 @@ const form = $("[data-answers]");
 const visible = (element) => element.checkVisibility();
 
 // The lease, and how long ago the draft was saved.
-const ago = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
+const relativeTime = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
 let leaseEnds = 0;
-let leaseShown = null;
+let shownLease = null;
 
 function tick() {
   const lease = $("[data-seconds-left]");
   if (lease) {
-    if (lease !== leaseShown) {
-      // Seconds and not a time of day: the reader's clock may be wrong.
-      leaseShown = lease;
+    if (lease !== shownLease) {
+      // Seconds, not a time of day: the reader's clock may be wrong.
+      shownLease = lease;
       leaseEnds = performance.now() + 1000 * Number(lease.dataset.secondsLeft);
     }
     const left = Math.max(0, Math.round((leaseEnds - performance.now()) / 1000));
@@ -27,7 +27,7 @@ function tick() {
   const saved = $("[data-ago]");
   if (saved) {
     const seconds = Math.round((new Date(saved.dateTime) - Date.now()) / 1000);
-    saved.textContent = seconds > -60 ? ago.format(Math.min(seconds, 0), "second") : ago.format(Math.round(seconds / 60), "minute");
+    saved.textContent = seconds > -60 ? relativeTime.format(Math.min(seconds, 0), "second") : relativeTime.format(Math.round(seconds / 60), "minute");
   }
 }
 
@@ -44,19 +44,19 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) htmx.trigger("#lease", "lease:renew");
 });
 
-// A second press while the first is on its way would be told "submitted already" in place of the next case.
-let sent = false;
+// A second submit during the first would show "submitted already" instead of the next case.
+let isSubmitted = false;
 form.addEventListener("submit", (event) => {
-  if (form.hasAttribute("data-offline")) return; // it waits: drafts.js
-  if (sent) event.preventDefault();
-  sent = true;
+  if (form.hasAttribute("data-offline")) return; // drafts.js lets it wait
+  if (isSubmitted) event.preventDefault();
+  isSubmitted = true;
 });
 window.addEventListener("pageshow", (event) => {
-  if (event.persisted) location.reload(); // gone back to: what it shows is no longer how things stand
+  if (event.persisted) location.reload(); // restored from the back/forward cache, and outdated
 });
 
-// While a whole review is on its way, the text of the next case is there to be read already. It was fetched when the page had
-// come to rest; should another case come, the page that follows shows that one.
+// While a complete review is being submitted, already show the text of the next case, which was
+// prefetched once the page was idle. If another case is assigned, the next page shows that one.
 form.addEventListener("submit", (event) => {
   const next = $("[data-next]");
   if (event.defaultPrevented || form.hasAttribute("data-offline") || !next?.childElementCount || !event.submitter?.matches("[data-takes-next]")) return;
@@ -66,7 +66,7 @@ form.addEventListener("submit", (event) => {
   window.scrollTo(0, 0);
 });
 
-// Rows: the server adds and removes them by a submit button; here it is done at once.
+// Rows: the server adds and removes them with submit buttons; this does it without a request.
 function addRow(kind, number) {
   const list = $(`[data-rows="${kind}"]`);
   const row = $(`template[data-blank="${kind}"]`).content.firstElementChild.cloneNode(true);
@@ -101,10 +101,10 @@ form.addEventListener("click", (event) => {
   form.dispatchEvent(new Event("input"));
 });
 
-// drafts.js puts rows back that it has kept.
+// drafts.js restores stored rows.
 form.addEventListener("rows:add", (event) => addRow(event.detail.kind, event.detail.number));
 
-// Enter in a line of text leads on and does not press a button.
+// Enter in a single-line field moves on instead of pressing a button.
 form.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.isComposing || event.keyCode === 229 || event.ctrlKey || event.metaKey || event.altKey) return;
   if (!event.target.matches("input:not([type='password'], [type='radio'], [type='checkbox']), select")) return;
