@@ -229,8 +229,9 @@ def task_label(name: str) -> str:
 
 
 def register_benchmark_labels(label: Callable[[str], str]) -> None:
-    """Register how benchmarks are labelled, from the app that knows them. Call it in
-    `AppConfig.ready`.
+    """Register how benchmarks are labelled, from the app that knows them.
+
+    Call it in `AppConfig.ready`.
     """
     _benchmark_labels.append(label)
 

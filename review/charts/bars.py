@@ -66,9 +66,7 @@ class BarMark:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """Horizontal bars on a common scale, as in the paper's Figures 2 and 3; without `ticks`,
-    counts.
-    """
+    """Horizontal bars on one scale, as in the paper's Figures 2 and 3; counts have no `ticks`."""
 
     name: str
     title: str

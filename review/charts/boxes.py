@@ -1,5 +1,6 @@
-"""Box plots of distributions. Like bars, the chart is a table: each box is in the row of its
-numbers.
+"""Box plots of distributions.
+
+Like bars, the chart is a table: each box is in the row of its numbers.
 """
 
 from collections.abc import Sequence
@@ -49,8 +50,7 @@ class BoxChart:
 
 
 def boxes(rows: Sequence[Box], *, low: float, high: float, name: str = "boxes", title: str = "") -> BoxChart:
-    """Boxes for `rows`, in their order, on a scale from `low` to `high` with a tick at each
-    quarter.
+    """Boxes for `rows`, in their order, on a scale from `low` to `high` with five ticks.
 
     `name` is unique on the page. Raises ValueError for a box without five parts in ascending order,
     or with values outside the scale.

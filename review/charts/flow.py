@@ -61,8 +61,9 @@ class FlowChart:
 def flow(
     streams: tuple[Stream, ...], states: tuple[str, ...], *, name: str, title: str, heads: tuple[str, str]
 ) -> FlowChart | None:
-    """The chart; None without items. Heights are shares of the total, so that charts are
-    comparable.
+    """The chart; None without items.
+
+    Heights are shares of the total, so that charts are comparable.
     """
     total = sum(stream.count for stream in streams)
     if not total:

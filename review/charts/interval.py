@@ -50,8 +50,9 @@ class DifferenceMark:
 def difference_mark(
     value: float | None, low: float | None, high: float | None, *, reach: float
 ) -> DifferenceMark | None:
-    """A row of a forest plot; None without a value. Differences beyond ±`reach` are drawn at the
-    edge.
+    """A row of a forest plot; None without a value.
+
+    Differences beyond ±`reach` are drawn at the edge.
     """
     if value is None:
         return None

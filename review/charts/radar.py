@@ -60,9 +60,7 @@ class RadarPoint:
 
 @dataclass(frozen=True, slots=True)
 class RadarShape:
-    """A series as drawn: a closed outline, or open `paths` between gaps; single points have no
-    path.
-    """
+    """A series as drawn: a closed outline, or open `paths` between gaps."""
 
     label: str
     index: int
@@ -108,8 +106,9 @@ class RadarChart:
 def radar(
     axes: Sequence[str], series: Sequence[Series], *, name: str = "radar", title: str = "", percent: bool = True
 ) -> RadarChart:
-    """A radar chart. The first axis points up, the others follow clockwise. `percent` is as in
-    `Bar`.
+    """A radar chart.
+
+    The first axis points up, the others follow clockwise. `percent` is as in `Bar`.
 
     Raises ValueError for more than eight series, a series that does not fit the axes, or a value
     outside 0..1.

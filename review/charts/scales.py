@@ -1,5 +1,6 @@
-"""Scales, sizes and markers shared by charts. Lengths are SVG user units (a CSS pixel at full
-size).
+"""Scales, sizes and markers shared by charts.
+
+Lengths are SVG user units (a CSS pixel at full size).
 """
 
 from collections.abc import Sequence

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A dot per case, minutes over words. `clipped`: the number of dots above the range, drawn at
-    its edge.
+    """A dot per case, minutes over words.
+
+    `clipped`: the number of dots above the range, drawn at its edge.
     """
 
     dots: tuple[tuple[float, float], ...]
@@ -33,8 +34,9 @@ class Scatter:
 
 
 def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
-    """Active time over length. The minutes end at the 95th percentile, so that outliers flatten
-    nothing.
+    """Active time over length.
+
+    The minutes end at the 95th percentile, so that outliers flatten nothing.
     """
     bottom = height - 56
     minutes = sorted(dot.minutes for dot in dots)
@@ -91,8 +93,9 @@ PERCENT = [0.0, 25.0, 50.0, 75.0, 100.0]
 
 @dataclass(frozen=True, slots=True)
 class PointsChart:
-    """A scatter plot. `rows`: label, group, x, y and size, for the table; `left_out`: points not
-    shown.
+    """A scatter plot.
+
+    `rows`: label, group, x, y and size, for the table; `left_out`: points not shown.
     """
 
     groups: tuple[Group, ...]

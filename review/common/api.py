@@ -146,8 +146,9 @@ def validated_query(serializer_class: type[Serializer[Any]], request: Request) -
 
 
 def validated_body(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The validated body of a request. Raises DRF's ValidationError, ParseError,
-    UnsupportedMediaType.
+    """The validated body of a request.
+
+    Raises DRF's ValidationError, ParseError, UnsupportedMediaType.
     """
     serializer = serializer_class(data=request.data)
     serializer.is_valid(raise_exception=True)

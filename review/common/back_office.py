@@ -9,9 +9,7 @@ from django.shortcuts import redirect
 
 
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
-    """An admin page for rows that only services write; `BackOffice` registers no other kind of
-    page.
-    """
+    """An admin page for rows that only services write, the only kind that `BackOffice` accepts."""
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False

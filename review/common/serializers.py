@@ -149,7 +149,7 @@ class TokenSerializer(serializers.Serializer[Any]):
 
 
 class TurnSerializer(DataclassSerializer):
-    """One turn of a conversation. `mark`: what is to be found in it."""
+    """One turn of a conversation. `mark`: what to look for in it."""
 
     mirrors = Turn
     mark = serializers.CharField(default="", allow_blank=True)

@@ -125,8 +125,8 @@ class RemarkSerializer(serializers.ModelSerializer[Remark]):
 
 
 class SayRemarkSerializer(serializers.Serializer[Any]):
-    """What to say. `quote`: a passage, word for word; `passage`: the key of where it stands, for
-    words that stand twice.
+    """A remark. `quote`: a passage, word for word; `passage`: the key of its text, for words that
+    occur more than once.
     """
 
     text = serializers.CharField(max_length=remarks.MAX_CHARACTERS)
@@ -154,7 +154,7 @@ class CaseRemarksViewSet(GenericViewSet[Remark]):
     @extend_schema(request=SayRemarkSerializer, responses={201: RemarkSerializer})
     @remarks.mapping.post
     def remark(self, request: Request, **_row: int) -> Response:
-        """Say something about the case. People mentioned by `@username` who may know of it get a
+        """Comment on the case. People mentioned by `@username` who may know of it get a
         notice.
         """
         new = remarks.remark(signed_in_account(request), self.case().pk, **validated_body(SayRemarkSerializer, request))

@@ -22,9 +22,7 @@ def guideline(benchmark: str, stage: State) -> Guideline | None:
 
 
 def built_in(benchmark: str, stage: State) -> str:
-    """The text in the benchmark's folder for a stage, in the reader's language; "" if there is
-    none.
-    """
+    """The text in the benchmark's folder for a stage, in the reader's language, or ""."""
     return benchmarks.text(benchmark, "guidelines", stage)
 
 

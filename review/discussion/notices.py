@@ -30,9 +30,7 @@ def notices_for(user: User) -> list[Notice]:
 
 
 def _readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
-    """The notices whose remark `user` may read (see `remarks_shown_to`), in a constant number of
-    queries.
-    """
+    """The notices whose remark `user` may read (as in `remarks_shown_to`), in few queries."""
     cases = {notice.case_id: notice.case for notice in notices if notice.remark_id is not None}
     if not cases or allowed(user, Can.OVERSEE):
         return notices

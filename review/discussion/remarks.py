@@ -77,8 +77,7 @@ def _takes_part(user: User, case: Case) -> bool:
 
 
 def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, object]:
-    """The location of a quote: block, turn, `source` (the text before it was changed), start and
-    end.
+    """The location of a quote: block, turn, `source` (the original text), start and end.
 
     Searches only what the author may see, so as not to reveal whether words occur in a hidden part.
     """

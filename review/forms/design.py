@@ -116,9 +116,7 @@ def _reasons(design: Design, form: Form) -> tuple[Reason, ...]:
 
 
 def _severities(design: Design, form: Form) -> tuple[Level, ...]:
-    """The folder's levels in the design's words; the levels themselves stay, as rates are weighted
-    by them.
-    """
+    """The folder's levels, by which rates are weighted, in the design's words."""
     by_value = {level.value: level for level in design.levels or ()}
     return tuple(by_value.get(level.value, level) for level in form.severities)
 
@@ -164,9 +162,7 @@ def _policy(design: Design, spec: CaseSpec) -> Policy:
 
 
 def is_sampled(spec: CaseSpec, share: int) -> bool:
-    """Whether a sample belongs to the `share` percent that are reviewed; equal for all its
-    versions.
-    """
+    """Whether a sample is among the `share` percent to review, the same for all its versions."""
     digest = sha256(f"{spec.benchmark}/{spec.lineage}".encode()).digest()
     return int.from_bytes(digest[:8]) * 100 < share * 2**64
 

@@ -1,6 +1,4 @@
-"""The editor of a review form: parsing its post into a design, its buttons, and the fields it
-shows.
-"""
+"""The editor of a review form: parsing its posts, its buttons, and its fields."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -29,9 +29,7 @@ def sample_case(benchmark: str) -> CaseSpec | None:
 
 
 def locked(benchmark: str) -> Mapping[str, str]:
-    """Keys of the questions that cannot be removed, and why (a msgid): the benchmark's
-    `review.LOCKED`.
-    """
+    """Keys of unremovable questions, and why (a msgid): the benchmark's `review.LOCKED`."""
     reasons: Mapping[str, str] = getattr(benchmarks.module(benchmark, "review"), "LOCKED", {})
     return reasons
 

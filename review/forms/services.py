@@ -17,8 +17,9 @@ from review.rules.state_machine import State
 
 
 def faults(benchmark: str, design: Design) -> list[FormFault]:
-    """Everything that prevents a design from being published for a benchmark. Raises
-    UnknownForm.
+    """Everything that prevents a design from being published for a benchmark.
+
+    Raises UnknownForm.
     """
     sample = queries.sample_case(benchmark)
     if sample is None:
@@ -79,8 +80,9 @@ def _stored_design(row: ReviewForm) -> Design | None:
 
 
 def restore(actor: User, *, benchmark: str, version: int, base: int | None = None, note: str = "") -> ReviewForm:
-    """Publish an earlier version again; 0 is the form in the benchmark's folder. Raises like
-    `publish`.
+    """Publish an earlier version again; 0 is the form in the benchmark's folder.
+
+    Raises like `publish`.
     """
     require(actor, Can.OVERSEE)
     row = queries.versions(benchmark).filter(version=version).first() if version else None

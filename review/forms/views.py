@@ -35,8 +35,9 @@ def forms(request: HttpRequest) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
-    """The editor. Every button posts the whole form, which is changed and shown again, or
-    published.
+    """The editor.
+
+    Every button posts the whole form, which is changed and shown again, or published.
     """
     current = _current(benchmark)
     if request.method != "POST":
@@ -156,9 +157,7 @@ def _fault_location(design: Design, fault: FormFault) -> tuple[str, str]:
 
 
 def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:
-    """The context of the preview: a sample case with this design, as a physician sees it at a
-    stage.
-    """
+    """The context of the preview: a sample case with this design, as shown at a stage."""
     sample = queries.sample_case(benchmark)
     if sample is None:
         raise Http404

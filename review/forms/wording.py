@@ -11,8 +11,9 @@ OTHER_LANGUAGES = tuple(code for code, _name in settings.LANGUAGES if code != se
 
 @dataclass(frozen=True, slots=True)
 class PostedTexts:
-    """The texts of a posted editor. `wordings` collects those in other languages (see
-    `Form.wordings`).
+    """The texts of a posted editor.
+
+    `wordings` collects those in other languages (see `Form.wordings`).
     """
 
     data: QueryDict

@@ -34,8 +34,9 @@ class PublicId:
         return _public(self._secret or settings.SECRET_KEY, self.table, value)
 
     def to_python(self, value: str) -> int:
-        """The primary key of a public ID. Raises ValueError if invalid, so that Django answers
-        404.
+        """The primary key of a public ID.
+
+        Raises ValueError if invalid, so that Django answers 404.
         """
         return _primary(self._secret or settings.SECRET_KEY, self.table, value)
 

@@ -34,9 +34,7 @@ CHANGEABLE = (
 
 @recording_events()
 def add_person(user: User, password: str | None, *, actor: User | Operator) -> User:
-    """Create an account with its first password; None: sign-in is possible only after an
-    invitation.
-    """
+    """Create an account with its first password; with None, sign-in needs an invitation."""
     require(actor, Can.OVERSEE)
     if user.is_staff or user.is_superuser:
         _require_superuser(actor)
@@ -132,8 +130,9 @@ def record_new_account(sender: type[User], *, user: User, **_more: Any) -> None:
 
 @recording_events()
 def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> User:
-    """Edit the profile of a person; `changes` by the names in CHANGEABLE. Records only real
-    changes.
+    """Edit the profile of a person; `changes` by the names in CHANGEABLE.
+
+    Records only real changes.
     """
     require(actor, Can.OVERSEE)
     user = _lock_user(person_id)
@@ -179,8 +178,9 @@ def set_admin_access(person_id: int, *, staff: bool, superuser: bool, actor: Use
 
 @recording_events()
 def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
-    """Stop or resume assigning new cases to a physician. Cases in progress can be finished.
-    Idempotent.
+    """Stop or resume assigning new cases to a physician.
+
+    Cases in progress can be finished. Idempotent.
     """
     require(actor, Can.OVERSEE)
     user = _lock_user(person_id)
@@ -193,8 +193,9 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
 
 @recording_events()
 def set_active(person_id: int, active: bool, *, actor: User) -> User:
-    """Close or reopen an account. Its work remains; a held case is free again when its lease
-    expires.
+    """Close or reopen an account.
+
+    Its work remains; a held case is free again when its lease expires.
 
     Closing ends all sessions and API tokens for good.
     """
@@ -236,7 +237,7 @@ def set_own_password(user: User, password: str) -> None:
 def remove_second_factor(person_id: int, *, actor: User | Operator) -> User:
     """Remove an account's second factors, including recovery codes. Idempotent."""
     require(actor, Can.OVERSEE)
-    if isinstance(actor, User) and person_id == actor.pk:  # the own account page asks to reauthenticate first
+    if isinstance(actor, User) and person_id == actor.pk:  # the account settings ask for the password again
         raise NotAllowed(_("You cannot remove your own second factor here. Remove it in your account settings."))
     user = _lock_user(person_id)
     _require_access_to(user, actor)
@@ -266,8 +267,7 @@ def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[...
 
 
 def may_take_over(user: User, actor: User | Operator) -> bool:
-    """Whether `actor` may reset this account's password or second factor, and so could sign in as
-    its owner.
+    """Whether `actor` may reset the password or second factor, and so could sign in as `user`.
 
     Accounts with access to Django's admin have more rights than admins: only superusers may do this
     to them.

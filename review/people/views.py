@@ -37,9 +37,7 @@ ACTIONS = (
 @requires(Can.OVERSEE)
 @require_http_methods(["GET", "POST"])
 def people(request: HttpRequest) -> HttpResponse:
-    """All accounts with their counts, filtered by the URL; a post applies an action to the selected
-    ones.
-    """
+    """All accounts, filtered by the URL; a post applies an action to the selected ones."""
     if response := apply_bulk_action(request, ACTIONS, User.objects.all()):
         return response
     filters = PeopleFilters(request.GET)
@@ -78,9 +76,7 @@ def people_import(request: HttpRequest) -> HttpResponse:
 
 
 def _show_invitations(request: HttpRequest, users: list[User]) -> HttpResponse:
-    """The page with the links that were not e-mailed; as they are not stored, only this page shows
-    them.
-    """
+    """The links that were not e-mailed; they are not stored, so only this page shows them."""
     sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
     context = {
         "invited": sent,

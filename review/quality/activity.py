@@ -1,5 +1,4 @@
-"""Active time: the stretches of time during which physicians worked on a case, measured by the
-page.
+"""Active time: when physicians worked on a case, in stretches measured by the page.
 
 Pages may send a stretch repeatedly, extended, or from two windows at once. The stored intervals of
 a person never overlap, whatever is sent in whatever order, so that their sum counts no time twice.

@@ -1,5 +1,4 @@
-"""Agreement of two raters: raw, Cohen's kappa, Gwet's AC1, Krippendorff's alpha; bootstrap
-intervals.
+"""Agreement of two raters: raw, Cohen's kappa, Gwet's AC1, Krippendorff's alpha.
 
 Everything is computed from the k x k table of (first rater's answer, second rater's answer), so
 that the thousands of tables of a bootstrap take a single pass of numpy. An undefined figure is
@@ -158,9 +157,7 @@ def ac1(tables: "Tables") -> "Values":
 
 
 def alpha(tables: "Tables", *, ordinal: bool = False) -> "Values":
-    """1 - Do / De over the coincidences of two raters without missing answers, for nominal or
-    ordinal categories.
-    """
+    """1 - Do / De over the coincidences of two raters without missing answers."""
     import numpy as np
 
     coincidences = tables + np.swapaxes(tables, -1, -2)

@@ -181,9 +181,7 @@ class ActivityViewSet(ViewSet):
     @extend_schema(request=StretchesSerializer, responses={204: None})
     @action(detail=True, methods=["post"])
     def activity(self, request: Request, assignment_id: int) -> Response:
-        """Keep when you worked on a case. What is sent again, or from two windows at once, counts
-        once.
-        """
+        """Record when you worked on a case. Time that is sent repeatedly counts once."""
         stretches = activity.parse_stretches(validated_body(StretchesSerializer, request)["stretches"])
         activity.record_stretches(signed_in_account(request), assignment_id, stretches)
         return Response(status=204)

@@ -38,7 +38,7 @@ class Projection:
 
     known: the number of active days that it is based on.
     pace: cases closed on a typical active day (median); `slow` and `fast` are the quartiles.
-    finish, early, late: None if there are too few active days (`known` < MIN_ACTIVE_DAYS), or if the
+    finish, early, late: None with too few active days (`known` < MIN_ACTIVE_DAYS), or if the
         respective pace is 0.
     """
 
@@ -66,9 +66,7 @@ class Progress:
 
 
 def progress(benchmark: str = "") -> Progress:
-    """Throughput of the last DAYS days, the backlog by stage and specialty, and the projected
-    finish.
-    """
+    """Throughput of the last DAYS days, backlog by stage and specialty, projected finish."""
     today = timezone.localdate()
     since = timezone.now() - timedelta(days=4 * DAYS)  # the last active days may be older than the chart
     cases = Case.objects.filter(kind=Case.Kind.WORK)

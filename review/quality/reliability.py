@@ -377,9 +377,7 @@ def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MyWeek:
-    """A physician's recent active time, and the share of matching verdicts in recently closed
-    cases.
-    """
+    """A physician's recent active time and share of matching verdicts."""
 
     spent: timedelta
     agreed: Share

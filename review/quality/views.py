@@ -1,6 +1,4 @@
-"""The pages about the quality of the reviews: agreement, a physician's figures, progress, active
-time.
-"""
+"""The pages about agreement, physicians' figures and progress, and the post of active time."""
 
 from contextlib import suppress
 
@@ -89,8 +87,9 @@ def progress_page(request: HttpRequest) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_POST
 def record_activity(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Store active time: `stretches`, a JSON list of [began, ended] in milliseconds. Responds with
-    204.
+    """Store active time: `stretches`, a JSON list of [began, ended] in milliseconds.
+
+    Responds with 204.
     """
     pairs: object = None
     with suppress(ValueError):

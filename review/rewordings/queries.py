@@ -46,8 +46,9 @@ def waiting_for(physician: User) -> QuerySet[Rewording]:
 
 
 def rewording_of(physician: User, rewording_id: int) -> Rewording:
-    """A rewording shown to the physician. Raises NotYours for any other, whether it exists or
-    not.
+    """A rewording shown to the physician.
+
+    Raises NotYours for any other, whether it exists or not.
     """
     rows = Rewording.objects.select_related("case", "outcome", "review")
     rewording = rows.filter(pk=rewording_id, physician=physician).first()
@@ -82,9 +83,7 @@ def reworded_rubrics(rewording: Rewording) -> list[RewordedRubric]:
 
 
 def _rubrics_by_key(rubrics: Sequence[SettledRubric]) -> dict[str, SettledRubric]:
-    """The retained rubrics by key; added ones by their text, because their numbers cannot be
-    compared.
-    """
+    """The retained rubrics by key, and added ones by text, as their keys are not comparable."""
     return {
         f"+{' '.join(rubric.criterion.split())}" if rubric.added_by_physician else rubric.key: rubric
         for rubric in rubrics

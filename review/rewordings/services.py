@@ -1,5 +1,6 @@
-"""Services for the outcome of a rewording. Each is one transaction, which locks the case row
-first.
+"""Services for the outcome of a rewording.
+
+Each is one transaction, which locks the case row first.
 """
 
 from django.utils import timezone
@@ -53,8 +54,9 @@ def _record_answer(physician: User, rewording_id: int, consent: Consent, reason:
 
 
 def lapse_due() -> int:
-    """Approve the cases whose primary has not objected in time; returns how many. For the
-    sweeper.
+    """Approve the cases whose primary has not objected in time; returns how many.
+
+    For the sweeper.
     """
     count = 0
     for rewording in queries.pending().filter(due_at__lte=timezone.now()):

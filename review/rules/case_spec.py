@@ -50,9 +50,7 @@ class CaseSpec:
     form_version: int = 0
 
     def in_language(self, language: str) -> "CaseSpec":
-        """The case with the questions, reasons and levels that an admin has translated to
-        `language`.
-        """
+        """The case with the wordings that an admin has entered for `language`."""
         wordings = self.form.wordings.get(language)
         return replace(self, form=_localize_form(self.form, wordings)) if wordings else self
 
@@ -105,9 +103,7 @@ _BLOCKS = TypeAdapter(list[Block])
 
 
 def _storable(value: Any) -> Any:
-    """`value` without NUL and lone surrogates, which JSON escapes allow but PostgreSQL cannot
-    store.
-    """
+    """`value` without NUL and lone surrogates, which JSON allows but PostgreSQL cannot store."""
     if isinstance(value, str):
         return value.replace("\0", "").encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
@@ -144,8 +140,9 @@ def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:
 
 
 def spec_from_json(data: dict[str, Any]) -> CaseSpec:
-    """The spec of a stored case. Raises pydantic's ValidationError if the data has another
-    shape.
+    """The spec of a stored case.
+
+    Raises pydantic's ValidationError if the data has another shape.
     """
     return _SPEC.validate_python(data)
 

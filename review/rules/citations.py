@@ -57,9 +57,7 @@ class Citation:
 
 
 def recognise_kind(reference: str) -> CitationKind | Literal[""]:
-    """The kind of source that a reference looks like: a guideline unless recognised; empty if it is
-    empty.
-    """
+    """The kind of source that a reference looks like, by default a guideline; empty if empty."""
     squeezed = _squeeze(reference)
     if _doi(squeezed):
         return "doi"
@@ -75,8 +73,7 @@ def recognise_kind(reference: str) -> CitationKind | Literal[""]:
 
 
 def normalise(citation: Citation) -> Citation:
-    """The citation as it is compared and exported: bare DOI and PMID, DOI in lower case, spaces
-    squeezed.
+    """The citation as compared and exported: bare DOI and PMID, lower-case DOI, single spaces.
 
     A malformed reference is only squeezed.
     """
@@ -97,8 +94,7 @@ def normalise(citation: Citation) -> Citation:
 
 
 def identity(citation: Citation) -> tuple[str, str, str]:
-    """A key for the cited source, equal for two spellings of it: case-folded (kind, reference,
-    section).
+    """A key of the cited source, equal for all its spellings: (kind, reference, section).
 
     The URL of a DOI or of a PubMed entry equals the DOI or PMID. The scheme (http or https), `www.`
     and a trailing slash of a URL make no difference.
@@ -118,9 +114,7 @@ def identity(citation: Citation) -> tuple[str, str, str]:
 
 
 def latest_day() -> date:
-    """The latest calendar day anywhere on Earth (UTC+14): any later day is in the future for
-    everybody.
-    """
+    """The latest day anywhere on Earth (UTC+14); any later day is in everybody's future."""
     return (datetime.now(UTC) + timedelta(hours=14)).date()
 
 
@@ -194,9 +188,7 @@ def _pmid(text: str) -> str | None:
 
 
 def _url(text: str) -> str | None:
-    """The URL with scheme and host in lower case; None if not http(s), without domain, or with
-    credentials.
-    """
+    """The normalised URL; None if not http(s), without a domain, or with a password."""
     if " " in text or not text.isprintable():
         return None
     try:

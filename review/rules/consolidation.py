@@ -92,8 +92,7 @@ def settled_rubrics(
 
 
 def retained_wording(form: Form, answers: Answers) -> str:
-    """The rubrics that these answers keep or add, as a text that is equal for equal sets of
-    rubrics.
+    """The rubrics that these answers keep or add, as text; equal for equal sets.
 
     Whitespace and the order of added rubrics make no difference.
     """
@@ -107,16 +106,12 @@ def retained_wording(form: Form, answers: Answers) -> str:
 
 
 def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
-    """Everything that prevents the traps from being revealed: unanswered questions of the first
-    look.
-    """
+    """The unanswered questions of the first look, before which no traps are revealed."""
     return question_problems(form.first_look, answers)
 
 
 def with_first_look(form: Form, answers: Answers, first_look: Answers) -> Answers:
-    """`answers` with the first-look answers and highlights replaced by those given at the first
-    look.
-    """
+    """`answers` with the answers and highlights of the first look as they were given then."""
     first_keys = {question.key for question in form.questions if question.first_look}
     later = {key: answer for key, answer in answers.questions.items() if key not in first_keys}
     return replace(
@@ -155,9 +150,7 @@ def declaration_problems(form: Form, answers: Answers, primary: Answers | None) 
 
 
 def median_level(form: Form, levels: Sequence[str]) -> str:
-    """The median of levels of the form's scale; of an even number, the more severe of the middle
-    two.
-    """
+    """The median level on the form's scale; of the middle two the more severe."""
     scale = [level.value for level in form.severities]
     ranks = sorted(scale.index(level) for level in levels if level in scale)
     return scale[ranks[len(ranks) // 2]] if ranks else ""

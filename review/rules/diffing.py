@@ -1,6 +1,4 @@
-"""Diffs of two conversations: turns aligned by similarity, changed words (Chinese: characters)
-marked.
-"""
+"""Diffs of conversations: turns aligned by similarity, words (Chinese: characters) marked."""
 
 import re
 from collections import Counter

@@ -1,5 +1,6 @@
-"""The questions of a case, and when the answers are complete. Plain values, worded by the
-benchmark.
+"""The questions of a case, and when the answers are complete.
+
+Plain values, worded by the benchmark.
 """
 
 from collections.abc import Collection, Mapping
@@ -65,16 +66,12 @@ class Form:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The distinct tags of all traps, in the order of the rubrics; an added rubric is tied to
-        these.
-        """
+        """The distinct tags of all traps, in the order of the rubrics, for added rubrics."""
         return tuple(dict.fromkeys(tag for rubric in self.rubrics for tag in rubric.tags))
 
     @property
     def first_look(self) -> "Form":
-        """The part that is asked before the traps are revealed, without anything that would reveal
-        them.
-        """
+        """The part that is asked before the traps are revealed, without anything revealing."""
         return Form(
             tuple(question for question in self.questions if question.first_look and not question.about),
             labels=tuple(label for label in self.labels if label.first_look),
@@ -369,9 +366,7 @@ def differs(first: Answers, second: Answers, ignored: Collection[str] = ()) -> b
 
 
 def opinion(form: Form, answers: Answers, role: Role, phase: Phase) -> Opinion:
-    """Complete `answers` as input to the state machine; an inadequate rubric is a veto, a removed
-    one not.
-    """
+    """Complete `answers` as input of the state machine, in which inadequate rubrics are vetoes."""
     inadequate = [choice.inadequate for choice in _chosen_choices(form, answers)]
     inadequate += [finding.value == "inadequate" for finding in answers.rubrics.values()]
     return Opinion(role, phase, Verdict(answers.verdict), any(inadequate))

@@ -26,16 +26,12 @@ def count_words(text: str) -> float:
 
 
 def count_block_words(blocks: Iterable[Block]) -> int:
-    """The number of words in a case; of a diff only the changed version, as the other differs
-    little.
-    """
+    """The number of words in a case; of a diff only its changed version is counted."""
     return round(sum(count_words(text) for block in blocks for text in _texts(block)))
 
 
 def allowance(blocks: Iterable[Block]) -> int:
-    """Seconds without input after which a reader of `blocks` counts as away: the time to read them
-    once.
-    """
+    """Seconds without input after which a reader of `blocks` is away: the time to read them."""
     return min(MAX_SECONDS, max(MIN_SECONDS, round(count_block_words(blocks) / WORDS_PER_MINUTE * 60)))
 
 

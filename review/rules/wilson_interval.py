@@ -6,8 +6,9 @@ Z95 = 1.959963984540054  # two-sided 95 % quantile of the normal distribution
 
 
 def wilson(hits: float, n: float, z: float = Z95) -> tuple[float, float]:
-    """The Wilson score interval of a proportion. Raises ValueError unless 0 <= hits <= n and n >
-    0.
+    """The Wilson score interval of a proportion.
+
+    Raises ValueError unless 0 <= hits <= n and n > 0.
     """
     if not 0 <= hits <= n or n == 0:
         raise ValueError(f"no proportion: {hits} of {n}")

@@ -112,8 +112,7 @@ def show_block(
     marks: Marks | None = None,
     reader: object = None,
 ) -> SafeString:
-    """`{% show_block block forloop.counter case.language folded=True %}`: render a block by its
-    template.
+    """`{% show_block block forloop.counter case.language folded=True %}`: render a block.
 
     folded: keep what was planted closed until the reader opens it, so that naturalness is judged on
         the text alone.
@@ -176,18 +175,14 @@ def _picture_links(block: Images, reader: object) -> list[tuple[Picture, str]]:
 
 @register.simple_tag
 def marked_text(text: str, marks: Marks, key: str, side: str = "") -> SafeString:
-    """`{% marked_text turn.text marks "1.2" %}`: a text with its highlights; `side` "source": the
-    original.
-    """
+    """`{% marked_text turn.text marks "1.2" "source" %}`: a (source) text with its highlights."""
     text_marks = marks.get(f"{key}.source" if side else key, ())
     return _pieces_html(pieces([Span("equal", text)], text_marks)) if text_marks else conditional_escape(text)
 
 
 @register.simple_tag
 def marked_changes(row: DiffRow, marks: Marks, number: int, side: str = "") -> SafeString:
-    """`{% marked_changes row marks number "source" %}`: a pair of turns with changes, highlights,
-    traps.
-    """
+    """`{% marked_changes row marks number "source" %}`: a pair of turns with all its marks."""
     if side:
         return _pieces_html(pieces(row.pair.spans, marks.get(f"{number}.{row.before}.source", ()), source=True))
     traps = [(note.at, note.number) for note in row.notes]
@@ -200,8 +195,7 @@ _CHANGE_TAGS = {"insert": "ins", "delete": "del"}
 
 
 def _pieces_html(cut: Iterable[Piece], card: str = "") -> SafeString:
-    """Render pieces as elements that never overlap; in Python, as a conversation has hundreds of
-    them.
+    """Render pieces as elements that never overlap; in Python, as there can be hundreds.
 
     card: the ID prefix of the elements that describe the traps.
     """

@@ -14,8 +14,7 @@ register = template.Library()
 
 @register.simple_tag
 def part(name: str, **values: Any) -> SafeString:
-    """Render a template with `values` only, and cache it: an empty question is the same in every
-    case.
+    """Render and cache a template with `values` only, e.g. a question without answers.
 
     The values are the cache key, so they must be plain: numbers, texts, frozen dataclasses of them.
     """

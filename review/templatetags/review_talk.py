@@ -41,16 +41,13 @@ def markdown(text: str, top: int) -> SafeString:
 
 @register.simple_tag
 def built_in_guideline(benchmark: str, stage: str) -> str:
-    """`{% built_in_guideline benchmark stage as text %}`: the text in the benchmark's folder, or
-    "".
-    """
+    """`{% built_in_guideline benchmark stage as text %}`: the benchmark's own text, or ""."""
     return guidelines.built_in(benchmark, State(stage))
 
 
 @register.simple_tag
 def discussion(case: Case, user: User) -> list[dict[str, Any]]:
-    """`{% discussion case user as remarks %}`: the remarks that `user` may read, with the authors'
-    names.
+    """`{% discussion case user as remarks %}`: the remarks that `user` may read, with authors.
 
     Only those who oversee cases see real names.
     """

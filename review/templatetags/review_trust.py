@@ -75,7 +75,5 @@ def allowance(spec: CaseSpec) -> int:
 
 @register.simple_tag
 def server_milliseconds() -> int:
-    """The current time in milliseconds since 1970; pages use it because the reader's clock may be
-    wrong.
-    """
+    """Milliseconds since 1970 by the server's clock, as the reader's may be wrong."""
     return int(timezone.now().timestamp() * 1000)
