@@ -36,8 +36,8 @@ class BatchGone(Exception):
 
 def note_progress(batch: ProviderBatch, /, **fields: Any) -> None:
     """Update a provider batch that is still ours and renew its lease. Raises BatchGone."""
-    ours = ProviderBatch.objects.filter(pk=batch.pk, token=batch.token, status=Status.RUNNING)
-    if not ours.update(lease_until=timezone.now() + lease(), **fields):
+    held = ProviderBatch.objects.filter(pk=batch.pk, token=batch.token, status=Status.RUNNING)
+    if not held.update(lease_until=timezone.now() + lease(), **fields):
         raise BatchGone
     for name, value in fields.items():
         setattr(batch, name, value)

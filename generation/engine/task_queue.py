@@ -51,8 +51,8 @@ def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]
     """
     claim = claim or Claim()
     # Running rows have an index, tokens have none.
-    ours = queued.model._default_manager.filter(status=Work.Status.RUNNING, token=claim.token).order_by("pk")
-    before = list(ours.all()) if claim.again else []
+    claimed = queued.model._default_manager.filter(status=Work.Status.RUNNING, token=claim.token).order_by("pk")
+    before = list(claimed.all()) if claim.again else []
     with transaction.atomic():
         # Not a subquery of the UPDATE: PostgreSQL may run it again for each row and so take more
         # than `count`.
@@ -63,7 +63,7 @@ def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]
         queued.model._default_manager.filter(status=Work.Status.QUEUED, pk__in=pks).update(
             status=Work.Status.RUNNING, token=claim.token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
         )
-    return list(ours)
+    return list(claimed)
 
 
 def join(row: Work, others: QuerySet[W]) -> list[W]:
@@ -77,11 +77,11 @@ def join(row: Work, others: QuerySet[W]) -> list[W]:
             .select_for_update(skip_locked=True, of=("self",))
             .values_list("pk", flat=True)
         )
-        ours = others.model._default_manager
-        ours.filter(status=Work.Status.QUEUED, pk__in=pks).update(
+        rows = others.model._default_manager
+        rows.filter(status=Work.Status.QUEUED, pk__in=pks).update(
             status=Work.Status.RUNNING, token=row.token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
         )
-        return list(ours.filter(status=Work.Status.RUNNING, token=row.token, pk__in=pks).order_by("pk"))
+        return list(rows.filter(status=Work.Status.RUNNING, token=row.token, pk__in=pks).order_by("pk"))
 
 
 def check_tries(row: Work, most: int = MAX_TRIES) -> None:
@@ -118,10 +118,10 @@ def finish_all(ends: Sequence[tuple[W, Work.Status, Mapping[str, Any]]]) -> list
     held = kind._default_manager.filter(pk__in=[row.pk for row, _, _ in ends], status=Work.Status.RUNNING)
     locked = held.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", "token")
     tokens = dict(locked)
-    ours = [row.token is not None and tokens.get(row.pk) == row.token for row, _, _ in ends]
+    still_held = [row.token is not None and tokens.get(row.pk) == row.token for row, _, _ in ends]
     alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
-    for (row, status, fields), is_ours in zip(ends, ours, strict=True):
-        if is_ours:
+    for (row, status, fields), is_held in zip(ends, still_held, strict=True):
+        if is_held:
             alike[tuple(fields)].append([*_prepared(kind, {**fields, "status": status}), row.pk])
     with connection.cursor() as cursor:
         for names, values in alike.items():
@@ -131,7 +131,7 @@ def finish_all(ends: Sequence[tuple[W, Work.Status, Mapping[str, Any]]]) -> list
                 f"UPDATE {kind._meta.db_table} SET {changes}, token = NULL, lease_until = NULL WHERE id = %s",  # noqa: S608
                 values,
             )
-    return ours
+    return still_held
 
 
 def _prepared(kind: type[Work], fields: Mapping[str, Any]) -> list[Any]:

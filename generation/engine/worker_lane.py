@@ -162,7 +162,7 @@ class RunningLane:
         return self.stop_reason is None and not SHUTTING_DOWN.is_set() and self._clock() < self._ends_at
 
     def stop(self, error: Postponed) -> None:
-        """Take no further rows; those that wait for admission are requeued, calls in flight finish."""
+        """Take no more rows; requeue those that wait for admission, let calls in flight finish."""
         if self.stop_reason is None:
             self.stop_reason = error
             for endpoint in self.endpoints.values():
@@ -309,10 +309,9 @@ def work_in_lane(
 async def _run_lane(
     job: Job, lane: Lane, endpoints: list[Endpoint], take: Callable[[RunningLane, int], Rows]
 ) -> tuple[int, dict[str, timedelta | None]]:
-    """Run a lane to its end; returns how many rows ran, and the endpoints that are away.
+    """Run a lane to its end; returns how many rows ran, and the endpoints that ended it.
 
-    They are returned with the time for which they are away (None: down), and only if the lane did
-    not end for another reason.
+    Each of these comes with the time for which it is away (None: down).
     """
     running = RunningLane(job, lane, endpoints)
     async with running.gateway:
@@ -342,10 +341,7 @@ def _failures(job: Job, subject: str, identity: str) -> int:
 
 
 def _take_safely(take: Callable[[RunningLane, int], Rows], running: RunningLane, count: int) -> Rows:
-    """Take rows.
-
-    If the connection is lost, they may be ours already: the next try looks for them.
-    """
+    """Take rows. If the connection is lost they may be ours, so the next try looks for them."""
     try:
         return take(running, count)
     except (OperationalError, InterfaceError):
@@ -362,7 +358,9 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     Lane.objects.filter(job=job.pk, until__lte=now).delete()
     if not queries.lanes_wanted(job):
         return None
-    EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
+    EndpointState.objects.bulk_create(
+        (EndpointState(endpoint=endpoint) for endpoint in endpoints), ignore_conflicts=True
+    )
     probe_again(
         endpoints, down_before=now - RETRY_DOWN_AFTER if fresh.calls else now
     )  # a new job tries endpoints that are down
@@ -383,10 +381,7 @@ def _pause(job: Job, error: LLMError) -> None:
 
 
 def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
-    """Let a job whose remaining rows all wait for unavailable endpoints rest, or pause it.
-
-    It is paused if all these endpoints are down, so that a person looks at them.
-    """
+    """Let a job rest until its endpoints are available; pause it if all of them are down."""
     waits = [wait for wait in away.values() if wait is not None]
     if waits:
         life_cycle.rest(job.pk, timezone.now() + min(waits))
@@ -399,10 +394,7 @@ def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
 
 
 def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:
-    """Have endpoints that were given up before that time probed once.
-
-    A failed probe marks them down again.
-    """
+    """Probe endpoints once that were given up before then; a failure marks them down again."""
     EndpointState.objects.filter(endpoint__in=list(endpoints), down_since__lte=down_before).update(
         blocked_until=None, because="", detail="", openings=MAX_OPENINGS, down_since=None
     )

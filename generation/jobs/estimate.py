@@ -182,9 +182,9 @@ def estimate_line(
     tokens_out = [call.tokens_out for call in basis] or [TOKENS_OUT]
     # The share of the questions that is asked.
     share = 1.0 if usual is None else usual.per_row / (repeats * calls_per_question)
-    asked = requests * (1 - (cached or 0)) * share
-    calls = ceil(round(asked * calls_per_question, 6))
-    batched_calls = min(calls, ceil(round(asked, 6))) if batched else 0
+    questions = requests * (1 - (cached or 0)) * share
+    calls = ceil(round(questions * calls_per_question, 6))
+    batched_calls = min(calls, ceil(round(questions, 6))) if batched else 0
     used = Usage(ceil(calls * mean(tokens_in)), ceil(calls * mean(tokens_out)))
     cheaper = Usage(ceil(batched_calls * mean(tokens_in)), ceil(batched_calls * mean(tokens_out)))
     cost = used.cost(endpoint.settings) - cheaper.cost(endpoint.settings) + cheaper.cost(endpoint.batch_settings)

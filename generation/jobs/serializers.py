@@ -210,10 +210,10 @@ class LikeSerializer(serializers.Serializer[Any]):
             number = field.run_validation(like)
         except serializers.ValidationError as wrong:
             raise serializers.ValidationError({"like": wrong.detail}) from wrong
-        found: Job | None = self.kind.jobs().filter(id=number).first()
-        if found is None:
+        job: Job | None = self.kind.jobs().filter(id=number).first()
+        if job is None:
             raise serializers.ValidationError({"like": [str(self.kind.unknown())]})
-        return found
+        return job
 
 
 class ConfirmSerializer(BudgetSerializer):

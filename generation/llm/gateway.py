@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from generation.llm.admission_control import ACCOUNT_ERRORS, AdmissionControl
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
 from generation.llm.http.access import DEFAULT_ACCESS, Access, check_address
+from generation.llm.http.clients import Client, make_client
 from generation.llm.http.failures import (
     NO_KEY,
     clean,
@@ -49,8 +50,7 @@ from generation.llm.request_body import (
 )
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts
 
-if TYPE_CHECKING:  # takes a second to import, so it is imported late
-    import httpx2
+if TYPE_CHECKING:  # takes a second to import
     from openai import AsyncOpenAI
 
 BACKOFF_BASE = 1.0  # seconds
@@ -63,27 +63,13 @@ ASK_AGAIN = "Your last reply cannot be used. %s Answer again with one JSON objec
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class _Client:
-    """The HTTP clients for an address and a key.
-
-    `headers` hold the key: never show or store them.
-    """
-
-    sdk: "AsyncOpenAI"
-    transport: "httpx2.AsyncClient"
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
-
-
 class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
     `ask` and `ask_structured` accept another ledger for a single call, to tie its attempts to a
-    row. `max_reply`: the maximum size of a completion in bytes. `access`: which keys and addresses
-    are allowed. `open_image`: returns media type and bytes of a stored image or raises LookupError.
-    `clock` and `sleep` are for tests. `on_news`: called when admission control has news to share,
-    for example that an endpoint asked us to wait.
+    row. `max_reply`: the maximum bytes of a completion. `access`: the allowed keys and addresses.
+    `open_image`: returns media type and bytes of a stored image or raises LookupError. `on_news`:
+    called when admission control has news to share. `clock` and `sleep` are for tests.
     """
 
     def __init__(
@@ -108,7 +94,7 @@ class Gateway:
         self._random = random or Random()
         self._on_news = on_news
         self._stack = AsyncExitStack()
-        self._clients: dict[tuple[str, str], _Client] = {}
+        self._clients: dict[tuple[str, str], Client] = {}
         self._admissions: dict[tuple[str, str], AdmissionControl] = {}
         self._formats: dict[tuple[str, str], Format] = {}
         self._in_progress: dict[str, asyncio.Future[None]] = {}  # identity -> call in progress
@@ -170,11 +156,7 @@ class Gateway:
         ledger: Ledger | None,
         usable: Callable[[Reply], object],
     ) -> Reply:
-        """The reply to a request, which is paid for once.
-
-        A second call for the same request waits for the first and then finds its reply in the
-        ledger.
-        """
+        """The reply to a request, paid for once: a second call waits and finds it in the ledger."""
         api_key = self._authorize(settings)
         ledger = ledger or self._ledger
         if ledger is None:
@@ -210,8 +192,7 @@ class Gateway:
             known = await ledger.last_format(request.prompt)
             self._formats.setdefault(endpoint, known)
         number = out_of_reach = broken_replies = 0
-        # At least one attempt is left: earlier ones may have been probes, which count against
-        # nobody.
+        # Leave at least one attempt: earlier ones may have been probes, which count against nobody.
         failures_before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
             number += 1
@@ -223,20 +204,16 @@ class Gateway:
                 if isinstance(outcome, Reply):
                     return outcome
                 if refuses_format(outcome, sent):
-                    # The larger of the two: a concurrent request may already have been refused a
-                    # later format.
+                    # The larger of the two: a later format may have been refused meanwhile.
                     self._formats[endpoint] = max(Format(output_format + 1), self._formats.get(endpoint, output_format))
                     continue
                 failures += counts
-                # An endpoint out of reach is retried for as long as admission control allows: in
-                # the end the breaker opens, and the row is requeued unharmed.
+                # Out of reach, it is retried until the breaker opens; the row is requeued unharmed.
                 out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
                 # Account errors are retried: they soon open the breaker, so that no row fails
                 # because of them. Permanent errors of the row's own content are final.
                 is_final = outcome.permanent and not isinstance(outcome, ACCOUNT_ERRORS)
-                if (
-                    isinstance(outcome, BrokenReply) and not broken_replies
-                ):  # billed, so one retry instead of all of them
+                if isinstance(outcome, BrokenReply) and not broken_replies:  # billed, so only one retry
                     broken_replies, is_final = 1, False
                 if is_final or failures >= self._attempts:
                     raise outcome
@@ -294,11 +271,10 @@ class Gateway:
     async def _attempt(
         self, admission: AdmissionControl, draft: Attempt, api_key: str, ledger: Ledger
     ) -> tuple[Reply | LLMError, bool]:
-        """Make one HTTP attempt and write its line in the ledger.
+        """Make one HTTP attempt and write its line; the flag: a failure counts against the request.
 
-        Returns the outcome, and whether a failure counts against the request. An error is returned
-        for the caller to raise: raised where it occurs, its context would carry the HTTP request, and
-        so the key, to whatever prints or collects tracebacks.
+        An error is returned for the caller to raise: raised where it occurs, its context would
+        carry the HTTP request, and so the key, to whatever prints or collects tracebacks.
         """
         ticket = await admission.enter(count_tokens(draft.request, draft.settings))
         try:
@@ -325,8 +301,7 @@ class Gateway:
             )  # the estimate if the endpoint reports no usage
             await ledger.write(replace(attempt, reply=outcome))
         else:
-            # A refused format is not a failure: it happens once or twice and says nothing about
-            # later calls.
+            # A refused format is not a failure: it says nothing about later calls.
             counts = admission.leave(ticket, None if refuses_format(outcome, draft.sent) else outcome)
             await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
@@ -349,12 +324,10 @@ class Gateway:
         limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
         try:
-            # The client's own timeout applies between two bytes; this one covers the whole
-            # response.
+            # The client's own timeout is between two bytes; this one covers the whole response.
             async with asyncio.timeout(settings.timeout):
-                # Uses the client's transport, not `chat.completions.create`, whose models accept
-                # any body as a completion and which needs more time to build a request than to send
-                # it (python -m bench.engine).
+                # Not `chat.completions.create`: its models accept any body as a completion, and it
+                # needs longer to build a request than to send it (python -m bench.engine).
                 post = client.transport.build_request(
                     "POST", url, content=body, headers=client.headers, timeout=limits, extensions={LIMIT: limit}
                 )
@@ -394,16 +367,15 @@ class Gateway:
         )
         return json.dumps(body).encode()
 
-    def http(self, settings: ModelSettings) -> _Client:
+    def http(self, settings: ModelSettings) -> Client:
         """The client for requests without the SDK. Raises as `client` does."""
         check_address(settings.url)
         return self._client(settings, self._authorize(settings))
 
     def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
-        """The SDK client for an endpoint and its key, which must be kept out of all messages.
+        """The SDK client for an endpoint, and its key, which must be kept out of all messages.
 
-        Raises:
-            KeyMissing, NotAllowed, BadRequest: as `ask` does before any attempt.
+        Raises KeyMissing, NotAllowed, BadRequest: as `ask` does before any attempt.
         """
         api_key = self._authorize(settings)
         return self._client(settings, api_key).sdk, api_key
@@ -414,28 +386,14 @@ class Gateway:
         self._access.check_url(settings.url)
         return self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
 
-    def _client(self, settings: ModelSettings, api_key: str) -> _Client:
+    def _client(self, settings: ModelSettings, api_key: str) -> Client:
         client = self._clients.get((settings.url, api_key))
         if client is None:
-            from openai import AsyncOpenAI
-
-            from generation.llm.http.transport import Transport
-
-            transport = Transport(self._access)
-            sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
-            # Otherwise taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID and sent to any endpoint.
-            sdk.organization = sdk.project = None
-            sdk._custom_headers = {}  # from OPENAI_CUSTOM_HEADERS, which may set Authorization
-            headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
-            client = _Client(sdk, transport, settings.url.rstrip("/"), headers)
-            self._clients[settings.url, api_key] = client
-            self._stack.push_async_callback(sdk.close)
+            client = self._clients[settings.url, api_key] = make_client(settings.url, api_key, self._access)
+            self._stack.push_async_callback(client.sdk.close)
         return client
 
     def _delay(self, failures: int, cap: float = BACKOFF_CAP) -> float:
-        """Seconds until the next attempt, beyond the wait that the endpoint requests.
-
-        Exponential back-off with full jitter.
-        """
+        """Seconds to wait before a retry: exponential back-off with full jitter."""
         backoff = min(cap, BACKOFF_BASE * 2.0 ** max(0, failures - 1))
         return self._random.uniform(0.0, backoff)

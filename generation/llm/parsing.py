@@ -99,7 +99,7 @@ def parse_vectors(text: str, count: int) -> tuple[tuple[float, ...], ...]:
 
 
 def check_vectors(vectors: Any, count: int) -> None:
-    """Raise BrokenReply unless these are `count` non-empty vectors of finite numbers, equally long."""
+    """Raise BrokenReply unless these are `count` equally long vectors of finite numbers."""
     if len(vectors) != count:
         raise BrokenReply(f"{len(vectors)} vectors came for {count} texts.")
     for vector in vectors:

@@ -66,16 +66,16 @@ def decode_data_url(url: str) -> tuple[str, bytes]:
     """Return media type and bytes of an image's data URL. Raises ValueError as `Image` does."""
     if len(url) > MAX_IMAGE * 4 // 3 + 100:
         raise ValueError(f"The image is larger than {MAX_IMAGE} bytes.")
-    found = _DATA_URL.fullmatch(url)
+    match = _DATA_URL.fullmatch(url)
     try:
-        if found is None:
+        if match is None:
             raise ValueError
-        data = base64.b64decode(found[2], validate=True)
+        data = base64.b64decode(match[2], validate=True)
     except (ValueError, binascii.Error):
         raise ValueError("An image is a data URL in base64: image/png, image/jpeg, image/webp or image/gif.") from None
     if len(data) > MAX_IMAGE:
         raise ValueError(f"The image is larger than {MAX_IMAGE} bytes.")
-    return found[1], data
+    return match[1], data
 
 
 def data_url(media_type: str, data: bytes) -> str:

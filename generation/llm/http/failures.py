@@ -199,7 +199,7 @@ def _retry_after(header: str | None) -> float | None:
 
 
 def clean(text: str, api_key: str) -> str:
-    """Make error text fit for the ledger: storable, limited, without the key (removed before cutting)."""
+    """Make error text fit for the ledger: without the key, then cut, and storable."""
     if api_key != NO_KEY:
         text = text.replace(api_key, "***")
     return storable(text)[:MAX_DETAIL]

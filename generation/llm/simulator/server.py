@@ -202,13 +202,13 @@ class _Simulator:
         if not isinstance(body, dict):
             return "400", error_body(400, "The body must be a JSON object.")
         try:
-            asked = kind.model_validate(body, strict=True)
+            accepted = kind.model_validate(body, strict=True)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             param = ".".join(str(part) for part in problem["loc"])
             return "400", error_body(400, f"{param}: {problem['msg']}", param=param)
         try:
-            model, named = parse_model(asked.model)
+            model, model_faults = parse_model(accepted.model)
         except ValueError as error:
             return "404", error_body(404, str(error), param="model", code="model_not_found")
         if model not in MODELS:
@@ -221,7 +221,7 @@ class _Simulator:
         body_hash = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         seen = self._seen[body_hash]
         self._seen[body_hash] += 1
-        fault = draw_fault(tuple(named) + self._faults, seed=self._seed, body_hash=body_hash, seen=seen)
+        fault = draw_fault(tuple(model_faults) + self._faults, seed=self._seed, body_hash=body_hash, seen=seen)
         match fault:
             case FaultKind.RATE_LIMITED:
                 return "429", error_body(
@@ -234,7 +234,7 @@ class _Simulator:
                 return "500", error_body(500, "Simulated: the server failed.")
             case FaultKind.TIMEOUT:
                 return fault, error_body(504, "Simulated: the model did not answer in time.")
-        return AcceptedRequest(asked, model, fault, f"{body_hash[:16]}-{seen}")
+        return AcceptedRequest(accepted, model, fault, f"{body_hash[:16]}-{seen}")
 
     def _script_reply(self, model: str, question: CompletionRequest) -> str:
         messages = [message.message for message in question.messages]
