@@ -41,9 +41,9 @@ def bootstrap_patterns(
     if not clusters:
         return None, draws
     probabilities, generator = frequencies / clusters, np.random.default_rng(seed)
-    batches, batch = [], DRAWS_IN_MEMORY * max(1, 1_000 // len(probabilities))
-    for start in range(0, draws, batch):
-        drawn = generator.multinomial(clusters, probabilities, size=min(batch, draws - start))
+    batches, batch_size = [], DRAWS_IN_MEMORY * max(1, 1_000 // len(probabilities))
+    for start in range(0, draws, batch_size):
+        drawn = generator.multinomial(clusters, probabilities, size=min(batch_size, draws - start))
         with np.errstate(divide="ignore", invalid="ignore"):
             batches.append(np.asarray(statistic(drawn @ totals), dtype=float))
     values = np.concatenate(batches)

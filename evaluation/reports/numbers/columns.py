@@ -153,6 +153,6 @@ def _send_aggregate_query(
     def read() -> list[tuple[Group, Group]]:
         with cursor_sent or execute() as cursor:
             groups = [(row[:group_size], row[group_size:]) for row in cursor.fetchall() if row[group_size] is not None]
-        return sorted(groups, key=lambda aggregate: tuple(map(str, aggregate[0])))
+        return sorted(groups, key=lambda item: tuple(map(str, item[0])))
 
     return read

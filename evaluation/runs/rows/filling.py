@@ -65,12 +65,12 @@ def fill(run: Run) -> bool:
     Locks the rows of the models, so that two workers never create the same responses.
     """
     unfilled = RunEndpoint.objects.filter(run=run, filled_to__isnull=False)
-    endpoints = list(unfilled.select_for_update(of=("self",)).select_related("endpoint").order_by("pk"))
-    if not endpoints:
+    all_tested = list(unfilled.select_for_update(of=("self",)).select_related("endpoint").order_by("pk"))
+    if not all_tested:
         return False
-    start = min(endpoint.filled_to or 0 for endpoint in endpoints)
-    current = [endpoint for endpoint in endpoints if endpoint.filled_to == start]
-    stop = min((endpoint.filled_to or 0 for endpoint in endpoints if endpoint.filled_to != start), default=None)
+    start = min(tested.filled_to or 0 for tested in all_tested)
+    current = [tested for tested in all_tested if tested.filled_to == start]
+    stop = min((tested.filled_to or 0 for tested in all_tested if tested.filled_to != start), default=None)
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
     samples = ReleasedSample.objects.filter(
         release=run.release_id, position__gte=start, task__in={dataset.task for dataset in datasets}
@@ -82,42 +82,40 @@ def fill(run: Run) -> bool:
     created: dict[tuple[int, int, str, int], Response] = {}
     while pending:
         ready = [
-            endpoint
-            for endpoint in pending
-            if not endpoint[1].after or _key(current[0], endpoint[0], endpoint[1].after, 0) in created
+            (sample, ask)
+            for sample, ask in pending
+            if not ask.after or _key(current[0], sample, ask.after, 0) in created
         ]
         if not ready:
             raise errors.ChainWithoutStart(", ".join(sorted({ask.after for _sample, ask in pending})))
         rows = {
-            _key(endpoint, sample, ask.variant, repeat): Response(
+            _key(tested, sample, ask.variant, repeat): Response(
                 run=run,
-                endpoint=endpoint.endpoint,
+                endpoint=tested.endpoint,
                 sample=sample,
                 variant=ask.variant,
                 repeat=repeat,
                 about=dict(ask.about),
-                after=created[_key(endpoint, sample, ask.after, repeat)] if ask.after else None,
+                after=created[_key(tested, sample, ask.after, repeat)] if ask.after else None,
             )
             for sample, ask in ready
-            for endpoint in current
+            for tested in current
             for repeat in range(run.answers_each)
         }
         Response.objects.bulk_create(rows.values())
         created |= rows
-        pending = [
-            endpoint for endpoint in pending if _key(current[0], endpoint[0], endpoint[1].variant, 0) not in created
-        ]
+        pending = [(sample, ask) for sample, ask in pending if _key(current[0], sample, ask.variant, 0) not in created]
     end = chunk[-1].position + 1 if chunk else stop
     is_last = end is None or not samples.filter(position__gte=end).exists()
-    RunEndpoint.objects.filter(pk__in=[endpoint.pk for endpoint in current]).update(filled_to=stop if is_last else end)
+    RunEndpoint.objects.filter(pk__in=[tested.pk for tested in current]).update(filled_to=stop if is_last else end)
     if is_last and stop is None:
         run.responses_total, run.rubrics_total = run.responses.count(), queries.count_rubrics(run)
         run.save(update_fields=["responses_total", "rubrics_total"])
     return True
 
 
-def _key(endpoint: RunEndpoint, sample: ReleasedSample, variant: str, repeat: int) -> tuple[int, int, str, int]:
-    return endpoint.endpoint_id, sample.pk, variant, repeat
+def _key(tested: RunEndpoint, sample: ReleasedSample, variant: str, repeat: int) -> tuple[int, int, str, int]:
+    return tested.endpoint_id, sample.pk, variant, repeat
 
 
 def fill_all(run: Run) -> None:
