@@ -213,7 +213,9 @@ def _table(
     kind = np.array([kinds.index(name) for name in judgment_groups.kinds], dtype=INDEX_TYPE)[judgment_group]
     for name in JUDGE_FAILURES:
         if (rule := rules.get(name, EXCLUDED)) != EXCLUDED:
-            has_failure = np.array([failure == name for failure in judgment_groups.failures], dtype=np.bool_)[judgment_group]
+            has_failure = np.array([failure == name for failure in judgment_groups.failures], dtype=np.bool_)[
+                judgment_group
+            ]
             verdict[has_failure] = verdicts.index(rule)
     for position in np.unique(group_outcome).tolist():
         rule, of_outcome = rules.get(outcomes[position], JUDGED), group_outcome == position
