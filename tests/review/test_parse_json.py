@@ -1,4 +1,4 @@
-"""JSON columns read past the ORM are what `json.loads` makes of them."""
+"""`parse_json`, for columns read without the ORM, agrees with `json.loads`."""
 
 import json
 
@@ -18,7 +18,7 @@ values = st.recursive(
 
 
 @given(values, st.booleans())
-def test_any_value(value: object, escaped: bool) -> None:
+def test_any_json_value_is_parsed_like_json_loads(value: object, escaped: bool) -> None:
     text = json.dumps(value, ensure_ascii=escaped)
     assert repr(parse_json(text)) == repr(json.loads(text))
 
@@ -37,5 +37,5 @@ def test_any_value(value: object, escaped: bool) -> None:
         '{"b": 1, "a": 2}',
     ],
 )
-def test_what_databases_may_hold_besides(text: str) -> None:
+def test_unusual_texts_that_a_database_may_hold_are_parsed_alike(text: str) -> None:
     assert repr(parse_json(text)) == repr(json.loads(text))
