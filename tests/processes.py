@@ -22,7 +22,7 @@ from bench import servers
 from mhb_site.server import children
 from review.models.public_ids import AssignmentId
 from tests import databases
-from tests.forks import Forks, forks
+from tests.fork_server import Forks, forks
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"

@@ -1,6 +1,6 @@
 """Processes of the site, forked from one that has imported everything: as real as any other, without seconds of imports each.
 
-`python -m tests.forks SOCKET` imports the site in its environment (with `--packages` only what others have written, which all
+`python -m tests.fork_server SOCKET` imports the site in its environment (with `--packages` only what others have written, which all
 sites share), then forks for each command line that it is sent. It ends with its standard input.
 """
 
@@ -116,7 +116,7 @@ def forks(environment: Mapping[str, str]) -> Iterator[Forks]:
         lifeline, end = os.pipe()
         try:
             address = f"{folder}/site"
-            command = [sys.executable, "-m", "tests.forks", address]
+            command = [sys.executable, "-m", "tests.fork_server", address]
             process = Forked(_packages()[0], command, {**os.environ, **environment}, lifeline, 1, 2)
             _until(address, process)
             yield Forks(address, {**os.environ, **environment})
@@ -131,7 +131,7 @@ def _packages() -> tuple[str, "subprocess.Popen[bytes]"]:
     folder = tempfile.mkdtemp(prefix="mhb-forks-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     address = f"{folder}/packages"
-    command = [sys.executable, "-m", "tests.forks", address, "--packages"]
+    command = [sys.executable, "-m", "tests.fork_server", address, "--packages"]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
     _until(address, process)
     return address, process
