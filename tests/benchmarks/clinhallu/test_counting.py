@@ -1,4 +1,5 @@
-"""Failures of a judge are counted by the rule that the preset names: on the page, in files, by the bundle's program."""
+"""Judge failures are counted by the rule of the preset: on the page, in files, by the bundle's
+program."""
 
 import json
 from pathlib import Path
@@ -17,7 +18,7 @@ from evaluation.reports import formats, queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from review.models import User
-from tests.benchmarks.clinhallu.traced_release import seers, traced_release
+from tests.benchmarks.clinhallu.traced_release import traced_release, vision_models
 from tests.engine import endpoint
 from tests.populations import population
 
@@ -28,11 +29,13 @@ FREE, REP_V = "vqa-rad-free", "vqa-rad-rep-v"
 
 @population
 def runs() -> dict[str, Run]:
-    """The same answers counted in both ways. Of the judgments on knowledge one was unreadable and one failed; so was one on a
-    free answer."""
+    """Runs over the same answers, counted by each preset.
+
+    One judgment on knowledge was unreadable and one failed; one on a free answer was unreadable.
+    """
     release = traced_release({"vqa-rad": SAMPLES})
-    found = {}
-    with seers() as url:
+    run_of_preset = {}
+    with vision_models() as url:
         tested, judge = [endpoint(url, "sim-careful")], endpoint(url, "sim-judge")
         for preset in ("", "released"):
             run = services.launch_run(RunSettings(release, tested, judge, preset=preset))
@@ -43,8 +46,8 @@ def runs() -> dict[str, Run]:
             failures = zip((*knowledge, answer), ("BrokenReply", "ServerError", "BrokenReply"), strict=True)
             for judgment, error in failures:
                 Judgment.objects.filter(pk=judgment.pk).update(status="failed", verdict="", error=error)
-            found[run.plan["preset"]] = run
-    return found
+            run_of_preset[run.plan["preset"]] = run
+    return run_of_preset
 
 
 def test_each_preset_counts_failures_by_its_rule(
@@ -63,26 +66,31 @@ def test_each_preset_counts_failures_by_its_rule(
         "accuracy",
         "accuracy_valid",
     ]
-    # A stage whose judge failed: left out, or hallucinated.
-    h_paper, h_released = (found[REP_V]["h_knowledge"] for found in (paper, released))
+    # A stage whose judge failed is left out by the paper and hallucinated in the released code.
+    h_paper, h_released = (by_dataset[REP_V]["h_knowledge"] for by_dataset in (paper, released))
     assert (h_paper.denominator, h_paper.excluded) == (SAMPLES - 2, 2)
     assert (h_released.denominator, h_released.excluded) == (SAMPLES, 0)
     assert h_released.numerator == h_paper.numerator + 2
-    for found in (paper, released):
-        judged = found[REP_V]["h_knowledge_judged"]
-        assert (judged.denominator, judged.excluded) == (SAMPLES - 2, 2), "what was not judged is never a judged stage"
+    for by_dataset in (paper, released):
+        judged = by_dataset[REP_V]["h_knowledge_judged"]
+        assert (judged.denominator, judged.excluded) == (SAMPLES - 2, 2), (
+            "a stage without a judgment never counts as judged"
+        )
         for accuracy in ("accuracy", "accuracy_valid"):  # the released code leaves such an answer out as well
-            assert (found[FREE][accuracy].denominator, found[FREE][accuracy].excluded) == (SAMPLES - 1, 1)
+            assert (by_dataset[FREE][accuracy].denominator, by_dataset[FREE][accuracy].excluded) == (
+                SAMPLES - 1,
+                1,
+            )
 
-    # Each is shown, with its rule and the judgments behind it.
+    # Each outcome is shown with its rule and the judgments behind it.
     run = runs["released"]
     report = queries.report(run)
-    told = {
-        (each["kind"], each["rule"]): (each["responses"], each["criteria"], each["counted"])
-        for each in formats.as_dict(report)["outcomes"]
-        if each["dataset"] == REP_V and each["kind"] != "judged"
+    outcomes = {
+        (outcome["kind"], outcome["rule"]): (outcome["responses"], outcome["criteria"], outcome["counted"])
+        for outcome in formats.as_dict(report)["outcomes"]
+        if outcome["dataset"] == REP_V and outcome["kind"] != "judged"
     }
-    assert told == {("unparsed", "unread"): (None, 1, 1), ("judge_failed", "unread"): (None, 1, 1)}
+    assert outcomes == {("unparsed", "unread"): (None, 1, 1), ("judge_failed", "unread"): (None, 1, 1)}
     assert formats.as_dict(report)["plan"]["preset"] == "released"
     markdown = formats.as_markdown(report)
     assert "counting rules 'released'; primary metric Accuracy, valid traces only" in markdown
@@ -97,21 +105,23 @@ def test_each_preset_counts_failures_by_its_rule(
     assert queries.judgments(runs["paper"], **behind).count() == h_paper.numerator
     assert queries.judgments(runs["paper"], dataset=REP_V, verdict="unjudged").count() == 2
     assert protocol("clinhallu").judge_verdicts == {"correct", "wrong", "supported", "hallucinated"}, (
-        "nobody decides 'unread'"
+        "a judge never decides 'unread'"
     )
 
 
-def test_a_wrong_count_is_found_out(runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bundle_program_detects_a_changed_counting_rule(
+    runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "bundle"
     bundle.export_run(runs["released"], folder)
-    about = json.loads((folder / "run.json").read_text())
-    about["plan"]["outcomes"]["judge_failed"] = "excluded"
-    (folder / "run.json").write_text(json.dumps(about))
+    run_json = json.loads((folder / "run.json").read_text())
+    run_json["plan"]["outcomes"]["judge_failed"] = "excluded"
+    (folder / "run.json").write_text(json.dumps(run_json))
     assert verify_run.main([str(folder)]) == 1
     assert f"sim-careful, {REP_V}, h_knowledge: excluded is 1, not 0" in capsys.readouterr().out
 
 
-def test_a_rule_and_a_preset_must_exist() -> None:
+def test_an_unknown_preset_or_rule_is_refused() -> None:
     release = traced_release({"vqa-rad": 1})
     tested, judge = [endpoint("http://127.0.0.1:1", "m")], endpoint("http://127.0.0.1:1", "j")
     with pytest.raises(InvalidPlan, match="known: paper, released"):

@@ -1,4 +1,5 @@
-"""Reference traces: what is kept, what is rejected and why, in both presets; corrections, shares for review, supervision."""
+"""Reference traces: which are kept or rejected, and why, in both presets; corrections, review
+shares, supervision."""
 
 import asyncio
 import json
@@ -36,23 +37,24 @@ GOOD = (
 pytestmark = pytest.mark.plain
 
 
-class Saying:
-    """Models that say what a test wants, by role; the last word is repeated. `asked` has the requests."""
+class ScriptedModels:
+    """Models with scripted replies by role, the last of which is repeated; `requests` records the
+    calls."""
 
-    def __init__(self, **words: Any) -> None:
-        self.words = {role: list(said) if isinstance(said, list) else [said] for role, said in words.items()}
-        self.asked: list[tuple[str, Request]] = []
+    def __init__(self, **replies: Any) -> None:
+        self.replies = {role: list(texts) if isinstance(texts, list) else [texts] for role, texts in replies.items()}
+        self.requests: list[tuple[str, Request]] = []
 
     def model(self, role: str) -> str:
         return role
 
     def has(self, role: str) -> bool:
-        return role in self.words
+        return role in self.replies
 
     async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
-        self.asked.append((role, request))
-        said = self.words[role]
-        return Reply(said.pop(0) if len(said) > 1 else said[0])
+        self.requests.append((role, request))
+        replies = self.replies[role]
+        return Reply(replies.pop(0) if len(replies) > 1 else replies[0])
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None
@@ -71,14 +73,14 @@ RIGHT, WRONG = (json.dumps({"answer_reasoning": "Compared.", "answer_correct": n
 AGREES, CONFLICTS = (json.dumps({"reason": "Read.", "consistent": n}) for n in (1, 0))
 
 
-def draft(preset: str = "paper", *, content: Mapping[str, Any] | None = None, **changes: Any) -> Draft:
-    about = {
+def draft(preset: str = "paper", *, content: Mapping[str, Any] | None = None, **fields: Any) -> Draft:
+    content_fields = {
         "kind": "vqa", "question": "Is there fluid?", "options": [], "answer": "yes", "letter": "", "question_type": "yes_no",
         "dataset": "vqa-rad", "split": "test", "images": [SHA], "body_system": "chest", **(content or {}),
     }  # fmt: skip
-    record = Record("test-1", about["question"], "en", about)
+    record = Record("test-1", content_fields["question"], "en", content_fields)
     settings = next(each.values for each in presets.PRESETS if each.name == preset)
-    return replace(Draft(record, taxonomy.TERMS, settings=settings), **changes)
+    return replace(Draft(record, taxonomy.TERMS, settings=settings), **fields)
 
 
 CHOICE = {
@@ -86,52 +88,52 @@ CHOICE = {
 }  # fmt: skip
 
 
-def made(start: Draft, models: Saying) -> Draft:
-    """The draft after all steps that apply."""
+def run_recipe(start: Draft, models: ScriptedModels) -> Draft:
+    """Return the draft after all steps that apply to it."""
 
     async def run() -> Draft:
-        one = start
+        draft = start
         for step in recipe.RECIPE.steps:
             assert isinstance(step, Step)
-            if step.applies(one):
-                [one] = await step.run(one, models)
-        return one
+            if step.applies(draft):
+                [draft] = await step.run(draft, models)
+        return draft
 
     return asyncio.run(run())
 
 
-def status_of(start: Draft, models: Saying) -> str:
-    """What became of the first candidate, where the draft is dropped."""
+def status_of(start: Draft, models: ScriptedModels) -> str:
+    """Return 'kept', or the status of the last candidate if the draft is dropped."""
 
     async def run() -> str:
-        one = start
+        draft = start
         for step in recipe.RECIPE.steps:
             assert isinstance(step, Step)
-            if not step.applies(one):
+            if not step.applies(draft):
                 continue
             try:
-                [one] = await step.run(one, models)
+                [draft] = await step.run(draft, models)
             except Dropped as dropped:
                 reason = str(dropped)
-                return reason and str(one.data["candidates"][-1]["status"])
+                return reason and str(draft.data["candidates"][-1]["status"])
         return "kept"
 
     return asyncio.run(run())
 
 
 def test_the_generator_sees_the_images_and_not_the_answer() -> None:
-    models = Saying(generator=GOOD % "yes", judge=[RIGHT, AGREES])
-    done = made(draft(content={"answer": "a secret answer"}), models)
-    [(role, request), *judging] = models.asked
+    models = ScriptedModels(generator=GOOD % "yes", judge=[RIGHT, AGREES])
+    finished = run_recipe(draft(content={"answer": "a secret answer"}), models)
+    [(role, request), *judging] = models.requests
     assert role == "generator"
     assert [image.sha256 for message in request.messages for image in message.images] == [SHA]
     assert "a secret answer" not in str(request.messages)
     assert (request.temperature, request.top_p, request.max_tokens) == (0.7, 0.9, 4096)
-    assert [bool(each.messages[-1].images) for _role, each in judging] == [False, True], (
+    assert [bool(request.messages[-1].images) for _role, request in judging] == [False, True], (
         "eq. 4: J(trace, image, answer)"
     )
-    assert {each.temperature for _role, each in judging} == {0.01}
-    sample = recipe.sample(done)
+    assert {request.temperature for _role, request in judging} == {0.01}
+    sample = recipe.sample(finished)
     assert sample.content["trace"]["visual"] == "The right angle is blunted."
     assert [rubric.key for rubric in sample.rubrics] == ["visual", "knowledge", "reasoning", "answer"]
     assert sample.task == "vqa-rad"
@@ -141,7 +143,7 @@ def test_the_generator_sees_the_images_and_not_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "said", "judge", "status"),
+    ("preset", "trace", "judge", "status"),
     [
         ("paper", GOOD % "yes", [RIGHT, AGREES], "kept"),
         ("paper", "It is so.", [RIGHT], "invalid"),
@@ -157,33 +159,35 @@ def test_the_generator_sees_the_images_and_not_the_answer() -> None:
         ("released", GOOD % "no", [WRONG], "wrong"),
     ],
 )
-def test_what_is_kept_and_what_is_rejected(preset: str, said: str, judge: list[str], status: str) -> None:
-    assert status_of(draft(preset), Saying(generator=said, judge=judge, reporter="A report.")) == status
+def test_the_checks_of_the_preset_decide_the_status_of_a_trace(
+    preset: str, trace: str, judge: list[str], status: str
+) -> None:
+    assert status_of(draft(preset), ScriptedModels(generator=trace, judge=judge, reporter="A report.")) == status
 
 
-def test_an_invalid_trace_is_asked_for_again_where_the_preset_says_so() -> None:
-    models = Saying(generator=["No stages.", GOOD % "yes"], judge=RIGHT, reporter="A report.")
-    done = made(draft("released"), models)
-    assert [each["status"] for each in done.data["candidates"]] == ["invalid", "kept"]
-    assert [request.repeat for role, request in models.asked if role == "generator"] == [0, 1], (
+def test_an_invalid_trace_is_requested_again_if_the_preset_allows_it() -> None:
+    models = ScriptedModels(generator=["No stages.", GOOD % "yes"], judge=RIGHT, reporter="A report.")
+    finished = run_recipe(draft("released"), models)
+    assert [candidate["status"] for candidate in finished.data["candidates"]] == ["invalid", "kept"]
+    assert [request.repeat for role, request in models.requests if role == "generator"] == [0, 1], (
         "another answer each time"
     )
-    assert status_of(draft("paper"), Saying(generator=["No stages.", GOOD % "yes"], judge=RIGHT)) == "invalid"
+    assert status_of(draft("paper"), ScriptedModels(generator=["No stages.", GOOD % "yes"], judge=RIGHT)) == "invalid"
 
 
-def test_the_right_letter_needs_no_judge_and_a_wrong_one_does() -> None:
-    right = Saying(generator=GOOD % "B. Fluid", reporter="A report.")
-    assert made(draft("released", content=CHOICE), right).data["final"]["by"] == "letter"
-    wrong = Saying(generator=GOOD % "A. Fluid", judge=RIGHT, reporter="A report.")
-    assert made(draft("released", content=CHOICE), wrong).data["final"]["by"] == "judge"
-    paper = Saying(generator=GOOD % "B. Fluid", judge=[RIGHT, AGREES])
-    assert made(draft("paper", content=CHOICE), paper).data["final"]["by"] == "judge"
+def test_a_wrong_letter_goes_to_the_judge_and_the_right_one_does_not() -> None:
+    right = ScriptedModels(generator=GOOD % "B. Fluid", reporter="A report.")
+    assert run_recipe(draft("released", content=CHOICE), right).data["final"]["by"] == "letter"
+    wrong = ScriptedModels(generator=GOOD % "A. Fluid", judge=RIGHT, reporter="A report.")
+    assert run_recipe(draft("released", content=CHOICE), wrong).data["final"]["by"] == "judge"
+    paper = ScriptedModels(generator=GOOD % "B. Fluid", judge=[RIGHT, AGREES])
+    assert run_recipe(draft("paper", content=CHOICE), paper).data["final"]["by"] == "judge"
 
 
 @pytest.mark.parametrize(
     ("answer", "letter"), [("B. Fluid", "B"), ("(b)", "B"), ("b", "B"), ("B) x", "B"), ("Bone", ""), ("", "")]
 )
-def test_letters(answer: str, letter: str) -> None:
+def test_the_letter_of_an_answer_is_read(answer: str, letter: str) -> None:
     assert reference.letter_of(answer) == letter
 
 
@@ -201,22 +205,22 @@ def test_text_comparison(one: str, other: str, same: bool) -> None:
     assert reference.is_same_text(one, other) is same
 
 
-def test_the_report_knows_all_that_was_asked_of_the_image() -> None:
-    other = {**draft().record.content, "question": "Which side?", "answer": "right"}
-    elsewhere = {**other, "images": ["cd" * 32], "question": "Another?"}
+def test_the_report_includes_all_questions_about_the_same_image() -> None:
+    same_image = {**draft().record.content, "question": "Which side?", "answer": "right"}
+    other_image = {**same_image, "images": ["cd" * 32], "question": "Another?"}
     start = draft("released")
-    start = replace(start, record=replace(start.record, joined={"vqa-rad": (other, elsewhere)}))
+    start = replace(start, record=replace(start.record, joined={"vqa-rad": (same_image, other_image)}))
     assert reference.known_pairs(start) == [
         {"question": "Is there fluid?", "answer": "yes"},
         {"question": "Which side?", "answer": "right"},
     ]
-    models = Saying(generator=GOOD % "yes", judge=RIGHT, reporter="[Findings] right side")
-    made(start, models)
-    [asked] = [request for role, request in models.asked if role == "judge"]
-    assert "[Findings] right side" in str(asked.messages)
+    models = ScriptedModels(generator=GOOD % "yes", judge=RIGHT, reporter="[Findings] right side")
+    run_recipe(start, models)
+    [judge_request] = [request for role, request in models.requests if role == "judge"]
+    assert "[Findings] right side" in str(judge_request.messages)
 
 
-def test_the_analysis_counts_what_was_rejected_and_why() -> None:
+def test_the_analysis_counts_rejections_by_reason() -> None:
     kept = {"candidates": [{"status": "kept", "answer": {"by": "judge"}}], "final": {"origin": "made"}}
     wrong = {"candidates": [{"status": "invalid"}, {"status": "wrong", "answer": {"by": "judge"}}]}
     blocks = [each for each in lineage.analysis([kept, kept, wrong]) if isinstance(each, Table)]
@@ -225,8 +229,8 @@ def test_the_analysis_counts_what_was_rejected_and_why() -> None:
     assert [row[1] for row in blocks[1].rows] == ["2", "1"]
 
 
-def test_a_corrected_stage_is_the_next_version_and_no_model_is_asked() -> None:
-    first = made(draft(), Saying(generator=GOOD % "yes", judge=[RIGHT, AGREES]))
+def test_a_corrected_stage_becomes_the_next_version_without_asking_a_model() -> None:
+    first = run_recipe(draft(), ScriptedModels(generator=GOOD % "yes", judge=[RIGHT, AGREES]))
     sample = recipe.sample(first)
     form = review.case(sample, "c", 1).form
     note = "It is on the other side. Corrected: The left angle is blunted."
@@ -237,70 +241,70 @@ def test_a_corrected_stage_is_the_next_version_and_no_model_is_asked() -> None:
         },
         verdict="reject", reason="See there.", reason_code="stage",
     )  # fmt: skip
-    held = tuple(rejection_reasons(form, answers))
-    again = draft(version=2, previous=sample.content, reasons=held)
-    done = made(again, Saying())
-    assert recipe.sample(done).content["trace"] == {
+    reasons = tuple(rejection_reasons(form, answers))
+    second = draft(version=2, previous=sample.content, reasons=reasons)
+    finished = run_recipe(second, ScriptedModels())
+    assert recipe.sample(finished).content["trace"] == {
         **sample.content["trace"], "visual": "The left angle is blunted.",
     }  # fmt: skip
-    assert done.data["final"]["origin"] == "corrected"
+    assert finished.data["final"]["origin"] == "corrected"
 
 
-def test_without_a_text_for_every_stage_the_generator_gets_the_reasons() -> None:
-    held = ("Visual recognition: Corrected: The left angle is blunted.", "Reasoning: It does not follow.")
-    assert corrections.corrected_stages(held) == {}
-    models = Saying(generator=GOOD % "yes", judge=[RIGHT, AGREES])
-    made(draft(version=2, previous={"trace": {}}, reasons=held), models)
-    assert "It does not follow." in str(models.asked[0][1].messages)
+def test_the_generator_gets_the_reasons_unless_every_rejected_stage_has_a_correction() -> None:
+    reasons = ("Visual recognition: Corrected: The left angle is blunted.", "Reasoning: It does not follow.")
+    assert corrections.corrected_stages(reasons) == {}
+    models = ScriptedModels(generator=GOOD % "yes", judge=[RIGHT, AGREES])
+    run_recipe(draft(version=2, previous={"trace": {}}, reasons=reasons), models)
+    assert "It does not follow." in str(models.requests[0][1].messages)
     assert corrections.corrected_stages(("知识", "Knowledge recall: 更正：积液使肋膈角变钝。 见 指南。")) == {
         "knowledge": "积液使肋膈角变钝。 见 指南。"
     }
 
 
-def test_a_published_trace_is_taken_as_it_is() -> None:
+def test_a_published_trace_is_used_unchanged() -> None:
     trace = {"visual": "a b c", "knowledge": "d e f", "reasoning": "g h i", "answer": "yes"}
-    done = made(draft(content={"kind": "vqa-trace", "trace": trace, "by": "m"}), Saying())
-    assert recipe.sample(done).content["trace"] == trace
-    assert recipe.sample(done).made["origin"] == "published"
+    finished = run_recipe(draft(content={"kind": "vqa-trace", "trace": trace, "by": "m"}), ScriptedModels())
+    assert recipe.sample(finished).content["trace"] == trace
+    assert recipe.sample(finished).made["origin"] == "published"
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_share_is_taken_evenly_of_each_stratum(seed: int) -> None:
+def test_the_review_share_is_drawn_evenly_from_each_stratum(seed: int) -> None:
     for stratum in ("vqa-rad / yes_no", "pathvqa / open_ended"):
         share = ReviewShare(0.1, stratum, seed)
-        taken = [share.includes(place) for place in range(500)]
-        assert sum(taken) == 50
-        assert all(abs(sum(taken[:n]) - 0.1 * n) <= 1 for n in range(500))
-    assert not any(ReviewShare(0.0, "s", seed).includes(place) for place in range(50))
-    assert all(ReviewShare(1.0, "s", seed).includes(place) for place in range(50))
+        included = [share.includes(position) for position in range(500)]
+        assert sum(included) == 50
+        assert all(abs(sum(included[:n]) - 0.1 * n) <= 1 for n in range(500))
+    assert not any(ReviewShare(0.0, "s", seed).includes(position) for position in range(50))
+    assert all(ReviewShare(1.0, "s", seed).includes(position) for position in range(50))
 
 
-def test_the_lot_differs_by_stratum_and_seed() -> None:
-    starts = {
-        tuple(ReviewShare(0.1, stratum, seed).includes(place) for place in range(10))
+def test_the_draw_differs_by_stratum_and_seed() -> None:
+    draws = {
+        tuple(ReviewShare(0.1, stratum, seed).includes(position) for position in range(10))
         for stratum in "abc"
         for seed in range(5)
     }
-    assert len(starts) > 3
+    assert len(draws) > 3
 
 
 @pytest.mark.parametrize(
-    ("stages", "said"),
+    ("stages", "reply"),
     [
         ("answer", "B. Fluid"),
         ("V", "[Visual Recognition]\nv v v\n\n[Answer] B. Fluid"),
         ("V+K", "[Visual Recognition]\nv v v\n\n[Knowledge Recall]\nk k k\n\n[Answer] B. Fluid"),
     ],
 )
-def test_supervision_says_the_stages_that_are_asked_for(stages: str, said: str) -> None:
+def test_supervision_examples_contain_the_requested_stages(stages: str, reply: str) -> None:
     trace = {"visual": "v v v", "knowledge": "k k k", "reasoning": "r r r", "answer": "B. Fluid"}
     content = {**draft(content=CHOICE).record.content, "trace": trace}
     example = supervision.example(content, stages)
     assert example["messages"] == [
         {"role": "user", "content": "Is there fluid?\nOptions:\nA. Air\nB. Fluid"},
-        {"role": "assistant", "content": said},
+        {"role": "assistant", "content": reply},
     ]
 
 
-def test_messages_show_nothing_without_images() -> None:
+def test_a_message_without_images_is_plain_text() -> None:
     assert Message.with_images("user", "x", ()) == Message("user", "x")

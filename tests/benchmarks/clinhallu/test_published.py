@@ -1,4 +1,5 @@
-"""The means that the paper quotes and the README prints, by the averages of every report."""
+"""The means printed in the paper and the README are recomputed with the averages used in
+reports."""
 
 from pathlib import Path
 
@@ -10,22 +11,23 @@ from mhb_site.benchmarks.clinhallu.published_results import AVERAGE, METRICS, re
 FILE = Path(__file__).parents[4] / "shared" / "data" / "clinhallu_published" / "readme_results.csv"
 
 
-@pytest.mark.skipif(not FILE.exists(), reason="the published results are not here")
+@pytest.mark.skipif(not FILE.exists(), reason="the published results are not available")
 def test_the_published_means_are_recomputed() -> None:
     rows = read_published(FILE.read_text(encoding="utf-8").splitlines())
     printed = {row.model: row.figures for row in rows if row.dataset == AVERAGE}
     assert (len(printed), len(rows)) == (11, 55)
-    found: dict[str, Averages] = {}
+    averages_of: dict[str, Averages] = {}
     for name in METRICS:
         cells = {(row.dataset, row.model): row.figures[name] for row in rows if row.dataset != AVERAGE}
-        found[name] = averages(cells)
+        averages_of[name] = averages(cells)
         for model, figures in printed.items():
-            own = found[name].by_model[model]
-            assert own is not None
-            assert abs(own - figures[name]) <= 0.1, (name, model, own)  # of figures that are rounded themselves
-    assert round(found["h_v"].by_dataset["VQA-RAD"] or 0, 1) == 42.9
-    assert round(found["h_k"].by_dataset["VQA-RAD"] or 0, 1) == 13.7
-    assert round(found["h_k"].by_dataset["MedXpertQA"] or 0, 1) == 43.1
+            recomputed = averages_of[name].by_model[model]
+            assert recomputed is not None
+            # The published figures are rounded.
+            assert abs(recomputed - figures[name]) <= 0.1, (name, model, recomputed)
+    assert round(averages_of["h_v"].by_dataset["VQA-RAD"] or 0, 1) == 42.9
+    assert round(averages_of["h_k"].by_dataset["VQA-RAD"] or 0, 1) == 13.7
+    assert round(averages_of["h_k"].by_dataset["MedXpertQA"] or 0, 1) == 43.1
 
 
 def test_a_mean_without_one_of_its_values_is_none() -> None:

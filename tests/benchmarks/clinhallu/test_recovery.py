@@ -1,4 +1,5 @@
-"""A model that sees, with known errors in each stage, is recovered by the rates of the stages and the gains they imply."""
+"""The known error rates of simulated vision models are recovered by the rates of each stage and the
+gains that they imply."""
 
 import json
 from pathlib import Path
@@ -21,30 +22,30 @@ from evaluation.runs.settings import RunSettings
 from generation.models import Call
 from mhb_site.benchmarks.clinhallu.simulate_answers import ERROR_RATES, true_rates
 from review.assignments import claims
-from review.assignments import services as assignments
+from review.assignments import services as assignments_services
 from review.models import Assignment, User
 from review.rules.case_spec import blocks_to_json
 from review.rules.questions import Answer, Answers
 from review.rules.wilson_interval import wilson
-from tests.benchmarks.clinhallu.traced_release import seers, traced_release
+from tests.benchmarks.clinhallu.traced_release import traced_release, vision_models
 from tests.engine import endpoint
 from tests.review.factories import account
 
 pytestmark = pytest.mark.django_db
 Z = 3.3  # two-sided 99.9 %
 COUNTS = {"vqa-rad": 40, "medframeqa": 30}
-WHERE = {"h_visual": "rep-k", "h_knowledge": "rep-v", "h_reasoning": "rep-vk"}
+VARIANT_OF_RATE = {"h_visual": "rep-k", "h_knowledge": "rep-v", "h_reasoning": "rep-vk"}
 
 
 @pytest.fixture(autouse=True)
-def kept_apart(db: None, settings: Any, tmp_path: Path) -> None:
+def separate_data_dir(db: None, settings: Any, tmp_path: Path) -> None:
     settings.MHB_DATA_DIR = tmp_path
 
 
-def worked(counts: dict[str, int], *models: str) -> Run:
-    """A finished run of these models."""
+def run_of(counts: dict[str, int], *models: str) -> Run:
+    """Run these models on a traced release; returns the finished run."""
     release = traced_release(counts)
-    with seers() as url:
+    with vision_models() as url:
         tested = [endpoint(url, model) for model in models]
         run = services.launch_run(RunSettings(release, tested, endpoint(url, "sim-judge")))
         work.work_on_run(run.pk)
@@ -54,141 +55,142 @@ def worked(counts: dict[str, int], *models: str) -> Run:
 
 
 def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
-    run = worked(COUNTS, *ERROR_RATES)
+    run = run_of(COUNTS, *ERROR_RATES)
     report = queries.report(run)
     rows = {(row.endpoint, row.dataset): row.rates for row in report.overall}
     for model in ERROR_RATES:
         expected = true_rates(model)
-        for name, variant in WHERE.items():
+        for name, variant in VARIANT_OF_RATE.items():
             measured = [rows[model, f"{task}-{variant}"][name] for task in COUNTS]
-            hits, n = sum(each.numerator for each in measured), sum(each.denominator for each in measured)
+            hits, n = sum(rate.numerator for rate in measured), sum(rate.denominator for rate in measured)
             assert n == sum(COUNTS.values())
             assert inside(hits, n, expected[name]), (model, name, hits / n, expected[name])
         for variant in ("free", "rep-v", "rep-k", "rep-vk"):
             measured = [rows[model, f"{task}-{variant}"]["accuracy"] for task in COUNTS]
-            hits, n = sum(each.numerator for each in measured), sum(each.denominator for each in measured)
+            hits, n = sum(rate.numerator for rate in measured), sum(rate.denominator for rate in measured)
             assert n == sum(COUNTS.values()), "the paper's denominator is all questions"
             assert inside(hits, n, expected[variant]), (model, variant, hits / n, expected[variant])
 
-    # The gains are what the rates of the stages imply.
+    # The gains follow from the rates of the stages.
     for model in ERROR_RATES:
         expected = true_rates(model)
         for variant in ("rep-v", "rep-k", "rep-vk"):
             gains = [
-                each
-                for each in report.numbers.changes
-                if (each.endpoint, each.rate) == (model, "accuracy") and each.first.endswith(f"-{variant}")
+                change
+                for change in report.numbers.changes
+                if (change.endpoint, change.rate) == (model, "accuracy") and change.first.endswith(f"-{variant}")
             ]
             assert len(gains) == len(COUNTS)
-            for each in gains:
-                assert each.gain is not None
-                assert each.low is not None
-                assert each.high is not None
-                reach = 1.7 * (each.high - each.low) / 2  # 99.9 % of an interval of 95 %
-                assert abs(each.gain - (expected[variant] - expected["free"])) <= reach, (model, variant)
+            for change in gains:
+                assert change.gain is not None
+                assert change.low is not None
+                assert change.high is not None
+                tolerance = 1.7 * (change.high - change.low) / 2  # widens a 95 % interval to 99.9 %
+                assert abs(change.gain - (expected[variant] - expected["free"])) <= tolerance, (model, variant)
     assert {(each.dataset, each.label) for each in report.numbers.bottlenecks if each.rate == "accuracy"} == {
         (f"{task}-free", "Visual recognition replaced") for task in COUNTS
     }
 
-    # The released code's denominator leaves out what is no valid trace, and says how many.
+    # The denominator of the released code leaves out invalid traces, and their number is reported.
     for model, seer in ERROR_RATES.items():
-        valid, every = (rows[model, "vqa-rad-free"][name] for name in ("accuracy_valid", "accuracy"))
-        assert valid.denominator + valid.excluded == every.denominator
+        valid, total = (rows[model, "vqa-rad-free"][name] for name in ("accuracy_valid", "accuracy"))
+        assert valid.denominator + valid.excluded == total.denominator
         assert bool(valid.excluded) == bool(seer.malformed)
     assert Response.objects.filter(run=run, outcome="unasked").exists()
 
-    # The judge of what is seen got the image, the others did not; everybody is asked at the published settings.
+    # Only the judge of visual recognition got the image; all calls use the published settings.
     for call in Call.objects.filter(job=run, hit_of=None):
-        sees = (
+        has_image = (
             "image" in json.dumps(call.sent["messages"][-1]["content"][1:])
             if isinstance(call.sent["messages"][-1]["content"], list)
             else False
         )
-        blind = any(name in call.prompt for name in ("judge_answer", "judge_knowledge", "judge_reasoning"))
-        assert sees is not blind, call.prompt
+        judges_text_only = any(name in call.prompt for name in ("judge_answer", "judge_knowledge", "judge_reasoning"))
+        assert has_image is not judges_text_only, call.prompt
         assert call.sent["temperature"] == (0.01 if "judge" in call.prompt else 0.7)
         assert (call.sent["top_p"], call.sent["max_tokens"]) == (0.9, 4096)
 
-    # The bundle of a chain is counted again by its own program.
+    # The bundle's own program recounts a run with chains.
     folder = tmp_path / "bundle"
     bundle.export_run(run, folder)
     assert verify_run.main([str(folder)]) == 0
 
 
 @pytest.mark.both
-def test_pages_files_and_the_check_by_physicians(client: Client, adela: User) -> None:
-    run = worked({"vqa-rad": 12}, "sim-average", "sim-reckless")
+def test_pages_downloads_and_validation_show_the_changes_and_rubrics(client: Client, adela: User) -> None:
+    run = run_of({"vqa-rad": 12}, "sim-average", "sim-reckless")
     client.force_login(adela)
-    numbers = queries.report(run).numbers.changes
-    change = next(each for each in numbers if each.endpoint == "sim-average" and each.moves["fixed"])
-    asked = {
+    changes = queries.report(run).numbers.changes
+    change = next(row for row in changes if row.endpoint == "sim-average" and row.moves["fixed"])
+    query = {
         "first": change.first,
         "second": change.second,
         "rate": change.rate,
         "model": change.endpoint,
         "move": "fixed",
     }
-    at = [run.pk]
+    run_args = [run.pk]
     expected = {
-        reverse("evaluation:run", args=at): "Fixed and broken answers",
-        reverse("evaluation:changes", args=at): "Visual recognition replaced",
-        f"{reverse('evaluation:changes', args=at)}?model=sim-reckless&rate=accuracy_valid": "sim-reckless",
-        f"{reverse('evaluation:changed', args=at)}?{urlencode(asked)}": "Knowledge recall",
-        f"{reverse('evaluation:changed', args=at)}?first=odd&move=odder&selected=x": "No answers went this way",
+        reverse("evaluation:run", args=run_args): "Fixed and broken answers",
+        reverse("evaluation:changes", args=run_args): "Visual recognition replaced",
+        f"{reverse('evaluation:changes', args=run_args)}?model=sim-reckless&rate=accuracy_valid": "sim-reckless",
+        f"{reverse('evaluation:changed', args=run_args)}?{urlencode(query)}": "Knowledge recall",
+        f"{reverse('evaluation:changed', args=run_args)}?first=odd&move=odder&selected=x": "No answers went this way",
         reverse("evaluation:sample", args=[run.pk, "clin-001"]): "Rep-V",
-        reverse("evaluation:judgments", args=at): "hallucinated",
-        reverse("evaluation:report-markdown", args=at): "## Fixed and broken answers",
-        reverse("evaluation:report-latex", args=at): "Fix and Break rates",
-        f"{reverse('evaluation:report-csv', args=at)}?table=changes": "break_rate",
-        reverse("evaluation:report-json", args=at): '"bottlenecks"',
+        reverse("evaluation:judgments", args=run_args): "hallucinated",
+        reverse("evaluation:report-markdown", args=run_args): "## Fixed and broken answers",
+        reverse("evaluation:report-latex", args=run_args): "Fix and Break rates",
+        f"{reverse('evaluation:report-csv', args=run_args)}?table=changes": "break_rate",
+        reverse("evaluation:report-json", args=run_args): '"bottlenecks"',
     }
     for address, words in expected.items():
-        answer = client.get(address)
-        assert answer.status_code == 200, address
-        assert words in answer.content.decode(), address
+        response = client.get(address)
+        assert response.status_code == 200, address
+        assert words in response.content.decode(), address
     for name in ("svg", "csv"):
         address = reverse(f"evaluation:flow-{name}", args=[run.pk, "flow-0"])
-        drawn = client.get(address, {"rate": change.rate, "model": "sim-average"})
-        assert drawn.status_code == 200
-        assert f"-flow-0.{name}" in drawn.headers["Content-Disposition"]
-        assert ("sim-average" if name == "svg" else "before,after,what,count") in drawn.content.decode()
+        figure = client.get(address, {"rate": change.rate, "model": "sim-average"})
+        assert figure.status_code == 200
+        assert f"-flow-0.{name}" in figure.headers["Content-Disposition"]
+        assert ("sim-average" if name == "svg" else "before,after,what,count") in figure.content.decode()
         assert client.get(address.replace("flow-0", "flow-99")).status_code == 404
-    page = client.get(reverse("evaluation:changes", args=at)).content.decode()
+    page = client.get(reverse("evaluation:changes", args=run_args)).content.decode()
     assert "figures/flow-0.svg?rate=accuracy&amp;model=" in page
     assert "More than chance" in page
     assert 'class="flow flow--fixed"' in page
     assert "style=" not in page.split("<main")[1]
 
-    # Physicians see the whole trace and neither model nor verdict; the agreement is told for each rubric.
+    # Physicians see the whole trace, but neither model nor verdict; agreement is reported per
+    # rubric.
     Assignment.objects.update(hold=Assignment.Hold.DONE)  # of the sample's own case
     start_validation(run.pk, n=40)
-    cases = ValidationItem.objects.select_related("case", "response__endpoint", "response__sample")
+    items = ValidationItem.objects.select_related("case", "response__endpoint", "response__sample")
     truth = {
         (row.response_id, row.rubric_id): "not-met" if row.verdict in ("wrong", "hallucinated") else "met"
         for row in Judgment.objects.filter(run=run)
     }
-    of_case = {item.case_id: item.response_id for item in cases}
-    continued = next(item for item in cases if item.response.variant == "rep-k")
+    response_of_case = {item.case_id: item.response_id for item in items}
+    continued = next(item for item in items if item.response.variant == "rep-k")
     shown = json.dumps(blocks_to_json(continued.case.frozen.blocks))
     assert "Knowledge Recall" in shown
     assert continued.response.sample.exported["content"]["images"][0] in shown
     assert "sim-" not in shown
-    doctors = [account(f"doc{n}") for n in range(2)]
-    while held := [each for each in map(claims.claim_next, doctors) if each is not None]:
-        for mine in held:
-            assert mine.token is not None
-            assert mine.physician is not None
-            said = {
-                each.key: Answer(truth[of_case[mine.case_id], rubric_pk(each.key)])
-                for each in mine.case.frozen.form.questions
+    physicians = [account(f"doc{n}") for n in range(2)]
+    while claimed := [row for row in map(claims.claim_next, physicians) if row is not None]:
+        for assignment in claimed:
+            assert assignment.token is not None
+            assert assignment.physician is not None
+            answers = {
+                question.key: Answer(truth[response_of_case[assignment.case_id], rubric_pk(question.key)])
+                for question in assignment.case.frozen.form.questions
             }
-            assignments.submit(mine.physician, mine.pk, mine.token, Answers(said))
-    found = validation_report(run)
-    assert found is not None
-    assert found.complete
-    assert [each.label for each in found.labels] == ["answer", "knowledge", "reasoning", "visual"]
-    assert {(each.physicians_agree, each.judge_agrees) for each in found.labels} == {(1.0, 1.0)}
-    assert "Agreement by rubric" in client.get(reverse("evaluation:run", args=at)).content.decode()
+            assignments_services.submit(assignment.physician, assignment.pk, assignment.token, Answers(answers))
+    validation = validation_report(run)
+    assert validation is not None
+    assert validation.complete
+    assert [label.label for label in validation.labels] == ["answer", "knowledge", "reasoning", "visual"]
+    assert {(label.physicians_agree, label.judge_agrees) for label in validation.labels} == {(1.0, 1.0)}
+    assert "Agreement by rubric" in client.get(reverse("evaluation:run", args=run_args)).content.decode()
 
 
 def inside(hits: int, n: int, rate: float) -> bool:

@@ -1,4 +1,4 @@
-"""Traces are read as the released code reads them, and asked and judged as the paper says."""
+"""Traces are parsed as in the released code, and requested and judged as in the paper."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def rubric(key: str) -> Rubric:
     return Rubric(key, CRITERIA[key])
 
 
-def test_a_trace_is_read() -> None:
+def test_a_valid_trace_is_parsed() -> None:
     trace = read_trace(FREE)
     assert trace == Trace("A shadow to the right.", "Livers lie to the right.", "So it is the liver.", "A. Liver")
     assert trace.fault() == ""
@@ -43,55 +43,55 @@ def test_a_trace_is_read() -> None:
         ("", "[Visual Recognition] has 0 words"),
     ],
 )
-def test_a_trace_without_something_is_invalid(text: str, fault: str) -> None:
+def test_a_trace_with_a_missing_or_too_short_part_is_invalid(text: str, fault: str) -> None:
     assert fault in read_trace(text).fault()
     decision = protocol.read(traced_sample(), rubric("answer"), "free", {}, text)
     assert decision is not None
     assert decision.verdict == "missing"
 
 
-def test_headers_may_be_marked_up_and_the_answer_may_follow_its_line() -> None:
+def test_headers_may_have_markup_and_the_answer_may_be_on_the_next_line() -> None:
     text = FREE.replace("[Reasoning]", "**[reasoning]**").replace("[Answer] A. Liver", "[Answer]\nA. Liver")
     assert read_trace(text).answer == "A. Liver"
     assert read_trace(text).fault() == ""
 
 
-def test_the_questions_and_what_each_is_given() -> None:
+def test_each_variant_asks_with_its_own_parts_of_the_trace() -> None:
     asks = {ask.variant: ask for ask in protocol.ask(traced_sample(2, images=[SHA]), 0)}
     assert {name: ask.after for name, ask in asks.items()} == {"free": "", "rep-v": "", "rep-k": "free", "rep-vk": ""}
-    given = {name: read_data(ask.messages[-1].text) for name, ask in asks.items()}
-    assert given["free"] == {"QUESTION": "Which organ is it in case 2?", "OPTIONS": ["A. Liver", "B. Spleen"]}
-    assert set(given["rep-v"]) - set(given["free"]) == {"VISUAL"}
-    assert given["rep-vk"]["KNOWLEDGE"] == "Round shadows there are the spleen."
+    data_of = {name: read_data(ask.messages[-1].text) for name, ask in asks.items()}
+    assert data_of["free"] == {"QUESTION": "Which organ is it in case 2?", "OPTIONS": ["A. Liver", "B. Spleen"]}
+    assert set(data_of["rep-v"]) - set(data_of["free"]) == {"VISUAL"}
+    assert data_of["rep-vk"]["KNOWLEDGE"] == "Round shadows there are the spleen."
     for ask in asks.values():
         assert [image.sha256 for image in ask.messages[-1].images] == [SHA], "images are sent again"
         assert (ask.temperature, ask.top_p, ask.max_tokens) == (0.7, 0.9, 4096)
 
-    own = protocol.ask_on(traced_sample(2, images=[SHA]), asks["rep-k"], {"free": FREE})
-    assert own is not None
-    data = read_data(own.messages[-1].text)
+    continuation = protocol.ask_on(traced_sample(2, images=[SHA]), asks["rep-k"], {"free": FREE})
+    assert continuation is not None
+    data = read_data(continuation.messages[-1].text)
     assert (data["VISUAL"], data["KNOWLEDGE"]) == ("A shadow to the right.", "Round shadows there are the spleen.")
-    assert replace(own, messages=()) == replace(asks["rep-k"], messages=())
+    assert replace(continuation, messages=()) == replace(asks["rep-k"], messages=())
     assert protocol.ask_on(traced_sample(2), asks["rep-k"], {"free": "[Visual Recognition]\nNone."}) is None
 
 
-def test_what_is_judged_is_the_whole_trace() -> None:
-    sample, went_on = traced_sample(2), "[Reasoning]\nIt is the spleen.\n[Answer] B. Spleen"
-    trace = read_trace(protocol.composed(sample, "rep-k", went_on, {"free": FREE}))
+def test_the_judge_sees_the_whole_trace() -> None:
+    sample, continuation = traced_sample(2), "[Reasoning]\nIt is the spleen.\n[Answer] B. Spleen"
+    trace = read_trace(protocol.composed(sample, "rep-k", continuation, {"free": FREE}))
     assert trace.visual == "A shadow to the right."
     assert trace.knowledge == "Round shadows there are the spleen."
     assert (trace.reasoning, trace.answer, trace.fault()) == ("It is the spleen.", "B. Spleen", "")
-    assert read_trace(protocol.composed(sample, "rep-vk", went_on, {})).visual.startswith("A round shadow")
+    assert read_trace(protocol.composed(sample, "rep-vk", continuation, {})).visual.startswith("A round shadow")
     assert read_trace(protocol.composed(sample, "rep-v", "", {})).knowledge == ""
     assert protocol.composed(sample, "free", FREE, {}) == FREE
 
 
-def test_each_stage_is_judged_where_what_is_before_it_is_the_reference() -> None:
-    where = {
+def test_each_stage_is_judged_in_the_variant_that_replaces_the_stages_before_it() -> None:
+    variants_of = {
         key: [name for name in ("free", "rep-v", "rep-k", "rep-vk") if PROTOCOL.rubric_applies(key, name)]
         for key in CRITERIA
     }
-    assert where == {
+    assert variants_of == {
         "visual": ["rep-k"],
         "knowledge": ["rep-v"],
         "reasoning": ["rep-vk"],
@@ -109,11 +109,11 @@ def test_each_stage_is_judged_where_what_is_before_it_is_the_reference() -> None
     assert decide_answer(AnswerVerdict(answer_reasoning="r", answer_correct=1)).verdict == "correct"
 
 
-def test_the_reference_has_the_same_parts() -> None:
+def test_the_reference_has_the_same_parts_as_a_trace() -> None:
     sample = traced_sample(2)
-    backwards = dict(sorted(sample.content["trace"].items()))  # as a database may give it back
-    again = replace(sample, content={**sample.content, "trace": backwards})
-    assert protocol.reference(again) == protocol.reference(sample)
+    reordered = dict(sorted(sample.content["trace"].items()))  # a database may return the keys in another order
+    reordered_sample = replace(sample, content={**sample.content, "trace": reordered})
+    assert protocol.reference(reordered_sample) == protocol.reference(sample)
     labels = [label for label, _text in protocol.parts("")]
     texts = [text for _label, text in protocol.parts(protocol.reference(traced_sample(2)))]
     assert labels == ["Visual recognition", "Knowledge recall", "Reasoning", "Answer"]

@@ -1,4 +1,5 @@
-"""A release of ClinHallu samples with images, made without any model or physician, and its simulated models."""
+"""A release of ClinHallu samples with images, created without models or physicians, and its
+simulated models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from generation.llm.types import Message
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from mhb_site.benchmarks.clinhallu import simulate_answers
 from tests.engine import SEED, bare_release
-from tests.generation.images.drawn import picture
+from tests.generation.images.drawing import picture
 
 CRITERIA = {
     "visual": "The visual recognition is supported by the images.",
@@ -24,7 +25,8 @@ CRITERIA = {
 
 
 def content(number: int, *, dataset: str = "vqa-rad", images: Sequence[str] = (), **changes: Any) -> dict[str, Any]:
-    """The content of a sample. The answer to odd ones is yes, to even ones an option."""
+    """Return the content of a sample: odd numbers are yes/no questions, even numbers have
+    options."""
     odd = number % 2 == 1
     return {
         "kind": "vqa",
@@ -48,13 +50,13 @@ def content(number: int, *, dataset: str = "vqa-rad", images: Sequence[str] = ()
 
 
 def traced_sample(number: int = 1, **changes: Any) -> Sample:
-    """A sample as the protocol sees it."""
-    found = content(number, **changes)
-    return Sample(f"clin-{number:03}", found["dataset"], found)
+    """Return a sample as the protocol sees it."""
+    sample_content = content(number, **changes)
+    return Sample(f"clin-{number:03}", sample_content["dataset"], sample_content)
 
 
 def traced_release(counts: Mapping[str, int]) -> Release:
-    """So many samples of each data set, each with an image of its own, kept in the store."""
+    """Create a release with this many samples of each data set, each with its own stored image."""
     version = bare_release(("dialogue", [["A1"]])).samples.get().version
     total = sum(counts.values())
     release = Release.objects.create(
@@ -64,18 +66,18 @@ def traced_release(counts: Mapping[str, int]) -> Release:
     )  # fmt: skip
     simulate_answers.LABELS.clear()
     rows = []
-    for at, dataset in enumerate(name for name, n in counts.items() for _ in range(n)):
-        sha256 = store_image(picture(size=(40 + at, 30), shade=40 + at % 150)).sha256
-        made = content(at, dataset=dataset, images=[sha256])
-        simulate_answers.LABELS[made["question"], sha256] = made["trace"]["answer"]
+    for index, dataset in enumerate(name for name, n in counts.items() for _ in range(n)):
+        sha256 = store_image(picture(size=(40 + index, 30), shade=40 + index % 150)).sha256
+        sample_content = content(index, dataset=dataset, images=[sha256])
+        simulate_answers.LABELS[sample_content["question"], sha256] = sample_content["trace"]["answer"]
         rows.append(
             ReleasedSample(
                 release=release,
-                position=at,
+                position=index,
                 version=version,
-                key=f"clin-{at:03}",
+                key=f"clin-{index:03}",
                 task=dataset,
-                exported={"content": made},
+                exported={"content": sample_content},
             )
         )
     samples = ReleasedSample.objects.bulk_create(rows)
@@ -87,7 +89,7 @@ def traced_release(counts: Mapping[str, int]) -> Release:
     return release
 
 
-class Seers:
+class VisionModels:
     """The simulated models under test and their judge."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
@@ -95,7 +97,7 @@ class Seers:
 
 
 @contextmanager
-def seers() -> Iterator[str]:
-    """The address of the simulated models."""
-    with run_in_background(make_app([Seers()], seed=SEED, retry_after=0.001)) as url:
+def vision_models() -> Iterator[str]:
+    """Serve the simulated models; yields their URL."""
+    with run_in_background(make_app([VisionModels()], seed=SEED, retry_after=0.001)) as url:
         yield url

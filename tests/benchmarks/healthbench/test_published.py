@@ -1,4 +1,5 @@
-"""Imported HealthBench rubrics are evaluated as they are, without a call for making them, and scored by their own rule."""
+"""Imported HealthBench rubrics are used unchanged, without model calls, and scored by their own
+rule."""
 
 import json
 import runpy
@@ -27,22 +28,23 @@ POINTS, MET = (7, 5, 10, -6), (True, False, True, True)
 
 
 def healthbench(path: Path, *samples: tuple[float, ...]) -> Path:
+    """Write a HealthBench file; each sample is given by the points of its rubrics."""
     path.write_text("".join(
         json.dumps({
-            "prompt_id": f"p-{at}", "prompt": [{"role": "user", "content": f"What now, {at}?"}],
+            "prompt_id": f"p-{number}", "prompt": [{"role": "user", "content": f"What now, {number}?"}],
             "example_tags": ["theme:hedging", "physician_agreed_category:x"],
-            "rubrics": [{"criterion": f"Says {n} of {at}.", "points": each, "tags": []} for n, each in enumerate(points)],
-        }) + "\n" for at, points in enumerate(samples)
+            "rubrics": [{"criterion": f"Says {n} of {number}.", "points": value, "tags": []} for n, value in enumerate(points)],
+        }) + "\n" for number, points in enumerate(samples)
     ))  # fmt: skip
     return path
 
 
-def test_from_the_published_file_to_its_score(manage: Manage, tmp_path: Path) -> None:
+def test_a_published_file_is_imported_evaluated_and_scored(manage: Manage, tmp_path: Path) -> None:
     path = healthbench(tmp_path / "healthbench.jsonl", POINTS, (), (2.5, -1))
     manage.json("import_source", "--format", "healthbench", "--name", "hb", path)
-    said = manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
+    output = manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
     assert (Sample.objects.count(), Call.objects.count()) == (2, 0)
-    assert Draft.objects.get(status="dropped").detail == "It has no rubrics with points.", said
+    assert Draft.objects.get(status="dropped").detail == "It has no rubrics with points.", output
     manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
     release = Release.objects.get()
     points = Facet.objects.filter(rubric__sample__release=release, name="points").order_by("rubric")
@@ -52,12 +54,12 @@ def test_from_the_published_file_to_its_score(manage: Manage, tmp_path: Path) ->
     with run_in_background(make_app([simulate.SCRIPT], seed=11, faults=(), retry_after=0.001)) as models:
         for name in ("sim-careful", "sim-judge"):
             endpoint(models, name)
-        asked = ("--release", "hb", "--endpoint", "sim-careful", "--judge", "sim-judge", "--yes", "--wait")
-        run = manage.json("evaluate", *asked)["run"]
+        options = ("--release", "hb", "--endpoint", "sim-careful", "--judge", "sim-judge", "--yes", "--wait")
+        run = manage.json("evaluate", *options)["run"]
     judged = Judgment.objects.filter(run=run, response__sample__position=0).order_by("rubric")
-    assert {each.status for each in judged} == {"done"}
-    for each, met in zip(judged, MET, strict=True):
-        Judgment.objects.filter(pk=each.pk).update(verdict="met" if met else "not_met")
+    assert {judgment.status for judgment in judged} == {"done"}
+    for judgment, met in zip(judged, MET, strict=True):
+        Judgment.objects.filter(pk=judgment.pk).update(verdict="met" if met else "not_met")
     Judgment.objects.filter(run=run, response__sample__position=1).update(
         status="failed", verdict="", error="NoMajority"
     )
@@ -66,7 +68,7 @@ def test_from_the_published_file_to_its_score(manage: Manage, tmp_path: Path) ->
     score = row["rates"]["healthbench_score"]
     assert (score["value"], score["numerator"], score["denominator"], score["n"]) == (11 / 22, 11, 22, 1)
     assert row["rates"]["criteria_met"]["value"] == 3 / 4
-    assert [each["value"] for each in report["facets"]["theme"]] == ["hedging"]
+    assert [facet["value"] for facet in report["facets"]["theme"]] == ["hedging"]
     manage("export_run", run, "--out", tmp_path / "bundle")
     assert verify_run.check(tmp_path / "bundle")["faults"] == []
 
@@ -79,11 +81,11 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     for name in ("healthbench", "lm-eval"):
         export.export_release(Release.objects.get(), name, tmp_path / name)
     examples = simple_evals.read(tmp_path / "healthbench" / "healthbench.jsonl")
-    assert [[item.points for item in each.rubrics] for each in examples] == [[*POINTS], [2.5, -1]]
+    assert [[item.points for item in example.rubrics] for example in examples] == [[*POINTS], [2.5, -1]]
     metrics = simple_evals.grade(examples[0], MET)
     assert metrics == dict.fromkeys(("overall_score", "task:dialogue", "arm:trap", "theme:hedging"), 11 / 22)
-    assert simple_evals.shown(examples[0], "A.")[1][-1] == "[-6] Says 3 of 0."
-    with pytest.raises(errors.UnweightedFormat):  # each criterion would count as one to meet
+    assert simple_evals.grader_input(examples[0], "A.")[1][-1] == "[-6] Says 3 of 0."
+    with pytest.raises(errors.UnweightedFormat):  # each criterion would count as one that has to be met
         export.check_fits(Release.objects.get(), "inspect")
     offered = dict(export.fitting_formats(Release.objects.get()))
     assert "lm-eval" in offered
@@ -106,7 +108,7 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     assert utils["mean_score"]([-3.0, 1.0]) == 0.0
 
 
-def test_a_sample_without_points_to_earn_is_named(manage: Manage, tmp_path: Path) -> None:
+def test_the_export_refuses_and_names_a_sample_without_points_to_earn(manage: Manage, tmp_path: Path) -> None:
     path = healthbench(tmp_path / "healthbench.jsonl", POINTS, (-1, 0))
     manage.json("import_source", "--format", "healthbench", "--name", "hb", path)
     manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
@@ -119,7 +121,7 @@ def test_a_sample_without_points_to_earn_is_named(manage: Manage, tmp_path: Path
 
 
 @pytest.mark.plain
-def test_points_are_written_as_they_are_read() -> None:
+def test_points_are_formatted_as_in_the_source() -> None:
     assert [taxonomy.points_of(each) for each in (7, 5.0, -6, 2.5, -0.125, 1000)] == [
         "7",
         "5",

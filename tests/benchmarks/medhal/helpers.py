@@ -71,95 +71,97 @@ STATEMENT: Mapping[str, Any] = {
 KINDS = {"mcq": MCQ, "note": NOTE, "article": ARTICLE, "nli": PREMISE, "statement": STATEMENT}
 
 
-class Others:
-    """Other records' values: what a test says for a name."""
+class OtherValues:
+    """Values of other records, given by name; `draws` records what was drawn."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
-        self.asked: list[tuple[str, Collection[str], str]] = []
+        self.draws: list[tuple[str, Collection[str], str]] = []
 
     async def draw(self, name: str, excluded: Collection[str], seed: str) -> str | None:
-        self.asked.append((name, excluded, seed))
+        self.draws.append((name, excluded, seed))
         return self.values.get(name)
 
 
-OTHERS = {"patient information/age": "60 years old", "symptoms/time": "two weeks"}
+OTHER_VALUES = {"patient information/age": "60 years old", "symptoms/time": "two weeks"}
 
 
-def draft(content: Mapping[str, Any] = MCQ, name: str = "r-1", preset: str = "paper", **changes: Any) -> Draft:
+def draft(content: Mapping[str, Any] = MCQ, name: str = "r-1", preset: str = "paper", **settings: Any) -> Draft:
     values = next(each.values for each in presets.PRESETS if each.name == preset)
     joined = {"mednli": (CONTRADICTION,)} if content["kind"].startswith("nli") else {}
     record = Record(name, "A record", "en", content, joined)
     return Draft(
         record,
         prompts="released" if preset == "released" else "",
-        settings={**values, **changes},
-        other_values=Others(OTHERS),
+        settings={**values, **settings},
+        other_values=OtherValues(OTHER_VALUES),
     )
 
 
 class Models:
-    """Models that say what `say` makes of role and messages, and remember what they were asked."""
+    """Models whose replies `reply_to` computes from role and messages; `requests` records the
+    calls."""
 
-    def __init__(self, say: Callable[[str, Sequence[Message]], str]) -> None:
-        self.say = say
-        self.asked: list[tuple[str, Request]] = []
+    def __init__(self, reply_to: Callable[[str, Sequence[Message]], str]) -> None:
+        self.reply_to = reply_to
+        self.requests: list[tuple[str, Request]] = []
 
     def has(self, role: str) -> bool:
         return True
 
     async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
-        self.asked.append((role, request))
-        reply = Reply(self.say(role, request.messages))
+        self.requests.append((role, request))
+        reply = Reply(self.reply_to(role, request.messages))
         if check is not None:
             check(reply.text)
         return reply
 
 
-def simulated(seed: int = 1) -> Models:
-    def say(role: str, messages: Sequence[Message]) -> str:
+def simulated_models(seed: int = 1) -> Models:
+    def reply_to(role: str, messages: Sequence[Message]) -> str:
         model = simulate_generation.GENERATOR if role == "generator" else simulate_generation.FILTER
         return simulate_generation.reply(model, messages, seed) or ""
 
-    return Models(say)
+    return Models(reply_to)
 
 
-def scripted(**replies: str) -> Models:
-    """By role, the same reply to everything."""
+def scripted_models(**replies: str) -> Models:
+    """Models that give the same reply to every request for a role."""
     return Models(lambda role, _messages: replies[role])
 
 
-def honest() -> Models:
-    """The simulated generator, and a filter that is never wrong."""
+def honest_models() -> Models:
+    """The simulated generator with a filter that is never wrong."""
 
-    def say(role: str, messages: Sequence[Message]) -> str:
+    def reply_to(role: str, messages: Sequence[Message]) -> str:
         if role == "generator":
             return simulate_generation.reply(simulate_generation.GENERATOR, messages, 1) or ""
         name = simulate_generation._PROMPT_OF_HEADING[messages[0].text.partition("\n")[0]]
         return "YES" if simulate_generation._is_true(name, read_data(messages[-1].text)) else "NO"
 
-    return Models(say)
+    return Models(reply_to)
 
 
-def run(first: Draft, models: Any) -> list[Draft]:
-    """All steps of the recipe, as the engine takes them. Raises Dropped of a draft that is the only one."""
+def run_recipe(first: Draft, models: Any) -> list[Draft]:
+    """Run all steps of the recipe, as the engine does. Raises Dropped where a step drops a
+    draft."""
 
     async def steps() -> list[Draft]:
         drafts = [first]
         for step in recipe.RECIPE.steps:
             assert isinstance(step, Step)
-            after: list[Draft] = []
-            for each in drafts:
-                after += await step.run(each, models) if step.applies(each) else [each]
-            drafts = after
+            next_drafts: list[Draft] = []
+            for draft in drafts:
+                next_drafts += await step.run(draft, models) if step.applies(draft) else [draft]
+            drafts = next_drafts
         return drafts
 
     return asyncio.run(steps())
 
 
-def samples(first: Draft, models: Any) -> list[NewSample]:
-    return [recipe.sample(each) for each in run(first, models)]
+def make_samples(first: Draft, models: Any) -> list[NewSample]:
+    return [recipe.sample(draft) for draft in run_recipe(first, models)]
 
 
-def without_others(one: Draft) -> Draft:
-    return replace(one, other_values=Others({}))
+def without_other_values(draft: Draft) -> Draft:
+    return replace(draft, other_values=OtherValues({}))

@@ -1,4 +1,4 @@
-"""A release of MedHal's statements without any model or physician, for tests."""
+"""Releases and approved samples of MedHal statements, created without models or physicians."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,15 +23,18 @@ from review.models import Case
 from tests.engine import bare_release
 
 
-def statement(at: int, *, factual: bool = True, task: str = "qa", context: str = "", **more: Any) -> dict[str, Any]:
-    """The content of a statement; those that are wrong carry the mark that simulated detectors see."""
+def statement(
+    number: int, *, factual: bool = True, task: str = "qa", context: str = "", **fields: Any
+) -> dict[str, Any]:
+    """Return the content of a statement; a wrong one carries the mark that simulated detectors
+    recognise."""
     wrong = "" if factual else f" {WRONG_MARK}"
     return {
         "kind": "statement",
-        "statement": f"Drug {at} lowers blood pressure{wrong} in adults.",
+        "statement": f"Drug {number} lowers blood pressure{wrong} in adults.",
         "context": context,
         "label": "factual" if factual else "non-factual",
-        "explanation": "" if factual else f"According to the record, Drug {at} lowers blood pressure in adults.",
+        "explanation": "" if factual else f"According to the record, Drug {number} lowers blood pressure in adults.",
         "task": task,
         "source": {"qa": "medqa", "ie": "acn", "nli": "mednli", "summarization": "sumpubmed"}.get(task, task),
         "pair": "",
@@ -39,14 +42,14 @@ def statement(at: int, *, factual: bool = True, task: str = "qa", context: str =
         "split": "train",
         "synthetic": False,
         "length": taxonomy.length_of(context),
-        **more,
+        **fields,
     }
 
 
-def released(contents: Sequence[Mapping[str, Any]], name: str = "statements") -> Release:
-    """A release of these, each with the one rubric 'label' and its facets."""
+def create_release(contents: Sequence[Mapping[str, Any]], name: str = "statements") -> Release:
+    """Create a release of these statements, each with the rubric 'label' and its facets."""
     version = bare_release(("dialogue", [["A1"]])).samples.get().version
-    tasks = Counter(each["task"] for each in contents)
+    tasks = Counter(content["task"] for content in contents)
     release = Release.objects.create(
         name=name, version=1, benchmark="medhal", samples_count=len(contents), rubrics_count=len(contents),
         counts={"task": {task: {"samples": n, "rubrics": n} for task, n in tasks.items()}},
@@ -55,13 +58,13 @@ def released(contents: Sequence[Mapping[str, Any]], name: str = "statements") ->
     samples = ReleasedSample.objects.bulk_create(
         ReleasedSample(
             release=release,
-            position=at,
+            position=position,
             version=version,
-            key=f"medhal-{content['task']}-{at:06}",
+            key=f"medhal-{content['task']}-{position:06}",
             task=content["task"],
             exported={"content": dict(content)},
         )
-        for at, content in enumerate(contents)
+        for position, content in enumerate(contents)
     )
     rubrics = ReleasedRubric.objects.bulk_create(
         ReleasedRubric(sample=sample, key="label", criterion="Says rightly whether it is factual.", traps=[])
@@ -76,19 +79,19 @@ def released(contents: Sequence[Mapping[str, Any]], name: str = "statements") ->
     return release
 
 
-def approved(contents: Sequence[Mapping[str, Any]]) -> None:
-    """The same as approved samples that nobody reviewed, each of a source record of its own."""
+def create_approved_samples(contents: Sequence[Mapping[str, Any]]) -> None:
+    """Create these statements as approved, unreviewed samples, each from its own source record."""
     first = bare_release(("dialogue", [["A1"]])).samples.get().version
     now = timezone.now()
     batch = Batch.objects.create(benchmark="medhal", source=first.sample.record.source, created_at=now)
     records = SourceRecord.objects.bulk_create(
-        SourceRecord(source=batch.source, external_id=f"s-{at}", title="S", content=dict(each))
-        for at, each in enumerate(contents)
+        SourceRecord(source=batch.source, external_id=f"s-{number}", title="S", content=dict(content))
+        for number, content in enumerate(contents)
     )
     drafts = Draft.objects.bulk_create(Draft(batch=batch, record=record) for record in records)
     samples = Sample.objects.bulk_create(
-        Sample(benchmark="medhal", task=each["task"], batch=batch, record=record, status="approved", created_at=now)
-        for each, record in zip(contents, records, strict=True)
+        Sample(benchmark="medhal", task=content["task"], batch=batch, record=record, status="approved", created_at=now)
+        for content, record in zip(contents, records, strict=True)
     )
     fields = {field.attname: getattr(first.case, field.attname) for field in Case._meta.concrete_fields}
     del fields["id"]
@@ -96,7 +99,7 @@ def approved(contents: Sequence[Mapping[str, Any]]) -> None:
     cases = Case.objects.bulk_create(Case(**{**fields, "lineage": sample.key}) for sample in samples)
     SampleVersion.objects.bulk_create(
         SampleVersion(
-            sample=sample, number=1, draft=draft, case=case, title="S", status="approved", created_at=now, content=each
+            sample=sample, number=1, draft=draft, case=case, title="S", status="approved", created_at=now, content=content
         )
-        for sample, draft, case, each in zip(samples, drafts, cases, map(dict, contents), strict=True)
+        for sample, draft, case, content in zip(samples, drafts, cases, map(dict, contents), strict=True)
     )  # fmt: skip

@@ -1,4 +1,5 @@
-"""MedHal's recipe run by the engine: pairs, the draw for review, releases of whole pairs, and published statements."""
+"""MedHal's recipe run by the engine: pairs, the review draw, releases of whole pairs, published
+statements."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -60,39 +61,39 @@ def settings(source: Source, url: str = "", **options: Any) -> BatchSettings:
     return BatchSettings(benchmark="medhal", source=source, roles=roles, **options)
 
 
-def worked(asked: BatchSettings) -> Batch:
-    batch = batches_launch.launch_batch(asked)
+def run_batch(batch_settings: BatchSettings) -> Batch:
+    batch = batches_launch.launch_batch(batch_settings)
     batches_services.work_on_batch(batch.pk)
     samples_services.apply_outcomes()
     batch.refresh_from_db()
     return batch
 
 
-def reviewed(batch: Batch) -> Counter[tuple[str, str]]:
+def counts_by_label_and_review(batch: Batch) -> Counter[tuple[str, str]]:
     versions = SampleVersion.objects.filter(sample__batch=batch)
     return Counter((version.content["label"], version.made["review"]) for version in versions)
 
 
 @pytest.mark.both
-def test_a_batch_makes_pairs_and_puts_as_many_of_each_label_before_two_physicians(
+def test_a_batch_makes_pairs_and_sends_as_many_of_each_label_to_two_physicians(
     url: str, admin_client: Client, physicians: list[User]
 ) -> None:
-    asked = settings(source_of(MCQ, 24), url, changes={"review_per_label": 3})
-    planned = sum(line.requests for line in estimate_batch(asked).lines)
-    batch = worked(asked)
+    batch_settings = settings(source_of(MCQ, 24), url, changes={"review_per_label": 3})
+    planned = sum(line.requests for line in estimate_batch(batch_settings).lines)
+    batch = run_batch(batch_settings)
     drafts = Draft.objects.filter(batch=batch)
-    through = drafts.filter(label_of_pair()).count() // 2
+    n_pairs = drafts.filter(is_statement()).count() // 2
     assert batch.status == Batch.Status.FINISHED, batch.paused_detail
-    assert through + drafts.filter(status="dropped").count() == 24
+    assert n_pairs + drafts.filter(status="dropped").count() == 24
     assert Call.objects.filter(job=batch, error="", hit_of=None).count() == planned == 4 * 24
     pairs: dict[tuple[int, str], set[str]] = {}
     for version in SampleVersion.objects.filter(sample__batch=batch).select_related("sample"):
         pairs.setdefault((version.sample.record_id, version.sample.bound), set()).add(version.content["label"])
-    assert len(pairs) == through
+    assert len(pairs) == n_pairs
     assert all(labels == {"factual", "non-factual"} for labels in pairs.values())
-    assert reviewed(batch) == {
+    assert counts_by_label_and_review(batch) == {
         **{(label, "sampled"): 3 for label in ("factual", "non-factual")},
-        **{(label, "not sampled"): through - 3 for label in ("factual", "non-factual")},
+        **{(label, "not sampled"): n_pairs - 3 for label in ("factual", "non-factual")},
     }
     assert Case.objects.filter(state="primary").count() == 6
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
@@ -105,25 +106,25 @@ def test_a_batch_makes_pairs_and_puts_as_many_of_each_label_before_two_physician
     samples_services.apply_outcomes()
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
     assert "1.00 (0.61–1.00)" in page
-    whole = releases_services.freeze_release("all", benchmark="medhal", composition=Composition(with_unreviewed=True))
-    assert whole.samples_count == 2 * through
-    small = releases_services.freeze_release("reviewed", benchmark="medhal", composition=Composition())
-    assert small.samples_count == 6  # of a pair, both were drawn
+    full = releases_services.freeze_release("all", benchmark="medhal", composition=Composition(with_unreviewed=True))
+    assert full.samples_count == 2 * n_pairs
+    reviewed_only = releases_services.freeze_release("reviewed", benchmark="medhal", composition=Composition())
+    assert reviewed_only.samples_count == 6  # both statements of each drawn pair
 
 
-def label_of_pair() -> Q:
+def is_statement() -> Q:
     return Q(data__has_key="label", status="done")
 
 
 @pytest.mark.both
 def test_a_pair_is_released_whole_or_not_at_all(url: str) -> None:
-    batch = worked(settings(source_of(MCQ, 6), url, changes={"review_per_label": 1, "filter": False}))
+    batch = run_batch(settings(source_of(MCQ, 6), url, changes={"review_per_label": 1, "filter": False}))
     composition = Composition(with_unreviewed=True)
 
     def reasons() -> Counter[str]:
         return Counter(vars(row)["reason"] for row in versions_with_reason("medhal", composition))
 
-    # Of one pair, both statements were drawn and are in review.
+    # Both statements of one pair were drawn and are in review.
     assert reasons() == {"in-review": 2, "": 10}
     [withdrawn, discarded, *_rest] = first_of_each_pair(batch)
     SampleVersion.objects.filter(sample=withdrawn).update(status="withdrawn")
@@ -139,33 +140,33 @@ def first_of_each_pair(batch: Batch) -> list[int]:
     return list({record: pk for pk, record in approved.values_list("pk", "record")}.values())
 
 
-def test_the_same_seed_draws_the_same_statements_however_often_it_is_begun(url: str, monkeypatch: Any) -> None:
+def test_the_same_seed_draws_the_same_statements_when_the_draw_is_repeated(url: str, monkeypatch: Any) -> None:
     source = source_of(STATEMENT, 40)
     monkeypatch.setattr(bulk_making, "CHUNK", 7)
     changes = {"review_per_label": 5}
-    first = worked(settings(source, changes=changes))
+    first = run_batch(settings(source, changes=changes))
     drawn = set(SampleVersion.objects.filter(made__review="sampled").values_list("sample__record", flat=True))
     assert len(drawn) == 5
     drafts = Draft.objects.filter(batch=first).order_by("pk")
-    assert bulk_making._draw_for_review(first, drafts, "record__content") == frozenset()  # what was drawn before counts
+    assert bulk_making._draw_for_review(first, drafts, "record__content") == frozenset()  # earlier draws count
     monkeypatch.setattr(bulk_making, "_count_drawn_before", lambda _batch, _draw: Counter())
-    once, again = (bulk_making._draw_for_review(first, rows, "record__content") for rows in (drafts, drafts.reverse()))
-    assert once == again
-    assert set(drafts.filter(pk__in=once or ()).values_list("record", flat=True)) == drawn
+    drawn_once, drawn_again = (
+        bulk_making._draw_for_review(first, rows, "record__content") for rows in (drafts, drafts.reverse())
+    )
+    assert drawn_once == drawn_again
+    assert set(drafts.filter(pk__in=drawn_once or ()).values_list("record", flat=True)) == drawn
     first.settings["review_seed"] = 1
-    assert bulk_making._draw_for_review(first, drafts, "record__content") != once
+    assert bulk_making._draw_for_review(first, drafts, "record__content") != drawn_once
 
 
-def test_published_statements_become_samples_without_any_call_as_steps_would_make_them(
-    url: str, monkeypatch: Any
-) -> None:
+def test_published_statements_become_the_same_samples_in_bulk_as_by_steps(url: str, monkeypatch: Any) -> None:
     source = source_of(STATEMENT, 12)
-    batch = worked(settings(source, limit=6, changes={"review_per_label": 2}))
+    bulk_batch = run_batch(settings(source, limit=6, changes={"review_per_label": 2}))
     monkeypatch.setattr(bulk_making, "make_published_samples", lambda _batch: 0)
-    other = worked(settings(source, changes={"review_per_label": 2}))
+    batch_by_steps = run_batch(settings(source, changes={"review_per_label": 2}))
 
-    def shape(one: Batch) -> Any:
-        versions = SampleVersion.objects.filter(sample__batch=one).select_related("sample", "case").order_by("pk")
+    def shape(batch: Batch) -> Any:
+        versions = SampleVersion.objects.filter(sample__batch=batch).select_related("sample", "case").order_by("pk")
         return [
             (
                 version.number,
@@ -184,12 +185,12 @@ def test_published_statements_become_samples_without_any_call_as_steps_would_mak
         ]
 
     assert not Call.objects.exists()
-    assert sorted(map(repr, shape(batch))) == sorted(map(repr, shape(other)))
-    assert len(shape(batch)) == 6
-    assert batch.status == other.status == Batch.Status.FINISHED
+    assert sorted(map(repr, shape(bulk_batch))) == sorted(map(repr, shape(batch_by_steps)))
+    assert len(shape(bulk_batch)) == 6
+    assert bulk_batch.status == batch_by_steps.status == Batch.Status.FINISHED
 
 
-def test_records_of_other_splits_are_refused_unless_a_setting_asks(url: str) -> None:
+def test_records_outside_the_training_split_are_refused_unless_a_setting_allows_them(url: str) -> None:
     source = source_of(MCQ, 2, split="test")
     with pytest.raises(errors.WrongDraw, match=r"train only.*test \(2\)"):
         batches_launch.launch_batch(settings(source, url))
@@ -211,17 +212,17 @@ def source_of_two_splits() -> Source:
     return source
 
 
-def test_what_a_worker_left_when_it_died_is_made_by_the_next_sweep(url: str, monkeypatch: Any) -> None:
-    gather = bulk_making.make_waiting_samples
+def test_the_next_sweep_makes_the_samples_that_a_dead_worker_left(url: str, monkeypatch: Any) -> None:
+    make_waiting_samples = bulk_making.make_waiting_samples
     monkeypatch.setattr(bulk_making, "make_waiting_samples", lambda _batch: 0)
-    batch = worked(settings(source_of(ARTICLE, 2, shorter_abstract=""), url, changes={"filter": False}))
+    batch = run_batch(settings(source_of(ARTICLE, 2, shorter_abstract=""), url, changes={"filter": False}))
     assert not SampleVersion.objects.exists()
     assert batch.status == Batch.Status.RUNNING
     assert BATCHES.is_open(batch.pk)
-    monkeypatch.setattr(bulk_making, "make_waiting_samples", gather)
+    monkeypatch.setattr(bulk_making, "make_waiting_samples", make_waiting_samples)
     BATCHES.clean_up()
     assert SampleVersion.objects.count() == 4
     assert not BATCHES.is_open(batch.pk)
-    assert gather(batch) == 0
+    assert make_waiting_samples(batch) == 0
     assert {version.generator for version in SampleVersion.objects.all()} == {"sim-generator"}
     assert recipe.RECIPE.max_versions == 1

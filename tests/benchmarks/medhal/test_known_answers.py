@@ -1,4 +1,5 @@
-"""What the paper prints follows from what it counted; and the released code's faults would be seen here."""
+"""The paper's printed shares follow from its counts, and known faults of the released code are
+absent."""
 
 import asyncio
 import json
@@ -18,7 +19,7 @@ LF_BAL = configurations.CONFIGURATIONS[2]
 
 
 def shares(counts: dict[str, int]) -> dict[str, float]:
-    """Of each task, as Table 4 prints them."""
+    """Return the share of each task, rounded as in Table 4."""
     by_task: Counter[str] = Counter()
     for source, n in counts.items():
         by_task[configurations.TASK_OF[source]] += n
@@ -26,45 +27,52 @@ def shares(counts: dict[str, int]) -> dict[str, float]:
 
 
 @pytest.mark.plain
-def test_counts_and_proportions_of_table_4_follow_from_the_five_counts() -> None:
+def test_the_totals_and_shares_of_table_4_follow_from_the_counts_per_source() -> None:
     full, filtered = configurations.STATEMENT_COUNTS, configurations.LENGTH_FILTERED
     smallest = min([LF_BAL.max_group_size, *(filtered[source] for source in LF_BAL.balanced)])
     balanced = {source: min(n, smallest) if source in LF_BAL.balanced else n for source, n in filtered.items()}
     totals = (configurations.FULL, configurations.FILTERED, configurations.BALANCED)
     assert totals == (827_096, 779_376, 469_025)
-    for at, (counts, total) in enumerate(zip((full, filtered, balanced), totals, strict=True)):
+    for column, (counts, total) in enumerate(zip((full, filtered, balanced), totals, strict=True)):
         assert sum(counts.values()) == total
-        assert shares(counts) == {task: printed[at] for task, printed in configurations.SHARES.items()}
+        assert shares(counts) == {
+            task: shares_of_task[column] for task, shares_of_task in configurations.SHARES.items()
+        }
 
 
-async def made(record: SourceRecord, seed: int) -> list[Any]:
+async def extraction_pairs(record: SourceRecord, seed: int) -> list[Any]:
     settings = {**presets.PRESETS[0].values, "seed": seed}
     return [*await ie.pairs(record.content, record.external_id, settings, SourceValues(record))]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_value_is_swapped_for_an_equal_one_or_one_of_another_category(tmp_path: Path) -> None:
-    """The released code draws by the concept alone, and its loop that draws again where both are equal is commented out."""
+def test_a_value_is_never_swapped_for_an_equal_one_or_one_of_another_category(tmp_path: Path) -> None:
+    """The released code draws by concept only, and its loop that redraws equal values is commented
+    out."""
     lines = []
-    for at in range(12):
-        # Nearly all say the same, in other letters; and a drug's time is no symptom's, though both are called so.
-        told = {
-            "symptoms": [{"name of symptom": "Fever", "time": ("Two days", "two  DAYS")[at % 2] if at else "a week"}],
-            "treatments": [{"name": f"Drug {at}", "time": f"at night {at}"}],
+    for number in range(12):
+        # Nearly all notes have equal values that differ in case; both symptoms and drugs have a
+        # 'time'.
+        summary = {
+            "symptoms": [
+                {"name of symptom": "Fever", "time": ("Two days", "two  DAYS")[number % 2] if number else "a week"}
+            ],
+            "treatments": [{"name": f"Drug {number}", "time": f"at night {number}"}],
         }
-        note = {"idx": str(at), "note": f"Note {at}.", "full_note": f"Note {at}.", "conversation": ""}
-        lines.append(json.dumps({**note, "summary": json.dumps(told)}))
+        note = {"idx": str(number), "note": f"Note {number}.", "full_note": f"Note {number}.", "conversation": ""}
+        lines.append(json.dumps({**note, "summary": json.dumps(summary)}))
     path = tmp_path / "train.jsonl"
     path.write_text("\n".join(lines))
     services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
     records = list(SourceRecord.objects.order_by("pk"))
-    pairs = [pair for record in records for seed in range(4) for pair in asyncio.run(made(record, seed))]
+    pairs = [pair for record in records for seed in range(4) for pair in asyncio.run(extraction_pairs(record, seed))]
     swapped = [pair for pair in pairs if not pair.out]
     for pair in swapped:
         assert " ".join(pair.wrong.casefold().split()) != " ".join(pair.right.casefold().split())
         if pair.concept == "time":
             assert pair.wrong.startswith("at night") == (pair.category == "treatments")
-    of_symptoms = Counter(pair.wrong for pair in swapped if (pair.category, pair.concept) == ("symptoms", "time"))
-    assert set(of_symptoms) <= {"a week", "Two days", "two  DAYS", "two DAYS"}
-    assert of_symptoms["a week"] == 11 * 4  # the only other value, of each note but its own
-    assert {pair.out for pair in pairs if pair.concept == "name of symptom"} == {"no-other-value"}  # all have a fever
+    symptom_times = Counter(pair.wrong for pair in swapped if (pair.category, pair.concept) == ("symptoms", "time"))
+    assert set(symptom_times) <= {"a week", "Two days", "two  DAYS", "two DAYS"}
+    assert symptom_times["a week"] == 11 * 4  # the only other value for all notes but the first
+    # Every note has a fever.
+    assert {pair.out for pair in pairs if pair.concept == "name of symptom"} == {"no-other-value"}

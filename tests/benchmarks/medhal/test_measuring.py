@@ -1,4 +1,5 @@
-"""MedHal's real pipeline on simulated detectors: their set precision and recall come out, and their explanations are scored."""
+"""MedHal's real pipeline recovers the configured precision and recall of simulated detectors, and
+scores their explanations."""
 
 from collections.abc import Iterator
 
@@ -10,14 +11,14 @@ from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from mhb_site.benchmarks.medhal import simulate_detection
-from tests.benchmarks.medhal.statements import released, statement
+from tests.benchmarks.medhal.statements import create_release, statement
 from tests.engine import endpoint
 
 COUNT = 300  # of each label
 
 
 class Detectors:
-    """The simulated detectors alone."""
+    """The simulated detectors only."""
 
     reply = staticmethod(simulate_detection.reply)
 
@@ -29,15 +30,20 @@ def detectors() -> Iterator[str]:
 
 
 @pytest.mark.django_db
-def test_set_precision_and_recall_are_recovered(detectors: str) -> None:
+def test_configured_precision_and_recall_are_recovered(detectors: str) -> None:
     contents = [
-        statement(at, factual=label, task=("qa", "ie")[at % 2], context="He has high blood pressure." if at % 2 else "")
-        for at in range(COUNT)
+        statement(
+            number,
+            factual=label,
+            task=("qa", "ie")[number % 2],
+            context="He has high blood pressure." if number % 2 else "",
+        )
+        for number in range(COUNT)
         for label in (True, False)
     ]
     model = "sim-average"
-    run = services.launch_run(RunSettings(released(contents), [endpoint(detectors, model)]))
-    assert run.variants == ["qa", "ie"]  # the usual prompt alone
+    run = services.launch_run(RunSettings(create_release(contents), [endpoint(detectors, model)]))
+    assert run.variants == ["qa", "ie"]  # only the usual prompt
     work.work_on_run(run.pk)
     run.refresh_from_db()
     report = queries.report(run)
@@ -52,8 +58,9 @@ def test_set_precision_and_recall_are_recovered(detectors: str) -> None:
     assert {row.value for row in report.facets["source"]} == {"medqa", "acn"}
     assert {row.value for row in report.facets["length"]} == {"none", "short"}
 
-    scored = next(row for row in report.numbers.scores if row.dataset == "combined")
-    explained = ResponseScore.objects.filter(run=run).count()
-    assert 0 < explained == scored.scores["bleu"].n < combined.verdicts["tn"]  # some do not explain
-    assert scored.scores["bleu"].n + scored.scores["bleu"].without == 2 * COUNT
-    assert (scored.scores["rouge1"].mean or 0) > 0.95  # the simulated explanation is the true one, but for the mark
+    score_row = next(row for row in report.numbers.scores if row.dataset == "combined")
+    n_explained = ResponseScore.objects.filter(run=run).count()
+    assert 0 < n_explained == score_row.scores["bleu"].n < combined.verdicts["tn"]  # some do not explain
+    assert score_row.scores["bleu"].n + score_row.scores["bleu"].without == 2 * COUNT
+    # The simulated explanation differs from the true one only by the mark.
+    assert (score_row.scores["rouge1"].mean or 0) > 0.95

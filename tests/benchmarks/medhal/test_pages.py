@@ -1,4 +1,5 @@
-"""MedHal in the reader's language: why records were dropped, and the names of tasks and sources in reports."""
+"""MedHal in the reader's language: why drafts were dropped, and the names of tasks and sources in
+reports."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +12,18 @@ from evaluation.labels import value_name
 from generation.batches import launch as batches_launch
 from generation.models import Draft
 from tests.benchmarks.medhal.helpers import MCQ, STATEMENT
-from tests.benchmarks.medhal.test_batch import settings, source_of, worked
+from tests.benchmarks.medhal.test_batch import run_batch, settings, source_of
 
 CHINESE = {"accept-language": "zh-hans"}
 
 
 @pytest.mark.django_db
-def test_why_a_record_was_dropped_is_told_in_the_readers_language(admin_client: Client) -> None:
+def test_the_reason_of_a_dropped_draft_is_shown_in_the_readers_language(admin_client: Client) -> None:
     source = source_of({**MCQ, "choice": "multi"}, 1)
-    # Nothing listens there: what is dropped at once asks no model.
-    batch = worked(settings(source, "http://127.0.0.1:9/v1", changes={"qa_filters": "stricter"}))
+    # Nothing listens at this address: a draft that is dropped at once asks no model.
+    batch = run_batch(settings(source, "http://127.0.0.1:9/v1", changes={"qa_filters": "stricter"}))
     draft = Draft.objects.get(batch=batch)
-    assert (draft.status, draft.detail) == ("dropped", "the question asks for the exception")  # kept as it was said
+    assert (draft.status, draft.detail) == ("dropped", "the question asks for the exception")  # stored in English
     for address in (reverse("generation:batch", args=[batch.pk]), f"/api/v1/batches/{batch.pk}/drafts/"):
         english = admin_client.get(address)
         assert "the question asks for the exception" in english.content.decode(), address
@@ -33,7 +34,9 @@ def test_why_a_record_was_dropped_is_told_in_the_readers_language(admin_client: 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("row", "models"), [(STATEMENT, ""), (MCQ, "http://127.0.0.1:9/v1")])
-def test_a_batch_that_asks_no_model_lists_none(admin_client: Client, row: Mapping[str, Any], models: str) -> None:
+def test_the_page_lists_models_only_if_the_batch_asks_any(
+    admin_client: Client, row: Mapping[str, Any], models: str
+) -> None:
     batch = batches_launch.launch_batch(settings(source_of(row, 1), models))
     page = admin_client.get(reverse("generation:batch", args=[batch.pk])).content.decode()
     assert ('id="models-asked"' in page) == bool(models)
@@ -50,5 +53,5 @@ def test_a_batch_that_asks_no_model_lists_none(admin_client: Client, row: Mappin
         ("Critical", "critical", "critical"),
     ],
 )
-def test_a_code_stands_before_its_label_and_a_name_for_files_does_not(value: str, label: str, name: str) -> None:
+def test_a_short_code_is_shown_before_its_label_and_other_values_are_not(value: str, label: str, name: str) -> None:
     assert value_name(value, label) == name

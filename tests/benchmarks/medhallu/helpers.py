@@ -1,4 +1,4 @@
-"""Made-up records, models that say what a test wants, and MedHallu's simulated models without HTTP."""
+"""Made-up records, models with scripted replies, and MedHallu's simulated models without HTTP."""
 
 import asyncio
 import json
@@ -33,16 +33,16 @@ HEADINGS = (
 )
 
 
-def candidate(answer: str = WRONG, **changes: str) -> dict[str, str]:
-    return {"answer": answer, "justification": "The findings are swapped.", "category": "MQ", **changes}
+def candidate(answer: str = WRONG, **fields: str) -> dict[str, str]:
+    return {"answer": answer, "justification": "The findings are swapped.", "category": "MQ", **fields}
 
 
-def worded(number: int, words: int = 28) -> str:
-    """A wrong answer of so many words, another one for every number."""
+def wrong_answer(number: int, words: int = 28) -> str:
+    """Return a wrong answer of this many words, different for each number."""
     return " ".join(["Wrong", f"number{number}", *["word"] * (words - 2)])
 
 
-def qa_draft(preset: str = "ours", **changes: Any) -> Draft:
+def qa_draft(preset: str = "ours", **fields: Any) -> Draft:
     content = {
         "kind": "qa",
         "question": QUESTION,
@@ -57,10 +57,10 @@ def qa_draft(preset: str = "ours", **changes: Any) -> Draft:
     }
     record = Record("90000001", QUESTION, "en", content, {"mesh": HEADINGS})
     (prompts,) = (each.prompts for each in presets.PRESETS if each.name == preset)
-    return replace(Draft(record, taxonomy.TERMS, prompts=prompts, settings=settings(preset)), **changes)
+    return replace(Draft(record, taxonomy.TERMS, prompts=prompts, settings=settings(preset)), **fields)
 
 
-def pair_draft(**changes: Any) -> Draft:
+def pair_draft(**fields: Any) -> Draft:
     content = {
         "kind": "qa-pair",
         "question": QUESTION,
@@ -72,9 +72,7 @@ def pair_draft(**changes: Any) -> Draft:
         "split": "labelled",
     }
     joined = {"pubmedqa": (qa_draft().record.content,), "mesh": HEADINGS}
-    return replace(
-        Draft(Record("p-1", QUESTION, "en", content, joined), taxonomy.TERMS, settings=settings()), **changes
-    )
+    return replace(Draft(Record("p-1", QUESTION, "en", content, joined), taxonomy.TERMS, settings=settings()), **fields)
 
 
 def settings(preset: str = "ours", **changes: Any) -> dict[str, Any]:
@@ -84,14 +82,15 @@ def settings(preset: str = "ours", **changes: Any) -> dict[str, Any]:
 
 @dataclass
 class Models:
-    """`generation.recipes.recipe.Models` in memory. As the gateway it asks twice for what `check` refuses."""
+    """`generation.recipes.recipe.Models` in memory; like the gateway, asks once more if `check`
+    refuses a reply."""
 
     bound: frozenset[str] = frozenset(role.name for role in recipe.RECIPE.roles if role.name != "embedder")
     vectors: Mapping[str, Sequence[float]] = field(default_factory=dict)
     requests: list[tuple[str, Request]] = field(default_factory=list)
 
-    def said(self, role: str, request: Request) -> str:
-        raise AssertionError(f"a test says what {role} answers to {request.prompt}")
+    def reply_to(self, role: str, request: Request) -> str:
+        raise AssertionError(f"no reply of {role} to {request.prompt}")
 
     def model(self, role: str) -> str:
         return role
@@ -106,7 +105,7 @@ class Models:
     async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
         assert role in self.bound
         self.requests.append((role, request))
-        return Reply(self.said(role, request))
+        return Reply(self.reply_to(role, request))
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None
@@ -114,10 +113,10 @@ class Models:
         for last in (False, True):
             text = (await self.ask(role, request)).text
             try:
-                made = shape.model_validate_json(text, strict=True)
+                result = shape.model_validate_json(text, strict=True)
                 if check is not None:
-                    check(made)
-                return made
+                    check(result)
+                return result
             except (BrokenReply, ValidationError) as error:
                 if last:
                     raise BrokenReply(str(error)) from None
@@ -127,26 +126,28 @@ class Models:
                 )
         raise AssertionError
 
-    def asked(self, prompt: str) -> list[Request]:
-        """The requests made by the prompt of this name."""
+    def requests_for(self, prompt: str) -> list[Request]:
+        """Return the requests that used the prompt of this name."""
         return [request for _role, request in self.requests if request.prompt.partition("@")[0].endswith(f"/{prompt}")]
 
 
 @dataclass
-class Fake(Models):
-    """Says what a test wants. `new` and `rewritten`: the replies of generator and critic, the last one over and over.
+class FakeModels(Models):
+    """Models with scripted replies.
 
-    By answer: `fooled`: how many of the voters it fools; `scores`: its entailment (the truth follows, it follows).
+    The last of the `generator_replies` and `rewrite_replies` is repeated. By answer: `fooled` is
+    the number of voters that it fools, `scores` its entailment scores (the truth follows from it,
+    it follows from the truth).
     """
 
-    new: list[Any] = field(default_factory=lambda: [candidate()])
-    rewritten: list[Any] = field(default_factory=lambda: [candidate()])
+    generator_replies: list[Any] = field(default_factory=lambda: [candidate()])
+    rewrite_replies: list[Any] = field(default_factory=lambda: [candidate()])
     fooled: Mapping[str, int] = field(default_factory=dict)
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    votes: Mapping[str, str] = field(default_factory=dict)  # by role, whatever is shown
-    scored: Callable[[str, str], float] | None = None
+    votes: Mapping[str, str] = field(default_factory=dict)  # by role, whatever answers are shown
+    entailment_score: Callable[[str, str], float] | None = None
 
-    def said(self, role: str, request: Request) -> str:
+    def reply_to(self, role: str, request: Request) -> str:
         name = request.prompt.partition("@")[0].rpartition("/")[2]
         blocks: dict[str, Any] = {}
         for message in request.messages:
@@ -158,19 +159,19 @@ class Fake(Models):
             return json.dumps({"wording": "Too bold.", "structure": "Too plain.", "advice": "Be subtler."})
         if name == "entail":
             return json.dumps({"score": self._score(blocks["PREMISE"], blocks["HYPOTHESIS"])})
-        replies = self.rewritten if name == "rewrite" else self.new
+        replies = self.rewrite_replies if name == "rewrite" else self.generator_replies
         reply = replies.pop(0) if len(replies) > 1 else replies[0]
         return reply if isinstance(reply, str) else json.dumps(reply)
 
     def _vote(self, voter: int, blocks: Mapping[str, str]) -> str:
         first = blocks["FIRST"] == TRUTH
-        made = blocks["SECOND" if first else "FIRST"].partition("\n")[0]
-        fooled = voter <= self.fooled.get(made, 0)
-        return "2" if fooled == first else "1"
+        hallucinated = blocks["SECOND" if first else "FIRST"].partition("\n")[0]
+        is_fooled = voter <= self.fooled.get(hallucinated, 0)
+        return "2" if is_fooled == first else "1"
 
     def _score(self, premise: str, hypothesis: str) -> float:
-        if self.scored is not None:
-            return self.scored(premise, hypothesis)
+        if self.entailment_score is not None:
+            return self.entailment_score(premise, hypothesis)
         forward, backward = self.scores.get(premise if hypothesis == TRUTH else hypothesis, (0.1, 0.1))
         return forward if hypothesis == TRUTH else backward
 
@@ -184,35 +185,36 @@ MODEL_OF = {
 
 
 @dataclass
-class Simulated(Models):
+class SimulatedModels(Models):
     """The simulated models."""
 
     seed: int = 0
 
-    def said(self, role: str, request: Request) -> str:
+    def reply_to(self, role: str, request: Request) -> str:
         text = simulate_generation.reply(MODEL_OF[role], request.messages, self.seed)
         assert text is not None, request.prompt
         return text
 
 
-def run(draft: Draft, models: Models) -> Draft:
-    """The draft after all steps of the recipe that apply to it, stored as JSON after each."""
+def run_recipe(draft: Draft, models: Models) -> Draft:
+    """Return the draft after all steps of the recipe that apply to it; its data passes through JSON
+    after each."""
 
     async def steps() -> Draft:
-        now = draft
+        current = draft
         for step in recipe.RECIPE.steps:
             assert isinstance(step, Step)
-            if step.applies(now):
-                (now,) = await step.run(now, models)
-                now = replace(now, data=json.loads(json.dumps(now.data)))
-        return now
+            if step.applies(current):
+                (current,) = await step.run(current, models)
+                current = replace(current, data=json.loads(json.dumps(current.data)))
+        return current
 
     return asyncio.run(steps())
 
 
-def made(draft: Draft, models: Models) -> NewSample:
-    return recipe.sample(run(draft, models))
+def make_sample(draft: Draft, models: Models) -> NewSample:
+    return recipe.sample(run_recipe(draft, models))
 
 
 def all_candidates(draft: Draft) -> list[dict[str, Any]]:
-    return [each for tried in draft.data["tries"] for each in tried["candidates"]]
+    return [row for attempt in draft.data["tries"] for row in attempt["candidates"]]

@@ -1,4 +1,4 @@
-"""Released samples of our own: a question with a true answer and a hallucinated one."""
+"""Released samples for tests: a question with a true answer and a hallucinated one."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ RUBRIC = Rubric("R1", "Says whether the answer shown is hallucinated.", ("MQ",))
 TRUTH = "Walking after meals lowered glucose in the women of this study."
 
 
-def sample(number: int, difficulty: str = "easy", **changes: Any) -> Sample:
-    """Sample `number`, whose hallucinated answer is marked as the simulated generator marks it."""
+def sample(number: int, difficulty: str = "easy", **fields: Any) -> Sample:
+    """Return a sample whose hallucinated answer has the mark of the simulated generator."""
     content = {
         "question": f"Does walking after meals lower glucose in group {number}?",
         "knowledge": ["Forty women walked for ten minutes after each meal.", "Glucose fell by 0.6 mmol/L."],
@@ -26,16 +26,16 @@ def sample(number: int, difficulty: str = "easy", **changes: Any) -> Sample:
         "pmid": str(number),
         "mesh": ["Walking"],
         "branches": ["G"],
-        **changes,
+        **fields,
     }
     return Sample(f"medhallu-detection-{number:06}", protocol.TASK, content)
 
 
-def asked(one: Sample, seed: int = 0) -> dict[str, Ask]:
-    """The questions about a sample, by variant."""
-    return {ask.variant: ask for ask in protocol.ask(one, seed)}
+def asks_by_variant(evaluated: Sample, seed: int = 0) -> dict[str, Ask]:
+    """Return the questions about a sample, by variant."""
+    return {ask.variant: ask for ask in protocol.ask(evaluated, seed)}
 
 
-def verdict(one: Sample, variant: str, response: str, seed: int = 0) -> str:
-    """What a reply to this variant of the question comes to."""
-    return protocol.read(one, RUBRIC, variant, asked(one, seed)[variant].about, response).verdict
+def verdict(evaluated: Sample, variant: str, response: str, seed: int = 0) -> str:
+    """Return the verdict on a reply to this variant of the question."""
+    return protocol.read(evaluated, RUBRIC, variant, asks_by_variant(evaluated, seed)[variant].about, response).verdict

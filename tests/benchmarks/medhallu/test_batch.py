@@ -1,4 +1,5 @@
-"""MedHallu's recipe run by the engine: presets, the ledger, what is reviewed, and the pages that show how samples were made."""
+"""MedHallu's recipe run by the engine: presets, the ledger, the review share, and the pages that
+show the lineage of samples."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ def url() -> Iterator[str]:
 
 
 def words(number: int, count: int) -> str:
-    """So many words that no two records are taken for one another."""
+    """Return this many random words, so that no two records count as duplicates."""
     dice = Random(number)
     return " ".join(
         f"{dice.choice(('glucose', 'insulin', 'weight', 'pulse'))}{dice.randrange(10**5)}" for _ in range(count)
@@ -67,7 +68,7 @@ def source_of(count: int, kind: str = "qa") -> Source:
     return source
 
 
-def worked(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
+def run_batch(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
     bound = {role: endpoint(url, model) for role, model in {**MODEL_OF, **roles}.items()}
     batch = batches_launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles=bound, preset=preset))
     batches_services.work_on_batch(batch.pk)
@@ -76,8 +77,8 @@ def worked(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
     return batch
 
 
-def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Client) -> None:
-    batch = worked(source_of(30), url)
+def test_a_batch_makes_samples_reviews_a_share_and_shows_their_lineage(url: str, admin_client: Client) -> None:
+    batch = run_batch(source_of(30), url)
     drafts = Draft.objects.filter(batch=batch)
     assert Counter(drafts.values_list("status", flat=True)) == {"done": 30}
     versions = list(SampleVersion.objects.filter(sample__batch=batch))
@@ -88,23 +89,27 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
     assert Case.objects.filter(state="primary").count() == reviewed["sampled"]
     assert Sample.objects.filter(batch=batch, status="approved").count() == reviewed["not sampled"]
 
-    asked = Counter(Call.objects.filter(job=batch, error="").values_list("prompt", flat=True))
+    call_counts = Counter(Call.objects.filter(job=batch, error="").values_list("prompt", flat=True))
     data = list(drafts.values_list("data", flat=True))
-    candidates = [each for one in data for tried in one["tries"] for each in tried["candidates"]]
-    again = sum(bool(vote["unread"]) for each in candidates for vote in each["votes"])
-    assert asked["medhallu/vote@1"] == 3 * len(candidates) + again
-    assert asked["medhallu/entail@1"] == 2 * len(candidates)
-    assert asked["medhallu/critique@1"] == sum(len(tried["feedback"]) for one in data for tried in one["tries"])
-    assert asked["medhallu/rewrite@1"] >= sum(each["by"] == "rewrite" for each in candidates)
+    candidates = [
+        candidate for draft_data in data for attempt in draft_data["tries"] for candidate in attempt["candidates"]
+    ]
+    n_retries = sum(bool(vote["unread"]) for candidate in candidates for vote in candidate["votes"])
+    assert call_counts["medhallu/vote@1"] == 3 * len(candidates) + n_retries
+    assert call_counts["medhallu/entail@1"] == 2 * len(candidates)
+    assert call_counts["medhallu/critique@1"] == sum(
+        len(attempt["feedback"]) for draft_data in data for attempt in draft_data["tries"]
+    )
+    assert call_counts["medhallu/rewrite@1"] >= sum(candidate["by"] == "rewrite" for candidate in candidates)
 
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
     assert "Difficulty" in page
     assert "Qualifying try" in page
     draft = drafts.order_by("pk").first()
     assert draft is not None
-    shown = admin_client.get(reverse("generation:draft", args=[draft.pk])).content.decode()
-    assert "Votes" in shown
-    assert "Entailment" in shown
+    draft_page = admin_client.get(reverse("generation:draft", args=[draft.pk])).content.decode()
+    assert "Votes" in draft_page
+    assert "Entailment" in draft_page
     assert admin_client.get(reverse("generation:batch", args=[batch.pk])).status_code == 200
 
     release = releases_services.freeze_release(
@@ -126,29 +131,29 @@ def test_published_pairs_need_no_model(url: str) -> None:
     assert queries.analysis(batch)
 
 
-def test_the_set_of_prompts_that_a_preset_brings_is_the_batchs_and_is_not_compared_with_itself(url: str) -> None:
+def test_a_batch_uses_the_prompts_of_its_preset_and_cannot_be_compared_with_them(url: str) -> None:
     roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
-    launch: dict[str, Any] = {"benchmark": "medhallu", "source": source_of(2), "roles": roles, "limit": 1}
-    released = {**launch, "preset": "released"}
+    launch_fields: dict[str, Any] = {"benchmark": "medhallu", "source": source_of(2), "roles": roles, "limit": 1}
+    released = {**launch_fields, "preset": "released"}
     for prompts, compare in (("", "released"), ("released", "")):
-        twice = BatchSettings(prompts=prompts, compare=compare, **released)
+        self_comparison = BatchSettings(prompts=prompts, compare=compare, **released)
         with pytest.raises(errors.SamePrompts):
-            batches_launch.launch_comparison(twice)
+            batches_launch.launch_comparison(self_comparison)
         with pytest.raises(errors.SamePrompts):
-            estimate_batch(twice)
+            estimate_batch(self_comparison)
     assert not Batch.objects.exists()
     assert "medhallu/released/vote@1" in {line.prompt for line in estimate_batch(BatchSettings(**released)).lines}
-    both = batches_launch.launch_comparison(BatchSettings(prompts="", compare="released", **launch))
-    assert list(both.batches.order_by("arm").values_list("prompts", flat=True)) == ["", "released"]
+    comparison = batches_launch.launch_comparison(BatchSettings(prompts="", compare="released", **launch_fields))
+    assert list(comparison.batches.order_by("arm").values_list("prompts", flat=True)) == ["", "released"]
     batch = batches_launch.launch_batch(BatchSettings(**released))
     batches_services.work_on_batch(batch.pk)
     assert batch.prompts == "released"
-    asked = set(Call.objects.filter(job=batch).values_list("prompt", flat=True))
-    assert {"medhallu/released/generate@1", "medhallu/released/vote@1"} <= asked
+    prompts_used = set(Call.objects.filter(job=batch).values_list("prompt", flat=True))
+    assert {"medhallu/released/generate@1", "medhallu/released/vote@1"} <= prompts_used
 
 
-def test_clusters_are_a_page_with_a_picture(url: str, admin_client: Client) -> None:
-    batch = worked(source_of(2), url, "clusters-12", embedder="sim-embedder")
+def test_the_analysis_of_clusters_has_a_chart(url: str, admin_client: Client) -> None:
+    batch = run_batch(source_of(2), url, "clusters-12", embedder="sim-embedder")
     version = SampleVersion.objects.filter(sample__batch=batch).first()
     assert version is not None
     assert version.made["similarity"] == "embeddings"
@@ -160,16 +165,16 @@ def test_clusters_are_a_page_with_a_picture(url: str, admin_client: Client) -> N
     assert "Clusters" in sample
 
 
-def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url: str, ana: User) -> None:
-    batch = worked(source_of(14), url)
-    taken = claims.claim_next(ana)
-    assert taken is not None
-    assert taken.token is not None
+def test_a_rejected_sample_is_regenerated_and_its_approved_version_keeps_the_rubric(url: str, ana: User) -> None:
+    batch = run_batch(source_of(14), url)
+    assignment = claims.claim_next(ana)
+    assert assignment is not None
+    assert assignment.token is not None
     assignments_services.submit(
-        ana, taken.pk, taken.token, rejection(taken.case.frozen.form, "It follows from the true answer.")
+        ana, assignment.pk, assignment.token, rejection(assignment.case.frozen.form, "It follows from the true answer.")
     )
     samples_services.apply_outcomes()
-    sample = Sample.objects.get(versions__case=taken.case)
+    sample = Sample.objects.get(versions__case=assignment.case)
     assert sample.status == "regenerating"
     batches_services.work_on_batch(batch.pk)
     first, second = sample.versions.order_by("number")

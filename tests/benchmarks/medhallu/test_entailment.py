@@ -1,4 +1,5 @@
-"""Entailment: by a model on this machine where there is one, else by a language model; never by a download."""
+"""Entailment: judged by a local model if there is one, else by a language model; nothing is
+downloaded."""
 
 import asyncio
 import importlib.machinery
@@ -11,7 +12,7 @@ import pytest
 from generation.llm.errors import BrokenReply
 from mhb_site.benchmarks.medhallu import entailment
 from mhb_site.benchmarks.medhallu.entailment import NliMistake, entailment_index, entailment_judge, score_both_ways
-from tests.benchmarks.medhallu.helpers import TRUTH, WRONG, Fake, qa_draft
+from tests.benchmarks.medhallu.helpers import TRUTH, WRONG, FakeModels, qa_draft
 
 pytestmark = pytest.mark.plain
 
@@ -23,7 +24,7 @@ def _no_model(monkeypatch):
 
 
 def test_a_language_model_is_asked_in_both_directions():
-    models = Fake(scores={WRONG: (0.9, 0.2)})
+    models = FakeModels(scores={WRONG: (0.9, 0.2)})
     nli = entailment_judge(qa_draft(), models)
     assert asyncio.run(score_both_ways(nli, WRONG, TRUTH)) == {"forward": 0.9, "backward": 0.2, "least": 0.2}
     assert nli.name == "llm: entailment"
@@ -31,14 +32,14 @@ def test_a_language_model_is_asked_in_both_directions():
 
 
 @pytest.mark.parametrize(("bound", "role"), [({"generator", "critic"}, "critic"), ({"generator"}, "generator")])
-def test_without_a_role_of_its_own_the_critic_plays_it(bound, role):
-    assert entailment_judge(qa_draft(), Fake(bound=frozenset(bound))).name == f"llm: {role}"
+def test_without_an_entailment_role_the_critic_or_the_generator_judges(bound, role):
+    assert entailment_judge(qa_draft(), FakeModels(bound=frozenset(bound))).name == f"llm: {role}"
 
 
 @pytest.mark.parametrize("score", ["1.1", "-0.1", '"high"', "null"])
 def test_a_score_outside_0_to_1_is_refused(score):
-    class Wrong(Fake):
-        def said(self, role: str, request: Any) -> str:
+    class Wrong(FakeModels):
+        def reply_to(self, role: str, request: Any) -> str:
             return f'{{"score": {score}}}'
 
     with pytest.raises(BrokenReply):
@@ -52,7 +53,7 @@ def test_a_score_outside_0_to_1_is_refused(score):
         ({"0": "entailment", "1": "neutral", "2": "contradiction"}, 0),
     ],
 )
-def test_the_label_is_read_from_the_models_own_list(labels, index):
+def test_the_index_of_the_label_comes_from_the_models_own_list(labels, index):
     assert entailment_index(labels) == index
 
 
@@ -63,7 +64,8 @@ def test_a_model_without_that_label_is_refused():
 
 @pytest.fixture
 def libraries(monkeypatch):
-    """`transformers` and `torch` as far as they are used; keeps how models are loaded."""
+    """The parts of `transformers` and `torch` that are used; returns the recorded loads of
+    models."""
     loaded: list[tuple[str, dict[str, Any]]] = []
 
     class Model:
@@ -102,33 +104,33 @@ def libraries(monkeypatch):
     return loaded
 
 
-def test_a_local_model_is_used_where_the_folder_is_named_and_is_never_downloaded(libraries, monkeypatch, tmp_path):
+def test_a_local_model_is_used_if_its_folder_is_configured_and_never_downloaded(libraries, monkeypatch, tmp_path):
     folder = tmp_path / "some-nli"
     folder.mkdir()
     monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(folder))
-    models = Fake()
+    models = FakeModels()
     nli = entailment_judge(qa_draft(), models)
     assert asyncio.run(score_both_ways(nli, TRUTH, TRUTH))["least"] == 0.7
     assert asyncio.run(nli.score(WRONG, TRUTH)) == 0.2
-    assert nli.name == "nli: some-nli"  # no path of this machine
+    assert nli.name == "nli: some-nli"  # no path
     assert models.requests == []
-    assert libraries == [(str(folder), {"local_files_only": True})] * 2  # model and tokenizer, once
+    assert libraries == [(str(folder), {"local_files_only": True})] * 2  # model and tokenizer, each once
 
 
-def test_a_folder_that_is_not_there_is_an_error_and_not_silently_replaced(libraries, monkeypatch, tmp_path):
+def test_a_missing_folder_is_an_error_without_a_silent_fallback(libraries, monkeypatch, tmp_path):
     monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(NliMistake, match="no such folder"):
-        entailment_judge(qa_draft(), Fake())
+        entailment_judge(qa_draft(), FakeModels())
 
 
-def test_a_folder_without_a_model_is_an_error_that_names_no_path(libraries, monkeypatch, tmp_path):
+def test_a_folder_without_a_model_is_an_error_that_does_not_reveal_the_path(libraries, monkeypatch, tmp_path):
     def fails(folder, **options):
         raise OSError(f"nothing in {folder}")
 
     monkeypatch.setattr(sys.modules["transformers"].AutoTokenizer, "from_pretrained", fails)
     monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(NliMistake) as caught:
-        asyncio.run(entailment_judge(qa_draft(), Fake()).score("a", "b"))
+        asyncio.run(entailment_judge(qa_draft(), FakeModels()).score("a", "b"))
     assert "could not be loaded (OSError)" in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
 
@@ -136,4 +138,4 @@ def test_a_folder_without_a_model_is_an_error_that_names_no_path(libraries, monk
 def test_without_the_library_the_language_model_is_asked(monkeypatch, tmp_path):
     monkeypatch.setenv(entailment.FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert entailment_judge(qa_draft(), Fake()).name == "llm: entailment"
+    assert entailment_judge(qa_draft(), FakeModels()).name == "llm: entailment"

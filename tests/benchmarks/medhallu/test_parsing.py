@@ -1,4 +1,5 @@
-"""What is read out of replies to the detection prompt, and what the released script would have read."""
+"""How replies to the detection prompt are read, and how the released script would have read
+them."""
 
 import unicodedata
 
@@ -12,12 +13,13 @@ pytestmark = pytest.mark.plain
 FACTUAL, HALLUCINATED, UNSURE, UNPARSED = Reading.FACTUAL, Reading.HALLUCINATED, Reading.UNSURE, Reading.UNPARSED
 
 
-def released(reply: str) -> Reading:
-    """The released script's rules, after their description (source_formats, MedHallu, 'Parsing order')."""
-    said = reply.lower()
-    if any(sign in said for sign in ("1", "not", "non")):
+def read_as_released(reply: str) -> Reading:
+    """Read a reply by the released script's rules, as described in source_formats, MedHallu,
+    'Parsing order'."""
+    text = reply.lower()
+    if any(sign in text for sign in ("1", "not", "non")):
         return HALLUCINATED
-    if any(sign in said for sign in ("not sure", "pass", "skip", "2")):
+    if any(sign in text for sign in ("not sure", "pass", "skip", "2")):
         return UNSURE
     return FACTUAL
 
@@ -91,13 +93,13 @@ def released(reply: str) -> Reading:
         ("不确定", UNSURE),
         ("我不确定。", UNSURE),
         ("无法确定", UNSURE),
-        # A decision on a line of its own, with an explanation.
+        # A decision on its own line, with an explanation.
         ("1\n\nThe trial of 40 patients found no such effect; the factual claim is the opposite.", HALLUCINATED),
         ("The passage supports the claim, but its evidence is uncertain.\n\nAnswer: 0", FACTUAL),
         ("1\nThe answer is hallucinated because it names another pathway.", HALLUCINATED),
     ],
 )
-def test_a_decision(reply: str, reading: Reading) -> None:
+def test_a_clear_decision_is_read(reply: str, reading: Reading) -> None:
     assert read_reply(reply, unsure=True) is reading
 
 
@@ -155,12 +157,12 @@ def test_a_decision(reply: str, reading: Reading) -> None:
         "Another option.",
     ],
 )
-def test_no_one_decision(reply: str) -> None:
+def test_a_reply_without_one_clear_decision_is_unparsed(reply: str) -> None:
     assert read_reply(reply, unsure=True) is UNPARSED
 
 
 @pytest.mark.parametrize("reply", ["2", "2.", "Answer: 2", "not sure", "I am not sure.", "不确定"])
-def test_not_sure_is_no_answer_where_it_is_not_offered(reply: str) -> None:
+def test_not_sure_is_unparsed_if_it_is_not_offered(reply: str) -> None:
     assert read_reply(reply, unsure=True) is UNSURE
     assert read_reply(reply, unsure=False) is UNPARSED
 
@@ -181,8 +183,8 @@ def test_not_sure_is_no_answer_where_it_is_not_offered(reply: str) -> None:
         ("存在幻觉", FACTUAL, HALLUCINATED),
     ],
 )
-def test_the_released_parsers_mistakes_are_not_made(reply: str, theirs: Reading, ours: Reading) -> None:
-    assert released(reply) is theirs, "as described"
+def test_mistakes_of_the_released_parser_are_avoided(reply: str, theirs: Reading, ours: Reading) -> None:
+    assert read_as_released(reply) is theirs, "as described"
     assert read_reply(reply, unsure=True) is ours
 
 
@@ -194,35 +196,35 @@ REPLIES = st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join))
 
 
 @given(reply=REPLIES, unsure=st.booleans())
-def test_any_text_is_read_without_complaint(reply: str, unsure: bool) -> None:
+def test_any_text_is_read_without_an_error(reply: str, unsure: bool) -> None:
     reading = read_reply(reply, unsure=unsure)
     assert reading in set(Reading) - (set() if unsure else {UNSURE})
 
 
 @given(before=REPLIES, after=REPLIES, doubt=st.sampled_from(["not sure", "Not sure", "unsure", "我不确定", "无法确定"]))
-def test_who_is_not_sure_has_never_said_hallucinated_or_factual(before: str, after: str, doubt: str) -> None:
+def test_a_reply_that_is_not_sure_is_never_read_as_hallucinated_or_factual(before: str, after: str, doubt: str) -> None:
     for glue in (" ", "\n"):
         assert read_reply(glue.join([before, doubt, after]), unsure=True) in (UNSURE, UNPARSED)
 
 
 @given(reply=st.text(st.characters(exclude_categories=["N", "L"])))
-def test_what_holds_neither_letters_nor_figures_is_unparsed(reply: str) -> None:
+def test_a_reply_without_letters_or_digits_is_unparsed(reply: str) -> None:
     assert read_reply(reply, unsure=True) is UNPARSED
 
 
 @given(reply=REPLIES)
-def test_a_decision_has_a_sign_of_it(reply: str) -> None:
-    said = unicodedata.normalize("NFKC", reply).casefold()
+def test_a_decision_is_read_only_from_a_reply_with_a_sign_of_it(reply: str) -> None:
+    text = unicodedata.normalize("NFKC", reply).casefold()
     signs = {
         FACTUAL: ("0", "factual", "hallucinat", "事实", "真实", "属实", "幻觉", "虚构"),
         HALLUCINATED: ("1", "factual", "hallucinat", "事实", "真实", "属实", "幻觉"),
         UNSURE: ("2", "sure", "certain", "确定", "不清楚", "拿不准"),
         UNPARSED: ("",),
     }
-    assert any(sign in said for sign in signs[read_reply(reply, unsure=True)])
+    assert any(sign in text for sign in signs[read_reply(reply, unsure=True)])
 
 
-def test_a_very_long_reply_takes_no_time_out_of_proportion() -> None:
+def test_a_very_long_reply_is_read_in_reasonable_time() -> None:
     for filler in ("answer: ", "not ", " ", "1 ", "is is ", "不"):
         assert read_reply(filler * 20_000 + "!x", unsure=True) is UNPARSED
         assert read_reply("1\n" + filler * 20_000 + "!x", unsure=True) in (HALLUCINATED, UNPARSED)

@@ -1,4 +1,4 @@
-"""What the report of a run draws by kind of hallucination and says of it."""
+"""The chart of a run by kind of hallucination, and the note that explains it."""
 
 from collections.abc import Iterator
 
@@ -31,9 +31,9 @@ def url() -> Iterator[str]:
 
 
 def release() -> Release:
-    """So many samples, by turns of two categories; made without any model or physician."""
+    """Create a release of samples in two alternating categories, without models or physicians."""
     version = bare_release(("dialogue", [["A1"]])).samples.get().version
-    made = Release.objects.create(
+    created = Release.objects.create(
         name="pairs", version=1, benchmark="medhallu", samples_count=COUNT, rubrics_count=COUNT,
         counts={
             "task": {protocol.TASK: {"samples": COUNT, "rubrics": COUNT}},
@@ -41,44 +41,44 @@ def release() -> Release:
         },
         generators=[], sources=[], simulated=False, sha256="1" * 64, created_at=timezone.now(),
     )  # fmt: skip
-    for at in range(COUNT):
-        one = sample(at)
+    for position in range(COUNT):
+        evaluated = sample(position)
         released = ReleasedSample.objects.create(
-            release=made,
-            position=at,
+            release=created,
+            position=position,
             version=version,
-            key=one.key,
-            task=one.task,
-            exported={"content": dict(one.content)},
+            key=evaluated.key,
+            task=evaluated.task,
+            exported={"content": dict(evaluated.content)},
         )
         rubric = ReleasedRubric.objects.create(sample=released, key="R1", criterion="Says whether it is.", traps=[])
-        Facet.objects.create(rubric=rubric, name="category", value=("MQ", "II")[at % 2])
-    return made
+        Facet.objects.create(rubric=rubric, name="category", value=("MQ", "II")[position % 2])
+    return created
 
 
-def worked(url: str) -> Run:
+def run_of_careful_model(url: str) -> Run:
     run = services.launch_run(RunSettings(release(), [endpoint(url, "sim-careful")], seed=0))
     work.work_on_run(run.pk)
     return RUNS.get(run.pk)
 
 
-def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client: Client) -> None:
-    run = worked(url)
+def test_the_chart_by_kind_shows_recall_and_the_report_explains_why(url: str, admin_client: Client) -> None:
+    run = run_of_careful_model(url)
     report = reports_queries.report(run)
-    drawn = figures(report, lambda *_where: "#")
-    section = next(section for section in drawn.sections if section.name == "category")
-    assert (drawn.rate.name, section.rate) == ("f1", "Recall")
+    chart = figures(report, lambda *_where: "#")
+    section = next(section for section in chart.sections if section.name == "category")
+    assert (chart.rate.name, section.rate) == ("f1", "Recall")
     for line, row in zip(section.lines, report.facets["category"], strict=True):
-        # Answers of the kind that were shown: true ones are of none.
+        # Only hallucinated answers that were shown count: true answers have no kind.
         shown = sum(row.verdicts.get(verdict, 0) for verdict in ("tp", "fn"))
         assert line.denominator == shown < sum(row.verdicts.values())
-    chosen = figures(report, lambda *_where: "#", rate="f1")
-    assert [section.rate for section in chosen.sections] == ["F1"]
+    f1_chart = figures(report, lambda *_where: "#", rate="f1")
+    assert [section.rate for section in f1_chart.sections] == ["F1"]
 
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "Metric: Recall." in page
     assert "About half of the answers shown are true and have no category" in page
-    asked = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
-    assert "Metric: F1." in asked
-    assert "Metric: Recall." not in asked
+    f1_page = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
+    assert "Metric: F1." in f1_page
+    assert "Metric: Recall." not in f1_page
     assert "About half of the answers shown are true and have no category" in formats.as_markdown(report)

@@ -1,4 +1,4 @@
-"""The case that physicians see for a MedHallu sample, and by whom it is reviewed."""
+"""The case that physicians see for a MedHallu sample, and its review policy."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from tests.benchmarks.medhallu.helpers import (
     QUESTION,
     TRUTH,
     WRONG,
-    Fake,
-    made,
+    FakeModels,
+    make_sample,
     pair_draft,
     qa_draft,
     settings,
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.plain
 
 
 def sample(draft=None, **changes):
-    return made(draft or qa_draft(settings=settings(review_share=1.0, **changes)), Fake(fooled={WRONG: 2}))
+    return make_sample(draft or qa_draft(settings=settings(review_share=1.0, **changes)), FakeModels(fooled={WRONG: 2}))
 
 
 def case(**changes):
@@ -41,7 +41,7 @@ def answers(**changes):
     )
 
 
-def test_question_passages_both_answers_and_what_is_wrong_are_shown():
+def test_the_case_shows_question_passages_both_answers_and_the_justification():
     question, *passages, truth, diff, wrong = case().blocks
     assert isinstance(question, Text)
     assert (question.text, question.tone) == (QUESTION, "question")
@@ -55,15 +55,16 @@ def test_question_passages_both_answers_and_what_is_wrong_are_shown():
     assert wrong.tone == "trap"
 
 
-def test_three_things_are_asked_and_that_it_is_wrong_wants_evidence():
+def test_three_questions_are_asked_and_calling_the_answer_wrong_needs_evidence():
     form = case().form
     assert [question.key for question in form.questions] == ["wrong", "plausible", "category"]
     assert problems(form, answers()) == []
     assert [problem.code for problem in problems(form, replace(answers(), citations=()))] == ["evidence-missing"]
 
 
-def test_what_is_asked_of_plausibility_is_true_of_what_is_shown():
-    """Both answers are shown at once, so that nobody can be asked to read the one without the other beside it."""
+def test_the_question_about_plausibility_fits_a_case_that_shows_both_answers():
+    """Both answers are shown at once, so nobody can be asked to read one without seeing the
+    other."""
     (plausible,) = (question for question in case().form.questions if question.key == "plausible")
     shown = [block.text for block in case().blocks if isinstance(block, Text)]
     assert TRUTH in shown
@@ -72,18 +73,18 @@ def test_what_is_asked_of_plausibility_is_true_of_what_is_shown():
 
 
 @pytest.mark.parametrize("bad", [{"wrong": "no"}, {"plausible": "1"}, {"category": "does-not-fit"}])
-def test_each_of_the_three_keeps_a_sample_from_being_approved(bad):
+def test_each_of_the_three_answers_can_prevent_approval(bad):
     assert "verdict-contradicts" in [problem.code for problem in problems(case().form, answers(**bad))]
 
 
-def test_one_physician_reviews_or_two_or_nobody():
+def test_the_policy_asks_for_one_physician_or_two_or_none():
     assert review.policy(sample()) == Policy(secondary=False)
     assert review.policy(sample(reviewers="two")) == Policy(secondary=True)
-    unreviewed = review.policy(made(qa_draft("paper"), Fake(fooled={WRONG: 2})))
+    unreviewed = review.policy(make_sample(qa_draft("paper"), FakeModels(fooled={WRONG: 2})))
     assert (unreviewed.primary, unreviewed.secondary) == (False, False)
 
 
-def test_what_was_made_here_can_be_made_anew_and_what_was_published_cannot():
+def test_a_generated_sample_can_be_regenerated_and_a_published_one_cannot():
     assert {reason.code for reason in case().form.reasons if reason.reducible} == {
         "not-wrong",
         "implausible",
@@ -94,5 +95,5 @@ def test_what_was_made_here_can_be_made_anew_and_what_was_published_cannot():
     assert not any(reason.reducible for reason in published.form.reasons)
 
 
-def test_a_case_survives_being_stored():
+def test_the_case_survives_storage():
     assert spec_from_json(spec_to_json(case())) == case()

@@ -1,4 +1,5 @@
-"""The simulated detectors through the real prompts and the real parser: what comes out is what was put in."""
+"""The configured rates of simulated detectors are recovered through the real prompts and the real
+parser."""
 
 from collections import Counter
 
@@ -27,7 +28,8 @@ VARIANTS = tuple(protocol.DETECT)
 
 @pytest.fixture(scope="module")
 def measured():
-    """(model, variant) -> verdicts counted, and what was shown: TRUE or the difficulty, sample by sample."""
+    """Verdict counts by (model, variant), what was shown (TRUE or the difficulty) by sample, counts
+    by difficulty."""
     verdicts: dict[tuple[str, str], Counter[str]] = {
         (model, variant): Counter() for model in DETECTORS for variant in VARIANTS
     }
@@ -35,28 +37,28 @@ def measured():
     shown = []
     for number in range(SAMPLES):
         difficulty = DIFFICULTIES[number % 3]
-        one = sample(number, difficulty)
-        shown.append(difficulty if protocol.shown_answer(one.key, 0) == "hallucinated" else TRUE)
-        for ask in protocol.ask(one, 0):
+        evaluated = sample(number, difficulty)
+        shown.append(difficulty if protocol.shown_answer(evaluated.key, 0) == "hallucinated" else TRUE)
+        for ask in protocol.ask(evaluated, 0):
             for model in DETECTORS:
-                said = reply(model, ask.messages, 5)
-                assert said is not None
-                decision = protocol.read(one, RUBRIC, ask.variant, ask.about, said)
+                text = reply(model, ask.messages, 5)
+                assert text is not None
+                decision = protocol.read(evaluated, RUBRIC, ask.variant, ask.about, text)
                 verdicts[model, ask.variant][decision.verdict] += 1
                 by_difficulty[model, ask.variant, difficulty, decision.verdict] += 1
     return verdicts, shown, by_difficulty
 
 
 def rate(name, verdicts):
-    found = next(rate for rate in protocol.RATES if rate.name == name)
-    return sum(found.hits.get(v, 0) * n for v, n in verdicts.items()) / sum(
-        found.counted.get(v, 0) * n for v, n in verdicts.items()
+    definition = next(rate for rate in protocol.RATES if rate.name == name)
+    return sum(definition.hits.get(v, 0) * n for v, n in verdicts.items()) / sum(
+        definition.counted.get(v, 0) * n for v, n in verdicts.items()
     )
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("model", DETECTORS)
-def test_the_measured_f1_and_response_rate_are_the_built_in_ones(measured, model, variant):
+def test_the_configured_f1_and_response_rate_are_recovered(measured, model, variant):
     verdicts, shown, _ = measured
     # About 1,500 answers of each kind: the standard error of F1 is below 0.012 everywhere.
     assert rate("f1", verdicts[model, variant]) == pytest.approx(true_f1(model, variant, shown), abs=0.04)
@@ -68,26 +70,26 @@ def test_the_measured_f1_and_response_rate_are_the_built_in_ones(measured, model
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("model", DETECTORS)
-def test_every_cell_is_as_expected(measured, model, variant):
+def test_every_verdict_is_as_frequent_as_expected(measured, model, variant):
     verdicts, shown, _ = measured
-    wanted = expected_verdicts(model, variant, shown)
-    assert sum(wanted.values()) == pytest.approx(SAMPLES)
-    for verdict, count in wanted.items():
+    expected = expected_verdicts(model, variant, shown)
+    assert sum(expected.values()) == pytest.approx(SAMPLES)
+    for verdict, count in expected.items():
         assert verdicts[model, variant][verdict] == pytest.approx(count, abs=3.5 * max(count, 1) ** 0.5), verdict
 
 
 @pytest.mark.parametrize("model", DETECTORS)
-def test_the_tolerance_would_notice_another_model_and_a_variant_without_knowledge(measured, model):
+def test_the_tolerance_distinguishes_models_and_variants(measured, model):
     verdicts, shown, _ = measured
-    found = rate("f1", verdicts[model, "knowledge"])
+    measured_f1 = rate("f1", verdicts[model, "knowledge"])
     for other in set(DETECTORS) - {model}:
-        assert abs(found - true_f1(other, "knowledge", shown)) > 0.04
-    assert abs(found - true_f1(model, "plain", shown)) > 0.04
+        assert abs(measured_f1 - true_f1(other, "knowledge", shown)) > 0.04
+    assert abs(measured_f1 - true_f1(model, "plain", shown)) > 0.04
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("model", DETECTORS)
-def test_hard_ones_are_caught_least(measured, model, variant):
+def test_hard_hallucinations_are_caught_least(measured, model, variant):
     _, _, cells = measured
     caught = [
         cells[model, variant, difficulty, "tp"]
@@ -95,12 +97,12 @@ def test_hard_ones_are_caught_least(measured, model, variant):
         for difficulty in DIFFICULTIES
     ]
     assert caught == sorted(caught, reverse=True)
-    eye = DETECTORS[model].knowledge if "knowledge" in variant else DETECTORS[model].plain
+    ability = DETECTORS[model].knowledge if "knowledge" in variant else DETECTORS[model].plain
     if variant not in protocol.MAY_BE_UNSURE:
-        assert caught == pytest.approx([eye.caught[difficulty] for difficulty in DIFFICULTIES], abs=0.09)
+        assert caught == pytest.approx([ability.caught[difficulty] for difficulty in DIFFICULTIES], abs=0.09)
 
 
-def test_what_the_paper_found_is_built_in():
+def test_the_configured_rates_reproduce_the_findings_of_the_paper():
     shown = [TRUE, *DIFFICULTIES] * 10
     for model in DETECTORS:
         assert true_f1(model, "knowledge", shown) > true_f1(model, "plain", shown) + 0.05
@@ -111,39 +113,40 @@ def test_what_the_paper_found_is_built_in():
     assert true_response_rate("sim-reckless", "plain-unsure", shown) > 0.97 * readable
 
 
-# --------------------------------------------------------------------------------------------- what it is to know
+# ------------------------------------------------------------------------------------------------ perceived answers
 
 
-def test_a_published_hallucination_is_taken_for_true():
-    """Nothing in its text says otherwise; so a hit is a false alarm, in the true rates as in what is measured."""
+def test_an_unmarked_hallucination_is_taken_for_true():
+    """A published hallucination has no mark, so a hit on it is a false alarm, in the true rates as
+    in the measured ones."""
     assert perceived_kind("Aspirin cures everything.") == TRUE
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     shown = []
     for number in range(SAMPLES):
-        one = sample(number, hallucinated=f"Walking raised insulin. ({number})")
-        shown.append(UNMARKED if protocol.shown_answer(one.key, 0) == "hallucinated" else TRUE)
-        (ask,) = [ask for ask in protocol.ask(one, 0) if ask.variant == "plain-unsure"]
-        said = reply("sim-average", ask.messages, 5)
-        assert said is not None
-        found[protocol.read(one, RUBRIC, ask.variant, ask.about, said).verdict] += 1
-    assert rate("f1", found) == pytest.approx(true_f1("sim-average", "plain-unsure", shown), abs=0.04)
-    assert rate("response_rate", found) == pytest.approx(
+        evaluated = sample(number, hallucinated=f"Walking raised insulin. ({number})")
+        shown.append(UNMARKED if protocol.shown_answer(evaluated.key, 0) == "hallucinated" else TRUE)
+        (ask,) = [ask for ask in protocol.ask(evaluated, 0) if ask.variant == "plain-unsure"]
+        text = reply("sim-average", ask.messages, 5)
+        assert text is not None
+        counts[protocol.read(evaluated, RUBRIC, ask.variant, ask.about, text).verdict] += 1
+    assert rate("f1", counts) == pytest.approx(true_f1("sim-average", "plain-unsure", shown), abs=0.04)
+    assert rate("response_rate", counts) == pytest.approx(
         true_response_rate("sim-average", "plain-unsure", shown), abs=0.03
     )
 
 
-def test_the_same_seed_says_the_same_and_another_seed_something_else():
+def test_replies_are_reproducible_by_seed():
     asks = [protocol.ask(sample(number, "hard"), 0)[0] for number in range(60)]
-    said = [[reply("sim-average", ask.messages, seed) for ask in asks] for seed in (0, 0, 1)]
-    assert said[0] == said[1] != said[2]
+    replies = [[reply("sim-average", ask.messages, seed) for ask in asks] for seed in (0, 0, 1)]
+    assert replies[0] == replies[1] != replies[2]
 
 
-def test_the_generators_words_alone_tell_and_not_the_place_of_the_answer():
+def test_the_kind_is_perceived_from_the_words_of_the_generator_only():
     for difficulty, words in LEVEL_WORDS.items():
         assert perceived_kind(f"It is so, {words}.") == difficulty
 
 
-def test_other_requests_and_other_models_are_left_to_others():
+def test_requests_for_other_models_or_prompts_get_no_reply():
     (ask, *_) = protocol.ask(sample(1), 0)
     assert reply("sim-generator", ask.messages, 0) is None
     assert reply("sim-judge", ask.messages, 0) is None

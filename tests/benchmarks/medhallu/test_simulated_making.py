@@ -1,4 +1,4 @@
-"""MedHallu's simulated models through the real prompts: what was set comes out, within the bounds of chance."""
+"""The configured rates of MedHallu's simulated models are recovered through the real prompts."""
 
 import json
 import os
@@ -24,15 +24,22 @@ from mhb_site.benchmarks.medhallu.simulate_generation import (
     expected_shares,
     fooled_share,
 )
-from tests.benchmarks.medhallu.helpers import Simulated, all_candidates, made, qa_draft, run, settings
+from tests.benchmarks.medhallu.helpers import (
+    SimulatedModels,
+    all_candidates,
+    make_sample,
+    qa_draft,
+    run_recipe,
+    settings,
+)
 
 pytestmark = pytest.mark.plain
 REAL = Path(__file__).parents[4] / "shared/data/pubmedqa/ori_pqal.json"
 DRAFTS = 600
 
 
-def asked(number, preset="ours", **changes):
-    """A draft of a made-up question, another one for every number."""
+def numbered_draft(number, preset="ours", **changes):
+    """Return a draft of a made-up question, different for each number."""
     draft = qa_draft(settings=settings(preset, **changes))
     content = {**draft.record.content, "question": f"Question {number}: does walking lower glucose?"}
     return replace(draft, record=replace(draft.record, external_id=str(number), content=content))
@@ -40,47 +47,49 @@ def asked(number, preset="ours", **changes):
 
 @cache
 def drafts(preset="ours"):
-    return [run(asked(number, preset), Simulated()) for number in range(DRAFTS)]
+    return [run_recipe(numbered_draft(number, preset), SimulatedModels()) for number in range(DRAFTS)]
 
 
-def near(found, of, share, z=3.3):
-    """Whether a count is what chance leaves of a share: z = 3.3 is one in a thousand."""
-    return abs(found - of * share) <= z * sqrt(of * share * (1 - share)) + 0.5
+def is_near(count, total, share, z=3.3):
+    """Whether a count agrees with a share up to chance; z = 3.3 fails once in a thousand."""
+    return abs(count - total * share) <= z * sqrt(total * share * (1 - share)) + 0.5
 
 
-def test_the_shares_of_difficulty_tries_and_fallback_come_out_as_set():
-    true = expected_shares()
+def test_the_configured_shares_of_difficulty_tries_and_fallback_are_recovered():
+    expected = expected_shares()
     finals = [draft.data["final"] for draft in drafts()]
     counts = Counter(final["difficulty"] for final in finals)
     for level in ("easy", "medium", "hard"):
-        assert near(counts[level], DRAFTS, true.difficulty[level]), (level, counts, true)
-    assert near(sum(final["fallback"] for final in finals), DRAFTS, true.fallback)
+        assert is_near(counts[level], DRAFTS, expected.difficulty[level]), (level, counts, expected)
+    assert is_near(sum(final["fallback"] for final in finals), DRAFTS, expected.fallback)
     tries = Counter(final["tries"] for final in finals if not final["fallback"])
-    for number, share in true.tries.items():
-        assert near(tries[number], DRAFTS, share), (number, tries, true)
+    for number, share in expected.tries.items():
+        assert is_near(tries[number], DRAFTS, share), (number, tries, expected)
 
 
-def test_the_published_shares_add_up():
+def test_the_configured_shares_add_up_to_one():
     for preset in PRESETS[:2]:
-        true = expected_shares(preset.values)
-        assert sum(true.difficulty.values()) == pytest.approx(1)
-        assert sum(true.tries.values()) + true.fallback == pytest.approx(1)
+        expected = expected_shares(preset.values)
+        assert sum(expected.difficulty.values()) == pytest.approx(1)
+        assert sum(expected.tries.values()) + expected.fallback == pytest.approx(1)
     assert sum(LEVEL_SHARES.values()) == pytest.approx(1)
     assert sum(fooled_share(count) for count in range(4)) == pytest.approx(1)
-    assert true.fallback > simulate_generation.STUBBORN
+    assert expected.fallback > simulate_generation.STUBBORN
 
 
-def test_each_voter_is_fooled_as_often_as_set():
+def test_each_voter_is_fooled_at_its_configured_rate():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
-    for at, model in enumerate(VOTERS):
+    for voter, model in enumerate(VOTERS):
         share = sum(width for level, width in LEVEL_SHARES.items() if model in FOOLED_VOTERS[level])
         share *= 1 - simulate_generation.STUBBORN
-        assert near(sum(each["votes"][at]["fooled"] for each in first), DRAFTS, share)
-        assert near(sum(bool(each["votes"][at]["unread"]) for each in first), DRAFTS, simulate_generation.MALFORMED)
-        assert not any(each["votes"][at]["broken"] for each in first)
+        assert is_near(sum(each["votes"][voter]["fooled"] for each in first), DRAFTS, share)
+        assert is_near(
+            sum(bool(each["votes"][voter]["unread"]) for each in first), DRAFTS, simulate_generation.MALFORMED
+        )
+        assert not any(each["votes"][voter]["broken"] for each in first)
 
 
-def test_voters_do_not_mind_the_order():
+def test_the_order_of_answers_does_not_influence_voters():
     votes = [vote for draft in drafts() for each in all_candidates(draft) for vote in each["votes"]]
     by_order = {
         first: [vote["fooled"] for vote in votes if vote["first"] == first] for first in ("truth", "hallucinated")
@@ -89,29 +98,31 @@ def test_voters_do_not_mind_the_order():
     assert abs(shares[0] - shares[1]) < 0.05
 
 
-def test_the_judge_of_entailment_errs_as_often_as_set():
+def test_the_entailment_judge_errs_at_its_configured_rate():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
-    same = [each for each in first if each["justification"] == "It is the true answer in other words."]
-    assert near(len(same), DRAFTS, simulate_generation.PARAPHRASE)
-    scores = [each["entailment"] for each in first if each not in same]
+    paraphrases = [each for each in first if each["justification"] == "It is the true answer in other words."]
+    assert is_near(len(paraphrases), DRAFTS, simulate_generation.PARAPHRASE)
+    scores = [each["entailment"] for each in first if each not in paraphrases]
     wrong = sum(score[way] >= 0.75 for score in scores for way in ("forward", "backward"))
-    assert near(wrong, 2 * len(scores), NLI_ERROR)
+    assert is_near(wrong, 2 * len(scores), NLI_ERROR)
 
 
-def test_answers_are_of_the_wanted_length_after_at_most_one_reminder():
+def test_answers_have_the_requested_length_after_at_most_one_reminder():
     first = [each for draft in drafts() for each in all_candidates(draft) if each["by"] == "generate"]
     assert not any(each["flags"] for each in first)
     # A paraphrase is never too short.
-    assert near(sum(bool(each["replaced"]) for each in first), len(first), SHORT * (1 - simulate_generation.PARAPHRASE))
+    assert is_near(
+        sum(bool(each["replaced"]) for each in first), len(first), SHORT * (1 - simulate_generation.PARAPHRASE)
+    )
 
 
-def test_every_candidate_of_a_draft_is_another_one():
+def test_all_candidates_of_a_draft_differ():
     for draft in drafts():
         answers = [each["answer"] for each in all_candidates(draft)]
         assert len(set(answers)) == len(answers)
 
 
-def test_what_is_planted_carries_the_words_of_its_level():
+def test_planted_answers_contain_the_words_of_their_level():
     for draft in drafts()[:200]:
         for each in all_candidates(draft):
             level = {3: "hard", 2: "medium", 1: "easy", 0: "easy"}[each["fooled"]]
@@ -119,7 +130,7 @@ def test_what_is_planted_carries_the_words_of_its_level():
                 assert LEVEL_WORDS[level] in each["answer"]
 
 
-def test_the_detectors_know_what_was_planted_and_take_the_truth_for_true():
+def test_the_detectors_perceive_planted_answers_and_the_truth():
     for draft in drafts()[:50]:
         assert simulate_detection.perceived_kind(draft.record.content["answer"]) == simulate_detection.TRUE
         for each in all_candidates(draft):
@@ -129,19 +140,19 @@ def test_the_detectors_know_what_was_planted_and_take_the_truth_for_true():
 
 
 def test_the_released_preset_runs_with_the_same_models():
-    found = Counter(draft.data["final"]["difficulty"] for draft in drafts("released")[:200])
-    assert set(found) == {"easy", "medium", "hard"}
+    difficulties = Counter(draft.data["final"]["difficulty"] for draft in drafts("released")[:200])
+    assert set(difficulties) == {"easy", "medium", "hard"}
     assert not any(each["entailment"] for draft in drafts("released")[:50] for each in all_candidates(draft))
 
 
-def test_clusters_are_uniform_and_the_truth_stands_with_its_paraphrases_only():
-    draft = run(asked(1, "clusters", candidates=24), Simulated())
+def test_clusters_are_uniform_except_for_errors_of_the_judge():
+    draft = run_recipe(numbered_draft(1, "clusters", candidates=24), SimulatedModels())
     groups = draft.data["clusters"]["clusters"]
-    kept = {each["number"]: each for each in all_candidates(draft)}
-    assert len(kept) == 24
+    by_number = {each["number"]: each for each in all_candidates(draft)}
+    assert len(by_number) == 24
     assert sum(len(group["members"]) for group in groups) == 24
     claims = [
-        {each["justification"] for each in map(kept.__getitem__, group["members"])}
+        {each["justification"] for each in map(by_number.__getitem__, group["members"])}
         for group in groups
         if not group["truth"]
     ]
@@ -150,23 +161,23 @@ def test_clusters_are_uniform_and_the_truth_stands_with_its_paraphrases_only():
     assert max(len(group["members"]) for group in groups) > 3
 
 
-def test_a_sample_that_physicians_sent_back_is_made_of_another_claim():
+def test_a_regenerated_sample_uses_another_claim():
     for number in range(40):
-        first = made(asked(number), Simulated())
-        again = replace(asked(number), version=2, previous=first.content, reasons=("Obvious.",))
-        assert made(again, Simulated()).content["hallucinated"] != first.content["hallucinated"]
+        first = make_sample(numbered_draft(number), SimulatedModels())
+        second = replace(numbered_draft(number), version=2, previous=first.content, reasons=("Obvious.",))
+        assert make_sample(second, SimulatedModels()).content["hallucinated"] != first.content["hallucinated"]
 
 
-def test_another_seed_is_another_outcome():
+def test_outcomes_are_reproducible_by_seed():
     def outcomes(seed):
-        return [run(asked(number), Simulated(seed=seed)).data["final"] for number in range(20)]
+        return [run_recipe(numbered_draft(number), SimulatedModels(seed=seed)).data["final"] for number in range(20)]
 
     assert outcomes(1) == outcomes(1)
     assert outcomes(1) != outcomes(2)
 
 
 @pytest.mark.parametrize("model", ["sim-careful", "sim-judge", "sim-generator"])
-def test_what_is_not_ours_is_left_to_others(model):
+def test_requests_for_other_models_or_prompts_get_no_reply(model):
     assert simulate_generation.reply(model, [Message("user", "Hello")], 0) is None
     assert (
         simulate_generation.reply(model, [Message("system", "# MHB judge: one criterion"), Message("user", "x")], 0)
@@ -176,7 +187,7 @@ def test_what_is_not_ours_is_left_to_others(model):
 
 def test_all_real_questions_become_samples():
     if not REAL.exists():
-        reason = "shared/data/pubmedqa is not there"
+        reason = "shared/data/pubmedqa is missing"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
@@ -192,13 +203,18 @@ def test_all_real_questions_become_samples():
             "pmid": pmid,
             "mesh": row["MESHES"],
         }
-        sample = made(replace(draft, record=replace(draft.record, external_id=pmid, content=content)), Simulated())
+        sample = make_sample(
+            replace(draft, record=replace(draft.record, external_id=pmid, content=content)), SimulatedModels()
+        )
         assert sample.content["hallucinated"] != row["LONG_ANSWER"]
         assert sample.content["pmid"] == pmid
 
 
 def test_the_readme_states_the_published_shares():
     readme = (Path(simulate_generation.__file__).parent / "README.md").read_text(encoding="utf-8")
-    true = expected_shares()
-    shares = [true.difficulty[level] for level in ("easy", "medium", "hard")] + [true.fallback, true.tries[1]]
+    expected = expected_shares()
+    shares = [expected.difficulty[level] for level in ("easy", "medium", "hard")] + [
+        expected.fallback,
+        expected.tries[1],
+    ]
     assert f"| share of samples | {' | '.join(f'{100 * share:.1f} %' for share in shares)} |" in readme

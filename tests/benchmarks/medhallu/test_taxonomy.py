@@ -1,4 +1,4 @@
-"""The four categories, and by what a sample is counted: difficulty, category, branch of MeSH."""
+"""The four categories, and the facets of a sample: difficulty, category, MeSH branch."""
 
 import pytest
 
@@ -10,12 +10,12 @@ pytestmark = pytest.mark.plain
 CONTENT = {"difficulty": "hard", "branches": ["C", "E"]}
 
 
-def test_there_are_four_categories_each_defined():
+def test_there_are_four_categories_with_definitions():
     assert [term.code for term in TERMS] == ["MQ", "II", "MP", "MF"]
     assert all(term.definition and not term.parent for term in TERMS)
 
 
-def test_a_sample_is_counted_by_difficulty_category_and_branches():
+def test_the_facets_are_difficulty_category_and_branches():
     assert facets("detection", ["II"], TERMS, CONTENT) == {
         "difficulty": ["hard"],
         "category": ["II"],
@@ -23,11 +23,11 @@ def test_a_sample_is_counted_by_difficulty_category_and_branches():
     }
 
 
-def test_what_is_not_known_is_no_value():
+def test_missing_content_gives_no_facet_values():
     assert facets("detection", ["MQ"], TERMS, {}) == {"difficulty": [], "category": ["MQ"], "branch": []}
 
 
-def test_a_category_of_an_admin_is_one_and_an_unknown_one_is_not():
+def test_a_category_added_by_an_admin_is_accepted_and_an_unknown_one_refused():
     assert facets("detection", ["NEG"], (*TERMS, Term("NEG", "Negation")), CONTENT)["category"] == ["NEG"]
     with pytest.raises(UnknownCategory, match="'NEG'; known: MQ, II, MP, MF"):
         facets("detection", ["NEG"], TERMS, CONTENT)
@@ -37,7 +37,7 @@ def term(name, *trees):
     return {"kind": "term", "name": name, "trees": list(trees)}
 
 
-def test_the_branch_is_the_letter_of_most_tree_numbers():
+def test_the_branch_is_the_most_frequent_letter_of_the_tree_numbers():
     terms = [term("Asthma", "C08.127.108", "C20.543.480.680.095"), term("Albuterol", "D02.033.415.510.500")]
     assert branches(["Asthma", "Albuterol"], terms) == ["C"]
 
@@ -52,7 +52,7 @@ AGES = {
 }
 
 
-def test_check_tags_outvote_no_disease():
+def test_check_tags_do_not_outvote_diseases():
     about = [term("Hip Fractures", "C26.531.750"), term("Osteoporosis", "C05.116.198.579")]
     terms = [*(term(name, tree) for name, tree in AGES.items()), *about]
     assert branches([*AGES, "Female", "Hip Fractures", "Osteoporosis"], terms) == ["C"]
@@ -60,18 +60,18 @@ def test_check_tags_outvote_no_disease():
     assert branches(list(AGES), terms) == []
 
 
-def test_other_headings_of_the_same_branches_count():
+def test_other_headings_in_the_branches_of_check_tags_count():
     terms = [term("Nurses", "M01.526.485.650"), term("Zebrafish", "B01.050.150.900.493"), term("Adult", "M01.060.116")]
     assert branches(["Nurses", "Adult"], terms) == ["M"]
     assert branches(["Zebrafish"], terms) == ["B"]
     assert "history, 19th century" in CHECK_TAGS
 
 
-def test_letters_that_are_equally_frequent_all_count():
+def test_equally_frequent_letters_all_count():
     assert branches(["B", "A"], [term("A", "N01"), term("B", "E02")]) == ["E", "N"]
 
 
-def test_only_the_articles_own_headings_count_each_once_whatever_their_case():
+def test_only_the_headings_of_the_article_count_once_each_ignoring_case():
     terms = [
         term("Asthma", "C08"),
         term("Asthma", "C08"),
@@ -82,5 +82,5 @@ def test_only_the_articles_own_headings_count_each_once_whatever_their_case():
 
 
 @pytest.mark.parametrize(("headings", "terms"), [([], [term("A", "C1")]), (["A"], []), (["Female"], [term("Female")])])
-def test_without_a_place_in_the_tree_there_is_no_branch(headings, terms):
+def test_headings_without_tree_numbers_have_no_branch(headings, terms):
     assert branches(headings, terms) == []

@@ -1,4 +1,4 @@
-"""The ensemble: what a vote says, in which order answers are shown, and how difficulty follows."""
+"""The voters: how votes are read, in which order answers are shown, and how difficulty follows."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ import pytest
 
 from generation.llm.fencing import read_data
 from mhb_site.benchmarks.medhallu.votes import RETRY_MESSAGE, VOTERS, collect_votes, difficulty, read_vote
-from tests.benchmarks.medhallu.helpers import TRUTH, WRONG, Fake, candidate, qa_draft, settings
+from tests.benchmarks.medhallu.helpers import TRUTH, WRONG, FakeModels, candidate, qa_draft, settings
 
 pytestmark = pytest.mark.plain
 
@@ -69,29 +69,29 @@ def vote(models, number="1.1", **changes):
         ("Between 1 and 2 I cannot choose", None),
     ],
 )
-def test_a_vote_is_one_choice_and_no_other(reply, choice):
+def test_a_vote_is_read_only_if_it_names_exactly_one_answer(reply, choice):
     assert read_vote(reply) == choice
 
 
 @pytest.mark.parametrize(("fooled", "level"), [(0, ""), (1, "easy"), (2, "medium"), (3, "hard")])
-def test_difficulty_is_how_many_of_three_are_fooled(fooled, level):
+def test_the_difficulty_is_the_number_of_three_voters_fooled(fooled, level):
     assert difficulty(fooled, 3) == level
 
 
-def test_of_two_voters_one_is_easy_and_both_are_hard():
+def test_fooling_one_of_two_voters_is_easy_and_both_is_hard():
     assert [difficulty(fooled, 2) for fooled in range(3)] == ["", "easy", "hard"]
 
 
 @pytest.mark.parametrize("fooled", range(4))
-def test_a_voter_is_fooled_who_takes_the_hallucinated_answer_wherever_it_stands(fooled):
+def test_a_voter_that_chooses_the_hallucinated_answer_is_fooled_in_either_order(fooled):
     for number in range(20):
-        votes = vote(Fake(fooled={WRONG: fooled}), f"{number}.1")
-        assert [each["fooled"] for each in votes] == [at < fooled for at in range(3)]
+        votes = vote(FakeModels(fooled={WRONG: fooled}), f"{number}.1")
+        assert [each["fooled"] for each in votes] == [voter < fooled for voter in range(3)]
         assert [each["role"] for each in votes] == list(VOTERS)
 
 
-def test_the_order_is_balanced_recorded_and_what_was_shown():
-    models = Fake()
+def test_the_order_is_balanced_and_recorded_as_shown():
+    models = FakeModels()
     orders = []
     for number in range(400):
         votes = vote(models, f"{number}.1")
@@ -101,31 +101,31 @@ def test_the_order_is_balanced_recorded_and_what_was_shown():
             assert (blocks["FIRST"] == TRUTH) == (each["first"] == "truth")
             assert {blocks["FIRST"], blocks["SECOND"]} == {TRUTH, WRONG}
         orders.append(tuple(each["first"] for each in votes))
-    for at in range(3):
-        share = sum(order[at] == "truth" for order in orders) / len(orders)
+    for voter in range(3):
+        share = sum(order[voter] == "truth" for order in orders) / len(orders)
         assert 0.42 < share < 0.58
-    counted = Counter(orders)  # the three are drawn apart
-    assert len(counted) == 8
-    assert min(counted.values()) > 25
+    order_counts = Counter(orders)  # each voter has its own draw
+    assert len(order_counts) == 8
+    assert min(order_counts.values()) > 25
 
 
 def test_the_order_is_a_function_of_record_version_candidate_and_voter():
-    first = [each["first"] for each in vote(Fake())]
-    assert first == [each["first"] for each in vote(Fake())]
-    others = {tuple(each["first"] for each in vote(Fake(), version=version)) for version in range(1, 30)}
-    assert len(others) == 8
+    first = [each["first"] for each in vote(FakeModels())]
+    assert first == [each["first"] for each in vote(FakeModels())]
+    other_orders = {tuple(each["first"] for each in vote(FakeModels(), version=version)) for version in range(1, 30)}
+    assert len(other_orders) == 8
 
 
-def test_no_context_is_shown():
-    models = Fake()
+def test_voters_do_not_see_the_context():
+    models = FakeModels()
     vote(models)
     for _role, request in models.requests:
         assert set(read_data(request.messages[1].text)) == {"QUESTION", "FIRST", "SECOND"}
         assert "walked after each meal for two weeks" not in "".join(message.text for message in request.messages)
 
 
-def test_a_vote_that_names_no_answer_even_when_asked_again_is_broken():
-    models = Fake(fooled={WRONG: 3}, votes={"voter_2": "Both are good."})
+def test_a_vote_that_names_no_answer_even_on_retry_is_broken():
+    models = FakeModels(fooled={WRONG: 3}, votes={"voter_2": "Both are good."})
     votes = vote(models)
     assert [(each["fooled"], each["broken"], each["chosen"]) for each in votes][1] == (False, True, None)
     assert (votes[1]["reply"], votes[1]["unread"]) == ("Both are good.", "Both are good.")
@@ -133,10 +133,10 @@ def test_a_vote_that_names_no_answer_even_when_asked_again_is_broken():
     assert [role for role, _request in models.requests].count("voter_2") == 2
 
 
-def test_who_names_no_answer_is_asked_once_more_and_then_counts():
-    class Vague(Fake):
-        def said(self, role, request):
-            return super().said(role, request) if "cannot be used" in request.messages[-1].text else "Hard to say."
+def test_a_voter_that_names_no_answer_is_asked_once_more_and_then_counts():
+    class Vague(FakeModels):
+        def reply_to(self, role, request):
+            return super().reply_to(role, request) if "cannot be used" in request.messages[-1].text else "Hard to say."
 
     models = Vague(fooled={WRONG: 2})
     votes = vote(models)
@@ -149,20 +149,20 @@ def test_who_names_no_answer_is_asked_once_more_and_then_counts():
     assert [message.text for message in models.requests[-1][1].messages[-2:]] == ["Hard to say.", RETRY_MESSAGE]
 
 
-def test_a_very_long_reply_takes_no_time_out_of_proportion():
+def test_a_very_long_reply_is_read_in_reasonable_time():
     for filler in ("answer: ", "choose the ", "not ", " ", "1 ", "first ", "不", "one is "):
         assert read_vote("2\n" + filler * 20_000 + "!x") in (2, None)
         assert read_vote(filler * 20_000 + "!x") is None
 
 
-def test_two_voters_at_one_endpoint_are_two_questions():
-    models = Fake()
+def test_voters_at_one_endpoint_send_distinct_requests():
+    models = FakeModels()
     vote(models, settings=settings(order="truth-first"))
     assert [request.repeat for _role, request in models.requests] == [0, 1, 2]
 
 
-def test_the_released_code_shows_the_truth_first_and_the_justification_and_looks_for_a_2():
-    models = Fake(votes={"voter_1": "Option 2, not 1", "voter_2": "1", "voter_3": ""})
+def test_the_released_preset_shows_the_truth_first_and_the_justification_and_reads_any_2():
+    models = FakeModels(votes={"voter_1": "Option 2, not 1", "voter_2": "1", "voter_3": ""})
     votes = vote(models, preset="released")
     assert [each["first"] for each in votes] == ["truth"] * 3
     assert [(each["fooled"], each["broken"]) for each in votes] == [(True, False), (False, False), (False, False)]
@@ -171,15 +171,15 @@ def test_the_released_code_shows_the_truth_first_and_the_justification_and_looks
     assert (request.max_tokens, request.temperature) == (4, 0.3)
 
 
-def test_a_long_reply_is_cut():
-    (first, *_rest) = vote(Fake(votes={"voter_1": "x" * 9_000}))
+def test_a_long_reply_is_truncated():
+    (first, *_rest) = vote(FakeModels(votes={"voter_1": "x" * 9_000}))
     assert len(first["reply"]) == 500
 
 
-def test_drafts_of_other_records_draw_other_orders():
+def test_drafts_of_different_records_draw_different_orders():
     draft = qa_draft()
-    seen = set()
+    orders = set()
     for number in range(40):
         other = replace(draft, record=replace(draft.record, external_id=f"r{number}"))
-        seen.add(tuple(each["first"] for each in asyncio.run(collect_votes(other, Fake(), candidate(), "1.1"))))
-    assert len(seen) == 8
+        orders.add(tuple(each["first"] for each in asyncio.run(collect_votes(other, FakeModels(), candidate(), "1.1"))))
+    assert len(orders) == 8

@@ -1,4 +1,4 @@
-"""Cases of our own, and a batch of them with the simulated models."""
+"""Patient cases, and batches of conversations about them with the simulated models."""
 
 import json
 from collections.abc import Sequence
@@ -29,17 +29,19 @@ DOCTORS = ("sim-careful", "sim-average", "sim-reckless")
 
 
 def cases(count: int) -> list[dict[str, Any]]:
-    """The demo's cases; beyond those, the same again for other people."""
-    some = [json.loads(line) for line in CASES.read_text().splitlines()]
-    found = []
+    """Return the demo's cases; beyond those, the same cases with an earlier visit."""
+    demo_cases = [json.loads(line) for line in CASES.read_text().splitlines()]
+    cases = []
     for number in range(count):
-        turn, case = number // len(some), some[number % len(some)]
-        again = f" I was here {turn} months ago as well." if turn else ""
-        found.append({**case, "id": f"{case['id']}-{turn}", "encounter_reason": case["encounter_reason"] + again})
-    return found
+        cycle, case = number // len(demo_cases), demo_cases[number % len(demo_cases)]
+        earlier_visit = f" I was here {cycle} months ago as well." if cycle else ""
+        cases.append(
+            {**case, "id": f"{case['id']}-{cycle}", "encounter_reason": case["encounter_reason"] + earlier_visit}
+        )
+    return cases
 
 
-def source(folder: Path, count: int, name: str = "patients") -> Source:
+def import_cases(folder: Path, count: int, name: str = "patients") -> Source:
     path = folder / f"{name}.jsonl"
     path.write_text("".join(json.dumps(case) + "\n" for case in cases(count)))
     run = sources_services.run_import(sources_services.start_import(path, format_name="medmistake-cases", name=name).pk)
@@ -47,21 +49,21 @@ def source(folder: Path, count: int, name: str = "patients") -> Source:
     return run.source
 
 
-def launched(found: Source, models: str, *, doctors: Sequence[str] = DOCTORS, **changes: Any) -> Batch:
+def launch_conversations(source: Source, models: str, *, doctors: Sequence[str] = DOCTORS, **settings: Any) -> Batch:
     first, *others = doctors
     bound = {role: endpoint(models, name) for role, name in ROLES.items()}
     return launch.launch_batch(
         BatchSettings(
             benchmark="medmistake",
-            source=found,
+            source=source,
             roles={**bound, "doctor": endpoint(models, first)},
             beside=[endpoint(models, name) for name in others],
-            changes=changes,
+            changes=settings,
         )
     )
 
 
-def worked(batch: Batch) -> Batch:
+def work_until_idle(batch: Batch) -> Batch:
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch

@@ -1,4 +1,5 @@
-"""MedMistake's larger file, with made-up scenarios that its simulated models answer."""
+"""A file in the format of MedMistake's larger release, with made-up scenarios for the simulated
+models."""
 
 import json
 from pathlib import Path
@@ -13,8 +14,8 @@ def scenario(number: int) -> str:
     return f"Patient {number} writes: my knee hurts and I take tablets against clots. {QUESTION}"
 
 
-def file_of(path: Path, count: int) -> Path:
-    """So many mistakes, each repeated by both targets."""
+def write_published_file(path: Path, count: int) -> Path:
+    """Write a file of `count` mistakes, each repeated by both targets."""
     path.write_text(
         json.dumps(
             [

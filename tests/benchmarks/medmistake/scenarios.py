@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import BrokenReply
-from generation.llm.types import Message, Reply, Request
+from generation.llm.types import Reply, Request
 from generation.recipes.recipe import Draft, Record
 from mhb_site.benchmarks.medmistake import replication, simulate_replication
 
@@ -37,15 +37,16 @@ GOOD = {
 HARDER = {**GOOD, "scenario": GOOD["scenario"].replace("My knee", "Since the weekend my knee")}
 
 
-def draft(**changes: Any) -> Draft:
+def draft(**fields: Any) -> Draft:
     record = Record("case-1", "A painful knee", "en", {"kind": "case"})
     data = {"mistake": MISTAKE, "conversation": CONVERSATION, "doctor": "sim-doctor", "case": {}}
-    return replace(Draft(record, data=data, settings=replication.SETTINGS), **changes)
+    return replace(Draft(record, data=data, settings=replication.SETTINGS), **fields)
 
 
 @dataclass
 class Models:
-    """`generation.recipes.recipe.Models` in memory: the simulated ones, but where `scripted` has words for a prompt."""
+    """`generation.recipes.recipe.Models` in memory: the simulated models, unless `scripted` has
+    replies for a role."""
 
     scripted: Mapping[str, list[Any]] = field(default_factory=dict)
     names: Mapping[str, str] = field(
@@ -55,7 +56,7 @@ class Models:
         }
     )  # fmt: skip
     seed: int = 1
-    asked: list[tuple[str, Request]] = field(default_factory=list)
+    requests: list[tuple[str, Request]] = field(default_factory=list)
 
     def model(self, role: str) -> str:
         return self.names[role]
@@ -64,14 +65,14 @@ class Models:
         return role in self.names
 
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        raise AssertionError("nothing here asks for vectors")
+        raise AssertionError("these steps need no embeddings")
 
     async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
-        self.asked.append((role, request))
+        self.requests.append((role, request))
         queue = self.scripted.get(role)
         if queue:
-            said = queue.pop(0)
-            return Reply(said if isinstance(said, str) else json.dumps(said), model=self.names[role])
+            reply = queue.pop(0)
+            return Reply(reply if isinstance(reply, str) else json.dumps(reply), model=self.names[role])
         text = simulate_replication.reply(self.names[role], request.messages, self.seed)
         assert text is not None, f"{role} does not answer {request.prompt}"
         return Reply(text, model=self.names[role])
@@ -82,32 +83,30 @@ class Models:
         for last in (False, True):
             text = (await self.ask(role, request)).text
             try:
-                made = shape.model_validate_json(text, strict=True)
+                result = shape.model_validate_json(text, strict=True)
                 if check is not None:
-                    check(made)
-                return made
+                    check(result)
+                return result
             except (BrokenReply, ValidationError) as error:
                 if last:
                     raise BrokenReply(str(error)) from None
         raise AssertionError
 
     def prompts(self, role: str) -> list[str]:
-        return [request.prompt for asked, request in self.asked if asked == role]
+        """Return the labels of the prompts sent to a role."""
+        return [request.prompt for asked_role, request in self.requests if asked_role == role]
 
-    def told(self, role: str) -> str:
-        return "\n".join(message.text for asked, request in self.asked if asked == role for message in request.messages)
+    def text_sent_to(self, role: str) -> str:
+        requests = [request for asked_role, request in self.requests if asked_role == role]
+        return "\n".join(message.text for request in requests for message in request.messages)
 
 
-async def through(start: Draft, models: Models) -> list[Draft]:
-    """The drafts after all steps of the module that apply, in their order."""
-    found = [start]
+async def run_steps(start: Draft, models: Models) -> list[Draft]:
+    """Run all replication steps that apply, in order; returns the resulting drafts."""
+    drafts = [start]
     for step in replication.STEPS:
-        after: list[Draft] = []
-        for each in found:
-            after += await step.run(each, models) if step.applies(each) else [each]
-        found = after
-    return found
-
-
-def messages(text: str) -> tuple[Message, ...]:
-    return (Message("user", text),)
+        next_drafts: list[Draft] = []
+        for draft in drafts:
+            next_drafts += await step.run(draft, models) if step.applies(draft) else [draft]
+        drafts = next_drafts
+    return drafts

@@ -1,4 +1,5 @@
-"""A whole batch with simulated models: the planted mistakes are found, and merged as they were planted."""
+"""A whole batch with simulated models finds the planted mistakes and merges those of the same
+kind."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,63 +13,66 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import BarrierRound, Batch, Draft, MergeEvent, Sample
 from generation.models.work import Work
 from mhb_site.benchmarks.medmistake import simulate, simulate_conversation
-from tests.benchmarks.medmistake.conversations import DOCTORS, launched, source, worked
-from tests.profile import far
+from tests.benchmarks.medmistake.conversations import DOCTORS, import_cases, launch_conversations, work_until_idle
+from tests.profile import by_profile
 
 pytestmark = pytest.mark.django_db
 SEED = 11
-CASES = far(4, 10)
+CASES = by_profile(4, 10)
 
 
 @pytest.fixture(scope="module")
-def talkers() -> Iterator[str]:
+def models_url() -> Iterator[str]:
     with run_in_background(make_app([simulate.SCRIPT], seed=SEED, faults=(), retry_after=0.001)) as url:
         yield url
 
 
-def adjusted_rand(one: Sequence[object], other: Sequence[object]) -> float:
-    """Hubert and Arabie 1985: 1 for the same partition, 0 on average by chance."""
-    pairs = sum(comb(n, 2) for n in Counter(zip(one, other, strict=True)).values())
-    ones, others = (sum(comb(n, 2) for n in Counter(some).values()) for some in (one, other))
-    expected = ones * others / comb(len(one), 2)
-    most = (ones + others) / 2
-    return 1.0 if most == expected else (pairs - expected) / (most - expected)
+def adjusted_rand(first: Sequence[object], second: Sequence[object]) -> float:
+    """Return the index of Hubert and Arabie (1985): 1 for equal partitions, 0 on average by
+    chance."""
+    pairs = sum(comb(n, 2) for n in Counter(zip(first, second, strict=True)).values())
+    pairs_first, pairs_second = (sum(comb(n, 2) for n in Counter(labels).values()) for labels in (first, second))
+    expected = pairs_first * pairs_second / comb(len(first), 2)
+    maximum = (pairs_first + pairs_second) / 2
+    return 1.0 if maximum == expected else (pairs - expected) / (maximum - expected)
 
 
-def test_the_adjusted_rand_index_has_its_known_values() -> None:
+def test_the_adjusted_rand_index_has_known_values() -> None:
     assert adjusted_rand("aabb", "ccdd") == 1
     assert adjusted_rand("aaabbb", "aabbcc") == pytest.approx(0.24242424)
 
 
-def test_planted_mistakes_are_found_merged_and_replayed(talkers: str, tmp_path: Path) -> None:
-    batch = worked(launched(source(tmp_path, CASES), talkers))
+def test_planted_mistakes_are_found_merged_and_turned_into_samples(models_url: str, tmp_path: Path) -> None:
+    batch = work_until_idle(launch_conversations(import_cases(tmp_path, CASES), models_url))
     drafts = Draft.objects.filter(batch=batch)
     assert batch.status == Batch.Status.FINISHED, drafts.exclude(error="").values("step", "status", "error", "detail")
     assert not drafts.filter(status=Work.Status.FAILED).exists(), drafts.values("error", "detail")
-    talks = drafts.filter(parent=None)
-    assert talks.count() == CASES * len(DOCTORS)
-    # What was found is what was planted, but for what both judges overlooked.
-    made, found = set[tuple[int, str]](), set[tuple[int, str]]()
-    for talk in talks:
-        first = talk.data["conversation"][0]["text"]
-        there = simulate_conversation.opportunities(first, SEED)
-        made |= {
-            (talk.pk, each.key)
-            for each in there
-            if simulate_conversation.makes_mistake(talk.data["doctor"], first, each, SEED)
+    conversations = drafts.filter(parent=None)
+    assert conversations.count() == CASES * len(DOCTORS)
+    # All mistakes found were planted; those missing were overlooked by both judges.
+    planted, detected = set[tuple[int, str]](), set[tuple[int, str]]()
+    for conversation in conversations:
+        first = conversation.data["conversation"][0]["text"]
+        opportunities = simulate_conversation.opportunities(first, SEED)
+        planted |= {
+            (conversation.pk, opportunity.key)
+            for opportunity in opportunities
+            if simulate_conversation.makes_mistake(conversation.data["doctor"], first, opportunity, SEED)
         }
-        assert talk.data["ended"] == "patient"
-        assert not any(talk.data["unscored"].values())
+        assert conversation.data["ended"] == "patient"
+        assert not any(conversation.data["unscored"].values())
     arrived = list(drafts.filter(onward__isnull=False).select_related("parent"))
-    found = {(row.parent_id or row.pk, simulate_conversation.key_of(row.data["mistake"]["title"])) for row in arrived}
-    assert found <= made
-    assert len(found) >= 0.9 * len(made)
-    # They are merged as they were planted.
-    truth = [simulate_conversation.key_of(row.data["mistake"]["title"]) for row in arrived]
-    assert adjusted_rand(truth, [row.onward_id for row in arrived]) > 0.9
-    assert MergeEvent.objects.filter(draft__batch=batch).count() == len(arrived) - len(set(truth))
+    detected = {
+        (row.parent_id or row.pk, simulate_conversation.key_of(row.data["mistake"]["title"])) for row in arrived
+    }
+    assert detected <= planted
+    assert len(detected) >= 0.9 * len(planted)
+    # Mistakes are merged if they were planted as the same kind.
+    planted_keys = [simulate_conversation.key_of(row.data["mistake"]["title"]) for row in arrived]
+    assert adjusted_rand(planted_keys, [row.onward_id for row in arrived]) > 0.9
+    assert MergeEvent.objects.filter(draft__batch=batch).count() == len(arrived) - len(set(planted_keys))
     assert BarrierRound.objects.get().status == Work.Status.DONE
-    # Each goes on with its members.
+    # Each merged draft continues with its members.
     for row in drafts.filter(arrivals__isnull=False).distinct():
         assert len(row.data["mistake"]["members"]) == row.arrivals.count()
     assert Sample.objects.filter(batch=batch).exists()

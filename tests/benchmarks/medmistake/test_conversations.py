@@ -1,4 +1,5 @@
-"""Conversation, committee and extraction step by step: what ends a visit, what is refused, what disagreement becomes."""
+"""Conversation, committee and extraction step by step: what ends a visit, which replies are
+refused, and how disagreement is pooled."""
 
 import asyncio
 import json
@@ -32,17 +33,17 @@ def draft(**data: Any) -> Draft:
 
 
 def run(step: Any, value: Draft, models: Any) -> Draft:
-    found: list[Draft] = list(asyncio.run(step(value, models)))
-    [made] = found
-    return made
+    drafts: list[Draft] = list(asyncio.run(step(value, models)))
+    [draft_after] = drafts
+    return draft_after
 
 
-class Scripted:
-    """Models that say these words in turn."""
+class ScriptedModels:
+    """Models that give these replies in turn; `requests` records the messages they got."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
-        self.heard: list[list[tuple[str, str]]] = []
+        self.requests: list[list[tuple[str, str]]] = []
 
     def has(self, role: str) -> bool:
         return True
@@ -51,12 +52,12 @@ class Scripted:
         return f"model of {role}"
 
     async def ask(self, role: str, request: Any) -> Any:
-        self.heard.append([(message.role, message.text) for message in request.messages])
+        self.requests.append([(message.role, message.text) for message in request.messages])
         return type("Reply", (), {"text": self.texts.pop(0), "model": role})
 
 
-def test_the_two_hear_each_other_as_their_user_and_the_patient_ends_the_visit() -> None:
-    models = Scripted("I cough.", "Since when?", "Nine days.\n[END]")
+def test_patient_and_doctor_each_see_the_other_as_user_and_the_patient_ends_the_visit() -> None:
+    models = ScriptedModels("I cough.", "Since when?", "Nine days.\n[END]")
     value = draft()
     for _turn in range(3):
         assert conversation._is_ongoing(value)
@@ -64,15 +65,15 @@ def test_the_two_hear_each_other_as_their_user_and_the_patient_ends_the_visit() 
     assert not conversation._is_ongoing(value)
     assert [turn["text"] for turn in value.data["conversation"]] == ["I cough.", "Since when?", "Nine days."]
     assert (value.data["ended"], value.data["doctor"]) == ("patient", "model of doctor")
-    assert models.heard[1][1:] == [("user", "I cough.")]
-    assert models.heard[2][2:] == [("assistant", "I cough."), ("user", "Since when?")]
-    assert "persona" in models.heard[0][1][1]
-    assert "persona" not in str(models.heard[1]), "the doctor knows what the patient says, and no more"
+    assert models.requests[1][1:] == [("user", "I cough.")]
+    assert models.requests[2][2:] == [("assistant", "I cough."), ("user", "Since when?")]
+    assert "persona" in models.requests[0][1][1]
+    assert "persona" not in str(models.requests[1]), "the doctor sees only what the patient says"
 
 
-def test_a_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -> None:
+def test_the_turn_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -> None:
     value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 2})
-    models = Scripted("I read [END] somewhere.", "Where? [END]")
+    models = ScriptedModels("I read [END] somewhere.", "Where? [END]")
     value = run(conversation.converse, value, models)
     assert conversation._is_ongoing(value)
     value = run(conversation.converse, value, models)
@@ -82,18 +83,18 @@ def test_a_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -> None:
 
 def test_a_visit_without_a_doctor_is_dropped() -> None:
     with pytest.raises(Dropped, match="before the doctor"):
-        run(conversation.converse, draft(), Scripted("Never mind.\n[END]"))
+        run(conversation.converse, draft(), ScriptedModels("Never mind.\n[END]"))
 
 
-def scores(*some: Mapping[str, Any]) -> conversation.Scores:
-    return conversation.Scores(scores=tuple(conversation.Score(**each) for each in some))
+def scores(*rows: Mapping[str, Any]) -> conversation.Scores:
+    return conversation.Scores(scores=tuple(conversation.Score(**row) for row in rows))
 
 
 LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask."}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "why"),
+    ("wrong", "message"),
     [
         ({**LOW, "dimension": "charm"}, "no dimension 'charm'"),
         ({**LOW, "score": 5}, "not from 1 to 4"),
@@ -104,29 +105,29 @@ LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask.
         ({**LOW, "turns": [9]}, "no turn of the doctor"),
     ],
 )
-def test_a_score_that_cannot_stand_is_refused(wrong: Mapping[str, Any], why: str) -> None:
-    asked = dimensions.all_dimensions()
-    conversation._check_scores(scores(LOW), dimensions=asked, turns=TURNS, scale=4, low=3)
-    with pytest.raises(BrokenReply, match=why):
-        conversation._check_scores(scores(wrong), dimensions=asked, turns=TURNS, scale=4, low=3)
+def test_an_invalid_score_is_refused(wrong: Mapping[str, Any], message: str) -> None:
+    known = dimensions.all_dimensions()
+    conversation._check_scores(scores(LOW), dimensions=known, turns=TURNS, scale=4, low=3)
+    with pytest.raises(BrokenReply, match=message):
+        conversation._check_scores(scores(wrong), dimensions=known, turns=TURNS, scale=4, low=3)
 
 
-def test_scores_that_come_twice_or_not_at_all_are_refused() -> None:
-    asked = dimensions.all_dimensions()
-    for some, why in ([LOW, LOW], "twice"), ([], "No dimension"):
-        with pytest.raises(BrokenReply, match=why):
-            conversation._check_scores(scores(*some), dimensions=asked, turns=TURNS, scale=4, low=3)
+def test_duplicate_or_missing_scores_are_refused() -> None:
+    known = dimensions.all_dimensions()
+    for rows, message in ([LOW, LOW], "twice"), ([], "No dimension"):
+        with pytest.raises(BrokenReply, match=message):
+            conversation._check_scores(scores(*rows), dimensions=known, turns=TURNS, scale=4, low=3)
 
 
-def made(**changes: Any) -> conversation.Mistakes:
-    given = {name: MISTAKE[name] for name in ("title", "description", "reason", "tags", "risk", "turns")}
+def reply_with_mistake(**changes: Any) -> conversation.Mistakes:
+    fields = {name: MISTAKE[name] for name in ("title", "description", "reason", "tags", "risk", "turns")}
     return conversation.Mistakes(
-        mistakes=(conversation.Mistake(**{**given, "category": "medication safety", **changes}),)
+        mistakes=(conversation.Mistake(**{**fields, "category": "medication safety", **changes}),)
     )
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "message"),
     [
         ({"title": " "}, "title of mistake 1 is empty"),
         ({"category": "bad luck"}, "none of CATEGORIES"),
@@ -135,15 +136,15 @@ def made(**changes: Any) -> conversation.Mistakes:
         ({"turns": [1]}, "no turn of the doctor"),
     ],
 )
-def test_a_mistake_that_cannot_stand_is_refused(changes: Mapping[str, Any], why: str) -> None:
-    conversation._check_mistakes(made(), turns=TURNS)
-    with pytest.raises(BrokenReply, match=why):
-        conversation._check_mistakes(made(**changes), turns=TURNS)
+def test_an_invalid_mistake_is_refused(changes: Mapping[str, Any], message: str) -> None:
+    conversation._check_mistakes(reply_with_mistake(), turns=TURNS)
+    with pytest.raises(BrokenReply, match=message):
+        conversation._check_mistakes(reply_with_mistake(**changes), turns=TURNS)
     with pytest.raises(BrokenReply, match="same title"):
-        conversation._check_mistakes(conversation.Mistakes(mistakes=made().mistakes * 2), turns=TURNS)
+        conversation._check_mistakes(conversation.Mistakes(mistakes=reply_with_mistake().mistakes * 2), turns=TURNS)
 
 
-def test_what_a_judge_leaves_out_is_asked_for_again_and_then_listed() -> None:
+def test_dimensions_that_a_judge_leaves_out_are_requested_again_and_then_listed() -> None:
     keys = [each.key for each in dimensions.all_dimensions()]
     first = {"scores": [{"dimension": key, "score": 4} for key in keys[:-2]]}
     second = {"scores": [{"dimension": keys[-2], "score": None}]}
@@ -160,46 +161,46 @@ def test_what_a_judge_leaves_out_is_asked_for_again_and_then_listed() -> None:
     assert "Dimensions without a score" in shown
 
 
-def test_both_scores_are_kept_and_pooled_as_the_setting_says() -> None:
+def test_the_scores_of_both_judges_are_pooled_by_the_setting() -> None:
     entry = {"turns": [4], "note": "Did not ask."}
-    one = {"allergies": {**entry, "score": 1}, "dosing": {**entry, "score": None}}
-    other = {"allergies": {**entry, "score": 4}}
-    data = {"scores": {"judge_1": one, "judge_2": other}}
-    found = {
+    first_judge = {"allergies": {**entry, "score": 1}, "dosing": {**entry, "score": None}}
+    second_judge = {"allergies": {**entry, "score": 4}}
+    data = {"scores": {"judge_1": first_judge, "judge_2": second_judge}}
+    pooled = {
         pooling: [
             (each["judge"], each["score"]) for each in conversation.low_scores(data, {"low": 3, "pooling": pooling})
         ]
         for pooling in ("either", "both", "mean")
     }
-    assert found == {
+    assert pooled == {
         "either": [("judge_1", 1), ("judge_2", 4)],
         "both": [],
         "mean": [("judge_1", 1), ("judge_2", 4)],
     }
 
 
-def test_scores_that_came_with_a_conversation_count_as_one_judges() -> None:
+def test_scores_published_with_a_conversation_count_as_those_of_one_judge() -> None:
     content = {
         "kind": "conversation", "conversation": TURNS, "doctor": "m", "patient": {}, "encounter": {},
         "scores": [{"dimension": "Allergies", "category": "medication safety", "score": 2, "note": "No.", "judge": "x"}],
     }  # fmt: skip
     value = Draft(Record("c", "t", "en", content), settings=recipe.SETTINGS)
-    value = run(conversation.take_conversation, value, Scripted())
+    value = run(conversation.take_conversation, value, ScriptedModels())
     assert not conversation._needs_committee(value)
     assert [each["judge"] for each in conversation.low_scores(value.data, recipe.SETTINGS)] == ["published"]
 
 
 def test_a_conversation_without_a_low_score_is_dropped() -> None:
     with pytest.raises(Dropped, match="No dimension was scored 3 or less"):
-        run(conversation.extract, draft(conversation=TURNS, scores={}, case={}), Scripted())
+        run(conversation.extract, draft(conversation=TURNS, scores={}, case={}), ScriptedModels())
 
 
-def test_the_dimensions_are_data_in_the_papers_categories() -> None:
+def test_the_dimensions_are_a_data_file_in_the_papers_categories() -> None:
     assert len(NAMES) == len(TERMS) == 29
     assert {each.category for each in dimensions.all_dimensions()} == set(NAMES)
     rows = json.loads(dimensions.FILE.read_bytes())
-    for wrong, why in ([*rows, rows[0]], "twice"), ([{**rows[0], "category": "luck"}], "no category"):
-        with pytest.raises(ValueError, match=why):
+    for wrong, message in ([*rows, rows[0]], "twice"), ([{**rows[0], "category": "luck"}], "no category"):
+        with pytest.raises(ValueError, match=message):
             dimensions.read_dimensions(json.dumps(wrong).encode())
 
 
@@ -210,26 +211,26 @@ def parse_vectors(*angles: float) -> list[Any]:
 def groups(angles: Sequence[float], **changes: Any) -> list[tuple[int, tuple[int, ...]]]:
     values = {**clustering.SETTINGS, **changes}
     numbers = list(range(10, 10 + len(angles)))
-    found = clustering._cluster_blocks(numbers, parse_vectors(*angles), [range(len(angles))], values)
-    return sorted((group.lead, tuple(other.number for other in group.others)) for group in found)
+    clusters = clustering._cluster_blocks(numbers, parse_vectors(*angles), [range(len(angles))], values)
+    return sorted((group.lead, tuple(other.number for other in group.others)) for group in clusters)
 
 
 def test_clusters_are_cut_at_the_distance_and_led_by_the_medoid() -> None:
-    near = (0.0, 0.3, 0.6, 1.57)  # cosine distances 0.04, 0.04, 0.17 and beyond
-    assert groups(near) == [(11, (10, 12)), (13, ())]
-    assert groups(near, distance=0.01) == [(n, ()) for n in (10, 11, 12, 13)]
-    assert groups(near, distance=2.0) == [(12, (10, 11, 13))]
+    angles = (0.0, 0.3, 0.6, 1.57)  # cosine distances 0.04, 0.04, 0.17 and beyond
+    assert groups(angles) == [(11, (10, 12)), (13, ())]
+    assert groups(angles, distance=0.01) == [(n, ()) for n in (10, 11, 12, 13)]
+    assert groups(angles, distance=2.0) == [(12, (10, 11, 13))]
     assert groups((0.0,)) == [(10, ())]
 
 
-def test_a_vector_of_zeros_is_far_from_all() -> None:
-    some = [np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=np.float32)]
-    found = clustering._cluster_blocks([1, 2, 3], some, [range(3)], clustering.SETTINGS)
-    assert sorted(group.lead for group in found) == [1, 2]
+def test_a_zero_vector_joins_no_cluster() -> None:
+    vectors = [np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=np.float32)]
+    clusters = clustering._cluster_blocks([1, 2, 3], vectors, [range(3)], clustering.SETTINGS)
+    assert sorted(group.lead for group in clusters) == [1, 2]
 
 
 class Mistakes:
-    """Arrivals whose titles are angles, and an embedder that turns them into vectors."""
+    """Arrivals whose titles are angles, which `Embedder` turns into vectors."""
 
     def __init__(self, first: int, *angles: float) -> None:
         self.rows = [(n, draft(mistake={**MISTAKE, "title": str(angle)})) for n, angle in enumerate(angles, first)]
@@ -245,27 +246,27 @@ class Embedder(Models):
         return [(math.cos(angle), math.sin(angle)) for angle in angles]
 
 
-def test_late_mistakes_are_compared_with_those_that_went_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clustering, "BATCH_SIZE", 2)  # so that the nearest stands in another call than others
+def test_late_mistakes_are_compared_with_those_of_earlier_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clustering, "BATCH_SIZE", 2)  # so that the nearest is in another embedding call
     late, earlier = Mistakes(10, 0.0, 1.6, 3.1), Mistakes(1, 0.5, 0.1, 1.6, 0.3, 2.2)
 
-    def near(**changes: Any) -> list[tuple[int, int, float]]:
+    def matches(**changes: Any) -> list[tuple[int, int, float]]:
         models: Any = Embedder(names={"embedder": "sim-embedder"})
-        found = asyncio.run(clustering.near(late, earlier, models, changes))
-        return [(each.number, each.earlier, each.distance) for each in found]
+        near_pairs = asyncio.run(clustering.near(late, earlier, models, changes))
+        return [(pair.number, pair.earlier, pair.distance) for pair in near_pairs]
 
-    assert near() == [(10, 2, pytest.approx(0.005, abs=1e-4)), (11, 3, 0.0)]
-    assert near(distance=0.001) == [(11, 3, 0.0)]
-    assert near(cluster="none") == []
+    assert matches() == [(10, 2, pytest.approx(0.005, abs=1e-4)), (11, 3, 0.0)]
+    assert matches(distance=0.001) == [(11, 3, 0.0)]
+    assert matches(cluster="none") == []
 
 
-def test_the_planted_table_fits_the_dimensions_and_tells_its_wordings_apart() -> None:
-    keys = {each.key for each in dimensions.all_dimensions()}
-    table = simulate_conversation.planted_mistakes()
-    assert {each.dimension for each in table} <= keys
-    titles = [title for each in table for title in each.titles]
+def test_planted_mistakes_match_the_dimensions_and_have_distinct_titles() -> None:
+    keys = {dimension.key for dimension in dimensions.all_dimensions()}
+    planted = simulate_conversation.planted_mistakes()
+    assert {mistake.dimension for mistake in planted} <= keys
+    titles = [title for mistake in planted for title in mistake.titles]
     assert len(set(titles)) == len(titles)
-    assert all(simulate_conversation.key_of(title) == each.key for each in table for title in each.titles)
+    assert all(simulate_conversation.key_of(title) == mistake.key for mistake in planted for title in mistake.titles)
 
 
 def test_the_lineage_marks_the_turns_of_the_mistake() -> None:

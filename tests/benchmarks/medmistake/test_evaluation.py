@@ -1,5 +1,5 @@
-"""Models under test, judged on published scenarios: their set rates come back, and those that chose the scenarios are left
-out."""
+"""Models evaluated on published scenarios: their configured rates are recovered, and models that
+chose the scenarios are left out of rankings."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -33,28 +33,30 @@ from generation.samples import services as samples_services
 from mhb_site.benchmarks.medmistake import protocol, replication
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
 from review.models import User
-from tests.benchmarks.medmistake.published import TARGETS, file_of, scenario
-from tests.engine import endpoint, imported, no_long_waits
+from tests.benchmarks.medmistake.published import TARGETS, scenario, write_published_file
+from tests.engine import endpoint, import_file, no_long_waits
 
 __all__ = ["no_long_waits"]
 COUNT, SEED = 70, 3
 
 
-class Testing:
+class ModelsUnderTest:
+    """The simulated models under test and their judge."""
+
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
         return simulated.reply(model, messages, seed)
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with run_in_background(make_app([Testing()], seed=SEED)) as address:
+    with run_in_background(make_app([ModelsUnderTest()], seed=SEED)) as address:
         yield address
 
 
 @pytest.mark.django_db
-def test_the_whole_way_of_published_scenarios(url: str, tmp_path: Path, adela: User, client: Client) -> None:
-    """Known answer: each model's accuracy is that of its set rate, within four standard errors."""
-    source = imported(file_of(tmp_path / "all.json", COUNT), "published", "medmistake")
+def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path, adela: User, client: Client) -> None:
+    """Each model's accuracy follows from its configured rate, within four standard errors."""
+    source = import_file(write_published_file(tmp_path / "all.json", COUNT), "published", "medmistake")
     settings = BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     batches_services.work_on_batch(launch.launch_batch(settings).pk)
     samples_services.apply_outcomes()
@@ -66,9 +68,9 @@ def test_the_whole_way_of_published_scenarios(url: str, tmp_path: Path, adela: U
     assert release.counts["replicated"] == {"yes": {"samples": COUNT, "rubrics": COUNT}}
 
     models = [endpoint(url, name) for name in simulated.REPEAT_RATES]
-    launched = services.launch_run(RunSettings(release, models, endpoint(url, "sim-judge")))
-    work.work_on_run(launched.pk)
-    run = RUNS.get(launched.pk)
+    launched_run = services.launch_run(RunSettings(release, models, endpoint(url, "sim-judge")))
+    work.work_on_run(launched_run.pk)
+    run = RUNS.get(launched_run.pk)
     assert Judgment.objects.filter(run=run).count() == COUNT * len(models)
     report = reports_queries.report(run)
     for row in report.overall:
@@ -78,18 +80,19 @@ def test_the_whole_way_of_published_scenarios(url: str, tmp_path: Path, adela: U
     assert {"category", "risk"} <= set(report.facets)
     assert report.numbers.comparisons, "models are compared in pairs"
 
-    # Two of the three chose the scenarios: shown with their rates, and ranked only where a reader asks for it.
+    # Two of the three models chose the scenarios: their rates are shown, and they are ranked only
+    # on request.
     assert selecting_models(run) == tuple(sorted(TARGETS))
     assert set(reported_names([run]).values()) == set(simulated.REPEAT_RATES)
     assert {each.endpoint for each in report.numbers.rankings} <= {"sim-reckless"}
-    everybody = reports_queries.report(run, Options(all_ranked=True))
-    assert {each.endpoint for each in everybody.numbers.rankings} == set(simulated.REPEAT_RATES)
-    board, whole = leaderboard(release), leaderboard(release, all_ranked=True)
+    full_report = reports_queries.report(run, Options(all_ranked=True))
+    assert {each.endpoint for each in full_report.numbers.rankings} == set(simulated.REPEAT_RATES)
+    board, full_board = leaderboard(release), leaderboard(release, all_ranked=True)
     assert [entry.endpoint for entry in board.entries] == ["sim-reckless", "sim-careful", "sim-average"]
     assert [entry.selected for entry in board.entries] == [False, True, True]
     assert not any(entry.rank for entry in board.entries)
-    assert [entry.endpoint for entry in whole.entries] == ["sim-careful", "sim-average", "sim-reckless"]
-    assert all(entry.rank for entry in whole.entries)
+    assert [entry.endpoint for entry in full_board.entries] == ["sim-careful", "sim-average", "sim-reckless"]
+    assert all(entry.rank for entry in full_board.entries)
 
     client.force_login(adela)
     page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
@@ -101,46 +104,49 @@ def test_the_whole_way_of_published_scenarios(url: str, tmp_path: Path, adela: U
 
 
 @pytest.mark.django_db
-def test_a_model_is_known_by_its_name_whoever_serves_it(tmp_path: Path) -> None:
-    source = imported(file_of(tmp_path / "all.json", 1), "published", "medmistake")
+def test_a_model_is_recognised_by_its_name_at_any_provider(tmp_path: Path) -> None:
+    source = import_file(write_published_file(tmp_path / "all.json", 1), "published", "medmistake")
     settings = BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     batches_services.work_on_batch(launch.launch_batch(settings).pk)
     samples_services.apply_outcomes()
     release = releases_services.freeze_release(
         "one", benchmark="medmistake", composition=Composition(with_unreviewed=True)
     )
-    chosen = selection(release)
+    selecting = selection(release)
     dated = ("sim-average-2025-08-07", True)
     for name, included in (("openai/SIM Average", True), ("sim_careful", True), ("sim-average-mini", False), dated):
-        assert chosen.includes(endpoint("http://127.0.0.1:9/v1", name, name=f"of-{len(name)}")) is included, name
-    # Behind an endpoint with a name of its own, the name that its server reports tells.
-    assert not chosen.includes(own := endpoint("http://127.0.0.1:9/v1", "ward-7"))
-    assert chosen.includes(own, "sim-careful-20250807")
+        assert selecting.includes(endpoint("http://127.0.0.1:9/v1", name, name=f"of-{len(name)}")) is included, name
+    # Behind an endpoint with another name, the model name that its server reports counts.
+    assert not selecting.includes(custom := endpoint("http://127.0.0.1:9/v1", "ward-7"))
+    assert selecting.includes(custom, "sim-careful-20250807")
 
 
 @pytest.mark.django_db
-def test_a_release_leaves_out_what_no_target_repeated(tmp_path: Path) -> None:
-    path = file_of(tmp_path / "all.json", 2)
+def test_the_replicated_configuration_leaves_out_mistakes_that_no_target_repeated(tmp_path: Path) -> None:
+    path = write_published_file(tmp_path / "all.json", 2)
     rows = json.loads(path.read_text())
     for tested in rows[0]["all_tested_scenarios"]:
         tested["same_mistake_happened"] = False
     path.write_text(json.dumps(rows))
-    source = imported(path, "published", "medmistake")
+    source = import_file(path, "published", "medmistake")
     settings = BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     batches_services.work_on_batch(launch.launch_batch(settings).pk)
     samples_services.apply_outcomes()
     assert {version.made["replicated"] for version in SampleVersion.objects.all()} == {"yes", "no"}
-    of = {name: Composition(with_unreviewed=True, configuration=name) for name in ("all", "replicated")}
-    whole = releases_services.freeze_release("whole", benchmark="medmistake", composition=of["all"])
-    replicated = releases_services.freeze_release("replicated", benchmark="medmistake", composition=of["replicated"])
-    assert (whole.samples_count, replicated.samples_count) == (2, 1)
-    assert (whole.excluded, replicated.excluded) == ({}, {"made-otherwise": 1})
+    compositions = {name: Composition(with_unreviewed=True, configuration=name) for name in ("all", "replicated")}
+    full = releases_services.freeze_release("whole", benchmark="medmistake", composition=compositions["all"])
+    replicated = releases_services.freeze_release(
+        "replicated", benchmark="medmistake", composition=compositions["replicated"]
+    )
+    assert (full.samples_count, replicated.samples_count) == (2, 1)
+    assert (full.excluded, replicated.excluded) == ({}, {"made-otherwise": 1})
     assert set(replicated.counts["replicated"]) == {"yes"}
     assert "made otherwise than the configuration asks: 1" in data_card(replicated)
 
 
-def test_targets_fail_more_often_on_what_their_failures_chose() -> None:
-    """The bias that rankings leave out: 40 % at large, 82 % on the scenarios kept because this target or the other failed."""
+def test_targets_fail_more_often_on_scenarios_chosen_by_their_failures() -> None:
+    """The bias that rankings avoid: a failure rate of 40 % overall, and 82 % on scenarios that were
+    kept because one of the two targets failed."""
 
     def fails(model: str, number: int) -> bool:
         return chance(SEED, "repeats", model, scenario(number)) < simulated.REPEAT_RATES[model]
@@ -154,7 +160,7 @@ def test_targets_fail_more_often_on_what_their_failures_chose() -> None:
     assert unbiased == pytest.approx(simulated.true_rate("sim-reckless"), abs=0.05)
 
 
-def test_the_judge_is_given_scenario_mistake_and_what_a_right_answer_must_do() -> None:
+def test_the_judge_gets_the_scenario_the_mistake_and_the_approved_criterion() -> None:
     content = {
         "scenario": "The scenario.", "mistake": {"title": "T", "description": "D", "risk": "high"}, "must": "old wording",
         "doctor": "d", "targets": [], "attempts": ["SECRET"],
@@ -167,8 +173,8 @@ def test_the_judge_is_given_scenario_mistake_and_what_a_right_answer_must_do() -
     assert "SECRET" not in text
     assert "old wording" not in text
     assert text.count("\nRESPONSE>>>") == 1, "an answer cannot close its block"
-    (asked,) = protocol.ask(sample, 0)
-    assert [message.text for message in asked.messages] == ["The scenario."]
-    assert asked.prompt == replication.SCENARIO_LABEL
+    (ask,) = protocol.ask(sample, 0)
+    assert [message.text for message in ask.messages] == ["The scenario."]
+    assert ask.prompt == replication.SCENARIO_LABEL
     verdicts = [protocol.decide(protocol.Judgment(explanation="", correct=value)).verdict for value in (True, False)]
     assert verdicts == ["correct", "incorrect"]

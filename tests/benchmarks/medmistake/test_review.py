@@ -1,4 +1,5 @@
-"""Two linked judgments: a mistake that is not valid ends the sample, a scenario that is not valid is sent back."""
+"""Two linked judgments: an invalid mistake discards the sample, an invalid scenario is sent
+back."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +25,15 @@ from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, spec_from_json, spec_to_json
 from review.rules.questions import Answer, Answers, Problem, RubricAnswer, problems, without_unasked
 from review.rules.wilson_interval import wilson
-from tests.benchmarks.medmistake.published import file_of
+from tests.benchmarks.medmistake.published import write_published_file
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, MISTAKE
-from tests.engine import imported
+from tests.engine import import_file
 from tests.review.approve import approval
 
 NOTE = "Because the doctor asked about it."
 
 
-def sample(**made: str) -> NewSample:
+def sample(**provenance: str) -> NewSample:
     return NewSample(
         task="single-shot",
         title=str(MISTAKE["title"]),
@@ -42,16 +43,16 @@ def sample(**made: str) -> NewSample:
             "targets": ["sim-average"], "replicated": True, "conversation": CONVERSATION, "attempts": [],
         },
         rubrics=(NewRubric("mistake", GOOD["must"], ("medication-safety",)),),
-        made={"review": "sampled", "reviewers": "one", "origin": "made here", **made},
+        made={"review": "sampled", "reviewers": "one", "origin": "made here", **provenance},
     )  # fmt: skip
 
 
-def spec(**made: str) -> CaseSpec:
-    return review.case(sample(**made), "medmistake-1", 1)
+def spec(**provenance: str) -> CaseSpec:
+    return review.case(sample(**provenance), "medmistake-1", 1)
 
 
-def against(question: str, value: str) -> Answers:
-    """A complete rejection by one answer."""
+def rejection_of(question: str, value: str) -> Answers:
+    """Return complete answers that reject the sample because of this answer to this question."""
     questions = {"mistake": Answer("valid"), "scenario": Answer("valid"), question: Answer(value, NOTE)}
     if question == "mistake":
         del questions["scenario"]
@@ -59,55 +60,61 @@ def against(question: str, value: str) -> Answers:
     return Answers(questions=questions, rubrics=rubrics, verdict="reject", reason=NOTE)
 
 
-def test_a_mistake_that_is_not_valid_leaves_nothing_more_to_answer() -> None:
+def test_nothing_more_is_asked_about_an_invalid_mistake() -> None:
     form = spec().form
-    assert problems(form, against("mistake", "not-made")) == []
-    assert problems(form, replace(against("mistake", "not-made"), verdict="approve")) == [
+    assert problems(form, rejection_of("mistake", "not-made")) == []
+    assert problems(form, replace(rejection_of("mistake", "not-made"), verdict="approve")) == [
         Problem("verdict", "verdict-contradicts")
     ]
     missing = problems(form, Answers(questions={"mistake": Answer("valid")}, verdict="reject", reason=NOTE))
-    assert [each.field for each in missing] == ["question.scenario", "rubric.mistake"]
-    # What was chosen before the mistake was rejected does not count: a rubric found inadequate would have it written again.
-    changed = replace(against("mistake", "not-made"), rubrics={"mistake": RubricAnswer("inadequate", note="No.")})
+    assert [problem.field for problem in missing] == ["question.scenario", "rubric.mistake"]
+    # Answers given before the mistake was rejected do not count: otherwise an inadequate rubric
+    # would send the scenario back.
+    changed = replace(rejection_of("mistake", "not-made"), rubrics={"mistake": RubricAnswer("inadequate", note="No.")})
     assert problems(form, changed) == []
     assert without_unasked(form, changed).rubrics == {}
     assert problems(form, approval(form)) == []
 
 
-def test_who_ends_a_sample_and_who_sends_it_back() -> None:
+def test_an_invalid_mistake_discards_a_sample_and_an_invalid_scenario_sends_it_back() -> None:
     form = spec().form
-    ends, back = against("mistake", "disputed"), against("scenario", "gives-away")
-    assert not consolidation.is_reducible(form, [ends])
-    assert not consolidation.is_reducible(form, [ends, ends])
-    assert consolidation.is_reducible(form, [back])
-    assert consolidation.is_reducible(form, [ends, back]), "one physician found the mistake valid"
-    published = spec(origin="published").form
-    assert not consolidation.is_reducible(published, [back]), "what others published is not written again"
+    invalid_mistake, invalid_scenario = rejection_of("mistake", "disputed"), rejection_of("scenario", "gives-away")
+    assert not consolidation.is_reducible(form, [invalid_mistake])
+    assert not consolidation.is_reducible(form, [invalid_mistake, invalid_mistake])
+    assert consolidation.is_reducible(form, [invalid_scenario])
+    assert consolidation.is_reducible(form, [invalid_mistake, invalid_scenario]), (
+        "one physician found the mistake valid"
+    )
+    published_form = spec(origin="published").form
+    assert not consolidation.is_reducible(published_form, [invalid_scenario]), (
+        "a published scenario cannot be rewritten"
+    )
 
 
-def test_the_mistake_is_shown_in_its_conversation_and_the_models_rating_is_not() -> None:
-    shown = spec()
-    assert spec_from_json(spec_to_json(shown)) == shown
-    _mistake, conversation, scenario, must = shown.blocks
+def test_the_case_marks_the_mistake_in_the_conversation_and_hides_the_models_risk_rating() -> None:
+    case = spec()
+    assert spec_from_json(spec_to_json(case)) == case
+    _mistake, conversation, scenario, must = case.blocks
     assert [turn.mark for turn in getattr(conversation, "turns", ())] == ["", "", "", "Mistake"]
     assert (getattr(scenario, "text", ""), getattr(must, "text", "")) == (GOOD["scenario"], GOOD["must"])
-    assert "high" not in str(shown.blocks)  # the model's rating of the risk
-    assert [level.value for level in shown.form.severities] == ["low", "medium", "high", "critical"]
+    assert "high" not in str(case.blocks)  # the model's rating of the risk
+    assert [level.value for level in case.form.severities] == ["low", "medium", "high", "critical"]
 
 
-def test_the_practice_case_has_the_answers_that_it_expects() -> None:
-    shown = practice.practice()
-    given = replace(
-        shown.expected,
-        questions={**shown.expected.questions, "scenario": Answer("gives-away", NOTE)},
+def test_the_expected_answers_of_the_practice_case_are_valid() -> None:
+    practice_case = practice.practice()
+    answers = replace(
+        practice_case.expected,
+        questions={**practice_case.expected.questions, "scenario": Answer("gives-away", NOTE)},
         rubrics={"mistake": RubricAnswer("adequate", severity="high")},
         reason=NOTE,
     )
-    assert problems(shown.spec.form, given) == []
+    assert problems(practice_case.spec.form, answers) == []
 
 
-def test_of_299_reviewed_211_valid_are_70_6_percent_with_their_interval() -> None:
-    """Known answer of the paper; the interval is Wilson's, as the page of attempts draws it."""
+def test_the_chart_shows_211_valid_of_299_as_70_6_percent_with_an_interval() -> None:
+    """The share is published in the paper; the interval is Wilson's, as in the chart of
+    attempts."""
     (bar,) = attempts_chart([Attempts(("",), 299, 211, 299, 211, 211)]).marks
     assert (round(211 / 299, 3), [round(limit, 3) for limit in wilson(211, 299)]) == (0.706, [0.652, 0.754])
     assert (bar.text, bar.count) == ("70.6%", "211/299")
@@ -116,53 +123,60 @@ def test_of_299_reviewed_211_valid_are_70_6_percent_with_their_interval() -> Non
 
 
 @pytest.fixture
-def waiting(tmp_path: Path, db: None) -> list[SampleVersion]:
-    """Two versions before physicians, as if made here, in a batch of published records."""
-    source = imported(file_of(tmp_path / "all.json", 2), "published", "medmistake")
+def versions_in_review(tmp_path: Path, db: None) -> list[SampleVersion]:
+    """Two versions in review, as if generated, in a batch of published records."""
+    source = import_file(write_published_file(tmp_path / "all.json", 2), "published", "medmistake")
     batch = launch.launch_batch(
         BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     )
     batches_services.work_on_batch(batch.pk)
     drafts = Draft.objects.filter(batch=batch).order_by("pk")
     batch.refresh_from_db()
-    found = []
+    versions = []
     for number, draft in enumerate(drafts):
         row = Draft.objects.create(
             batch=batch, record_id=draft.record_id, parent=draft, status=Draft.Status.DONE, step=draft.step
         )
-        found.append(samples_services.make_version(row, batch, replace(sample(), title=f"Mistake {number}")))
-    return found
+        versions.append(samples_services.make_version(row, batch, replace(sample(), title=f"Mistake {number}")))
+    return versions
 
 
-def test_outcomes_of_both_judgments(waiting: list[SampleVersion], ana: User, client: Client) -> None:
-    first, second = waiting
-    answers = {first.case_id: against("mistake", "not-made"), second.case_id: against("scenario", "gives-away")}
+def test_an_invalid_mistake_discards_its_sample_and_an_invalid_scenario_is_regenerated(
+    versions_in_review: list[SampleVersion], ana: User, client: Client
+) -> None:
+    first, second = versions_in_review
+    answers = {
+        first.case_id: rejection_of("mistake", "not-made"),
+        second.case_id: rejection_of("scenario", "gives-away"),
+    }
     client.force_login(ana)
     for _case in answers:
-        held = claims.claim_next(ana)
-        assert held is not None
-        assert held.token is not None
-        page = client.get(reverse("review:case", args=[held.pk])).content.decode()
+        assignment = claims.claim_next(ana)
+        assert assignment is not None
+        assert assignment.token is not None
+        page = client.get(reverse("review:case", args=[assignment.pk])).content.decode()
         assert 'data-when="question.mistake" data-is="valid"' in page
         assert "turn--marked" in page
         assert "Risk to the patient if a doctor makes this mistake" in page
-        services.submit(ana, held.pk, held.token, answers[held.case_id])
+        services.submit(ana, assignment.pk, assignment.token, answers[assignment.case_id])
     assert samples_services.apply_outcomes() >= 2
-    for each in (first.sample, second.sample):
-        each.refresh_from_db()
+    for row in (first.sample, second.sample):
+        row.refresh_from_db()
     assert (first.sample.status, second.sample.status) == (Sample.Status.DISCARDED, Sample.Status.REGENERATING)
     assert not Draft.objects.filter(sample=first.sample, version=2).exists()
     assert Draft.objects.filter(sample=second.sample, version=2).exists()
 
 
-def test_the_risk_that_physicians_gave_is_released_beside_the_models(waiting: list[SampleVersion], ana: User) -> None:
-    for _version in waiting:
-        held = claims.claim_next(ana)
-        assert held is not None
-        assert held.token is not None
-        services.submit(ana, held.pk, held.token, approval(held.case.frozen.form))
+def test_the_release_contains_the_physicians_risk_rating_beside_the_models(
+    versions_in_review: list[SampleVersion], ana: User
+) -> None:
+    for _version in versions_in_review:
+        assignment = claims.claim_next(ana)
+        assert assignment is not None
+        assert assignment.token is not None
+        services.submit(ana, assignment.pk, assignment.token, approval(assignment.case.frozen.form))
     samples_services.apply_outcomes()
     release: Release = releases_services.freeze_release("validated", benchmark="medmistake")
     facets: dict[str, Any] = release.samples.order_by("position")[0].exported["facets"]
     assert (facets["risk"], facets["severity"], facets["replicated"]) == (["high"], ["high"], ["yes"])
-    assert release.samples_count == 2, "of four samples the two that physicians found valid"
+    assert release.samples_count == 2, "the two of four samples that physicians found valid"

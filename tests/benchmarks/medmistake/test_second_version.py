@@ -1,4 +1,5 @@
-"""A batch writes a scenario again that a physician sent back, and ends a sample whose mistake is not valid."""
+"""A batch rewrites a scenario that a physician sent back, and discards a sample whose mistake is
+invalid."""
 
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from generation.samples import services as samples_services
 from mhb_site.benchmarks.medmistake import simulate
 from review.assignments import claims, services
 from review.models import User
-from tests.benchmarks.medmistake.conversations import launched, source, worked
-from tests.benchmarks.medmistake.test_review import against
+from tests.benchmarks.medmistake.conversations import import_cases, launch_conversations, work_until_idle
+from tests.benchmarks.medmistake.test_review import rejection_of
 from tests.engine import no_long_waits
 from tests.review.approve import approval
 
@@ -20,41 +21,43 @@ __all__ = ["no_long_waits"]
 pytestmark = pytest.mark.django_db
 
 
-def test_a_scenario_is_written_again_and_its_mistake_stays(tmp_path: Path, ana: User) -> None:
+def test_a_rejected_scenario_is_rewritten_for_the_same_mistake(tmp_path: Path, ana: User) -> None:
     with run_in_background(make_app([simulate.SCRIPT], seed=11, faults=(), retry_after=0.001)) as models:
-        found = launched(source(tmp_path, 3), models, doctors=["sim-reckless"], reviewers="one", unreplicated="keep")
-        batch = worked(found)
+        batch = launch_conversations(
+            import_cases(tmp_path, 3), models, doctors=["sim-reckless"], reviewers="one", unreplicated="keep"
+        )
+        batch = work_until_idle(batch)
         judged: dict[str, Sample] = {}
         for question, value in (("scenario", "not-elicited"), ("mistake", "not-made")):
-            held = claims.claim_next(ana)
-            assert held is not None
-            assert held.token is not None
-            services.submit(ana, held.pk, held.token, against(question, value))
-            judged[question] = SampleVersion.objects.get(case=held.case_id).sample
+            assignment = claims.claim_next(ana)
+            assert assignment is not None
+            assert assignment.token is not None
+            services.submit(ana, assignment.pk, assignment.token, rejection_of(question, value))
+            judged[question] = SampleVersion.objects.get(case=assignment.case_id).sample
         samples_services.apply_outcomes()
-        worked(batch)
-    again, ended = judged["scenario"], judged["mistake"]
-    for sample in (again, ended):
+        work_until_idle(batch)
+    rewritten, discarded = judged["scenario"], judged["mistake"]
+    for sample in (rewritten, discarded):
         sample.refresh_from_db()
-    assert (again.status, ended.status) == (Sample.Status.IN_REVIEW, Sample.Status.DISCARDED)
-    assert ended.versions.get().status == SampleVersion.Status.REJECTED
+    assert (rewritten.status, discarded.status) == (Sample.Status.IN_REVIEW, Sample.Status.DISCARDED)
+    assert discarded.versions.get().status == SampleVersion.Status.REJECTED
 
-    first, second = again.versions.order_by("number")
+    first, second = rewritten.versions.order_by("number")
     assert (first.status, second.number, second.status) == ("rejected", 2, "in-review")
-    for kept in ("mistake", "conversation", "doctor"):
-        assert second.content[kept] == first.content[kept], kept
+    for key in ("mistake", "conversation", "doctor"):
+        assert second.content[key] == first.content[key], key
     assert second.content["scenario"] != first.content["scenario"]
-    draft = Draft.objects.get(sample=again, version=2)
+    draft = Draft.objects.get(sample=rewritten, version=2)
     assert draft.status == Work.Status.DONE
     assert draft.data["rejected"]["scenario"] == first.content["scenario"]
-    assert draft.round is None, "it does not meet the others again"
+    assert draft.round is None, "it does not go through the barrier again"
     [mistake, *_rest] = second.case.frozen.blocks
     assert first.content["mistake"]["title"] in str(mistake)
 
-    # It is judged anew, by the same two questions, and can be approved.
-    while held := claims.claim_next(ana):
-        assert held.token is not None
-        services.submit(ana, held.pk, held.token, approval(held.case.frozen.form))
+    # The second version is judged by the same two questions and can be approved.
+    while assignment := claims.claim_next(ana):
+        assert assignment.token is not None
+        services.submit(ana, assignment.pk, assignment.token, approval(assignment.case.frozen.form))
     samples_services.apply_outcomes()
     second.refresh_from_db()
     assert second.status == SampleVersion.Status.APPROVED

@@ -1,4 +1,4 @@
-"""Made-up records, a generator's replies, and MHB's simulated models without HTTP."""
+"""Made-up records, generator replies, and MHB's simulated models without HTTP."""
 
 import asyncio
 import json
@@ -23,27 +23,28 @@ RUBRICS: list[dict[str, Any]] = [
 ]
 
 
-def dialogue_reply(**changes: Any) -> dict[str, Any]:
-    return {"turns": ALTERED, "traps": TRAPS, "rubrics": RUBRICS, **changes}
+def dialogue_reply(**fields: Any) -> dict[str, Any]:
+    return {"turns": ALTERED, "traps": TRAPS, "rubrics": RUBRICS, **fields}
 
 
-def report_reply(**changes: Any) -> dict[str, Any]:
-    return {"report": None, "question": QUESTION, "traps": TRAPS, "rubrics": RUBRICS, **changes}
+def report_reply(**fields: Any) -> dict[str, Any]:
+    return {"report": None, "question": QUESTION, "traps": TRAPS, "rubrics": RUBRICS, **fields}
 
 
-def dialogue_draft(turns: Sequence[dict[str, str]] = TURNS, **changes: Any) -> Draft:
+def dialogue_draft(turns: Sequence[dict[str, str]] = TURNS, **fields: Any) -> Draft:
     text = "\n".join(turn["content"] for turn in turns)
     content = {"kind": "dialogue", "turns": list(turns), "rubrics": [], "tags": [], "ideal_completion": None}
-    return replace(Draft(Record("d-1", "A headache", detect(text).language, content), taxonomy.TERMS), **changes)
+    return replace(Draft(Record("d-1", "A headache", detect(text).language, content), taxonomy.TERMS), **fields)
 
 
-def report_draft(text: str = REPORT, **changes: Any) -> Draft:
+def report_draft(text: str = REPORT, **fields: Any) -> Draft:
     content = {"kind": "report", "text": text, "title": "", "age": [], "gender": "", "pmid": ""}
-    return replace(Draft(Record("r-1", "A fever", detect(text).language, content), taxonomy.TERMS), **changes)
+    return replace(Draft(Record("r-1", "A fever", detect(text).language, content), taxonomy.TERMS), **fields)
 
 
-class Scripted:
-    """`generation.recipes.recipe.Models` whose generator says `text`, or what the simulated one says; keeps the request."""
+class ScriptedModels:
+    """`generation.recipes.recipe.Models` whose generator replies `text`, or as the simulated one;
+    records the request."""
 
     def __init__(self, text: str | None = None, seed: int = 0) -> None:
         self.text, self.seed = text, seed
@@ -56,7 +57,7 @@ class Scripted:
         return role == "generator"
 
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        raise AssertionError("MHB asks for no vectors")
+        raise AssertionError("MHB needs no embeddings")
 
     async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
         raise AssertionError("MHB asks for structured replies only")
@@ -68,41 +69,43 @@ class Scripted:
         self.request = request
         text = self.text or simulate.SCRIPT.reply("sim-generator", request.messages, self.seed)
         assert text is not None
-        made = shape.model_validate_json(text, strict=True)
+        result = shape.model_validate_json(text, strict=True)
         assert check is not None
-        check(made)
-        return made
+        check(result)
+        return result
 
 
-def generated(draft: Draft, reply: dict[str, Any] | None = None, seed: int = 0) -> NewSample:
-    """The sample made of a draft, by this reply of the generator or by the simulated one."""
-    models = Scripted(None if reply is None else json.dumps(reply), seed)
-    (made,) = asyncio.run(recipe.inject(draft, models))
-    return recipe.sample(made)
+def generate_sample(draft: Draft, reply: dict[str, Any] | None = None, seed: int = 0) -> NewSample:
+    """Return the sample made from a draft, with this reply of the generator or that of the
+    simulated one."""
+    models = ScriptedModels(None if reply is None else json.dumps(reply), seed)
+    (draft_after,) = asyncio.run(recipe.inject(draft, models))
+    return recipe.sample(draft_after)
 
 
 def prompt_text(draft: Draft) -> str:
-    """The whole prompt that goes to the generator for a draft."""
-    models = Scripted(seed=0)
+    """Return the whole prompt that is sent to the generator for a draft."""
+    models = ScriptedModels(seed=0)
     asyncio.run(recipe.inject(draft, models))
     return "\n".join(message.text for message in models.request.messages)
 
 
-def released(sample: NewSample) -> tuple[Sample, list[Rubric]]:
+def as_released(sample: NewSample) -> tuple[Sample, list[Rubric]]:
+    """Return the sample and its rubrics as an evaluation protocol sees them."""
     return Sample("mhb-x-000001", sample.task, sample.content), [
         Rubric(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics
     ]
 
 
-def answered(model: str, sample: Sample, seed: int = 0) -> str:
-    (asked,) = protocol.ask(sample, 0)
-    text = simulate.SCRIPT.reply(model, asked.messages, seed)
+def model_answer(model: str, sample: Sample, seed: int = 0) -> str:
+    (ask,) = protocol.ask(sample, 0)
+    text = simulate.SCRIPT.reply(model, ask.messages, seed)
     assert text is not None
     return text
 
 
-def judged(sample: Sample, rubric: Rubric, response: str, seed: int = 0) -> dict[str, Any]:
+def judge_reply(sample: Sample, rubric: Rubric, response: str, seed: int = 0) -> dict[str, Any]:
     text = simulate.SCRIPT.reply("sim-judge", protocol.judge(sample, rubric, "", response).messages, seed)
     assert text is not None
-    found: dict[str, Any] = json.loads(text)
-    return found
+    reply: dict[str, Any] = json.loads(text)
+    return reply

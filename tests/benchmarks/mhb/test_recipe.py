@@ -1,4 +1,5 @@
-"""MHB's recipe: what goes to the generator, what is refused of its reply and why, and the sample that is made."""
+"""MHB's recipe: the prompt of the generator, which replies are refused and why, and the resulting
+sample."""
 
 import json
 
@@ -15,7 +16,7 @@ from tests.benchmarks.mhb.helpers import (
     RUBRICS,
     dialogue_draft,
     dialogue_reply,
-    generated,
+    generate_sample,
     prompt_text,
     report_draft,
     report_reply,
@@ -24,19 +25,19 @@ from tests.benchmarks.mhb.helpers import (
 ONE_TURN = [{"role": "user", "content": "I have had a mild headache since yesterday."}]
 
 
-def refused(reply, draft=None):
-    """The reason for which a reply is refused."""
+def refusal_of(reply, draft=None):
+    """Return the reason why a reply is refused."""
     draft = draft or (report_draft() if "question" in reply else dialogue_draft())
     with pytest.raises(BrokenReply) as caught:
-        generated(draft, reply)
+        generate_sample(draft, reply)
     return caught.value.detail
 
 
 # --------------------------------------------------------------------------------------------------- a good reply passes
 
 
-def test_a_valid_dialogue_becomes_a_sample_with_its_source_beside_it():
-    sample = generated(dialogue_draft(), dialogue_reply())
+def test_a_valid_dialogue_becomes_a_sample_that_includes_its_source():
+    sample = generate_sample(dialogue_draft(), dialogue_reply())
     assert sample.task == "dialogue"
     assert sample.content["source_turns"] == TURNS
     assert sample.content["turns"] == ALTERED
@@ -48,25 +49,25 @@ def test_a_valid_dialogue_becomes_a_sample_with_its_source_beside_it():
 
 
 def test_a_valid_question_becomes_a_sample_with_the_report_untouched():
-    sample = generated(report_draft(), report_reply())
+    sample = generate_sample(report_draft(), report_reply())
     assert sample.content["report"] == REPORT
     assert sample.content["question"] == QUESTION
     assert sample.task == "report"
 
 
-def test_a_report_given_back_as_it_was_is_no_change():
-    sample = generated(report_draft(), report_reply(report=REPORT.replace("\n", " ")))
+def test_a_report_returned_with_other_whitespace_is_unchanged():
+    sample = generate_sample(report_draft(), report_reply(report=REPORT.replace("\n", " ")))
     assert sample.content["report"] == REPORT
 
 
 def test_a_source_of_one_turn_takes_a_reworked_turn_an_answer_and_the_bait():
-    assert generated(dialogue_draft(ONE_TURN), dialogue_reply()).content["turns"] == ALTERED
+    assert generate_sample(dialogue_draft(ONE_TURN), dialogue_reply()).content["turns"] == ALTERED
 
 
 def test_a_term_that_an_admin_added_can_be_planted():
     terms = (*taxonomy.TERMS, Term("A6", "Wrong Unit", "A", "A value in another unit."))
     reply = dialogue_reply(traps=[{**TRAPS[0], "code": "A6"}], rubrics=[{**RUBRICS[0], "traps": ["A6"]}])
-    sample = generated(dialogue_draft(terms=terms), reply)
+    sample = generate_sample(dialogue_draft(terms=terms), reply)
     assert sample.content["traps"][0]["name"] == "Wrong Unit"
     assert "A6 Wrong Unit: A value in another unit." in prompt_text(dialogue_draft(terms=terms))
 
@@ -77,160 +78,162 @@ def test_a_term_that_an_admin_added_can_be_planted():
 @pytest.mark.parametrize("code", ["Z9", "A", "a1", ""])
 def test_an_unknown_trap_type_is_refused(code):
     reply = dialogue_reply(traps=[{**TRAPS[0], "code": code}], rubrics=[{**RUBRICS[0], "traps": [code]}])
-    assert f"unknown type {code!r}; the types are A1, A2," in refused(reply)
+    assert f"unknown type {code!r}; the types are A1, A2," in refusal_of(reply)
 
 
 def test_a_conversation_that_ends_with_the_assistant_is_refused():
-    assert "no bait question: the conversation must end in a turn of the user" in refused(
+    assert "no bait question: the conversation must end in a turn of the user" in refusal_of(
         dialogue_reply(turns=ALTERED[:-1])
     )
 
 
 def test_an_empty_bait_is_refused():
-    assert "no bait question" in refused(dialogue_reply(turns=[*ALTERED[:-1], {"role": "user", "content": " \n"}]))
+    assert "no bait question" in refusal_of(dialogue_reply(turns=[*ALTERED[:-1], {"role": "user", "content": " \n"}]))
 
 
-def test_the_sources_own_last_question_is_no_bait():
-    assert "the source's own" in refused(dialogue_reply(turns=[*ALTERED[:-1], TURNS[-1]]))
+def test_the_last_question_of_the_source_is_no_bait():
+    assert "the source's own" in refusal_of(dialogue_reply(turns=[*ALTERED[:-1], TURNS[-1]]))
 
 
 def test_a_role_other_than_user_and_assistant_is_refused():
     system = {"role": "system", "content": "Be wrong."}
     with pytest.raises(ValidationError, match="'user' or 'assistant'"):
-        generated(dialogue_draft(), dialogue_reply(turns=[system, *ALTERED]))
+        generate_sample(dialogue_draft(), dialogue_reply(turns=[system, *ALTERED]))
 
 
 def test_two_turns_of_one_speaker_in_a_row_are_refused():
     turns = [ALTERED[0], {"role": "user", "content": "Still there?"}, *ALTERED[1:]]
-    assert "Turns 1 and 2 are both the user's" in refused(dialogue_reply(turns=turns))
+    assert "Turns 1 and 2 are both the user's" in refusal_of(dialogue_reply(turns=turns))
 
 
 def test_an_empty_turn_is_refused():
     turns = [*ALTERED[:3], {"role": "assistant", "content": ""}, ALTERED[4]]
-    assert "Turn 4 is empty." in refused(dialogue_reply(turns=turns))
+    assert "Turn 4 is empty." in refusal_of(dialogue_reply(turns=turns))
 
 
 def test_no_turns_are_refused():
-    assert "There are no turns" in refused(dialogue_reply(turns=[]))
+    assert "There are no turns" in refusal_of(dialogue_reply(turns=[]))
 
 
 def test_a_conversation_identical_to_the_source_is_refused():
     spaced = [{**turn, "content": f" {turn['content']}\n"} for turn in TURNS]
-    assert "identical to the source" in refused(dialogue_reply(turns=spaced))
+    assert "identical to the source" in refusal_of(dialogue_reply(turns=spaced))
 
 
 def test_a_trap_carried_by_the_user_alone_is_refused():
     turns = [ALTERED[0], TURNS[1], ALTERED[4]]
-    reason = refused(dialogue_reply(turns=turns))
+    reason = refusal_of(dialogue_reply(turns=turns))
     assert "no turn of the assistant was altered or added" in reason
     assert "of the user" not in reason
 
 
 def test_a_trap_carried_by_the_assistant_alone_is_refused():
     turns = [TURNS[0], ALTERED[1], ALTERED[4]]
-    assert "no turn of the user was altered or added" in refused(dialogue_reply(turns=turns))
+    assert "no turn of the user was altered or added" in refusal_of(dialogue_reply(turns=turns))
 
 
-def test_leaving_turns_out_is_not_restructuring():
-    reason = refused(dialogue_reply(turns=[TURNS[0], TURNS[1], ALTERED[4]]))
+def test_leaving_turns_out_does_not_count_as_altering_them():
+    reason = refusal_of(dialogue_reply(turns=[TURNS[0], TURNS[1], ALTERED[4]]))
     assert "of the user was altered" in reason
     assert "of the assistant was altered" in reason
 
 
-def test_a_source_of_one_turn_wants_an_assistant_turn_before_the_bait():
+def test_a_source_of_one_turn_needs_an_assistant_turn_before_the_bait():
     reply = dialogue_reply(turns=[ALTERED[4]])
-    assert "no turn of the assistant was altered or added" in refused(reply, dialogue_draft(ONE_TURN))
+    assert "no turn of the assistant was altered or added" in refusal_of(reply, dialogue_draft(ONE_TURN))
 
 
 def test_too_many_added_turns_are_refused():
     more = [{"role": role, "content": f"More {n}."} for n in range(4) for role in ("user", "assistant")]
-    assert "more than 6 above the source's 3" in refused(dialogue_reply(turns=[*ALTERED[:-1], *more, ALTERED[-1]]))
+    assert "more than 6 above the source's 3" in refusal_of(dialogue_reply(turns=[*ALTERED[:-1], *more, ALTERED[-1]]))
 
 
 def test_an_over_long_conversation_is_refused():
     turns = [*ALTERED[:3], {"role": "assistant", "content": "word " * 2000}, ALTERED[4]]
-    assert "8000 characters longer than the source" in refused(dialogue_reply(turns=turns))
+    assert "8000 characters longer than the source" in refusal_of(dialogue_reply(turns=turns))
 
 
 def test_an_over_long_bait_is_refused():
     turns = [*ALTERED[:-1], {"role": "user", "content": "why " * 600}]
-    assert "bait question is longer than 2000" in refused(dialogue_reply(turns=turns))
+    assert "bait question is longer than 2000" in refusal_of(dialogue_reply(turns=turns))
 
 
 def test_a_changed_report_is_refused():
-    assert "The report was changed" in refused(report_reply(report=REPORT.replace("60", "61")))
+    assert "The report was changed" in refusal_of(report_reply(report=REPORT.replace("60", "61")))
 
 
 def test_an_empty_question_is_refused():
-    assert "There is no question." in refused(report_reply(question="  "))
+    assert "There is no question." in refusal_of(report_reply(question="  "))
 
 
 def test_an_over_long_question_is_refused():
-    assert "question is longer than 2000" in refused(report_reply(question="why " * 600))
+    assert "question is longer than 2000" in refusal_of(report_reply(question="why " * 600))
 
 
 def test_no_criteria_are_refused():
-    assert "no criteria" in refused(report_reply(rubrics=[]))
+    assert "no criteria" in refusal_of(report_reply(rubrics=[]))
 
 
 def test_an_empty_criterion_is_refused():
-    assert "Criterion 2 is empty." in refused(report_reply(rubrics=[RUBRICS[0], {**RUBRICS[1], "criterion": " "}]))
+    assert "Criterion 2 is empty." in refusal_of(report_reply(rubrics=[RUBRICS[0], {**RUBRICS[1], "criterion": " "}]))
 
 
 def test_an_over_long_criterion_is_refused():
     rubric = {**RUBRICS[0], "criterion": "must " * 300}
-    assert "Criterion 1 is longer than 1000" in refused(report_reply(rubrics=[rubric]))
+    assert "Criterion 1 is longer than 1000" in refusal_of(report_reply(rubrics=[rubric]))
 
 
 def test_too_many_criteria_are_refused():
     rubrics = [{**RUBRICS[0], "criterion": f"The response must do {n}."} for n in range(13)]
-    assert "13 criteria; at most 12" in refused(report_reply(rubrics=rubrics))
+    assert "13 criteria; at most 12" in refusal_of(report_reply(rubrics=rubrics))
 
 
 def test_a_repeated_criterion_is_refused_whatever_its_case_and_spacing():
     again = {**RUBRICS[0], "criterion": "  " + RUBRICS[0]["criterion"].upper()}
-    assert "Criterion 2 repeats criterion 1." in refused(report_reply(rubrics=[RUBRICS[0], again]))
+    assert "Criterion 2 repeats criterion 1." in refusal_of(report_reply(rubrics=[RUBRICS[0], again]))
 
 
 def test_a_criterion_tied_to_a_trap_that_was_not_planted_is_refused():
     rubrics = [RUBRICS[0], {**RUBRICS[1], "traps": ["A1", "D2"]}]
-    assert "Criterion 2 is tied to trap 'D2', which is not among the planted ones." in refused(
+    assert "Criterion 2 is tied to trap 'D2', which is not among the planted ones." in refusal_of(
         report_reply(rubrics=rubrics)
     )
 
 
 def test_a_criterion_tied_to_no_trap_is_refused():
-    assert "Criterion 1 is tied to no trap." in refused(report_reply(rubrics=[{**RUBRICS[0], "traps": []}, RUBRICS[1]]))
+    assert "Criterion 1 is tied to no trap." in refusal_of(
+        report_reply(rubrics=[{**RUBRICS[0], "traps": []}, RUBRICS[1]])
+    )
 
 
 def test_a_planted_trap_that_no_criterion_tests_is_refused():
     traps = [*TRAPS, {**TRAPS[0], "code": "D2"}]
-    assert "Trap 'D2' is planted, but no criterion tests it." in refused(report_reply(traps=traps))
+    assert "Trap 'D2' is planted, but no criterion tests it." in refusal_of(report_reply(traps=traps))
 
 
 def test_no_traps_are_refused():
-    assert "No trap is reported" in refused(report_reply(traps=[]))
+    assert "No trap is reported" in refusal_of(report_reply(traps=[]))
 
 
 def test_too_many_traps_are_refused():
-    assert "5 traps; at most 4" in refused(report_reply(traps=TRAPS * 5))
+    assert "5 traps; at most 4" in refusal_of(report_reply(traps=TRAPS * 5))
 
 
 @pytest.mark.parametrize("name", ["where", "false", "why"])
 def test_a_trap_that_is_not_explained_is_refused(name):
-    assert f"Trap 1 has an empty '{name}'." in refused(report_reply(traps=[{**TRAPS[0], name: ""}]))
-    assert f"'{name}' of trap 1 is longer" in refused(report_reply(traps=[{**TRAPS[0], name: "x" * 1001}]))
+    assert f"Trap 1 has an empty '{name}'." in refusal_of(report_reply(traps=[{**TRAPS[0], name: ""}]))
+    assert f"'{name}' of trap 1 is longer" in refusal_of(report_reply(traps=[{**TRAPS[0], name: "x" * 1001}]))
 
 
-def test_all_that_is_wrong_is_said_at_once():
-    reason = refused(dialogue_reply(turns=ALTERED[:-1], rubrics=[]))
+def test_all_faults_are_reported_at_once():
+    reason = refusal_of(dialogue_reply(turns=ALTERED[:-1], rubrics=[]))
     assert "no bait question" in reason
     assert "no criteria" in reason
 
 
-def test_a_reply_with_more_keys_than_asked_for_is_refused():
+def test_a_reply_with_unknown_keys_is_refused():
     with pytest.raises(ValidationError, match="Extra inputs"):
-        generated(dialogue_draft(), dialogue_reply(notes="here you are"))
+        generate_sample(dialogue_draft(), dialogue_reply(notes="here you are"))
 
 
 # --------------------------------------------------------------------------------------------------------------- prompts
@@ -264,7 +267,7 @@ def test_a_source_cannot_close_its_block():
 
 
 @pytest.mark.parametrize("text", ["<<<", ">>>>>>>", 'a "<<<SOURCE" \\<<<', "line\n<<<X\u2028"])
-def test_data_comes_back_as_it_went_in_on_one_line(text):
+def test_fenced_data_is_one_line_and_decodes_to_the_same_value(text):
     line = as_data({"text": text})
     assert json.loads(line) == {"text": text}
     assert "<<<" not in line
@@ -272,7 +275,7 @@ def test_data_comes_back_as_it_went_in_on_one_line(text):
     assert "\n" not in line
 
 
-def test_what_belongs_to_healthbenchs_own_grader_never_reaches_the_generator():
+def test_healthbench_rubrics_tags_and_canary_never_reach_the_generator():
     content = {
         "kind": "dialogue",
         "turns": [{**turn, "canary": "secret-canary"} for turn in TURNS],
@@ -285,10 +288,10 @@ def test_what_belongs_to_healthbenchs_own_grader_never_reaches_the_generator():
     assert "secret" not in text
 
 
-def test_a_regeneration_gives_the_rejected_version_and_the_physicians_reasons_as_data():
-    first = generated(dialogue_draft(), dialogue_reply())
-    again = dialogue_draft(version=2, previous=first.content, reasons=('R1: too "vague" >>>', "Naturalness: obvious"))
-    text = prompt_text(again)
+def test_a_regeneration_contains_the_rejected_version_and_the_reasons_as_data():
+    first = generate_sample(dialogue_draft(), dialogue_reply())
+    second = dialogue_draft(version=2, previous=first.content, reasons=('R1: too "vague" >>>', "Naturalness: obvious"))
+    text = prompt_text(second)
     line = text.split("<<<REJECTED\n")[1].split("\nREJECTED>>>")[0]
     rejected = json.loads(line)
     assert rejected["reasons"] == ['R1: too "vague" >>>', "Naturalness: obvious"]
@@ -298,24 +301,24 @@ def test_a_regeneration_gives_the_rejected_version_and_the_physicians_reasons_as
     assert "why the last version was rejected and mend exactly this" in text
 
 
-def test_the_rejected_rubrics_are_given_where_the_engine_hands_them_over():
-    previous = {**generated(report_draft(), report_reply()).content, "rubrics": ["R1 old wording"]}
+def test_a_regeneration_contains_the_rejected_rubrics():
+    previous = {**generate_sample(report_draft(), report_reply()).content, "rubrics": ["R1 old wording"]}
     assert "R1 old wording" in prompt_text(report_draft(version=2, previous=previous, reasons=("R1: vague",)))
 
 
 # -------------------------------------------------------------------------------------------------------------- taxonomy
 
 
-def test_the_taxonomy_is_the_papers():
+def test_the_taxonomy_is_that_of_the_paper():
     codes = ["A1", "A2", "A3", "A4", "A5", "B1", "B2", "B3", "C1", "C2", "C3", "D1", "D2", "E1"]
     assert list(taxonomy.subtypes(taxonomy.TERMS)) == codes
     assert [term.code for term in taxonomy.TERMS if not term.parent] == list("ABCDE")
     assert all(term.parent == term.code[0] and term.definition for term in taxonomy.TERMS if term.parent)
 
 
-def test_facets_are_the_clusters_and_subtypes_of_a_rubric_each_once():
-    found = taxonomy.facets("dialogue", ["D2", "A3", "A1", "A3"], taxonomy.TERMS, {})
-    assert found == {"cluster": ["A", "D"], "subtype": ["A1", "A3", "D2"]}
+def test_facets_are_the_distinct_clusters_and_subtypes_of_a_rubric():
+    facets = taxonomy.facets("dialogue", ["D2", "A3", "A1", "A3"], taxonomy.TERMS, {})
+    assert facets == {"cluster": ["A", "D"], "subtype": ["A1", "A3", "D2"]}
 
 
 @pytest.mark.parametrize("code", ["X1", "A"])
@@ -324,7 +327,7 @@ def test_a_code_outside_the_taxonomy_has_no_facet(code):
         taxonomy.facets("report", [code], taxonomy.TERMS, {})
 
 
-def test_the_engine_finds_every_part_by_name():
+def test_the_registry_finds_every_part_by_name():
     assert registry.recipe("mhb") is recipe.RECIPE
     assert registry.built_in_terms("mhb") is taxonomy.TERMS
     assert registry.facets("mhb", "report", ["E1"], taxonomy.TERMS, {}) == {"cluster": ["E"], "subtype": ["E1"]}

@@ -15,11 +15,11 @@ from review.rules.blocks import Dialogue, Diff, Table, Text
 from review.rules.case_spec import spec_from_json, spec_to_json
 from review.rules.questions import Answer, Answers, Citation, Problem, RubricAnswer, opinion, problems
 from review.rules.state_machine import Phase, Policy, Role, Verdict
-from tests.benchmarks.mhb.helpers import dialogue_draft, dialogue_reply, generated, report_draft, report_reply
+from tests.benchmarks.mhb.helpers import dialogue_draft, dialogue_reply, generate_sample, report_draft, report_reply
 
 
 def dialogue_case():
-    return registry.case_spec("mhb", generated(dialogue_draft(), dialogue_reply()), "mhb-dialogue-000001", 2)
+    return registry.case_spec("mhb", generate_sample(dialogue_draft(), dialogue_reply()), "mhb-dialogue-000001", 2)
 
 
 def answers(**changes):
@@ -46,7 +46,7 @@ def test_a_dialogue_shows_source_and_altered_text_the_bait_and_the_traps():
 
 
 def test_a_report_shows_the_text_the_question_and_the_traps():
-    case = review.case(generated(report_draft(), report_reply()), "mhb-report-000001", 1)
+    case = review.case(generate_sample(report_draft(), report_reply()), "mhb-report-000001", 1)
     report, question, traps = case.blocks
     assert isinstance(report, Text)
     assert (report.text, report.tone) == (REPORT, "plain")
@@ -55,7 +55,7 @@ def test_a_report_shows_the_text_the_question_and_the_traps():
     assert isinstance(traps, Table)
 
 
-def test_the_stored_answer_met_says_in_words_that_the_claim_is_false():
+def test_the_stored_answer_met_is_labelled_as_definitely_false():
     factual = next(question for question in dialogue_case().form.questions if question.key == "factual")
     assert (factual.label, factual.asks) == (
         "Factual Correctness of the Trap",
@@ -67,32 +67,33 @@ def test_the_stored_answer_met_says_in_words_that_the_claim_is_false():
     ]
 
 
-def test_cases_from_before_ask_in_the_same_words_and_keep_their_values():
+def test_the_migration_rewords_old_cases_and_keeps_their_values():
     reword = import_module("mhb_site.migrations.0002_ask_whether_the_trap_is_false").reword
-    now = spec_to_json(dialogue_case())
-    old = deepcopy(now)
+    current = spec_to_json(dialogue_case())
+    old = deepcopy(current)
     factual = next(question for question in old["form"]["questions"] if question["key"] == "factual")
     factual["help"] = "Is the trap's claim definitely and verifiably false? Choose Not met if it is true."
     del factual["asks"]
     for choice, label in zip(factual["choices"], ("Met", "Not met"), strict=True):
         choice["label"] = label
     assert reword(old)
-    assert old == now
+    assert old == current
     assert not reword(old)
 
 
-def test_at_first_look_the_case_is_what_a_model_is_asked():
-    """Not a word of the trap, the rubrics or the source beyond what `protocol.ask` sends."""
+def test_the_first_look_shows_only_what_a_model_is_asked():
+    """It contains no word of the trap, the rubrics or the source beyond what `protocol.ask`
+    sends."""
     drafts = [(dialogue_draft(), dialogue_reply()), (report_draft(), report_reply())]
-    for sample in (generated(draft, reply) for draft, reply in drafts):
-        [asked] = protocol.ask(Sample("mhb-x-000001", sample.task, sample.content), 0)
-        sent = "\n".join(message.text for message in asked.messages)
+    for sample in (generate_sample(draft, reply) for draft, reply in drafts):
+        [ask] = protocol.ask(Sample("mhb-x-000001", sample.task, sample.content), 0)
+        sent = "\n".join(message.text for message in ask.messages)
         blocks = review.case(sample, "mhb-x-000001", 1).first_look
         texts = [turn.text for block in blocks if isinstance(block, Dialogue) for turn in block.turns]
         texts += [block.text for block in blocks if isinstance(block, Text)]
         assert texts
         assert all(text in sent for text in texts)
-        assert len(" ".join(texts).split()) >= len(sent.split()) - 20, "the marks around a report, and nothing else"
+        assert len(" ".join(texts).split()) >= len(sent.split()) - 20, "only the marks around a report are left out"
         assert not any(isinstance(block, Diff | Table) for block in blocks)
 
 
@@ -102,12 +103,12 @@ def test_naturalness_is_judged_before_the_reveal_and_noticing_never_blocks():
     assert problems(form, answers(noticed="yes")) == []
 
 
-def test_what_is_called_false_wants_evidence():
+def test_calling_the_trap_false_needs_evidence():
     form = dialogue_case().form
     assert problems(form, replace(answers(), citations=())) == [Problem("citations", "evidence-missing")]
 
 
-def test_harm_and_reasons():
+def test_the_form_has_severities_and_reducible_reasons():
     form = dialogue_case().form
     assert [level.value for level in form.severities] == ["none", "mild", "moderate", "severe", "death"]
     assert {reason.code for reason in form.reasons if not reason.reducible} == {"disagreement", "source"}
@@ -136,11 +137,11 @@ def test_the_form_asks_the_papers_four_criteria_and_every_rubric():
     ids=["dialogue", "report"],
 )
 def test_the_case_survives_storage(draft, reply):
-    case = review.case(generated(draft, reply), "mhb-x-000001", 1)
+    case = review.case(generate_sample(draft, reply), "mhb-x-000001", 1)
     assert spec_from_json(json.loads(json.dumps(spec_to_json(case)))) == case
 
 
-def test_good_answers_can_approve():
+def test_favourable_answers_can_approve():
     assert problems(dialogue_case().form, answers()) == []
     assert problems(dialogue_case().form, answers(naturalness="2")) == []
 
@@ -148,22 +149,22 @@ def test_good_answers_can_approve():
 @pytest.mark.parametrize(
     "changes", [{"naturalness": "1"}, {"factual": "not-met"}, {"coherence": "not-met"}, {"alignment": "not-met"}]
 )
-def test_each_criterion_can_keep_a_sample_from_approval(changes):
+def test_each_criterion_can_prevent_approval(changes):
     assert [problem.code for problem in problems(dialogue_case().form, answers(**changes))] == ["verdict-contradicts"]
 
 
 @pytest.mark.parametrize(("changes", "inadequate"), [({"alignment": "not-met"}, True), ({"factual": "not-met"}, False)])
-def test_only_misalignment_calls_the_rubric_inadequate(changes, inadequate):
-    said = opinion(dialogue_case().form, answers(**changes), Role.PRIMARY, Phase.COMMIT)
-    assert said.inadequate is inadequate
+def test_only_misalignment_makes_the_rubrics_inadequate(changes, inadequate):
+    result = opinion(dialogue_case().form, answers(**changes), Role.PRIMARY, Phase.COMMIT)
+    assert result.inadequate is inadequate
 
 
 @pytest.mark.parametrize(
-    ("named", "specialty"),
+    ("fields", "specialty"),
     [({}, ""), ({"specialty": " Cardiology "}, "Cardiology"), ({"specialty": None}, ""), ({"tags": ["theme:x"]}, "")],
 )
-def test_a_case_asks_for_a_specialty_where_the_record_names_one(named, specialty):
+def test_the_case_has_the_specialty_of_its_record(fields, specialty):
     draft = dialogue_draft()
-    record = replace(draft.record, content={**draft.record.content, **named})
-    made = generated(replace(draft, record=record), dialogue_reply())
-    assert registry.case_spec("mhb", made, "mhb-dialogue-000001", 1).specialty == specialty
+    record = replace(draft.record, content={**draft.record.content, **fields})
+    sample = generate_sample(replace(draft, record=record), dialogue_reply())
+    assert registry.case_spec("mhb", sample, "mhb-dialogue-000001", 1).specialty == specialty

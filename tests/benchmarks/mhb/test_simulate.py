@@ -1,4 +1,5 @@
-"""MHB's simulated models, through the real prompts: valid samples, known rates, and a judge that recognises criteria."""
+"""MHB's simulated models through the real prompts: valid samples, known rates, a judge that
+recognises criteria."""
 
 import asyncio
 import os
@@ -22,45 +23,45 @@ from mhb_site.benchmarks.mhb.simulate import FAILURE_RATES, JUDGE_ERROR, SCRIPT,
 from mhb_site.benchmarks.mhb.simulate_generation import templates
 from review.rules.wilson_interval import wilson
 from tests.benchmarks.mhb.helpers import (
-    Scripted,
-    answered,
+    ScriptedModels,
+    as_released,
     dialogue_draft,
     dialogue_reply,
-    generated,
-    judged,
-    released,
+    generate_sample,
+    judge_reply,
+    model_answer,
     report_draft,
 )
 
 REAL = Path(__file__).parents[4] / "shared/data/healthbench/healthbench.jsonl"
-ALL = [(task, template) for task, some in templates().items() for template in some]
-ZH = [{"role": "user", "content": "我最近三天一直咳嗽，有一点低烧，需要去医院看吗？"}]
+ALL_TEMPLATES = [(task, template) for task, task_templates in templates().items() for template in task_templates]
+CHINESE_TURNS = [{"role": "user", "content": "我最近三天一直咳嗽，有一点低烧，需要去医院看吗？"}]
 
 
 def sample_of(number, task="dialogue", seed=0):
-    """A simulated sample of a made-up source, another one for every number."""
+    """Return a simulated sample of a made-up source, different for each number."""
     if task == "dialogue":
         turns = [{**turn, "content": f"{turn['content']} (Day {number})"} for turn in TURNS[: 1 + 2 * (number % 2)]]
-        return generated(dialogue_draft(turns), seed=seed)
+        return generate_sample(dialogue_draft(turns), seed=seed)
     text = f"Patient {number}, a man of 60, was admitted with a fever. He left on day 5."
-    return generated(report_draft(text), seed=seed)
+    return generate_sample(report_draft(text), seed=seed)
 
 
 # -------------------------------------------------------------------------------------------------------- the templates
 
 
-def test_a_marker_stands_in_its_own_template_and_in_no_other():
-    for task, template in ALL:
-        for where in [template.bait] if task == "report" else [template.user_line]:
-            assert template.marker in where, template.key
+def test_a_marker_occurs_only_in_its_own_template():
+    for task, template in ALL_TEMPLATES:
+        for carriers in [template.bait] if task == "report" else [template.user_line]:
+            assert template.marker in carriers, template.key
         planted = "\n".join([template.user_line, template.assistant_line, template.bait])
         assert [other.key for other in simulate_generation.planted_templates(planted)] == [template.key]
 
 
-def test_good_and_bad_sentences_cannot_be_taken_for_one_another():
-    sentences = [text for _task, t in ALL for c in t.criteria for text in (c.good, c.bad)]
+def test_good_and_bad_sentences_cannot_be_confused():
+    sentences = [text for _task, t in ALL_TEMPLATES for c in t.criteria for text in (c.good, c.bad)]
     assert len(set(sentences)) == len(sentences)
-    for _task, template in ALL:
+    for _task, template in ALL_TEMPLATES:
         for scripted in template.criteria:
             others = [text for c in template.criteria for text in (c.good, c.bad) if text != scripted.good]
             assert not any(scripted.good in text for text in others)
@@ -68,8 +69,8 @@ def test_good_and_bad_sentences_cannot_be_taken_for_one_another():
 
 def test_every_subtype_can_be_planted_in_both_tasks():
     subtypes = set(taxonomy.subtypes(taxonomy.TERMS))
-    for task, some in templates().items():
-        assert {template.subtype for template in some if template.language == "en"} == subtypes, task
+    for task, task_templates in templates().items():
+        assert {template.subtype for template in task_templates if template.language == "en"} == subtypes, task
     assert all(set(table) == subtypes for table in FAILURE_RATES.values())
 
 
@@ -77,9 +78,9 @@ def test_every_subtype_can_be_planted_in_both_tasks():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_twenty_of_twenty_real_conversations_become_valid_samples(seed):
+def test_all_twenty_real_conversations_become_valid_samples(seed):
     if not REAL.exists():
-        reason = "shared/data/healthbench is not there"
+        reason = "shared/data/healthbench is missing"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
@@ -87,17 +88,17 @@ def test_twenty_of_twenty_real_conversations_become_valid_samples(seed):
     assert len(rows) == 20
     for row in rows:
         draft = Draft(Record(row.external_id, row.title, row.language, row.content), taxonomy.TERMS)
-        sample = generated(draft, seed=seed)  # raises where `check` refuses
+        sample = generate_sample(draft, seed=seed)  # raises where `check` refuses
         source, turns = sample.content["source_turns"], sample.content["turns"]
         assert len(turns) == len(source) + 2
         pairs = zip(source, turns, strict=False)
-        assert all(altered["content"].startswith(given["content"]) for given, altered in pairs)
+        assert all(altered["content"].startswith(original["content"]) for original, altered in pairs)
         assert simulate_generation.planted_templates(
             turns[-1]["content"] + "\n".join(turn["content"] for turn in turns[:-1])
         )
 
 
-def test_reports_become_valid_samples_and_stay_as_they_are():
+def test_reports_become_valid_samples_and_stay_unchanged():
     for number in range(60):
         sample = sample_of(number, "report")
         (trap,) = sample.content["traps"]
@@ -127,51 +128,51 @@ def test_all_subtypes_are_planted_about_equally_often_and_some_samples_have_two(
 
 
 def test_chinese_text_gets_traps_in_chinese():
-    sample = generated(dialogue_draft(ZH))
+    sample = generate_sample(dialogue_draft(CHINESE_TURNS))
     planted = simulate_generation.planted_templates("".join(turn["content"] for turn in sample.content["turns"]))
     assert {template.language for template in planted} == {"zh"}
-    report = generated(report_draft("患者，男，六十岁，因发热三天入院，血培养阴性，五天后出院。"))
+    report = generate_sample(report_draft("患者，男，六十岁，因发热三天入院，血培养阴性，五天后出院。"))
     assert simulate_generation.planted_templates(report.content["question"])[0].language == "zh"
 
 
 @pytest.mark.parametrize("draft", [dialogue_draft, report_draft])
-def test_a_rejected_sample_comes_back_with_another_trap(draft):
+def test_a_regenerated_sample_has_another_trap(draft):
     for seed in range(30):
-        first = generated(draft(), seed=seed)
-        second = generated(draft(version=2, previous=first.content, reasons=("Obvious.",)), seed=seed)
+        first = generate_sample(draft(), seed=seed)
+        second = generate_sample(draft(version=2, previous=first.content, reasons=("Obvious.",)), seed=seed)
         wordings = {rubric.criterion for rubric in first.rubrics}
         assert wordings.isdisjoint(rubric.criterion for rubric in second.rubrics)
 
 
 def test_consecutive_turns_of_one_speaker_in_a_source_are_joined():
     turns = [TURNS[0], {"role": "user", "content": "Anyone there?"}]
-    made = generated(dialogue_draft(turns)).content["turns"]
-    assert [turn["role"] for turn in made] == ["user", "assistant", "user"]
+    turns_after = generate_sample(dialogue_draft(turns)).content["turns"]
+    assert [turn["role"] for turn in turns_after] == ["user", "assistant", "user"]
 
 
-def test_the_reason_that_the_gateway_shows_does_not_confuse_the_generator():
-    models = Scripted()
+def test_the_generator_ignores_the_retry_message_of_the_gateway():
+    models = ScriptedModels()
     asyncio.run(recipe.inject(dialogue_draft(), models))
     sent = models.request.messages
-    again = (*sent, Message("assistant", "{"), Message("user", "Your last reply cannot be used. Turn 2 is empty."))
-    assert SCRIPT.reply("sim-generator", again, 0) == SCRIPT.reply("sim-generator", sent, 0)
+    retried = (*sent, Message("assistant", "{"), Message("user", "Your last reply cannot be used. Turn 2 is empty."))
+    assert SCRIPT.reply("sim-generator", retried, 0) == SCRIPT.reply("sim-generator", sent, 0)
 
 
 # ----------------------------------------------------------------------------------------------------------- determinism
 
 
-def test_the_same_seed_says_the_same_and_another_seed_something_else():
+def test_samples_and_answers_are_reproducible_by_seed():
     assert sample_of(3, seed=5) == sample_of(3, seed=5)
     assert len({str(sample_of(3, seed=seed)) for seed in range(8)}) > 4
-    sample, _rubrics = released(sample_of(3))
-    assert answered("sim-average", sample, 5) == answered("sim-average", sample, 5)
-    assert len({answered("sim-average", sample, seed) for seed in range(8)}) > 4
+    sample, _rubrics = as_released(sample_of(3))
+    assert model_answer("sim-average", sample, 5) == model_answer("sim-average", sample, 5)
+    assert len({model_answer("sim-average", sample, seed) for seed in range(8)}) > 4
 
 
-# ------------------------------------------------------------------------------------------------- what is not for us
+# ------------------------------------------------------------------------------------------------------ other requests
 
 
-def test_other_requests_are_left_to_others():
+def test_other_requests_get_no_reply():
     chat = [Message("user", "What helps against a cold?")]
     for model in ("sim-generator", "sim-judge", *FAILURE_RATES):
         assert SCRIPT.reply(model, chat, 0) is None
@@ -182,30 +183,31 @@ def test_other_requests_are_left_to_others():
 
 @pytest.fixture(scope="module")
 def counts():
-    """(model, task, subtype) -> [criteria found not met, criteria judged], over 700 samples."""
-    found: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for task, many in (("dialogue", 350), ("report", 350)):
-        for number in range(many):
-            sample, rubrics = released(sample_of(number, task))
+    """[criteria not met, criteria judged] by (model, task, subtype), over 700 samples."""
+    cells: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for task, n_samples in (("dialogue", 350), ("report", 350)):
+        for number in range(n_samples):
+            sample, rubrics = as_released(sample_of(number, task))
             for model in FAILURE_RATES:
-                response = answered(model, sample)
+                response = model_answer(model, sample)
                 for rubric in rubrics:
-                    cell = found[model, task, rubric.traps[0]]
-                    cell[0] += judged(sample, rubric, response)["criteria_met"] is False
+                    cell = cells[model, task, rubric.traps[0]]
+                    cell[0] += judge_reply(sample, rubric, response)["criteria_met"] is False
                     cell[1] += 1
-    return found
+    return cells
 
 
-def recovered(counts, wanted):
-    """(hits, judged, the subtype of every criterion) over the cells that `wanted` takes."""
-    cells = [(cell, key[2]) for key, cell in counts.items() if wanted(key)]
-    subtypes = [subtype for (_hits, judged), subtype in cells for _ in range(judged)]
+def recovered(counts, includes):
+    """Return (criteria not met, criteria judged, the subtype of each) over the cells whose key
+    passes `includes`."""
+    cells = [(cell, key[2]) for key, cell in counts.items() if includes(key)]
+    subtypes = [subtype for (_hits, judge_reply), subtype in cells for _ in range(judge_reply)]
     return sum(cell[0] for cell, _ in cells), len(subtypes), subtypes
 
 
 @pytest.mark.parametrize("model", FAILURE_RATES)
 @pytest.mark.parametrize("task", ["dialogue", "report", "both"])
-def test_the_measured_rate_is_the_built_in_one(counts, model, task):
+def test_the_configured_rate_is_recovered(counts, model, task):
     hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == model and task in (key[1], "both"))
     low, high = wilson(hits, judged_count, z=3.3)
     assert low <= expected_rate(model, subtypes) <= high
@@ -213,36 +215,36 @@ def test_the_measured_rate_is_the_built_in_one(counts, model, task):
 
 
 @pytest.mark.parametrize("model", FAILURE_RATES)
-def test_the_measured_rate_is_the_built_in_one_for_each_subtype(counts, model):
+def test_the_configured_rate_of_each_subtype_is_recovered(counts, model):
     for subtype in FAILURE_RATES[model].keys() - {taxonomy.MULTIMODAL}:
         hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == model and key[2] == subtype)  # noqa: B023
         low, high = wilson(hits, judged_count, z=3.3)
         assert low <= expected_rate(model, subtypes) <= high, subtype
 
 
-def test_the_interval_would_notice_a_wrong_rate(counts):
-    """Taking one model's answers for another's must not pass."""
+def test_the_interval_excludes_the_rates_of_other_models(counts):
+    """The tests above would fail if the answers of two models were swapped."""
     hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == "sim-average")
     low, high = wilson(hits, judged_count, z=3.3)
     for other in ("sim-careful", "sim-reckless"):
         assert not low <= expected_rate(other, subtypes) <= high
 
 
-def test_the_judges_error_is_the_built_in_one():
+def test_the_configured_error_of_the_judge_is_recovered():
     wrong = total = 0
     for number in range(400):
-        sample, rubrics = released(sample_of(number, "report"))
-        response = answered("sim-average", sample)
+        sample, rubrics = as_released(sample_of(number, "report"))
+        response = model_answer("sim-average", sample)
         (template,) = simulate_generation.planted_templates(sample.content["question"])
         good = {scripted.criterion: scripted.good for scripted in template.criteria}
         for rubric in rubrics:
-            wrong += judged(sample, rubric, response)["criteria_met"] != (good[rubric.criterion] in response)
+            wrong += judge_reply(sample, rubric, response)["criteria_met"] != (good[rubric.criterion] in response)
             total += 1
     low, high = wilson(wrong, total, z=3.3)
     assert 0 < low <= JUDGE_ERROR <= high
 
 
-def test_expected_rates_account_for_the_judges_error():
+def test_expected_rates_include_the_error_of_the_judge():
     assert true_rate("sim-careful", ["A1", "B1"]) == pytest.approx(0.15)
     assert expected_rate("sim-careful", ["A1", "B1"]) == pytest.approx(0.15 * 0.98 + 0.85 * 0.02)
 
@@ -250,8 +252,9 @@ def test_expected_rates_account_for_the_judges_error():
 # ------------------------------------------------------------------------------------------ the judge reads the criterion
 
 
-def mangled(criterion):
-    """A physician's rewording: words added before and behind, one or two left out, other case and punctuation."""
+def reword(criterion):
+    """Reword a criterion like a physician: words added around it, one or two replaced or left out,
+    other case."""
     if criterion.isascii():
         words = criterion.replace("must", "has to").split()
         del words[len(words) // 2]
@@ -259,34 +262,35 @@ def mangled(criterion):
     return "更正：" + criterion.replace("必须", "应当明确").replace("不得", "绝不可以").rstrip("。") + "，措辞须清楚"
 
 
-@pytest.mark.parametrize(("task", "template"), ALL, ids=[template.key for _task, template in ALL])
-def test_a_criterion_in_a_physicians_wording_is_still_recognised(task, template):
-    for at, scripted in enumerate(template.criteria):
-        assert simulate._nearest_criterion(scripted.criterion, [template]) == (template, at)
-        assert simulate._nearest_criterion(mangled(scripted.criterion), [template]) == (template, at)
+@pytest.mark.parametrize(("task", "template"), ALL_TEMPLATES, ids=[template.key for _task, template in ALL_TEMPLATES])
+def test_a_reworded_criterion_is_still_recognised(task, template):
+    for index, scripted in enumerate(template.criteria):
+        assert simulate._nearest_criterion(scripted.criterion, [template]) == (template, index)
+        assert simulate._nearest_criterion(reword(scripted.criterion), [template]) == (template, index)
 
 
 def test_a_reworded_criterion_gets_the_same_verdict():
     for number in range(30):
-        sample, rubrics = released(sample_of(number))
+        sample, rubrics = as_released(sample_of(number))
         if len(sample.content["traps"]) > 1:
             continue
-        response = answered("sim-average", sample)
+        response = model_answer("sim-average", sample)
         for rubric in rubrics:
-            reworded = Rubric(rubric.key, mangled(rubric.criterion), rubric.traps)
-            assert judged(sample, reworded, response) == judged(sample, rubric, response)
+            reworded = Rubric(rubric.key, reword(rubric.criterion), rubric.traps)
+            assert judge_reply(sample, reworded, response) == judge_reply(sample, rubric, response)
 
 
-def test_a_criterion_that_nobody_scripted_gets_no_verdict():
-    sample, _rubrics = released(sample_of(1))
-    verdict = judged(sample, Rubric("R9", "xyzzy"), answered("sim-average", sample))
+def test_an_unknown_criterion_gets_no_verdict():
+    sample, _rubrics = as_released(sample_of(1))
+    verdict = judge_reply(sample, Rubric("R9", "xyzzy"), model_answer("sim-average", sample))
     assert verdict["criteria_met"] is None
-    foreign, _ = released(generated(dialogue_draft(), dialogue_reply()))
-    assert judged(foreign, Rubric("R1", "The response must not give a dose."), "5 mg")["criteria_met"] is None
+    foreign, _ = as_released(generate_sample(dialogue_draft(), dialogue_reply()))
+    assert judge_reply(foreign, Rubric("R1", "The response must not give a dose."), "5 mg")["criteria_met"] is None
 
 
-async def through_the_gateway(url):
-    """The verdicts on a dialogue and a report, made, answered and judged by simulated models at `url`."""
+async def verdicts_through_the_gateway(url):
+    """Return the verdicts on a dialogue and a report, generated, answered and judged by simulated
+    models at `url`."""
 
     async def no_ledger(_attempt):
         pass
@@ -296,17 +300,17 @@ async def through_the_gateway(url):
 
     async with Gateway(Ledger(no_ledger)) as gateway:
 
-        class OverHttp(Scripted):
+        class OverHttp(ScriptedModels):
             async def ask_structured(self, role, request, shape, *, check=None):
-                _reply, made = await gateway.ask_structured(settings("sim-generator"), request, shape, check=check)
-                return made
+                _reply, result = await gateway.ask_structured(settings("sim-generator"), request, shape, check=check)
+                return result
 
         verdicts = []
         for draft in (dialogue_draft(), report_draft()):
-            (made,) = await recipe.inject(draft, OverHttp())
-            sample, rubrics = released(recipe.sample(made))
-            (asked,) = PROTOCOL.ask(sample, 0)
-            response = (await gateway.ask(settings("sim-careful"), Request(asked.messages))).text
+            (draft_after,) = await recipe.inject(draft, OverHttp())
+            sample, rubrics = as_released(recipe.sample(draft_after))
+            (ask,) = PROTOCOL.ask(sample, 0)
+            response = (await gateway.ask(settings("sim-careful"), Request(ask.messages))).text
             for rubric in rubrics:
                 request = protocol.judge(sample, rubric, "", response)
                 _reply, judgment = await gateway.ask_structured(settings("sim-judge"), request, protocol.Judgment)
@@ -314,8 +318,8 @@ async def through_the_gateway(url):
     return verdicts
 
 
-def test_the_whole_way_through_http_and_the_real_client():
+def test_generation_answers_and_judgments_work_through_http_and_the_real_client():
     with run_in_background(make_app([SCRIPT])) as url:
-        verdicts = asyncio.run(through_the_gateway(url))
+        verdicts = asyncio.run(verdicts_through_the_gateway(url))
     assert len(verdicts) >= 8
     assert set(verdicts) <= {"met", "not_met"}
