@@ -1,4 +1,4 @@
-"""The engines' fixtures for every test here."""
+"""Fixtures of the engine and of importers, for every test of generation."""
 
 import pytest
 
@@ -9,22 +9,26 @@ __all__ = ["manage", "models", "no_long_waits"]
 
 
 @pytest.fixture
-def read(tmp_path):
-    def read(importer, data):
+def read_rows(tmp_path):
+    """Return a function that reads data with an importer, and returns rows and refusals."""
+
+    def read_rows(importer, data):
         path = tmp_path / "file"
         path.write_bytes(data)
         return list(importer.rows(path, importer.sniff(path)))
 
-    return read
+    return read_rows
 
 
 @pytest.fixture
-def why_not(tmp_path):
-    def why_not(importer, data):
+def refusal_reason(tmp_path):
+    """Return a function that returns why an importer refuses data as a whole."""
+
+    def refusal_reason(importer, data):
         path = tmp_path / "file"
         path.write_bytes(data)
-        with pytest.raises(WrongFormat) as caught:
+        with pytest.raises(WrongFormat) as error:
             importer.sniff(path)
-        return str(caught.value)
+        return str(error.value)
 
-    return why_not
+    return refusal_reason

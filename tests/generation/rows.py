@@ -1,4 +1,4 @@
-"""Rows of published shapes, all made up, and the files they come in."""
+"""Made-up rows in the shapes of published data sets, and the files that contain them."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ ANSWER = "The made-up drug lowers the made-up pressure in adults."
 
 
 def entry(**changes: Any) -> dict[str, Any]:
-    """A record of PubMedQA's own file, under a PMID."""
+    """A record of PubMedQA's original file, where the PMID is its key."""
     return {
         "QUESTION": QUESTION,
         "CONTEXTS": CONTEXTS,
@@ -29,7 +29,7 @@ def entry(**changes: Any) -> dict[str, Any]:
 
 
 def hub(pmid: Any = 12345678, /, context: Any = None, **changes: Any) -> dict[str, Any]:
-    """The same as the hub has it."""
+    """The same record as the Hugging Face hub publishes it."""
     return {
         "pubid": pmid,
         "question": QUESTION,
@@ -47,7 +47,7 @@ def hub(pmid: Any = 12345678, /, context: Any = None, **changes: Any) -> dict[st
 
 
 def pair(**changes: Any) -> dict[str, Any]:
-    """A row of MedHallu; names of columns have '_' here for the space there."""
+    """A row of MedHallu; '_' in a keyword stands for the space in the column's name."""
     row = {
         "Question": QUESTION,
         "Knowledge": CONTEXTS,
@@ -60,7 +60,7 @@ def pair(**changes: Any) -> dict[str, Any]:
 
 
 def descriptor(number: int = 1, name: str = "Madeupitis", *trees: str) -> str:
-    """A descriptor of MeSH, with others inside that it points to."""
+    """A MeSH descriptor in XML, which also refers to another descriptor."""
     numbers = "".join(f"<TreeNumber>{tree}</TreeNumber>" for tree in trees or ("C14.280",))
     return f"""<DescriptorRecord DescriptorClass="1">
   <DescriptorUI>D{number:06}</DescriptorUI>
@@ -75,18 +75,18 @@ def descriptor(number: int = 1, name: str = "Madeupitis", *trees: str) -> str:
 
 
 def vocabulary(*descriptors: str, head: str = "", language: str = "eng") -> bytes:
-    """A file of descriptors, with the document type that such files name."""
-    kind = head or '<!DOCTYPE DescriptorRecordSet SYSTEM "https://dtd.example/descriptors.dtd">'
+    """A MeSH file of these descriptors; `head` replaces its document type declaration."""
+    doctype = head or '<!DOCTYPE DescriptorRecordSet SYSTEM "https://dtd.example/descriptors.dtd">'
     rows = "".join(descriptors)
     return f"""<?xml version="1.0"?>
-{kind}
+{doctype}
 <DescriptorRecordSet LanguageCode="{language}">
 {rows}</DescriptorRecordSet>
 """.encode()
 
 
 def keyed(*records: Any, first: int = 12345678) -> bytes:
-    """One object by PMID."""
+    """A JSON object of records by PMID."""
     return json.dumps({str(first + n): record for n, record in enumerate(records)}).encode()
 
 
@@ -99,7 +99,7 @@ def array(*records: Any) -> bytes:
 
 
 def table(*records: dict[str, Any], columns: list[str] | None = None, **options: Any) -> bytes:
-    """CSV; lists become Python literals."""
+    """A CSV file; lists are written as Python literals."""
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, columns or list(records[0]), **options)
     writer.writeheader()

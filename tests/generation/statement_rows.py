@@ -1,4 +1,4 @@
-"""Records of MedHal and of the data sets it is made of, written by hand in their published shapes."""
+"""Made-up records of MedHal and of the data sets it was built from, in their published shapes."""
 
 import json
 from typing import Any

@@ -1,4 +1,8 @@
-"""The loop from the shell: one JSON object each, honest exit codes, one sentence for a typing mistake."""
+"""The whole loop from the shell.
+
+Each command prints one JSON object, exits with a code that tells success from failure, and answers
+a typing mistake with one sentence.
+"""
 
 import json
 from pathlib import Path
@@ -22,21 +26,23 @@ from tests.engine import (
     conversation,
     conversations_file,
     endpoint,
-    generated,
-    imported,
-    launched,
+    import_file,
+    launch_batch,
     reports_file,
+    run_batch,
 )
 from tests.review.approve import approve_everything
 
 Status = Work.Status
 
 
-def test_the_loop_of_a_maker(manage: Manage, tmp_path: Path, models: str, physicians: list[User]) -> None:
-    made = manage.json(
+def test_an_admin_makes_and_exports_a_release_from_the_shell(
+    manage: Manage, tmp_path: Path, models: str, physicians: list[User]
+) -> None:
+    added = manage.json(
         "add_endpoint", "maker", "--url", models, "--model", "sim-generator", "--price-in", "1", "--price-out", "2"
     )
-    assert made == {"endpoint": "maker", "url": models, "model": "sim-generator", "simulated": True}
+    assert added == {"endpoint": "maker", "url": models, "model": "sim-generator", "simulated": True}
     path = conversations_file(tmp_path / "own.jsonl", 3, conversation(1), {"prompt": "broken"})
     source = manage.json("import_source", "--format", "healthbench", "--name", "own", path)
     [refusal] = source.pop("refusals")
@@ -54,7 +60,7 @@ def test_the_loop_of_a_maker(manage: Manage, tmp_path: Path, models: str, physic
 
     approve_everything(physicians)
     preview = manage.json("freeze_release", "own", "--benchmark", "mhb", "--preview")
-    release = manage.json("freeze_release", "own", "--benchmark", "mhb")  # carries the outcomes over itself
+    release = manage.json("freeze_release", "own", "--benchmark", "mhb")  # applies outcomes first
     assert release["statuses"] == {name.replace("_", "-"): preview[name] for name in ("approved", "not_sampled")}
     assert (release["release"], release["version"], release["samples"], release["simulated"]) == ("own", 1, 2, True)
     assert release["counts"]["task"]["dialogue"]["samples"] == 2
@@ -65,7 +71,7 @@ def test_the_loop_of_a_maker(manage: Manage, tmp_path: Path, models: str, physic
         assert {entry["path"] for entry in manifest["files"]} <= {path.name for path in out.iterdir()}
 
 
-def test_readable_without_json(manage: Manage, tmp_path: Path) -> None:
+def test_without_json_the_output_is_readable(manage: Manage, tmp_path: Path) -> None:
     path = conversations_file(tmp_path / "own.jsonl", 2, {"prompt": "broken"})
     code, out, err = manage("import_source", "--format", "healthbench", "--name", "own", path)
     assert (code, err) == (0, "")
@@ -73,8 +79,12 @@ def test_readable_without_json(manage: Manage, tmp_path: Path) -> None:
     assert "line 3" in out
 
 
+def _row_counts() -> list[int]:
+    return [model.objects.count() for model in (Source, Endpoint, Batch, Import)]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["import_source", "--format", "healthbench", "--name", "own", "/no/such/file"], "No such file"),
         (["import_source", "--format", "healthbench", "--name", "own", "{other}"], "one JSON object on each line"),
@@ -96,23 +106,23 @@ def test_readable_without_json(manage: Manage, tmp_path: Path) -> None:
         (["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--timeout", "inf"], "timeout: "),
     ],
 )  # fmt: skip
-def test_a_failure_is_one_sentence(
-    manage: Manage, tmp_path: Path, models: str, arguments: list[str], said: str
+def test_an_error_is_reported_in_one_sentence(
+    manage: Manage, tmp_path: Path, models: str, arguments: list[str], message: str
 ) -> None:
     endpoint(models)
-    imported(conversations_file(tmp_path / "own.jsonl", 1), "here")
-    places = {
+    import_file(conversations_file(tmp_path / "own.jsonl", 1), "here")
+    paths = {
         "{file}": str(tmp_path / "own.jsonl"),
         "{other}": str(reports_file(tmp_path / "other.json", 1)),
         "{out}": str(tmp_path / "out"),
     }
-    before = (Source.objects.count(), Endpoint.objects.count(), Batch.objects.count(), Import.objects.count())
-    assert said in manage.refused(*[places.get(argument, argument) for argument in arguments])
-    assert before == (Source.objects.count(), Endpoint.objects.count(), Batch.objects.count(), Import.objects.count())
+    before = _row_counts()
+    assert message in manage.refusal(*[paths.get(argument, argument) for argument in arguments])
+    assert _row_counts() == before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--price-in", "free"],
@@ -121,40 +131,44 @@ def test_a_failure_is_one_sentence(
         (["simulate_llm", "--port", "1", "--fault", "flood"], "no fault 'flood'"),
     ],
 )
-def test_a_mistyped_value_is_no_traceback(manage: Manage, arguments: list[str], said: str) -> None:
+def test_a_mistyped_value_gives_no_traceback(manage: Manage, arguments: list[str], message: str) -> None:
     code, out, err = manage(*arguments)
     assert (bool(code), out) == (True, "")
-    assert said in err
+    assert message in err
     assert "Traceback" not in err
 
 
-def test_where_nothing_can_be_written(manage: Manage, tmp_path: Path, models: str, physicians: list[User]) -> None:
-    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+def test_a_release_without_changes_and_an_unwritable_folder_are_refused(
+    manage: Manage, tmp_path: Path, models: str, physicians: list[User]
+) -> None:
+    run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
     approve_everything(physicians)
     manage.json("freeze_release", "own", "--benchmark", "mhb")
-    assert "nothing new" in manage.refused("freeze_release", "own", "--benchmark", "mhb")
-    assert "own.jsonl" in manage.refused(
+    assert "nothing new" in manage.refusal("freeze_release", "own", "--benchmark", "mhb")
+    assert "own.jsonl" in manage.refusal(
         "export_release", "own", "--format", "csv", "--out", tmp_path / "own.jsonl" / "out"
     )
     assert Release.objects.count() == 1
 
 
-def test_failed_drafts_are_a_failure_with_all_its_reasons(manage: Manage, tmp_path: Path, models: str) -> None:
+def test_failed_drafts_make_the_command_fail_and_are_listed_with_their_errors(
+    manage: Manage, tmp_path: Path, models: str
+) -> None:
     endpoint(models, "sim-generator+refusal", name="refuser")
-    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    import_file(conversations_file(tmp_path / "own.jsonl", 2))
     code, out, err = manage(
         "generate", "--benchmark", "mhb", "--source", "own", "--generator", "refuser", "--yes", "--wait", "--json"
     )
     assert code == 1
     assert "Traceback" not in err
-    said = json.loads(out)
-    assert (said["failed"], said["done"]) == (2, 0)
-    assert [failure["error"] for failure in said["failures"]] == ["BrokenReply"] * 2
+    output = json.loads(out)
+    assert (output["failed"], output["done"]) == (2, 0)
+    assert [failure["error"] for failure in output["failures"]] == ["BrokenReply"] * 2
 
 
-def test_without_wait_the_work_is_left_to_workers(manage: Manage, tmp_path: Path, models: str) -> None:
+def test_without_wait_workers_do_the_work(manage: Manage, tmp_path: Path, models: str) -> None:
     endpoint(models)
-    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    import_file(conversations_file(tmp_path / "own.jsonl", 2))
     batch = manage.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
     assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
     assert not Sample.objects.exists()
@@ -164,18 +178,18 @@ def test_without_wait_the_work_is_left_to_workers(manage: Manage, tmp_path: Path
 def test_wait_takes_over_from_a_worker_that_died(
     manage: Manage, tmp_path: Path, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its row is held until the lease runs out; the command sits that out and brings the batch to its end."""
+    """The dead worker's draft is held until its lease expires; the command waits for that it."""
     launch = batches_launch.launch_batch
 
-    def killed(settings: BatchSettings) -> Batch:
+    def launch_with_dead_worker(settings: BatchSettings) -> Batch:
         batch = launch(settings)
         take(Draft.objects.filter(batch=batch).order_by("pk"), 1)
         return batch
 
-    monkeypatch.setattr(batches_launch, "launch_batch", killed)
+    monkeypatch.setattr(batches_launch, "launch_batch", launch_with_dead_worker)
     monkeypatch.setattr("generation.management.command_line.time.sleep", lambda seconds: clock.advance(seconds=30))
     endpoint(models)
-    imported(conversations_file(tmp_path / "own.jsonl", 3))
+    import_file(conversations_file(tmp_path / "own.jsonl", 3))
     batch = manage.json(
         "generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait",
         "--skip", "gives-away", "--skip", "exists",
@@ -184,40 +198,43 @@ def test_wait_takes_over_from_a_worker_that_died(
     assert sorted(Draft.objects.values_list("tries", flat=True)) == [1, 1, 2]
 
 
-def test_wait_leaves_the_work_to_a_worker_that_lives(
+def test_wait_leaves_the_work_to_a_running_worker(
     manage: Manage, tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker_beats.record_beat("celery@here")
     endpoint(models)
-    imported(conversations_file(tmp_path / "own.jsonl", 2))
-    polled: list[float] = []
+    import_file(conversations_file(tmp_path / "own.jsonl", 2))
+    sleeps: list[float] = []
 
     def poll(seconds: float) -> None:
-        polled.append(seconds)
-        if len(polled) == 2:
-            batches_services.work_on_batch(Batch.objects.get().pk)  # as the worker does
+        sleeps.append(seconds)
+        if len(sleeps) == 2:
+            batches_services.work_on_batch(Batch.objects.get().pk)  # in place of the worker
 
     monkeypatch.setattr("generation.management.command_line.time.sleep", poll)
     batch = manage.json(
         "generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait"
     )
     assert batch["done"] == 2
-    assert len(polled) == 2
+    assert len(sleeps) == 2
 
 
-def test_an_import_that_a_worker_was_faster_at(manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sweeper can wake a worker between the registration and the reading."""
-    taken: list[Import] = []
+def test_an_import_that_a_worker_claimed_first_still_succeeds(
+    manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweeper can wake a worker between registering the import and reading the file."""
+    claimed: list[Import] = []
     start = sources_services.start_import
 
-    def and_taken(*arguments: object, **options: object) -> Import:
+    def start_and_claim(*arguments: object, **options: object) -> Import:
         run = start(*arguments, **options)  # type: ignore[arg-type]
-        taken.extend(take(Import.objects.filter(pk=run.pk).order_by("pk"), 1))
+        claimed.extend(take(Import.objects.filter(pk=run.pk).order_by("pk"), 1))
         return run
 
-    monkeypatch.setattr(sources_services, "start_import", and_taken)
+    monkeypatch.setattr(sources_services, "start_import", start_and_claim)
     monkeypatch.setattr(
-        "generation.management.commands.import_source.time.sleep", lambda seconds: sources_services._read_file(taken[0])
+        "generation.management.commands.import_source.time.sleep",
+        lambda seconds: sources_services._read_file(claimed[0]),
     )
     source = manage.json(
         "import_source", "--format", "healthbench", "--name", "own", conversations_file(tmp_path / "own.jsonl", 2)
@@ -225,18 +242,18 @@ def test_an_import_that_a_worker_was_faster_at(manage: Manage, tmp_path: Path, m
     assert (source["added"], source["failed"]) == (2, 0)
 
 
-def test_a_file_that_turns_out_unreadable_is_a_failure(
+def test_a_file_that_disappears_before_it_is_read_fails_the_import(
     manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = conversations_file(tmp_path / "own.jsonl", 1)
     start = sources_services.start_import
 
-    def and_gone(*arguments: object, **options: object) -> Import:
+    def start_and_delete_file(*arguments: object, **options: object) -> Import:
         run = start(*arguments, **options)  # type: ignore[arg-type]
         path.unlink()
         return run
 
-    monkeypatch.setattr(sources_services, "start_import", and_gone)
+    monkeypatch.setattr(sources_services, "start_import", start_and_delete_file)
     code, out, _err = manage("import_source", "--format", "healthbench", "--name", "own", path, "--json")
     assert code == 1
     assert json.loads(out)["failed"] == 1
@@ -245,15 +262,15 @@ def test_a_file_that_turns_out_unreadable_is_a_failure(
 
 def test_roles_can_be_named_one_by_one(manage: Manage, tmp_path: Path, models: str) -> None:
     endpoint(models, name="maker")
-    imported(conversations_file(tmp_path / "own.jsonl", 1))
+    import_file(conversations_file(tmp_path / "own.jsonl", 1))
     batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--role", "generator=maker", "--yes")
-    bound = Batch.objects.get(pk=batch["batch"]).roles.order_by("pk").values_list("role", "endpoint__name")
-    assert list(bound) == [("generator", "maker"), ("checker", "maker"), ("examiner", "maker")]
+    roles = Batch.objects.get(pk=batch["batch"]).roles.order_by("pk").values_list("role", "endpoint__name")
+    assert list(roles) == [("generator", "maker"), ("checker", "maker"), ("examiner", "maker")]
 
 
-def test_a_launch_beside_another(manage: Manage, tmp_path: Path, models: str) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
-    launched(source, endpoint(models))
-    assert "No records are left" in manage.refused(
+def test_records_of_a_running_batch_are_not_taken_again(manage: Manage, tmp_path: Path, models: str) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
+    launch_batch(source, endpoint(models))
+    assert "No records are left" in manage.refusal(
         "generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator"
     )

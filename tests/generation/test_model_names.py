@@ -1,10 +1,10 @@
-"""Two names of one model, and two models with nearly the same name."""
+"""Several names of one model are recognised, and models with similar names are told apart."""
 
 import pytest
 
 from generation.common.model_names import canonical_model_name
 
-SAME = (
+SAME_MODEL = (
     ("gpt-5", "gpt-5-2025-08-07", "openai/GPT-5", "gpt-5-latest"),
     ("gpt-4", "gpt-4-0613", "gpt-4-1106-preview", "gpt-4-0125-preview"),
     ("claude-3-5-sonnet", "anthropic/claude-3.5-sonnet", "claude-3-5-sonnet@20240620", "claude-3-5-sonnet-latest"),
@@ -13,7 +13,7 @@ SAME = (
     ("command-r", "command-r-08-2024"),
     ("deepseek-r1", "deepseek/deepseek-r1:free", "deepseek-r1-0528"),
 )
-OTHERS = (
+DIFFERENT_MODELS = (
     ("gpt-5", "gpt-5-mini", "gpt-5.1", "gpt-4.1", "gpt-4o-2024-08-06"),
     ("llama-3.1-8b-instruct", "llama-3.1-70b-instruct", "llama-3.3-70b-instruct"),
     ("o1", "o1-preview", "o3"),
@@ -22,11 +22,11 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("names", SAME)
-def test_versions_of_one_model_are_one(names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("names", SAME_MODEL)
+def test_names_of_one_model_have_one_canonical_name(names: tuple[str, ...]) -> None:
     assert len(set(map(canonical_model_name, names))) == 1, [canonical_model_name(name) for name in names]
 
 
-@pytest.mark.parametrize("names", OTHERS)
-def test_other_models_stay_others(names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("names", DIFFERENT_MODELS)
+def test_different_models_keep_different_names(names: tuple[str, ...]) -> None:
     assert len(set(map(canonical_model_name, names))) == len(names), [canonical_model_name(name) for name in names]

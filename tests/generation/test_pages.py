@@ -1,4 +1,4 @@
-"""The pages of generation, through Django's client: who gets in, what a form does, and that no text becomes markup."""
+"""The pages of generation: access, the effects of forms, and text that never becomes markup."""
 
 import io
 import zipfile
@@ -47,16 +47,16 @@ from tests.engine import (
     conversations_file,
     drafts,
     endpoint,
-    frozen,
-    generated,
-    imported,
+    import_file,
+    make_release,
     reports_file,
+    run_batch,
 )
 from tests.populations import population
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
-Page = Any  # what the test client answers: HttpResponse, with more on it
+Page = Any  # a response of the test client, which has more attributes than HttpResponse
 HOSTILE = "<script>alert('model')</script>"
 
 
@@ -69,7 +69,7 @@ def admin(adela: User) -> Client:
 
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The tasks that were sent, instead of sending them."""
+    """Record the tasks to be sent, as (name, job), instead of sending them."""
     sent: list[tuple[str, int]] = []
     monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
     return sent
@@ -77,7 +77,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 @pytest.fixture
 def uploads(settings: Any, tmp_path: Path) -> Path:
-    """Where uploaded files are kept during a test."""
+    """The folder of uploaded files during a test."""
     folder = tmp_path / "uploads"
     settings.MEDIA_ROOT = folder
     return folder
@@ -86,7 +86,7 @@ def uploads(settings: Any, tmp_path: Path) -> Path:
 @population
 def sample(folder: Path, models: str) -> Sample:
     """One sample whose first version is in review."""
-    generated(imported(conversations_file(folder / "own.jsonl", 1)), endpoint(models))
+    run_batch(import_file(conversations_file(folder / "own.jsonl", 1)), endpoint(models))
     return Sample.objects.get()
 
 
@@ -94,15 +94,15 @@ def text_of(page: Page) -> str:
     return str(page.content.decode())
 
 
-def counted(client: Client, url: str) -> int:
-    """How many queries a page takes."""
-    with CaptureQueriesContext(connection) as seen:
+def query_count(client: Client, url: str) -> int:
+    """How many database queries a page needs."""
+    with CaptureQueriesContext(connection) as queries:
         assert client.get(url).status_code == 200
-    return len(seen)
+    return len(queries)
 
 
-def failing(batch: Batch) -> Draft:
-    """A failed draft of a batch with the call that it failed at."""
+def fail_draft(batch: Batch) -> Draft:
+    """Let the first draft of a batch fail with a broken reply, and return it."""
     draft = batch.drafts.order_by("pk")[0]
     Draft.objects.filter(pk=draft.pk).update(status=Status.FAILED, error="BrokenReply", detail=f"Not JSON: {HOSTILE}")
     Call.objects.create(
@@ -126,18 +126,18 @@ def failing(batch: Batch) -> Draft:
 # -------------------------------------------------------------------------------------------------------- who gets in
 
 
-PRODUCE = ["sources", "endpoints", "batches", "batch-new", "samples"]
+ADMIN_PAGES = ["sources", "endpoints", "batches", "batch-new", "samples"]
 
 
-@pytest.mark.parametrize("name", [*PRODUCE, "releases"])
-def test_strangers_sign_in_first(name: str):
-    answer: Page = Client().get(reverse(f"generation:{name}"))
-    assert answer.status_code == 302
-    assert answer["Location"].startswith(reverse("account_login"))
+@pytest.mark.parametrize("name", [*ADMIN_PAGES, "releases"])
+def test_visitors_must_sign_in_first(name: str):
+    response: Page = Client().get(reverse(f"generation:{name}"))
+    assert response.status_code == 302
+    assert response["Location"].startswith(reverse("account_login"))
 
 
-@pytest.mark.parametrize("name", PRODUCE)
-def test_producing_is_for_admins(name: str, ana: User, rui: User, admin: Client):
+@pytest.mark.parametrize("name", ADMIN_PAGES)
+def test_only_admins_see_the_pages_that_produce_samples(name: str, ana: User, rui: User, admin: Client):
     for user in (ana, rui):
         client = Client()
         client.force_login(user)
@@ -145,10 +145,10 @@ def test_producing_is_for_admins(name: str, ana: User, rui: User, admin: Client)
     assert admin.get(reverse(f"generation:{name}")).status_code == 200
 
 
-def test_researchers_read_releases_and_freeze_none(ana: User, rui: User):
+def test_researchers_read_releases_but_cannot_freeze_one(ana: User, rui: User):
     release = bare_release(("dialogue", [["A1"]]))
-    client, physician = Client(), Client()
-    client.force_login(rui)
+    researcher, physician = Client(), Client()
+    researcher.force_login(rui)
     physician.force_login(ana)
     pages = [
         reverse("generation:releases"),
@@ -156,15 +156,15 @@ def test_researchers_read_releases_and_freeze_none(ana: User, rui: User):
         reverse("generation:release-samples", args=[release.name, release.version]),
     ]
     for page in pages:
-        assert client.get(page).status_code == 200
+        assert researcher.get(page).status_code == 200
         assert physician.get(page).status_code == 403
     assert physician.get(reverse("generation:release-export", args=["bare", 1, "jsonl"])).status_code == 403
-    assert 'id="freeze"' not in text_of(client.get(pages[0]))
-    assert client.post(pages[0], {"name": "mine", "benchmark": "mhb"}).status_code == 403
+    assert 'id="freeze"' not in text_of(researcher.get(pages[0]))
+    assert researcher.post(pages[0], {"name": "mine", "benchmark": "mhb"}).status_code == 403
     assert Release.objects.count() == 1
 
 
-@pytest.mark.parametrize("name", [*PRODUCE, "releases"])
+@pytest.mark.parametrize("name", [*ADMIN_PAGES, "releases"])
 def test_an_empty_page_says_what_to_do(name: str, admin: Client):
     page = admin.get(reverse(f"generation:{name}"))
     assert 'class="empty"' in text_of(page)
@@ -178,13 +178,13 @@ def upload(client: Client, path: Path, format_name: str = "healthbench", name: s
     return client.post(reverse("generation:sources"), {"format": format_name, "name": name, "file": file})
 
 
-def test_an_upload_is_kept_queued_and_read(
+def test_an_upload_is_stored_queued_and_imported(
     admin: Client, adela: User, tmp_path: Path, uploads: Path, woken: list[Any], django_capture_on_commit_callbacks: Any
 ):
     with django_capture_on_commit_callbacks(execute=True):
-        answer = upload(admin, conversations_file(tmp_path / "own.jsonl", 3))
+        response = upload(admin, conversations_file(tmp_path / "own.jsonl", 3))
     run = Import.objects.get()
-    assert answer["Location"] == reverse("generation:source", args=["own"])
+    assert response["Location"] == reverse("generation:source", args=["own"])
     assert woken == [("run_import", run.pk)]
     assert (run.file_name, run.created_by, run.status) == ("own.jsonl", adela, Status.QUEUED)
     assert [path.resolve() for path in uploads.iterdir()] == [Path(run.path)]
@@ -196,18 +196,18 @@ def test_an_upload_is_kept_queued_and_read(
 
     sources_services.run_import(run.pk)
     assert admin.get(fragment, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
-    page = text_of(admin.get(answer["Location"]))
+    page = text_of(admin.get(response["Location"]))
     assert "hx-get" not in page.partition('id="imports"')[2].partition(">")[0]
     assert "This is case 3." in page
     assert not list(uploads.iterdir())
 
 
-def test_a_file_of_the_wrong_kind_is_refused_with_its_name_and_the_reason(
+def test_a_file_of_the_wrong_format_is_refused_with_its_name_and_the_reason(
     admin: Client, tmp_path: Path, uploads: Path, woken: list[Any]
 ):
-    answer = upload(admin, reports_file(tmp_path / "patients.json", 2))
-    assert answer.status_code == 422
-    [error] = answer.context["form"].errors["file"]
+    response = upload(admin, reports_file(tmp_path / "patients.json", 2))
+    assert response.status_code == 422
+    [error] = response.context["form"].errors["file"]
     assert "patients.json" in error
     assert "It is a JSON array" in error
     assert not list(uploads.iterdir())
@@ -216,23 +216,23 @@ def test_a_file_of_the_wrong_kind_is_refused_with_its_name_and_the_reason(
 
 
 def test_a_source_keeps_its_format(admin: Client, tmp_path: Path, uploads: Path):
-    imported(conversations_file(tmp_path / "own.jsonl", 1))
-    answer = upload(admin, reports_file(tmp_path / "own.json", 1), "pmc-patients")
-    assert answer.status_code == 422
-    assert "own is healthbench" in answer.context["form"].errors["name"][0]
+    import_file(conversations_file(tmp_path / "own.jsonl", 1))
+    response = upload(admin, reports_file(tmp_path / "own.json", 1), "pmc-patients")
+    assert response.status_code == 422
+    assert "own is healthbench" in response.context["form"].errors["name"][0]
     assert not list(uploads.iterdir())
 
 
-def test_refusals_stand_with_file_place_and_reason(admin: Client, tmp_path: Path):
-    imported(conversations_file(tmp_path / "mixed.jsonl", conversation(1), {"prompt_id": "x", "prompt": []}))
+def test_refused_rows_are_listed_with_file_line_and_reason(admin: Client, tmp_path: Path):
+    import_file(conversations_file(tmp_path / "mixed.jsonl", conversation(1), {"prompt_id": "x", "prompt": []}))
     page = text_of(admin.get(reverse("generation:source", args=["own"])))
     refusals = page.partition('id="refusals"')[2]
     for part in ("mixed.jsonl", "line 2", "&#x27;prompt&#x27; is not a list of turns."):
         assert part in refusals
 
 
-def test_no_page_shows_what_is_private(admin: Client, tmp_path: Path):
-    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
+def test_no_page_shows_private_data(admin: Client, tmp_path: Path):
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
     record = SourceRecord.objects.get()
     assert record.private == {"canary": CANARY}
     for url in (
@@ -246,32 +246,32 @@ def test_no_page_shows_what_is_private(admin: Client, tmp_path: Path):
         assert not any('"private"' in query["sql"] for query in seen)
 
 
-def test_a_report_can_be_read(admin: Client, tmp_path: Path):
-    source = imported(reports_file(tmp_path / "own.json", 1), format_name="pmc-patients")
+def test_the_page_of_a_record_shows_its_report(admin: Client, tmp_path: Path):
+    source = import_file(reports_file(tmp_path / "own.json", 1), format_name="pmc-patients")
     page = text_of(admin.get(reverse("generation:record", args=[source.name, SourceRecord.objects.get().pk])))
     assert "This is the report of patient 1." in page
     assert "60.0 year" in page
 
 
-def test_records_are_walked_there_and_back_each_once(admin: Client):
+def test_paging_forward_and_back_shows_each_record_once(admin: Client):
     batch = drafts(60)
     url = reverse("generation:source", args=[batch.source.name])
 
     def walk(start: str, direction: str) -> list[list[int]]:
-        seen, step = [], start
+        pages, query = [], start
         while True:
-            page = admin.get(url + step).context["records"]
-            seen.append([record.pk for record in page.rows])
-            step = getattr(page, direction)
-            if not step:
-                return seen
+            page = admin.get(url + query).context["records"]
+            pages.append([record.pk for record in page.rows])
+            query = getattr(page, direction)
+            if not query:
+                return pages
 
-    there = walk("", "older")
-    assert [pk for rows in there for pk in rows] == list(queries.records(batch.source).values_list("pk", flat=True))
-    assert [len(rows) for rows in there] == [25, 25, 10]
-    back = walk(f"?cursor=after-{there[1][-1]}", "newer")
-    assert list(reversed(back)) == there
-    assert admin.get(url + "?cursor=nonsense").context["records"].rows[0].pk == there[0][0]
+    pages = walk("", "older")
+    assert [pk for rows in pages for pk in rows] == list(queries.records(batch.source).values_list("pk", flat=True))
+    assert [len(rows) for rows in pages] == [25, 25, 10]
+    reversed_pages = walk(f"?cursor=after-{pages[1][-1]}", "newer")
+    assert list(reversed(reversed_pages)) == pages
+    assert admin.get(url + "?cursor=nonsense").context["records"].rows[0].pk == pages[0][0]
 
 
 # ---------------------------------------------------------------------------------------------------------- endpoints
@@ -287,7 +287,9 @@ FIELDS: dict[str, Any] = {
 SETTINGS: dict[str, Any] = {**FIELDS, "concurrency": 4, "timeout": 60}
 
 
-def test_an_endpoint_shows_whether_its_key_is_there_and_never_the_key(admin: Client, monkeypatch: pytest.MonkeyPatch):
+def test_an_endpoint_page_says_whether_its_key_is_set_and_never_shows_it(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("OWN_KEY", "s3cret-value")
     assert admin.post(reverse("generation:endpoints"), {**SETTINGS, "key_env": "OWN_KEY"}).status_code == 302
     page = text_of(admin.get(reverse("generation:endpoints")))
@@ -298,23 +300,23 @@ def test_an_endpoint_shows_whether_its_key_is_there_and_never_the_key(admin: Cli
     assert "s3cret-value" not in page
 
 
-def test_a_key_pasted_for_the_name_of_its_variable_is_not_stored(admin: Client):
-    answer = admin.post(reverse("generation:endpoints"), {**SETTINGS, "key_env": "sk-abcdef123"})
-    assert answer.status_code == 422
-    assert "key_env" in answer.context["form"].errors
+def test_a_key_pasted_in_place_of_its_variables_name_is_not_stored(admin: Client):
+    response = admin.post(reverse("generation:endpoints"), {**SETTINGS, "key_env": "sk-abcdef123"})
+    assert response.status_code == 422
+    assert "key_env" in response.context["form"].errors
     assert not Endpoint.objects.exists()
 
 
-def test_what_was_called_keeps_address_and_model(admin: Client):
-    made = endpoints_services.add_endpoint(**SETTINGS)
-    page = reverse("generation:endpoint", args=[made.name])
+def test_an_endpoint_that_was_called_keeps_its_address_and_model(admin: Client):
+    added = endpoints_services.add_endpoint(**SETTINGS)
+    page = reverse("generation:endpoint", args=[added.name])
     admin.post(page, {**SETTINGS, "name": "other", "model": "sim-2"})
-    made.refresh_from_db()
-    assert (made.name, made.model, made.simulated) == ("new", "sim-2", True)
+    added.refresh_from_db()
+    assert (added.name, added.model, added.simulated) == ("new", "sim-2", True)
     Call.objects.create(
         job=drafts(1, "own"),
         subject="draft:1",
-        endpoint=made,
+        endpoint=added,
         model="x",
         sent={},
         seconds=1,
@@ -322,22 +324,22 @@ def test_what_was_called_keeps_address_and_model(admin: Client):
         started_at=timezone.now(),
     )
     admin.post(page, {**SETTINGS, "url": "https://elsewhere.example/v1", "model": "m-3", "concurrency": 2})
-    made.refresh_from_db()
-    assert (made.url, made.model, made.concurrency, made.simulated) == (SETTINGS["url"], "sim-2", 2, True)
+    added.refresh_from_db()
+    assert (added.url, added.model, added.concurrency, added.simulated) == (SETTINGS["url"], "sim-2", 2, True)
 
 
 # ------------------------------------------------------------------------------------------------------------ batches
 
 
-def test_values_that_are_not_overridden_are_an_empty_field() -> None:
+def test_a_json_field_without_a_value_is_empty() -> None:
     assert ShallowJSON().prepare_value(None) == ""
     assert ShallowJSON().prepare_value({"tries": 5}) == '{"tries": 5}'
 
 
-def test_a_batch_is_launched_over_what_is_left(
+def test_a_batch_is_launched_over_the_remaining_records(
     admin: Client, tmp_path: Path, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
 ):
-    source = imported(conversations_file(tmp_path / "own.jsonl", 5))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 5))
     endpoint(models)
     url = reverse("generation:batch-new")
     assert admin.get(url).context["left"] == 5
@@ -346,9 +348,9 @@ def test_a_batch_is_launched_over_what_is_left(
     assert "role-generator" in refused.context["form"].errors
     data = {"benchmark": "mhb", "source": source.name, "limit": 2, "role-generator": "sim-generator", "confirmed": "1"}
     with django_capture_on_commit_callbacks(execute=True):
-        answer: Page = admin.post(url, data)
+        response: Page = admin.post(url, data)
     batch = Batch.objects.get()
-    assert answer["Location"] == reverse("generation:batch", args=[batch.pk])
+    assert response["Location"] == reverse("generation:batch", args=[batch.pk])
     assert woken == [("work_on_job", batch.pk)]
     assert batch.drafts.count() == 2
     assert batch.plan["name"] == "paper"
@@ -360,8 +362,8 @@ def test_a_batch_is_launched_over_what_is_left(
     assert "No records are left" in nothing.context["form"].non_field_errors()[0]
 
 
-def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, models: str):
-    source = imported(conversations_file(tmp_path / "own.jsonl", 2))
+def test_a_batch_page_polls_until_the_batch_ends(admin: Client, tmp_path: Path, models: str):
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
     batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models)}))
     page, fragment = (reverse(f"generation:batch{part}", args=[batch.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
@@ -377,7 +379,7 @@ def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, model
     assert "not evidence" in text_of(ended)
 
 
-def test_the_models_of_a_batch_have_their_roles_in_words(admin: Client) -> None:
+def test_a_batch_page_names_the_roles_of_its_models_in_words(admin: Client) -> None:
     batch = drafts(1)
     BatchRole.objects.create(batch=batch, role="generator", endpoint=endpoint("http://models.example/v1", "one"))
     page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
@@ -385,25 +387,25 @@ def test_the_models_of_a_batch_have_their_roles_in_words(admin: Client) -> None:
     assert "<td>Generator</td>" in roles
 
 
-def test_failures_stand_with_the_words_of_the_model_as_text(admin: Client):
+def test_failures_show_the_models_reply_escaped(admin: Client):
     batch = drafts(2)
-    draft = failing(batch)
+    draft = fail_draft(batch)
     page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
-    exact = text_of(admin.get(reverse("generation:calls", args=[draft.pk])))
+    calls_page = text_of(admin.get(reverse("generation:calls", args=[draft.pk])))
     assert "I would rather not." in page
     for part in ("mhb/inject_dialogue@1", "odd-1", "0.3", "41 in, 7 out", "1.50 s", "Say &lt;script&gt;"):
-        assert part in exact
-    for shown in (page, exact):
-        assert HOSTILE not in shown
-        assert "&lt;script&gt;" in shown
+        assert part in calls_page
+    for content in (page, calls_page):
+        assert HOSTILE not in content
+        assert "&lt;script&gt;" in content
 
 
-def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
+def test_cancel_and_retry_need_a_post_and_refuse_a_batch_that_has_ended(
     admin: Client, woken: list[Any], django_capture_on_commit_callbacks: Any
 ):
     batch = drafts(2)
-    failing(batch)
-    retry, cancel = (reverse(f"generation:batch-{what}", args=[batch.pk]) for what in ("retry", "cancel"))
+    fail_draft(batch)
+    retry, cancel = (reverse(f"generation:batch-{action}", args=[batch.pk]) for action in ("retry", "cancel"))
     assert "cannot be undone" in text_of(admin.get(cancel))
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.RUNNING
     with django_capture_on_commit_callbacks(execute=True):
@@ -411,7 +413,7 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     assert woken == [("work_on_job", batch.pk)]
     assert not batch.drafts.filter(status=Status.FAILED).exists()
     assert admin.post(cancel).status_code == 302
-    assert admin.post(cancel).status_code == 302, "twice is as good as once"
+    assert admin.post(cancel).status_code == 302, "cancelling twice does no harm"
     assert admin.post(retry).status_code == 409
     assert admin.post(reverse("generation:batch-cancel", args=[batch.pk + 1])).status_code == 404
 
@@ -419,7 +421,7 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
 # ------------------------------------------------------------------------------------------------------------ samples
 
 
-def test_a_corrected_wording_is_shown_with_what_went_and_what_came(admin: Client, sample: Sample):
+def test_a_corrected_wording_is_shown_with_its_changes_marked(admin: Client, sample: Sample):
     rubric = Rubric.objects.filter(version__sample=sample).order_by("pk")[0]
     Rubric.objects.filter(pk=rubric.pk).update(criterion="Names a dose.", approved="Names no dose.")
     page = text_of(admin.get(reverse("generation:sample", args=[sample.pk])))
@@ -433,7 +435,7 @@ def test_a_corrected_wording_is_shown_with_what_went_and_what_came(admin: Client
         assert f'href="{url}"' in page
 
 
-def test_two_versions_stand_side_by_side(admin: Client, sample: Sample):
+def test_two_versions_are_shown_side_by_side(admin: Client, sample: Sample):
     first = sample.versions.get()
     batch = sample.batch
     draft = Draft.objects.create(batch=batch, record=sample.record, sample=sample, version=2)
@@ -450,20 +452,20 @@ def test_two_versions_stand_side_by_side(admin: Client, sample: Sample):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "listed"),
     [
         ("", True),
         ("?task=dialogue&status=in-review&benchmark=mhb", True),
         ("?status=approved", False),
-        ("?task=none-of-them", True),  # left out, as the form beside the list shows
+        ("?task=none-of-them", True),  # an unknown task is ignored, as the filter form shows
         ("?text=this+is+CASE", True),
         ("?text=nowhere", False),
     ],
 )
-def test_samples_are_filtered_by_the_address(query: str, found: bool, admin: Client, sample: Sample):
+def test_samples_are_filtered_by_the_address(query: str, listed: bool, admin: Client, sample: Sample):
     page = admin.get(reverse("generation:samples") + query)
     assert page.status_code == 200
-    assert page.context["page"].rows == ([sample] if found else [])
+    assert page.context["page"].rows == ([sample] if listed else [])
 
 
 def test_a_sample_is_found_by_its_key(admin: Client, sample: Sample):
@@ -473,16 +475,16 @@ def test_a_sample_is_found_by_its_key(admin: Client, sample: Sample):
 # ----------------------------------------------------------------------------------------------------------- releases
 
 
-def test_who_names_no_benchmark_gets_the_one_that_is_worked_on(admin: Client, tmp_path: Path, models: str):
-    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+def test_without_a_benchmark_in_the_address_the_active_one_is_chosen(admin: Client, tmp_path: Path, models: str):
+    run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
     assert admin.get(reverse("generation:releases")).context["form"]["benchmark"].value() == "mhb"
     assert admin.get(reverse("generation:attempts")).context["filters"]["benchmark"].value() == "mhb"
 
 
-def test_freezing_with_nothing_approved_says_so(admin: Client):
-    answer = admin.post(reverse("generation:releases"), {"name": "first", "benchmark": "mhb"})
-    assert answer.status_code == 422
-    assert "No samples of this benchmark have been approved yet." in answer.context["form"].non_field_errors()[0]
+def test_freezing_without_approved_samples_is_refused(admin: Client):
+    response = admin.post(reverse("generation:releases"), {"name": "first", "benchmark": "mhb"})
+    assert response.status_code == 422
+    assert "No samples of this benchmark have been approved yet." in response.context["form"].non_field_errors()[0]
 
 
 def test_a_release_is_frozen_read_and_downloaded(
@@ -490,23 +492,26 @@ def test_a_release_is_frozen_read_and_downloaded(
 ):
     researcher = Client()
     researcher.force_login(rui)
-    first = frozen(tmp_path, models, physicians, conversations=1)
-    seen = {"benchmark": "mhb", "seen": f"{first.samples_count}+0"}
-    answer: Page = admin.post(reverse("generation:releases"), {"name": "second", **seen})
-    assert answer["Location"] == reverse("generation:releases")
-    assert "0 of 1 samples" in text_of(admin.get(answer["Location"]))
+    first = make_release(tmp_path, models, physicians, conversations=1)
+    confirmation = {"benchmark": "mhb", "seen": f"{first.samples_count}+0"}
+    response: Page = admin.post(reverse("generation:releases"), {"name": "second", **confirmation})
+    assert response["Location"] == reverse("generation:releases")
+    assert "0 of 1 samples" in text_of(admin.get(response["Location"]))
     release = releases_services.release_of(releases_services.run_freeze(Freeze.objects.get(name="second").pk))
     assert release.created_by == adela
     page = text_of(admin.get(reverse("generation:release", args=["second", 1])))
     for part in (release.sha256, release.sources[0]["citation"], "sim-generator", "not evidence", "export/parquet/"):
         assert part in page
-    read = text_of(researcher.get(reverse("generation:release-samples", args=["second", 1])))
-    assert Rubric.objects.exclude(approved="").order_by("pk")[0].approved.split("'")[0] in read
+    samples_page = text_of(researcher.get(reverse("generation:release-samples", args=["second", 1])))
+    assert Rubric.objects.exclude(approved="").order_by("pk")[0].approved.split("'")[0] in samples_page
 
     export = reverse("generation:release-export", args=["second", 1, "jsonl"])
-    once, again = (b"".join(researcher.get(export).streaming_content) for _ in range(2))  # type: ignore[attr-defined]
-    assert once == again
-    archive = zipfile.ZipFile(io.BytesIO(once))
+    first_download, second_download = (
+        b"".join(researcher.get(export).streaming_content)  # type: ignore[attr-defined]
+        for _ in range(2)
+    )
+    assert first_download == second_download
+    archive = zipfile.ZipFile(io.BytesIO(first_download))
     assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     names = sorted(name.removeprefix("second-v1/") for name in archive.namelist())
     assert {"DATACARD.md", "SHA256SUMS", "manifest.json"} < set(names)
@@ -517,12 +522,12 @@ def test_a_release_is_frozen_read_and_downloaded(
 # ------------------------------------------------------------------------------------------------------------ queries
 
 
-def many_records() -> str:
+def batch_with_records() -> str:
     batch = drafts(2)
     return reverse("generation:source", args=[batch.source.name])
 
 
-def more_records() -> None:
+def add_records() -> None:
     source = Source.objects.get()
     run = Import.objects.create(source=source, file_name="f", path="/f", created_at=timezone.now())
     ImportRefusal.objects.bulk_create(ImportRefusal(run=run, where=f"line {n}", reason="bad") for n in range(20))
@@ -542,11 +547,11 @@ def more_records() -> None:
 
 
 @pytest.mark.parametrize("name", ["sources", "source", "endpoints", "batches", "batch", "samples", "batch-new"])
-def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Client):
-    source_url = many_records()
+def test_no_page_needs_more_queries_for_more_rows(name: str, admin: Client):
+    source_url = batch_with_records()
     batch = Batch.objects.get()
     endpoints_services.add_endpoint(**SETTINGS)
-    failing(batch)
+    fail_draft(batch)
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[1].pk).update(status=Status.DROPPED)
     run = Import.objects.create(source=batch.source, file_name="e", path="/e", created_at=timezone.now())
     ImportRefusal.objects.create(run=run, where="line 1", reason="bad")
@@ -560,22 +565,22 @@ def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Cl
     url = {"source": source_url, "batch": reverse("generation:batch", args=[batch.pk])}.get(name) or reverse(
         f"generation:{name}"
     )
-    few = counted(admin, url)
-    more_records()
+    few = query_count(admin, url)
+    add_records()
     for number in range(5):
         drafts(1, f"bare-{number}")
         endpoints_services.add_endpoint(**{**SETTINGS, "name": f"new-{number}"})
-    assert counted(admin, url) == few
+    assert query_count(admin, url) == few
 
 
 @pytest.mark.parametrize("name", ["releases", "release", "release-samples"])
-def test_no_page_of_releases_does_either(name: str, admin: Client):
+def test_no_page_of_a_release_needs_more_queries_for_more_rows(name: str, admin: Client):
     release = bare_release(("dialogue", [["A1"]]))
 
-    def args(one: Release) -> list[Any]:
-        return [one.name, one.version] if name != "releases" else []
+    def args(shown: Release) -> list[Any]:
+        return [shown.name, shown.version] if name != "releases" else []
 
-    few = counted(admin, reverse(f"generation:{name}", args=args(release)))
+    few = query_count(admin, reverse(f"generation:{name}", args=args(release)))
     version = release.samples.get().version
     for number in range(2, 8):
         Release.objects.create(
@@ -603,10 +608,10 @@ def test_no_page_of_releases_does_either(name: str, admin: Client):
         )
         for n in range(12)
     )
-    assert counted(admin, reverse(f"generation:{name}", args=args(big))) == few
+    assert query_count(admin, reverse(f"generation:{name}", args=args(big))) == few
 
 
-def test_a_batch_that_paused_by_itself_says_why(admin: Client):
+def test_the_page_of_an_automatically_paused_batch_says_why(admin: Client):
     batch = drafts(2)
     Batch.objects.filter(pk=batch.pk).update(
         status=Batch.Status.PAUSED, paused_because="KeyMissing", paused_detail="Variable: OWN_KEY."

@@ -1,4 +1,4 @@
-"""Steps that are run again, a role that several endpoints play, and barriers at which the drafts of a batch meet."""
+"""Repeated steps, roles that several endpoints play, and barriers where a batch's drafts meet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,10 +46,10 @@ Status = Work.Status
 
 
 async def talk(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
-    """One turn a run: as many as the note has words."""
+    """Add one turn; the step is repeated until there is a turn for each word of the note."""
     turns = draft.data.get("turns", [])
-    said = await models.ask("writer", Request((Message("user", f"Turn {len(turns)}"),), prompt="brew/talk@1"))
-    return [replace(draft, data={"turns": [*turns, said.text], "by": models.model("writer")})]
+    reply = await models.ask("writer", Request((Message("user", f"Turn {len(turns)}"),), prompt="brew/talk@1"))
+    return [replace(draft, data={"turns": [*turns, reply.text], "by": models.model("writer")})]
 
 
 def words(draft: DraftValue) -> list[str]:
@@ -61,13 +61,16 @@ async def split(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
 
 
 async def meet(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[DraftGroup]:
-    """Equal words go on as one; 'no' is left out."""
+    """Merge drafts with equal words, and leave out 'no'."""
     await models.embed("embedder", ["all together"])
-    found: dict[str, list[int]] = {}
+    numbers_by_word: dict[str, list[int]] = {}
     async for number, draft in arrivals:
-        found.setdefault(draft.data["word"], []).append(number)
-    found.pop("no", None)
-    return [DraftGroup(lead, tuple(MergedDraft(n, 0.0, "same word") for n in more)) for lead, *more in found.values()]
+        numbers_by_word.setdefault(draft.data["word"], []).append(number)
+    numbers_by_word.pop("no", None)
+    return [
+        DraftGroup(lead, tuple(MergedDraft(n, 0.0, "same word") for n in merged))
+        for lead, *merged in numbers_by_word.values()
+    ]
 
 
 def join(lead: DraftValue, others: Sequence[DraftValue]) -> Mapping[str, Any]:
@@ -105,8 +108,8 @@ RECIPE = Recipe(
 
 
 @contextmanager
-def brewing() -> Iterator[None]:
-    """The same as `toys` for what is made before a test begins."""
+def brew_benchmark() -> Iterator[None]:
+    """Use the toy benchmark as `toys` does, in populations, which are built before a test."""
     with override_settings(MHB_BENCHMARKS="tests.toys"), mock.patch.object(brew, "RECIPE", RECIPE):
         registry.module.cache_clear()
         yield
@@ -122,44 +125,45 @@ def toys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registry.module.cache_clear()
 
 
-def launched(source: Source, models: str, *, several: Sequence[str] = ()) -> Batch:
+def launch_brew(source: Source, models: str, *, several: Sequence[str] = ()) -> Batch:
     roles = {"writer": endpoint(models), "embedder": endpoint(models, "sim-embedder")}
-    beside = [endpoint(models, name) for name in several]
-    return launch.launch_batch(BatchSettings(benchmark="brew", source=source, roles=roles, beside=beside))
+    more_writers = [endpoint(models, name) for name in several]
+    return launch.launch_batch(BatchSettings(benchmark="brew", source=source, roles=roles, beside=more_writers))
 
 
-def worked(batch: Batch) -> Batch:
+def work_until_idle(batch: Batch) -> Batch:
+    """Work on a batch until nothing is left to do, and return it reloaded."""
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
 
 
-def onward(batch: Batch) -> dict[str, int]:
-    """Word -> how many drafts go on as one."""
+def continued_drafts(batch: Batch) -> dict[str, int]:
+    """Return word -> number of drafts that were merged into one."""
     drafts = Draft.objects.filter(batch=batch, arrivals__isnull=False).distinct()
     return {data["word"]: data["count"] for data in drafts.values_list("data", flat=True)}
 
 
-def test_a_step_is_stored_after_each_of_its_runs_and_every_word_meets_its_like(models: str) -> None:
-    batch = worked(launched(source_of("tea and milk", "milk no"), models))
+def test_a_repeated_step_is_stored_after_each_run_and_equal_words_are_merged(models: str) -> None:
+    batch = work_until_idle(launch_brew(source_of("tea and milk", "milk no"), models))
     assert batch.status == Batch.Status.FINISHED, Draft.objects.values("status", "error", "detail")
-    assert Call.objects.filter(job=batch, prompt="brew/talk@1").count() == 5, "one call a turn"
-    assert onward(batch) == {"tea": 1, "and": 1, "milk": 2}
+    assert Call.objects.filter(job=batch, prompt="brew/talk@1").count() == 5, "one call for each turn"
+    assert continued_drafts(batch) == {"tea": 1, "and": 1, "milk": 2}
     assert {version.content["written"] for version in SampleVersion.objects.all()} == {1}
     assert SampleVersion.objects.count() == 3
     [event] = MergeEvent.objects.all()
     assert (event.kind, event.reason, event.actor) == ("merged", "same word", None)
     assert Draft.objects.get(data__word="no").status == Status.DROPPED
-    [met] = BarrierRound.objects.all()
-    assert (met.status, met.number) == (Status.DONE, 1)
-    assert Call.objects.get(subject=f"barrierround:{met.pk}").prompt
+    [round_] = BarrierRound.objects.all()
+    assert (round_.status, round_.number) == (Status.DONE, 1)
+    assert Call.objects.get(subject=f"barrierround:{round_.pk}").prompt
 
 
-def test_each_endpoint_of_a_role_has_a_draft_for_each_record(models: str) -> None:
-    batch = launched(source_of("tea", "milk"), models, several=["sim-average", "sim-average"])
+def test_each_endpoint_of_a_role_gets_a_draft_of_each_record(models: str) -> None:
+    batch = launch_brew(source_of("tea", "milk"), models, several=["sim-average", "sim-average"])
     assert Draft.objects.filter(batch=batch).count() == 4
-    worked(batch)
-    assert onward(batch) == {"tea": 2, "milk": 2}
+    work_until_idle(batch)
+    assert continued_drafts(batch) == {"tea": 2, "milk": 2}
     first = Draft.objects.filter(batch=batch, parent=None)
     assert {(row.endpoint.name, row.data["by"]) for row in first.select_related("endpoint") if row.endpoint} == {
         (name, name) for name in ("sim-generator", "sim-average")
@@ -167,91 +171,89 @@ def test_each_endpoint_of_a_role_has_a_draft_for_each_record(models: str) -> Non
     assert all(version.draft.endpoint_id for version in SampleVersion.objects.select_related("draft"))
 
 
-def test_endpoints_beside_a_role_that_one_plays_are_refused(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_for_one_endpoint_refuses_more_endpoints(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brew, "RECIPE", replace(RECIPE, roles=(ModelRole("writer", "Writer"), RECIPE.roles[1])))
     with pytest.raises(errors.UnknownRole):
-        launched(source_of("tea"), models, several=["sim-average"])
+        launch_brew(source_of("tea"), models, several=["sim-average"])
 
 
-def test_the_barrier_waits_as_long_as_a_draft_can_arrive(models: str) -> None:
-    batch = launched(source_of("tea", "tea milk"), models)
+def test_the_barrier_waits_until_no_draft_can_arrive(models: str) -> None:
+    batch = launch_brew(source_of("tea", "tea milk"), models)
     slow = Draft.objects.filter(batch=batch).latest("pk")
-    [held] = take(Draft.objects.filter(pk=slow.pk), 1, Claim())  # another lane has it
-    worked(batch)
+    [held] = take(Draft.objects.filter(pk=slow.pk), 1, Claim())  # by another lane
+    work_until_idle(batch)
     assert not BarrierRound.objects.exists()
     assert Draft.objects.get(batch=batch, at_barrier=True).data["word"] == "tea"
-    assert not BATCHES.due(), "nothing is there to take: no worker is woken for it"
+    assert not BATCHES.due(), "no draft can be claimed, so no worker is woken"
     Draft.objects.filter(pk=held.pk).update(status=Status.QUEUED, token=None, lease_until=None)
     assert BATCHES.due() == [batch.pk] * len(BATCHES.due()) != []
-    worked(batch)
-    assert onward(batch) == {"tea": 2, "milk": 1}
+    work_until_idle(batch)
+    assert continued_drafts(batch) == {"tea": 2, "milk": 1}
 
 
-def test_a_late_draft_starts_a_round_of_its_own(models: str) -> None:
-    batch = launched(source_of("tea", "tea"), models)
+def test_a_late_draft_gets_a_round_of_its_own(models: str) -> None:
+    batch = launch_brew(source_of("tea", "tea"), models)
     late = Draft.objects.filter(batch=batch).latest("pk")
     Draft.objects.filter(pk=late.pk).update(status=Status.FAILED, error="BadRequest")
-    assert worked(batch).status == Batch.Status.FINISHED
+    assert work_until_idle(batch).status == Batch.Status.FINISHED
     assert jobs_services.retry_failed(batch.pk) == 1
-    worked(batch)
+    work_until_idle(batch)
     assert [row.number for row in BarrierRound.objects.order_by("pk")] == [1, 2]
-    assert Draft.objects.filter(batch=batch, arrivals__isnull=False).count() == 2, "it met nobody"
+    assert Draft.objects.filter(batch=batch, arrivals__isnull=False).count() == 2, "the late draft was not merged"
 
 
-def test_a_round_that_fails_fails_its_drafts_and_they_can_be_tried_again(
-    models: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_round_fails_its_drafts_which_can_be_retried(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[DraftGroup]:
         raise BadRequest("no embeddings here")
 
     steps = (*RECIPE.steps[:2], Barrier("meet", refuse, describe, join), RECIPE.steps[3])
     monkeypatch.setattr(brew, "RECIPE", replace(RECIPE, steps=steps))
-    batch = worked(launched(source_of("tea", "tea"), models))
+    batch = work_until_idle(launch_brew(source_of("tea", "tea"), models))
     failed = Draft.objects.filter(batch=batch, status=Status.FAILED)
     assert [(row.error, row.detail) for row in failed] == [("BadRequest", str(BadRequest("no embeddings here")))] * 2
     monkeypatch.setattr(brew, "RECIPE", RECIPE)
     assert jobs_services.retry_failed(batch.pk) == 2
-    worked(batch)
-    assert onward(batch) == {"tea": 2}
+    work_until_idle(batch)
+    assert continued_drafts(batch) == {"tea": 2}
 
 
-def test_what_a_lost_worker_held_of_a_round_is_done_once_by_another(models: str) -> None:
-    batch = launched(source_of("tea", "tea"), models)
+def test_a_round_whose_worker_lost_its_lease_is_done_once_by_another(models: str) -> None:
+    batch = launch_brew(source_of("tea", "tea"), models)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "open_round", lambda _pk: None)
-        worked(batch)
+        work_until_idle(batch)
     opened = rounds.open_round(batch.pk)
     assert opened is not None
     assert rounds.open_round(batch.pk) is None
     [lost] = take(BarrierRound.objects.filter(pk=opened.pk), 1, Claim())
-    rounds._send_on(replace_token(lost), batch, [])
-    assert not Draft.objects.filter(batch=batch, onward__isnull=False).exists(), "its lease was lost"
+    rounds._send_on(drop_token(lost), batch, [])
+    assert not Draft.objects.filter(batch=batch, onward__isnull=False).exists(), "the worker has lost its lease"
     BarrierRound.objects.filter(pk=lost.pk).update(status=Status.QUEUED, token=None, lease_until=None)
-    worked(batch)
-    assert onward(batch) == {"tea": 2}
+    work_until_idle(batch)
+    assert continued_drafts(batch) == {"tea": 2}
     assert MergeEvent.objects.count() == 1
 
 
-def replace_token(row: BarrierRound) -> BarrierRound:
-    row.token = None
-    return row
+def drop_token(round_: BarrierRound) -> BarrierRound:
+    round_.token = None
+    return round_
 
 
-def test_what_arrives_is_streamed_some_at_a_time(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arriving_drafts_are_streamed_in_portions(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "STREAMED", 2)
-    batch = worked(launched(source_of("a b c d e", "a b c d e"), models))
-    assert onward(batch) == dict.fromkeys("abcde", 2)
+    batch = work_until_idle(launch_brew(source_of("a b c d e", "a b c d e"), models))
+    assert continued_drafts(batch) == dict.fromkeys("abcde", 2)
 
 
-def test_a_rejected_sample_begins_again_at_the_step_that_the_recipe_names(models: str, ana: User, bo: User) -> None:
-    worked(launched(source_of("tea"), models))
+def test_a_rejected_sample_restarts_at_the_step_that_the_recipe_names(models: str, ana: User, bo: User) -> None:
+    work_until_idle(launch_brew(source_of("tea"), models))
     sample = Sample.objects.get()
     say(ana, lambda form: rejection(form, "Nobody says so."))
     say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
     samples_services.apply_outcomes()
-    again = Draft.objects.get(sample=sample)
-    assert (again.step, again.version, again.at_barrier) == (3, 2, False)
-    assert again.data["word"] == "tea"
-    assert "written" not in again.data
-    worked(Batch.objects.get())
+    draft = Draft.objects.get(sample=sample)
+    assert (draft.step, draft.version, draft.at_barrier) == (3, 2, False)
+    assert draft.data["word"] == "tea"
+    assert "written" not in draft.data
+    work_until_idle(Batch.objects.get())
     assert SampleVersion.objects.get(sample=sample, number=2).content["written"] == 1

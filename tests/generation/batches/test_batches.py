@@ -1,4 +1,7 @@
-"""Batches: every record once, nothing broken before a physician, every attempt in the ledger, and an end to everything."""
+"""Batches take each record once, show physicians nothing broken, and always come to an end.
+
+Every attempt to call a model is in the ledger.
+"""
 
 import json
 import urllib.request
@@ -30,19 +33,19 @@ from generation.recipes.recipe import Dropped, Models, Step, per_draft
 from generation.sources import queries as sources_queries
 from mhb_site.benchmarks.mhb import recipe
 from review.models import Case
-from tests.conftest import Clock, Together
+from tests.conftest import Clock, RunConcurrently
 from tests.engine import (
     calls,
     conversations_file,
+    create_lane,
     drafts,
     endpoint,
-    generated,
-    held,
-    imported,
-    launched,
+    import_file,
+    launch_batch,
     reports_file,
-    simulated,
-    statuses,
+    run_batch,
+    simulator,
+    status_counts,
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -52,17 +55,17 @@ Status = Work.Status
 @pytest.fixture
 def source(tmp_path: Path, db: None) -> Source:
     """Six conversations."""
-    return imported(conversations_file(tmp_path / "own.jsonl", 6))
+    return import_file(conversations_file(tmp_path / "own.jsonl", 6))
 
 
-def nothing_for_physicians() -> bool:
+def no_cases_or_samples() -> bool:
     return not (Case.objects.exists() or Sample.objects.exists() or SampleVersion.objects.exists())
 
 
 # ------------------------------------------------------------------------------------------------------------ launch
 
 
-def test_what_cannot_be_launched(source: Source, models: str) -> None:
+def test_unknown_benchmarks_unbound_roles_and_empty_batches_are_refused(source: Source, models: str) -> None:
     generator = endpoint(models)
     with pytest.raises(errors.UnknownBenchmark, match="mhb"):
         launch.launch_batch(BatchSettings(benchmark="mbh", source=source, roles={"generator": generator}))
@@ -70,7 +73,7 @@ def test_what_cannot_be_launched(source: Source, models: str) -> None:
         launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"judge": generator}))
     for limit in (0, -1):
         with pytest.raises(errors.NothingToDo):
-            launched(source, generator, limit)
+            launch_batch(source, generator, limit)
     assert not Batch.objects.exists()
     assert not Draft.objects.exists()
 
@@ -78,21 +81,23 @@ def test_what_cannot_be_launched(source: Source, models: str) -> None:
 def test_a_record_is_used_once(source: Source, models: str) -> None:
     generator = endpoint(models)
     oldest = list(sources_queries.records(source).values_list("pk", flat=True))
-    first, second = launched(source, generator, 2), launched(source, generator)
+    first, second = launch_batch(source, generator, 2), launch_batch(source, generator)
     assert list(first.drafts.order_by("pk").values_list("record", flat=True)) == oldest[:2]
     assert list(second.drafts.order_by("pk").values_list("record", flat=True)) == oldest[2:]
     with pytest.raises(errors.NothingToDo):
-        launched(source, generator)
+        launch_batch(source, generator)
     assert Batch.objects.count() == 2
 
 
-def test_launches_at_once_use_no_record_twice(tmp_path: Path, together: Together, models: str) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 40))
+def test_concurrent_launches_use_no_record_twice(
+    tmp_path: Path, run_concurrently: RunConcurrently, models: str
+) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 40))
     generator = endpoint(models)
-    outcomes = together([lambda: launched(source, generator, 25)] * 4)
-    made = [outcome for outcome in outcomes if isinstance(outcome, Batch)]
-    assert len(made) == 2
-    assert all(isinstance(outcome, errors.NothingToDo) for outcome in outcomes if outcome not in made), outcomes
+    outcomes = run_concurrently([lambda: launch_batch(source, generator, 25)] * 4)
+    batches = [outcome for outcome in outcomes if isinstance(outcome, Batch)]
+    assert len(batches) == 2
+    assert all(isinstance(outcome, errors.NothingToDo) for outcome in outcomes if outcome not in batches), outcomes
     assert Draft.objects.count() == 40
     assert Draft.objects.values("record").distinct().count() == 40
 
@@ -100,13 +105,13 @@ def test_launches_at_once_use_no_record_twice(tmp_path: Path, together: Together
 # ---------------------------------------------------------------------------------------------------------- the work
 
 
-def test_a_batch_from_drafts_to_cases(source: Source, tmp_path: Path, models: str) -> None:
-    reports = imported(reports_file(tmp_path / "own.json", 3), "own-reports", "pmc-patients")
-    batches = [generated(source, endpoint(models)), generated(reports, endpoint(models))]
+def test_drafts_become_samples_with_open_cases(source: Source, tmp_path: Path, models: str) -> None:
+    reports = import_file(reports_file(tmp_path / "own.json", 3), "own-reports", "pmc-patients")
+    batches = [run_batch(source, endpoint(models)), run_batch(reports, endpoint(models))]
     assert [batch.status for batch in batches] == [Batch.Status.FINISHED] * 2
     assert all(batch.finished_at for batch in batches)
     assert not Lane.objects.exists()
-    assert [statuses(batch) for batch in batches] == [{Status.DONE: 6}, {Status.DONE: 3}]
+    assert [status_counts(batch) for batch in batches] == [{Status.DONE: 6}, {Status.DONE: 3}]
     assert Counter(Sample.objects.values_list("task", flat=True)) == {"dialogue": 6, "report": 3}
     assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.IN_REVIEW}
     for version in SampleVersion.objects.select_related("case", "sample__record", "draft"):
@@ -115,18 +120,18 @@ def test_a_batch_from_drafts_to_cases(source: Source, tmp_path: Path, models: st
         assert version.case.lineage == version.sample.key
         assert version.simulated
         assert version.case.simulated
-        asked = [rubric.criterion for rubric in version.case.frozen.form.rubrics]
-        assert asked == list(version.rubrics.order_by("pk").values_list("criterion", flat=True))
-        assert asked
-        if version.sample.task == "dialogue":  # the source as it was, beside what became of it
+        criteria = [rubric.criterion for rubric in version.case.frozen.form.rubrics]
+        assert criteria == list(version.rubrics.order_by("pk").values_list("criterion", flat=True))
+        assert criteria
+        if version.sample.task == "dialogue":  # the original text, beside the changed one
             assert version.content["source_turns"] == version.sample.record.content["turns"]
         else:
             assert version.content["report"] == version.sample.record.content["text"]
 
 
-def test_the_ledger_has_the_whole_call(source: Source, models: str) -> None:
+def test_the_ledger_contains_the_whole_call(source: Source, models: str) -> None:
     generator = endpoint(models, temperature=0.7, price_in=Decimal("1.25"), price_out=Decimal("5"))
-    batch = generated(source, generator, 1)
+    batch = run_batch(source, generator, 1)
     [call] = calls(batch)
     draft = batch.drafts.get()
     assert calls(f"draft:{draft.pk}") == [call]
@@ -143,28 +148,30 @@ def test_the_ledger_has_the_whole_call(source: Source, models: str) -> None:
     assert call.seconds > 0
 
 
-def test_lanes_at_once_work_on_each_draft_once(tmp_path: Path, together: Together, models: str) -> None:
-    batch = launched(imported(conversations_file(tmp_path / "own.jsonl", 24)), endpoint(models, concurrency=3))
-    outcomes = together([lambda: batches_services.work_on_batch(batch.pk)] * 3)
+def test_concurrent_lanes_work_on_each_draft_once(
+    tmp_path: Path, run_concurrently: RunConcurrently, models: str
+) -> None:
+    batch = launch_batch(import_file(conversations_file(tmp_path / "own.jsonl", 24)), endpoint(models, concurrency=3))
+    outcomes = run_concurrently([lambda: batches_services.work_on_batch(batch.pk)] * 3)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 24
     assert set(batch.drafts.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert Sample.objects.count() == Case.objects.count() == len(calls(batch)) == 24
 
 
-def test_no_more_calls_at_once_than_the_endpoint_allows(source: Source) -> None:
-    with simulated(latency=0.02) as url:
-        generated(source, endpoint(url, concurrency=2))
+def test_a_batch_keeps_to_the_concurrency_of_its_endpoint(source: Source) -> None:
+    with simulator(latency=0.02) as url:
+        run_batch(source, endpoint(url, concurrency=2))
         assert _served(url)["peak_in_flight"] == 2
 
 
-def test_workers_woken_at_once_keep_to_what_the_endpoint_allows(
-    tmp_path: Path, together: Together, models: str
+def test_concurrent_workers_keep_to_the_concurrency_of_the_endpoint(
+    tmp_path: Path, run_concurrently: RunConcurrently, models: str
 ) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
-    with simulated(latency=0.05) as url:
-        batch = launched(source, endpoint(url, concurrency=2))
-        outcomes = together([lambda: batches_services.work_on_batch(batch.pk)] * 4)
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
+    with simulator(latency=0.05) as url:
+        batch = launch_batch(source, endpoint(url, concurrency=2))
+        outcomes = run_concurrently([lambda: batches_services.work_on_batch(batch.pk)] * 4)
         assert sum(outcomes) == 12, outcomes
         assert _served(url)["peak_in_flight"] == 2
 
@@ -172,7 +179,7 @@ def test_workers_woken_at_once_keep_to_what_the_endpoint_allows(
 def test_an_endpoint_that_turns_out_simulated_is_marked(source: Source, models: str) -> None:
     generator = endpoint(models, name="harmless")
     Endpoint.objects.update(simulated=False)
-    generated(source, generator, 2)
+    run_batch(source, generator, 2)
     assert Endpoint.objects.get().simulated
     assert set(SampleVersion.objects.values_list("simulated", flat=True)) == {True}
 
@@ -181,25 +188,25 @@ def test_an_endpoint_that_turns_out_simulated_is_marked(source: Source, models: 
 
 
 @pytest.mark.parametrize("fault", ["broken-json", "wrong-schema", "refusal"])
-def test_what_is_not_valid_never_reaches_a_physician(source: Source, models: str, fault: str) -> None:
-    batch = generated(source, endpoint(models, f"sim-generator+{fault}"), 2)
+def test_an_invalid_reply_never_reaches_a_physician(source: Source, models: str, fault: str) -> None:
+    batch = run_batch(source, endpoint(models, f"sim-generator+{fault}"), 2)
     assert batch.status == Batch.Status.FINISHED
-    assert nothing_for_physicians()
+    assert no_cases_or_samples()
     for draft in batch.drafts.all():
         assert (draft.status, draft.error) == (Status.FAILED, "BrokenReply")
         assert "reply" in draft.detail or "JSON" in draft.detail
-        tries = calls(f"draft:{draft.pk}")
-        assert len(tries) == 2, "it was shown its own error once"
-        assert all(call.text and not call.error for call in tries), "each was answered, and is kept as it was"
-        said_again = tries[1].sent["messages"][-1]["content"]
-        assert said_again.startswith("Your last reply cannot be used.")
-        assert tries[1].sent["messages"][-2]["content"] == tries[0].text
+        attempts = calls(f"draft:{draft.pk}")
+        assert len(attempts) == 2, "the model was told of its error once"
+        assert all(call.text and not call.error for call in attempts), "each reply is stored unchanged"
+        correction = attempts[1].sent["messages"][-1]["content"]
+        assert correction.startswith("Your last reply cannot be used.")
+        assert attempts[1].sent["messages"][-2]["content"] == attempts[0].text
 
 
-def test_a_reply_that_breaks_a_rule_is_asked_again_with_the_reason(
+def test_a_reply_that_breaks_a_rule_is_requested_again_with_the_reason(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MHB-5: valid JSON, but no bait question at its end."""
+    """MHB-5: the reply is valid JSON but lacks the bait question at its end."""
     from mhb_site.benchmarks.mhb import simulate
 
     class Forgetful(simulate.MhbModels):
@@ -207,17 +214,17 @@ def test_a_reply_that_breaks_a_rule_is_asked_again_with_the_reason(
             text = super().reply(model, messages, seed)
             if text is None or len(messages) > 2:
                 return text
-            made = json.loads(text)
-            return json.dumps({**made, "turns": made["turns"][:-1]})
+            content = json.loads(text)
+            return json.dumps({**content, "turns": content["turns"][:-1]})
 
     monkeypatch.setattr(simulate, "SCRIPT", Forgetful())
-    with simulated() as url:
-        batch = generated(source, endpoint(url), 2)
-    assert statuses(batch) == {Status.DONE: 2}
+    with simulator() as url:
+        batch = run_batch(source, endpoint(url), 2)
+    assert status_counts(batch) == {Status.DONE: 2}
     for draft in batch.drafts.all():
         first, second = calls(f"draft:{draft.pk}")
         assert "There is no bait question" in second.sent["messages"][-1]["content"]
-        assert first.attempt == second.attempt == 1, "both were answered at once"
+        assert first.attempt == second.attempt == 1, "both calls succeeded at the first attempt"
     assert Case.objects.count() == 2
 
 
@@ -230,14 +237,15 @@ def test_a_reply_that_breaks_a_rule_is_asked_again_with_the_reason(
         ("timeout", "TimedOut", None),
     ],
 )
-def test_a_fault_heals_and_every_attempt_is_in_the_ledger(
+def test_calls_recover_from_a_fault_and_every_attempt_is_in_the_ledger(
     source: Source, fault: str, error: str, status: int | None
 ) -> None:
-    # Dice of these very prompts: with this seed no draft is struck five times running, and some are struck once.
-    with simulated(f"{fault}@0.4", seed=3) as url:
-        batch = generated(source, endpoint(url, timeout=0.8 if fault == "timeout" else 10, price_in="1", price_out="2"))
+    # Faults depend on the seed and the prompts: with this seed, no draft fails five times in a row,
+    # and some fail once.
+    with simulator(f"{fault}@0.4", seed=3) as url:
+        batch = run_batch(source, endpoint(url, timeout=0.8 if fault == "timeout" else 10, price_in="1", price_out="2"))
         served = _served(url)
-    assert statuses(batch) == {Status.DONE: 6}
+    assert status_counts(batch) == {Status.DONE: 6}
     ledger = calls(batch)
     failed = [call for call in ledger if call.error]
     assert failed
@@ -254,19 +262,21 @@ def test_a_fault_heals_and_every_attempt_is_in_the_ledger(
     assert progress.cost > 0
 
 
-def test_a_fault_that_does_not_heal(source: Source, models: str) -> None:
-    batch = generated(source, endpoint(models, "sim-generator+500"), 2)
+def test_a_permanent_fault_fails_the_drafts_after_five_attempts(source: Source, models: str) -> None:
+    batch = run_batch(source, endpoint(models, "sim-generator+500"), 2)
     assert batch.status == Batch.Status.FINISHED
     assert set(batch.drafts.values_list("status", "error")) == {(Status.FAILED, "ServerError")}
     assert [call.attempt for call in calls(f"draft:{batch.drafts.order_by('pk')[0].pk}")] == [1, 2, 3, 4, 5]
-    assert nothing_for_physicians()
+    assert no_cases_or_samples()
     progress = BATCHES.progress(batch)
     assert (progress.failed, progress.total, progress.percent) == (2, 2, 100)
 
 
-def test_a_key_that_is_not_there(source: Source, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_pauses_the_batch_until_it_is_set(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OWN_TEST_KEY", raising=False)
-    batch = generated(source, endpoint(models, key_env="OWN_TEST_KEY"))
+    batch = run_batch(source, endpoint(models, key_env="OWN_TEST_KEY"))
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "KeyMissing")
     assert "OWN_TEST_KEY" in batch.paused_detail
     assert set(batch.drafts.values_list("status", "error", "tries")) == {(Status.QUEUED, "", 0)}
@@ -275,20 +285,20 @@ def test_a_key_that_is_not_there(source: Source, models: str, monkeypatch: pytes
     monkeypatch.setenv("OWN_TEST_KEY", "is-there-now")
     jobs_services.resume(batch.pk)
     batches_services.work_on_batch(batch.pk)
-    assert statuses(batch) == {Status.DONE: 6}
+    assert status_counts(batch) == {Status.DONE: 6}
 
 
-def test_a_slip_in_the_address_can_be_mended(source: Source, models: str) -> None:
+def test_a_wrong_address_can_be_corrected_until_the_endpoint_has_answered(source: Source, models: str) -> None:
     generator = endpoint(f"{models}/v2")
-    batch = generated(source, generator, 1)
+    batch = run_batch(source, generator, 1)
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
     assert {call.error for call in calls(batch)} == {"NotThere"}
     endpoints_services.change_endpoint(generator, url=models)
     jobs_services.resume(batch.pk)
     batches_services.work_on_batch(batch.pk)
-    assert statuses(batch) == {Status.DONE: 1}
+    assert status_counts(batch) == {Status.DONE: 1}
     endpoints_services.change_endpoint(generator, url="https://elsewhere.example/v1")
-    assert Endpoint.objects.get().url == models, "it has answered: results name it"
+    assert Endpoint.objects.get().url == models, "the endpoint has answered, and results name it"
 
 
 def _served(url: str) -> dict[str, Any]:
@@ -299,13 +309,13 @@ def _served(url: str) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------- retry, cancel, settle
 
 
-def test_retry_takes_up_what_failed_and_nothing_else(source: Source, models: str) -> None:
+def test_retry_requeues_failed_drafts_and_no_others(source: Source, models: str) -> None:
     generator = endpoint(models, "sim-generator+wrong-schema@0.7")
-    batch = generated(source, generator)
-    before = statuses(batch)
+    batch = run_batch(source, generator)
+    before = status_counts(batch)
     assert before[Status.FAILED] >= 1
     assert before[Status.DONE] >= 1
-    kept = set(Sample.objects.values_list("pk", flat=True))
+    first_samples = set(Sample.objects.values_list("pk", flat=True))
     endpoints_services.change_endpoint(generator, concurrency=2)
     Endpoint.objects.update(model="sim-generator")
     assert jobs_services.retry_failed(batch.pk) == before[Status.FAILED]
@@ -314,36 +324,36 @@ def test_retry_takes_up_what_failed_and_nothing_else(source: Source, models: str
     assert not batch.drafts.exclude(error="").exists()
     assert sweep(BATCHES) == [batch.pk]
     assert batches_services.work_on_batch(batch.pk) == before[Status.FAILED]
-    assert statuses(batch) == {Status.DONE: 6}
+    assert status_counts(batch) == {Status.DONE: 6}
     assert Sample.objects.count() == 6
-    assert kept < set(Sample.objects.values_list("pk", flat=True))
+    assert first_samples < set(Sample.objects.values_list("pk", flat=True))
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
     assert jobs_services.retry_failed(batch.pk) == 0
     assert Batch.objects.get().status == Batch.Status.FINISHED
 
 
-def test_what_a_finished_batch_failed_at_goes_to_a_later_one_and_is_not_tried_twice(
+def test_a_record_that_failed_in_a_finished_batch_goes_to_a_later_one_and_is_not_retried(
     source: Source, models: str
 ) -> None:
     generator = endpoint(models, "sim-generator+wrong-schema@0.7")
-    batch = generated(source, generator)
+    batch = run_batch(source, generator)
     failed = set(batch.drafts.filter(status=Status.FAILED).values_list("record_id", flat=True))
     assert 1 <= len(failed) < 6
-    left = batches_queries.records_without_draft(source, "mhb", recipe.RECIPE.kinds)
-    assert set(left.values_list("pk", flat=True)) == failed
+    remaining = batches_queries.records_without_draft(source, "mhb", recipe.RECIPE.kinds)
+    assert set(remaining.values_list("pk", flat=True)) == failed
     Endpoint.objects.update(model="sim-generator")
-    later = generated(source, generator, limit=1)
+    later = run_batch(source, generator, limit=1)
     taken = later.drafts.get().record_id
     assert taken in failed
-    assert not left.filter(pk=taken).exists()
+    assert not remaining.filter(pk=taken).exists()
     assert jobs_services.retry_failed(batch.pk) == len(failed) - 1
     batches_services.work_on_batch(batch.pk)
     assert Sample.objects.count() == 6
-    assert not left.exists()
+    assert not remaining.exists()
 
 
-def test_a_batch_beside_which_it_is_compared_is_no_later_one(source: Source, models: str) -> None:
+def test_a_retry_ignores_the_other_batch_of_a_comparison(source: Source, models: str) -> None:
     settings = BatchSettings(
         benchmark="mhb", source=source, roles={"generator": endpoint(models)}, compare="v1", limit=2
     )
@@ -357,71 +367,71 @@ def test_a_batch_beside_which_it_is_compared_is_no_later_one(source: Source, mod
 
 
 def test_a_retry_does_not_start_a_second_lane(source: Source, models: str) -> None:
-    batch = launched(source, endpoint(models))
+    batch = launch_batch(source, endpoint(models))
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[0].pk).update(status=Status.FAILED)
-    held(batch)
+    create_lane(batch)
     assert jobs_services.retry_failed(batch.pk) == 1
-    assert sweep(BATCHES) == [], "the lane that lives takes it up"
+    assert sweep(BATCHES) == [], "the lane that is running takes the draft"
     assert batches_services.work_on_batch(batch.pk) == 0
 
 
-def test_a_cancelled_batch_asks_nothing_and_frees_its_records(source: Source, models: str) -> None:
-    batch = launched(source, endpoint(models))
+def test_a_cancelled_batch_calls_no_model_and_frees_its_records(source: Source, models: str) -> None:
+    batch = launch_batch(source, endpoint(models))
     jobs_services.cancel(batch.pk)
     assert batches_services.work_on_batch(batch.pk) == 0
     assert sweep(BATCHES) == []
     assert calls(batch) == []
     ended = Batch.objects.get()
     assert ended.status == Batch.Status.CANCELLED
-    assert jobs_services.cancel(batch.pk).finished_at == ended.finished_at, "twice is as good as once"
-    for over in (jobs_services.retry_failed, life_cycle.pause, jobs_services.resume):
+    assert jobs_services.cancel(batch.pk).finished_at == ended.finished_at, "cancelling twice does no harm"
+    for action in (jobs_services.retry_failed, life_cycle.pause, jobs_services.resume):
         with pytest.raises(errors.JobOver):
-            over(batch.pk)
-    assert statuses(generated(source, endpoint(models))) == {Status.DONE: 6}
+            action(batch.pk)
+    assert status_counts(run_batch(source, endpoint(models))) == {Status.DONE: 6}
 
 
 def test_a_finished_batch_cannot_be_cancelled(source: Source, models: str) -> None:
-    batch = generated(source, endpoint(models), 1)
+    batch = run_batch(source, endpoint(models), 1)
     with pytest.raises(errors.JobOver):
         jobs_services.cancel(batch.pk)
 
 
-def test_cancelled_while_it_runs_what_is_in_flight_is_kept(
+def test_drafts_in_flight_are_kept_when_a_running_batch_is_cancelled(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = launched(source, endpoint(models, concurrency=2))
-    read, begun = batches_queries.draft_values, 0
+    batch = launch_batch(source, endpoint(models, concurrency=2))
+    read_drafts, started = batches_queries.draft_values, 0
 
-    def cancelling(rows: list[Draft]) -> list[DraftValue]:
-        nonlocal begun
-        begun, before = begun + len(rows), begun
-        if before < 5 <= begun:  # four were in hand before the first was answered
+    def read_and_cancel(rows: list[Draft]) -> list[DraftValue]:
+        nonlocal started
+        started, earlier = started + len(rows), started
+        if earlier < 5 <= started:  # four were in flight before the first was answered
             jobs_services.cancel(batch.pk)
-        return read(rows)
+        return read_drafts(rows)
 
-    monkeypatch.setattr(batches_queries, "draft_values", cancelling)
+    monkeypatch.setattr(batches_queries, "draft_values", read_and_cancel)
     batches_services.work_on_batch(batch.pk)
     done = Sample.objects.count()
     assert 1 <= done <= 5
-    assert statuses(batch) == {Status.DONE: done, Status.QUEUED: 6 - done}
-    assert len(calls(batch)) == done, "nothing was asked after it was cancelled"
+    assert status_counts(batch) == {Status.DONE: done, Status.QUEUED: 6 - done}
+    assert len(calls(batch)) == done, "no model was called after the cancellation"
     assert set(batch.drafts.filter(status=Status.QUEUED).values_list("tries", flat=True)) == {0}
     assert Batch.objects.get().status == Batch.Status.CANCELLED
     assert batches_queries.records_without_draft(source, "mhb", recipe.RECIPE.kinds).count() == 6 - done
 
 
-def test_the_sweeper_finds_what_nobody_is_on(source: Source, models: str, clock: Clock) -> None:
-    idle, busy, stale = (launched(source, endpoint(models), 2) for _ in range(3))
-    held(stale)
+def test_the_sweeper_finds_batches_that_no_lane_works_on(source: Source, models: str, clock: Clock) -> None:
+    idle, busy, stale = (launch_batch(source, endpoint(models), 2) for _ in range(3))
+    create_lane(stale)
     clock.advance(minutes=2)
-    held(busy)
+    create_lane(busy)
     assert sweep(BATCHES) == [stale.pk, idle.pk]
     batches_services.work_on_batch(idle.pk)
     assert sweep(BATCHES) == [stale.pk]
 
 
-def test_a_batch_whose_worker_died_before_it_settled(source: Source, models: str) -> None:
-    batch = launched(source, endpoint(models), 2)
+def test_the_sweeper_finishes_a_batch_whose_worker_died_before_doing_so(source: Source, models: str) -> None:
+    batch = launch_batch(source, endpoint(models), 2)
     Draft.objects.update(status=Status.FAILED)
     sweep(BATCHES)
     batch.refresh_from_db()
@@ -431,28 +441,28 @@ def test_a_batch_whose_worker_died_before_it_settled(source: Source, models: str
 # ------------------------------------------------------------------------------------------------- recipes of any shape
 
 
-def steps(monkeypatch: pytest.MonkeyPatch, *made: Step) -> None:
-    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, steps=made))
+def set_steps(monkeypatch: pytest.MonkeyPatch, *steps: Step) -> None:
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, steps=steps))
 
 
-def marked(draft: DraftValue, name: str) -> DraftValue:
+def add_step_name(draft: DraftValue, name: str) -> DraftValue:
     return replace(draft, data={**draft.data, "steps": [*draft.data.get("steps", []), name]})
 
 
-async def first(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
-    return [marked(draft, "first")]
+async def add_first(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
+    return [add_step_name(draft, "first")]
 
 
-async def drop(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
+async def drop_draft(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
     raise Dropped("Nothing in it invites a trap.")
 
 
-async def none(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
+async def return_nothing(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
     return []
 
 
-async def twins(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
-    return [marked(draft, "left"), marked(draft, "right")]
+async def split_in_two(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
+    return [add_step_name(draft, "left"), add_step_name(draft, "right")]
 
 
 @pytest.fixture
@@ -463,98 +473,104 @@ def bare(models: str) -> Batch:
     return batch
 
 
-def test_what_stops_the_lane_again_and_again_is_given_up(
+def test_a_draft_that_stops_its_lane_again_and_again_fails(
     bare: Batch, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    begun: Counter[str] = Counter()
+    attempts: Counter[str] = Counter()
 
-    async def stumble(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
-        begun[draft.record.external_id] += 1
+    async def crash(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
+        attempts[draft.record.external_id] += 1
         raise ZeroDivisionError
 
-    steps(monkeypatch, per_draft(stumble))
+    set_steps(monkeypatch, per_draft(crash))
     for _ in range(MAX_TRIES):
         with pytest.raises(ZeroDivisionError):
             batches_services.work_on_batch(bare.pk)
         clock.advance(minutes=2)
         assert sweep(BATCHES) == [bare.pk]
     batches_services.work_on_batch(bare.pk)
-    assert statuses(bare) == {Status.FAILED: 3}
+    assert status_counts(bare) == {Status.FAILED: 3}
     assert set(bare.drafts.values_list("error", flat=True)) == {"GivenUp"}
-    assert max(begun.values()) == MAX_TRIES
+    assert max(attempts.values()) == MAX_TRIES
     bare.refresh_from_db()
     assert bare.status == Batch.Status.FINISHED
     assert jobs_services.retry_failed(bare.pk) == 3
     assert set(bare.drafts.values_list("tries", flat=True)) == {0}
 
 
-@pytest.mark.parametrize(("step", "detail"), [(drop, "Nothing in it invites a trap."), (none, "none")])
-def test_given_up_is_not_failed(bare: Batch, monkeypatch: pytest.MonkeyPatch, step: Any, detail: str) -> None:
-    steps(monkeypatch, per_draft(step), per_draft(recipe.inject))
+@pytest.mark.parametrize(
+    ("step", "detail"), [(drop_draft, "Nothing in it invites a trap."), (return_nothing, "return_nothing")]
+)
+def test_a_dropped_draft_has_not_failed(bare: Batch, monkeypatch: pytest.MonkeyPatch, step: Any, detail: str) -> None:
+    set_steps(monkeypatch, per_draft(step), per_draft(recipe.inject))
     batches_services.work_on_batch(bare.pk)
     assert set(bare.drafts.values_list("status", "error", "detail")) == {(Status.DROPPED, "Dropped", detail)}
     assert jobs_services.retry_failed(bare.pk) == 0
     bare.refresh_from_db()
     assert bare.status == Batch.Status.FINISHED
-    assert nothing_for_physicians()
+    assert no_cases_or_samples()
 
 
-def test_a_draft_resumes_at_the_step_it_had_come_to(bare: Batch, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    asked = 0
+def test_a_draft_resumes_at_the_step_that_was_interrupted(
+    bare: Batch, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    runs = 0
 
-    async def counted(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
-        nonlocal asked
-        asked += 1
-        return [marked(draft, "counted")]
+    async def count_runs(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
+        nonlocal runs
+        runs += 1
+        return [add_step_name(draft, "counted")]
 
-    async def dies(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
+    async def crash(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
         raise ZeroDivisionError
 
-    steps(monkeypatch, per_draft(counted), per_draft(dies))
+    set_steps(monkeypatch, per_draft(count_runs), per_draft(crash))
     with pytest.raises(ZeroDivisionError):
         batches_services.work_on_batch(bare.pk)
-    assert asked == 3
-    steps(monkeypatch, per_draft(counted), per_draft(recipe.inject))
+    assert runs == 3
+    set_steps(monkeypatch, per_draft(count_runs), per_draft(recipe.inject))
     clock.advance(minutes=2)
     assert sweep(BATCHES) == [bare.pk]
     batches_services.work_on_batch(bare.pk)
-    assert asked == 3, "the first step is not paid for again"
-    assert statuses(bare) == {Status.DONE: 3}
+    assert runs == 3, "the first step is not run again"
+    assert status_counts(bare) == {Status.DONE: 3}
     assert Sample.objects.count() == 3
 
 
 def test_one_draft_becomes_several(bare: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps(monkeypatch, per_draft(first), per_draft(twins), per_draft(recipe.inject))
+    set_steps(monkeypatch, per_draft(add_first), per_draft(split_in_two), per_draft(recipe.inject))
     batches_services.work_on_batch(bare.pk)
-    assert statuses(bare) == {Status.DONE: 9}
+    assert status_counts(bare) == {Status.DONE: 9}
     assert bare.drafts.filter(parent=None).count() == 3
     assert Sample.objects.count() == 6
     assert set(Counter(Sample.objects.values_list("record", flat=True)).values()) == {2}
 
 
-def test_a_lost_lease_makes_no_second_sample(bare: Batch, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    """The first lane slept through its lease after the model had answered; another has made the sample meanwhile."""
-    keep, slept = batches_services._store_outputs, 0
+def test_a_lane_that_lost_its_lease_makes_no_second_sample(
+    bare: Batch, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """The first lane's lease expires after the reply, and another lane makes the sample."""
+    store_outputs, expired = batches_services._store_outputs, 0
 
-    def sleepy(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
-        nonlocal slept
-        if not slept:
-            slept = row.pk
-            Draft.objects.filter(pk=row.pk).update(lease_until=clock.now - timedelta(seconds=1))  # this one alone
+    def store_after_expiry(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
+        nonlocal expired
+        if not expired:
+            expired = row.pk
+            Draft.objects.filter(pk=row.pk).update(lease_until=clock.now - timedelta(seconds=1))
             give_back_expired(Draft)
-            [again] = take(Draft.objects.filter(pk=row.pk).order_by("pk"), 1)
-            keep(again, batch, outputs)
-        keep(row, batch, outputs)
+            [claimed] = take(Draft.objects.filter(pk=row.pk).order_by("pk"), 1)
+            store_outputs(claimed, batch, outputs)
+        store_outputs(row, batch, outputs)
 
-    monkeypatch.setattr(batches_services, "_store_outputs", sleepy)
+    monkeypatch.setattr(batches_services, "_store_outputs", store_after_expiry)
     batches_services.work_on_batch(bare.pk)
-    assert statuses(bare) == {Status.DONE: 3}
+    assert status_counts(bare) == {Status.DONE: 3}
     assert Sample.objects.count() == Case.objects.count() == SampleVersion.objects.count() == 3
     assert Rubric.objects.values("version", "key").distinct().count() == Rubric.objects.count()
 
 
-def test_a_batch_without_a_model(bare: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_can_run_without_a_model(bare: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     bare.roles.all().delete()
-    steps(monkeypatch, per_draft(first), per_draft(none))
+    set_steps(monkeypatch, per_draft(add_first), per_draft(return_nothing))
     assert batches_services.work_on_batch(bare.pk) == 6
     assert not Call.objects.exists()

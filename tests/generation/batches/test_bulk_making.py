@@ -1,4 +1,4 @@
-"""Published records become samples by the hundred, as one by one: cases, trail and numbers are the same."""
+"""Samples of published records, made in bulk: same cases, trail and counts as one by one."""
 
 import json
 from collections import Counter
@@ -17,13 +17,13 @@ from review.audit import verification
 from review.common import bulk_rows
 from review.models import Case, Event
 from review.rules.case_spec import spec_to_json
-from tests.engine import imported
+from tests.engine import import_file
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def batch_of(folder: Path, count: int) -> Batch:
-    """Published statements, of which one of each label is drawn for review."""
+    """A batch of published statements, one of each label drawn for review."""
     rows = [
         {
             "id": f"row-{at}",
@@ -40,11 +40,11 @@ def batch_of(folder: Path, count: int) -> Batch:
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     changes = {"review_per_label": 1}
-    source = imported(path, format_name="medhal")
+    source = import_file(path, format_name="medhal")
     return launch.launch_batch(BatchSettings(benchmark="medhal", source=source, roles={}, checks=(), changes=changes))
 
 
-def test_what_nobody_reviews_is_stored_as_a_single_case_is(tmp_path: Path) -> None:
+def test_unreviewed_samples_in_bulk_are_stored_like_single_ones(tmp_path: Path) -> None:
     batch = batch_of(tmp_path, 30)
     assert services.work_on_batch(batch.pk) == 30
     assert Counter(Sample.objects.values_list("status", flat=True)) == {"approved": 28, "in-review": 2}
@@ -52,18 +52,18 @@ def test_what_nobody_reviews_is_stored_as_a_single_case_is(tmp_path: Path) -> No
     assert set(Draft.objects.values_list("status", flat=True)) == {Work.Status.DONE}
     assert Counter(Event.objects.values_list("kind", flat=True)) == {"opened": 30, "closed": 28}
     assert set(Event.objects.filter(kind="closed").values_list("number", flat=True)) == {2}
-    done = verification.run(verification.create_check(None).pk)
-    assert (done.checked, done.faults_count) == (58, 0)
+    result = verification.run(verification.create_check(None).pk)
+    assert (result.checked, result.faults_count) == (58, 0)
     for case in Case.objects.filter(ground="unreviewed"):
         assert case.spec == spec_to_json(case.frozen)
         version = SampleVersion.objects.get(case=case)
         assert (version.sample.key, version.title) == (case.lineage, version.content["statement"])
 
 
-def test_rows_stored_at_once_are_those_that_bulk_create_makes(tmp_path: Path) -> None:
+def test_bulk_insert_stores_the_same_rows_as_bulk_create(tmp_path: Path) -> None:
     batch = batch_of(tmp_path, 2)
     first = batch.drafts.order_by("pk")[0]
-    made = {
+    fields = {
         "batch": batch,
         "record": first.record,
         "parent": first,
@@ -73,23 +73,23 @@ def test_rows_stored_at_once_are_those_that_bulk_create_makes(tmp_path: Path) ->
     running = {"status": Work.Status.RUNNING, "token": uuid4(), "lease_until": timezone.now()}
 
     def rows() -> list[Draft]:
-        return [Draft(**made), Draft(**made, **running), Draft(**made, detail="\\N")]
+        return [Draft(**fields), Draft(**fields, **running), Draft(**fields, detail="\\N")]
 
-    ours, others = rows(), Draft.objects.bulk_create(rows())
-    bulk_rows.bulk_insert(ours)
+    inserted, created = rows(), Draft.objects.bulk_create(rows())
+    bulk_rows.bulk_insert(inserted)
     bulk_rows.bulk_insert([])
-    assert len({row.pk for row in [*ours, *others, Draft.objects.create(**made)]}) == 7, "no key is given twice"
-    for our, other in zip(ours, others, strict=True):
-        stored = [{**vars(Draft.objects.get(pk=row.pk)), "id": 0, "_state": None} for row in (our, other)]
+    assert len({row.pk for row in [*inserted, *created, Draft.objects.create(**fields)]}) == 7, "no key is given twice"
+    for ours, theirs in zip(inserted, created, strict=True):
+        stored = [{**vars(Draft.objects.get(pk=row.pk)), "id": 0, "_state": None} for row in (ours, theirs)]
         stored[0]["token"] = stored[1]["token"] = None
         stored[0]["lease_until"] = stored[1]["lease_until"] = bool(stored[0]["lease_until"])
         assert stored[0] == stored[1]
-        assert not our._state.adding
-        assert Draft.objects.get(pk=our.pk).data == made["data"]
+        assert not ours._state.adding
+        assert Draft.objects.get(pk=ours.pk).data == fields["data"]
 
 
-def test_postgresql_counts_what_was_made_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not counted, tables look as small as they were, and what reads them next takes minutes."""
+def test_postgresql_analyzes_tables_after_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ANALYZE, the planner still takes the tables for small, and queries take minutes."""
     monkeypatch.setattr(bulk_rows, "ANALYZE_THRESHOLD", 3)
     services.work_on_batch(batch_of(tmp_path, 4).pk)
     if connection.vendor == "postgresql":
@@ -98,9 +98,10 @@ def test_postgresql_counts_what_was_made_of_many(tmp_path: Path, monkeypatch: py
             assert cursor.fetchone() == (4,)
 
 
-def test_what_no_time_is_left_for_is_not_made_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drafts_left_when_time_is_up_are_not_made_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = batch_of(tmp_path, 5)
-    now = iter([0.0, 0.0, 0.0, 1e9, 1e9, 1e9])  # began, until when, before the first chunk, and then its time is up
+    # The start, the deadline, the check before the first chunk; from then on the time is up.
+    now = iter([0.0, 0.0, 0.0, 1e9, 1e9, 1e9])
     with monkeypatch.context() as patch:
         patch.setattr(bulk_making, "CHUNK", 2)
         patch.setattr("generation.batches.bulk_making.time.monotonic", lambda: next(now, 1e9))

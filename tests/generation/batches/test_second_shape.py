@@ -1,4 +1,8 @@
-"""A second shape of benchmark on the same engines: presets, roles by kind, vectors, lineage, samples that nobody reviews."""
+"""A benchmark of another shape than MHB on the same engine.
+
+It has presets, roles that depend on the records' kind, embeddings, lineage, and samples that
+nobody reviews.
+"""
 
 import json
 from collections.abc import Iterator
@@ -50,8 +54,8 @@ from review.cases.queries import cases, funnel
 from review.models import Case, User
 from review.rules.blocks import Points
 from review.rules.state_machine import Ground, State
-from tests.conftest import cast
-from tests.engine import Manage, calls, endpoint, simulated
+from tests.conftest import accounts_of
+from tests.engine import Manage, calls, endpoint, simulator
 from tests.populations import population
 from tests.review.approve import approval, approve_everything, rejection
 from tests.review.factories import say
@@ -64,7 +68,7 @@ HOSTILE = "<script>alert('note')</script>"
 
 
 @contextmanager
-def _toys() -> Iterator[None]:
+def toy_benchmarks() -> Iterator[None]:
     with override_settings(MHB_BENCHMARKS="tests.toys"):
         registry.module.cache_clear()
         yield
@@ -73,19 +77,19 @@ def _toys() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def toys() -> Iterator[None]:
-    with _toys():
+    with toy_benchmarks():
         yield
 
 
 def source_of(*texts: str, kind: str = "note", name: str = "notes") -> Source:
-    """A source with these texts as records."""
-    found, _made = Source.objects.get_or_create(
+    """Return the source of this name, with a record added for each text."""
+    source, _created = Source.objects.get_or_create(
         name=name, defaults={"format": "healthbench", "label": "Notes", "licence": "MIT", "created_at": timezone.now()}
     )
-    start = found.records.count()
+    start = source.records.count()
     SourceRecord.objects.bulk_create(
         SourceRecord(
-            source=found,
+            source=source,
             external_id=f"{name}-{n}",
             title=f"Note {n}",
             language="en",
@@ -93,20 +97,23 @@ def source_of(*texts: str, kind: str = "note", name: str = "notes") -> Source:
         )
         for n, text in enumerate(texts, start)
     )
-    return found
+    return source
 
 
-def launched(source: Source, models: str, *, embedder: bool = True, limit: int | None = None, **setting: Any) -> Batch:
+def launch_brew(
+    source: Source, models: str, *, embedder: bool = True, limit: int | None = None, **settings: Any
+) -> Batch:
     roles = {"writer": endpoint(models)}
     if embedder:
         roles["embedder"] = endpoint(models, "sim-embedder")
     return batches_launch.launch_batch(
-        BatchSettings(benchmark="brew", source=source, roles=roles, limit=limit, **setting)
+        BatchSettings(benchmark="brew", source=source, roles=roles, limit=limit, **settings)
     )
 
 
-def made(source: Source, models: str, **options: Any) -> Batch:
-    batch = launched(source, models, **options)
+def finished_batch(source: Source, models: str, **options: Any) -> Batch:
+    """A batch without failed drafts, after all its work."""
+    batch = launch_brew(source, models, **options)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
@@ -122,17 +129,17 @@ def admin(adela: User) -> Client:
 
 
 @population
-@_toys()
-def tea(models: str) -> Batch:
-    """One note."""
-    return made(source_of("tea"), models)
+@toy_benchmarks()
+def tea_batch(models: str) -> Batch:
+    """A finished batch of one note."""
+    return finished_batch(source_of("tea"), models)
 
 
 @population
-@_toys()
-def two(models: str) -> Batch:
-    """Two notes."""
-    return made(source_of("green tea", "milk"), models)
+@toy_benchmarks()
+def two_notes(models: str) -> Batch:
+    """A finished batch of two notes."""
+    return finished_batch(source_of("green tea", "milk"), models)
 
 
 def text_of(page: Page) -> str:
@@ -142,8 +149,8 @@ def text_of(page: Page) -> str:
 # ------------------------------------------------------------------------------------------------------------- roles
 
 
-def test_defaults_chain_and_optional_roles_may_be_left_out(models: str) -> None:
-    batch = launched(source_of("tea"), models, embedder=False)
+def test_defaults_of_roles_chain_and_optional_roles_may_be_left_out(models: str) -> None:
+    batch = launch_brew(source_of("tea"), models, embedder=False)
     assert dict(batch.roles.order_by("pk").values_list("role", "endpoint__name")) == {
         "writer": "sim-generator",
         "taster": "sim-generator",
@@ -151,17 +158,17 @@ def test_defaults_chain_and_optional_roles_may_be_left_out(models: str) -> None:
     }
 
 
-def test_an_endpoint_in_the_middle_of_the_chain_plays_what_comes_after(models: str) -> None:
+def test_an_endpoint_in_the_middle_of_the_chain_plays_the_later_roles_too(models: str) -> None:
     roles = {"writer": endpoint(models), "taster": endpoint(models, "sim-judge")}
     batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=source_of("tea"), roles=roles))
     assert dict(batch.roles.values_list("role", "endpoint__name"))["critic"] == "sim-judge"
 
 
-def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> None:
+def test_only_roles_that_the_records_need_must_be_bound(models: str, admin: Client) -> None:
     pairs = source_of("tea is sweet", "coffee is bitter", kind="pair", name="pairs")
     page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=pairs"))
     assert 'name="role-writer"' not in page
-    assert "Show estimate" in page, "no endpoint is needed, so that there is none does not matter"
+    assert "Show estimate" in page, "no endpoint is needed, so the missing endpoint does not matter"
     batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=pairs, roles={}))
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -178,7 +185,7 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
     assert not other.roles.exists(), "an endpoint that nothing needs is not bound"
 
 
-def test_clear_words_for_a_role_that_is_missing_or_unknown(models: str) -> None:
+def test_a_missing_or_unknown_role_is_named_in_the_error(models: str) -> None:
     notes = source_of("tea")
     with pytest.raises(errors.RolesUnbound, match="writer, taster, critic") as unbound:
         batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles={}))
@@ -190,14 +197,14 @@ def test_clear_words_for_a_role_that_is_missing_or_unknown(models: str) -> None:
     assert not Batch.objects.exists()
 
 
-def test_the_page_asks_for_each_role_once_and_says_what_leaving_it_out_means(models: str, admin: Client) -> None:
+def test_the_page_asks_for_each_role_once_and_explains_leaving_it_out(models: str, admin: Client) -> None:
     endpoint(models)
     source_of("tea")
     page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=notes"))
     for role in ("writer", "taster", "critic", "embedder"):
         assert page.count(f'name="role-{role}"') == 1
     assert "same as role Taster" in page
-    assert page.count(">Records<") == 2, "the step and its head; no field says it a third time"
+    assert page.count(">Records<") == 2, "the step and its heading, but no label of a field"
     assert "none (this role is optional)" in page
     assert 'name="plan_file"' not in page, "there are no subtypes to plan"
 
@@ -205,9 +212,9 @@ def test_the_page_asks_for_each_role_once_and_says_what_leaving_it_out_means(mod
 # ----------------------------------------------------------------------------------------------------------- vectors
 
 
-def test_vectors_through_the_ledger(models: str) -> None:
+def test_embeddings_are_in_the_ledger(models: str) -> None:
     embedder = endpoint(models, "sim-embedder", price_in=4)
-    made(source_of("green tea with milk"), models)
+    finished_batch(source_of("green tea with milk"), models)
     [call] = Call.objects.filter(endpoint=embedder)
     assert (call.prompt, call.error, call.simulated, call.tokens_out) == ("embeddings", "", True, 0)
     assert call.tokens_in > 0
@@ -219,10 +226,10 @@ def test_vectors_through_the_ledger(models: str) -> None:
     assert Draft.objects.get().data["near"] == [sum(a * b for a, b in zip(first, v, strict=True)) for v in others]
 
 
-def test_the_same_texts_are_paid_for_once(models: str) -> None:
+def test_embeddings_of_the_same_texts_are_paid_for_once(models: str) -> None:
     source_of("tea", name="one")
     source_of("tea", name="two")
-    first, second = (made(Source.objects.get(name=name), models) for name in ("one", "two"))
+    first, second = (finished_batch(Source.objects.get(name=name), models) for name in ("one", "two"))
     lines = [[(line.prompt, line.hit_of_id is not None) for line in calls(batch)] for batch in (first, second)]
     assert ("embeddings", False) in lines[0]
     assert ("embeddings", True) in lines[1]
@@ -231,14 +238,14 @@ def test_the_same_texts_are_paid_for_once(models: str) -> None:
     assert near[0] == near[1]
 
 
-def test_without_an_embedder(models: str) -> None:
-    made(source_of("tea"), models, embedder=False)
+def test_a_batch_can_run_without_an_embedder(models: str) -> None:
+    finished_batch(source_of("tea"), models, embedder=False)
     assert Draft.objects.get().data["near"] == []
     assert SampleVersion.objects.get().made["similarity"] == "none"
 
 
-def test_vectors_count_against_the_budget(models: str) -> None:
-    batch = launched(source_of("tea"), models, budget_calls=2)
+def test_embeddings_count_against_the_budget(models: str) -> None:
+    batch = launch_brew(source_of("tea"), models, budget_calls=2)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because, batch.calls) == (Batch.Status.PAUSED, "BudgetSpent", 2)
@@ -250,22 +257,22 @@ def test_vectors_count_against_the_budget(models: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["wrong-schema", "broken-json"])
-def test_vectors_that_are_none_fail_the_draft(models: str, fault: str) -> None:
+def test_invalid_embeddings_fail_the_draft(models: str, fault: str) -> None:
     notes = source_of("tea")
-    with simulated() as url:
+    with simulator() as url:
         roles = {"writer": endpoint(models), "embedder": endpoint(url, f"sim-embedder+{fault}")}
         batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles=roles))
         batches_services.work_on_batch(batch.pk)
     draft = Draft.objects.get()
     assert (draft.status, draft.error) == (Work.Status.FAILED, "BrokenReply")
     billed = list(Call.objects.filter(prompt="embeddings"))
-    assert [call.error for call in billed] == ["BrokenReply"] * 2, "it was asked for once more"
-    assert all(call.tokens_in > 0 for call in billed), "each was billed all the same"
+    assert [call.error for call in billed] == ["BrokenReply"] * 2, "the embedder was asked once more"
+    assert all(call.tokens_in > 0 for call in billed), "invalid replies are billed, too"
 
 
-def test_an_embedder_that_fails_for_a_moment(models: str) -> None:
+def test_a_batch_recovers_from_an_embedder_that_fails_now_and_then(models: str) -> None:
     notes = source_of("tea", "coffee", "cocoa", "milk")
-    with simulated() as url:
+    with simulator() as url:
         roles = {"writer": endpoint(models), "embedder": endpoint(url, "sim-embedder+429@0.4+500@0.3+cut@0.3")}
         batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles=roles))
         for _ in range(5):
@@ -279,34 +286,34 @@ def test_an_embedder_that_fails_for_a_moment(models: str) -> None:
 # ----------------------------------------------------------------------------------------------------------- presets
 
 
-def test_the_usual_preset_is_the_first_and_reaches_every_step(tea: Batch) -> None:
-    assert (tea.preset, tea.settings) == ("usual", {"tries": 1, "top_p": 0.95})
-    assert Draft.objects.get().data["settings"] == tea.settings
-    [written] = Call.objects.filter(prompt="brew/write@1")
-    assert written.sent["top_p"] == 0.95
-    [tasted] = Call.objects.filter(prompt="brew/taste@1")
-    assert "top_p" not in tasted.sent
+def test_the_default_preset_is_the_first_and_reaches_every_step(tea_batch: Batch) -> None:
+    assert (tea_batch.preset, tea_batch.settings) == ("usual", {"tries": 1, "top_p": 0.95})
+    assert Draft.objects.get().data["settings"] == tea_batch.settings
+    [write_call] = Call.objects.filter(prompt="brew/write@1")
+    assert write_call.sent["top_p"] == 0.95
+    [taste_call] = Call.objects.filter(prompt="brew/taste@1")
+    assert "top_p" not in taste_call.sent
 
 
-def test_a_preset_of_choice_and_one_that_there_is_not(models: str) -> None:
-    batch = made(source_of("tea"), models, preset="patient")
+def test_a_known_preset_can_be_chosen_and_an_unknown_one_is_refused(models: str) -> None:
+    batch = finished_batch(source_of("tea"), models, preset="patient")
     assert batch.settings == {"tries": 3, "top_p": None, "cut": 0.75}
     assert Call.objects.filter(prompt="brew/write@1").count() == 3
     with pytest.raises(errors.UnknownPreset, match="'hasty'; known: usual, patient"):
-        launched(source_of("coffee"), models, preset="hasty")
+        launch_brew(source_of("coffee"), models, preset="hasty")
 
 
-def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
-    batch = made(source_of("tea"), models, preset="patient", changes={"tries": 2, "cut": 0.75})
+def test_values_of_a_preset_can_be_changed_at_launch(models: str) -> None:
+    batch = finished_batch(source_of("tea"), models, preset="patient", changes={"tries": 2, "cut": 0.75})
     assert batch.settings == {"tries": 2, "top_p": None, "cut": 0.75}
-    assert batch.changed == ["tries"], "what is as it was has not been changed"
+    assert batch.changed == ["tries"], "a value equal to the preset's is no change"
     assert Call.objects.filter(prompt="brew/write@1").count() == 2
-    with_tries = batches_estimate.estimate_batch(
+    estimate = batches_estimate.estimate_batch(
         BatchSettings(
             benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
         )
     )
-    assert next(line.requests for line in with_tries.lines if line.prompt == "brew/write@1") == 5
+    assert next(line.requests for line in estimate.lines if line.prompt == "brew/write@1") == 5
 
 
 @pytest.mark.parametrize(
@@ -323,54 +330,56 @@ def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
     ],
     ids=str,
 )
-def test_a_value_that_is_none_is_refused(changes: dict[str, Any], models: str) -> None:
+def test_an_invalid_value_of_a_setting_is_refused(changes: dict[str, Any], models: str) -> None:
     with pytest.raises(errors.WrongSetting, match=next(iter(changes))):
-        launched(source_of("tea"), models, preset="patient", changes=changes)
+        launch_brew(source_of("tea"), models, preset="patient", changes=changes)
     assert not Batch.objects.exists()
 
 
-def test_words_and_lists_are_those_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_with_choices_lists_and_flags_are_validated(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = Preset("usual", "UsualCalls", "", {"reviewers": "one", "range": [0.3, 0.7], "open": True})
     choices = {"reviewers": ("one", "two")}
     monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(usual,), choices=choices))
     changes = {"reviewers": "two", "range": [0, 1.5], "open": False}
     assert registry.resolve_settings("brew", "", changes) == changes
-    wrong: list[dict[str, Any]] = [{"reviewers": "three"}, {"range": [0.1]}, {"range": ["a", "b"]}, {"open": 1}]
-    for each in wrong:
+    invalid: list[dict[str, Any]] = [{"reviewers": "three"}, {"range": [0.1]}, {"range": ["a", "b"]}, {"open": 1}]
+    for invalid_changes in invalid:
         with pytest.raises(errors.WrongSetting):
-            registry.resolve_settings("brew", "", each)
+            registry.resolve_settings("brew", "", invalid_changes)
 
 
-def test_other_values_on_the_page_over_the_api_and_in_the_shell(models: str, admin: Client, manage: Manage) -> None:
+def test_settings_can_be_changed_on_the_page_over_the_api_and_in_the_shell(
+    models: str, admin: Client, manage: Manage
+) -> None:
     endpoint(models)
     source_of("tea", "coffee", "milk")
     new = reverse("generation:batch-new")
-    chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "limit": "1"}
+    form = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "limit": "1"}
     for wrong in ('{"sugar": 1}', "[1]", "{", '{"tries": "many"}'):
-        assert admin.post(new, {**chosen, "changes": wrong}).status_code == 422, wrong
-    estimate: Page = admin.post(new, {**chosen, "changes": '{"tries": 4}'})
+        assert admin.post(new, {**form, "changes": wrong}).status_code == 422, wrong
+    estimate: Page = admin.post(new, {**form, "changes": '{"tries": 4}'})
     assert next(line.requests for line in estimate.context["estimate"].lines if line.prompt == "brew/write@1") == 4
     admin.post(new, {**dict(estimate.context["carried"]), "confirmed": "1"})
     shown = text_of(admin.get(reverse("generation:batch", args=[Batch.objects.get().pk])))
     assert '<dt class="mono">tries</dt> <dd class="mono">4 <span class="quiet">changed at launch</span></dd>' in shown
     body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "limit": 1, "confirmed": True}
 
-    def post(path: str, **asked: Any) -> Page:
-        return admin.post(f"/api/v1/{path}", json.dumps({**body, **asked}), content_type="application/json")
+    def post(path: str, **options: Any) -> Page:
+        return admin.post(f"/api/v1/{path}", json.dumps({**body, **options}), content_type="application/json")
 
     assert post("batches/", settings={"sugar": 1}).status_code == 422
     lines = post("batches/estimate/", settings={"tries": 4}).json()["lines"]
     assert [line["requests"] for line in lines if line["prompt"] == "brew/write@1"] == [4]
-    told = post("batches/", settings={"tries": 4}).json()
-    assert (told["settings"]["tries"], told["changed"]) == (4, ["tries"])
+    launched = post("batches/", settings={"tries": 4}).json()
+    assert (launched["settings"]["tries"], launched["changed"]) == (4, ["tries"])
     launch = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
     assert manage.json(*launch, "--set", "tries=4")["changed"] == {"tries": 4}
     assert list(Batch.objects.values_list("settings__tries", flat=True)) == [4, 4, 4]
 
 
-def test_settings_are_frozen_at_the_launch(models: str, monkeypatch: pytest.MonkeyPatch, ana: User, bo: User) -> None:
-    """What the recipe calls 'usual' tomorrow changes nothing for this batch, not even for the next version of a sample."""
-    batch = launched(source_of("tea"), models)
+def test_settings_are_frozen_at_launch(models: str, monkeypatch: pytest.MonkeyPatch, ana: User, bo: User) -> None:
+    """A later change of the preset affects neither a batch nor the next versions of its samples."""
+    batch = launch_brew(source_of("tea"), models)
     changed = Preset("usual", "Another", "It has changed.", {"tries": 2, "top_p": None})
     monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(changed,)))
     batches_services.work_on_batch(batch.pk)
@@ -382,25 +391,25 @@ def test_settings_are_frozen_at_the_launch(models: str, monkeypatch: pytest.Monk
     assert [version.content["settings"] for version in SampleVersion.objects.all()] == [{"tries": 1, "top_p": 0.95}] * 2
 
 
-def test_an_estimate_knows_preset_and_roles(models: str) -> None:
+def test_an_estimate_depends_on_preset_and_roles(models: str) -> None:
     notes = source_of("tea", "coffee")
     roles = {"writer": endpoint(models)}
 
-    def asked(**options: Any) -> dict[str, int]:
-        found = batches_estimate.estimate_batch(
+    def requests(**options: Any) -> dict[str, int]:
+        estimate = batches_estimate.estimate_batch(
             BatchSettings(benchmark="brew", source=notes, roles=options.pop("roles", roles), **options)
         )
-        return {line.prompt: line.requests for line in found.lines}
+        return {line.prompt: line.requests for line in estimate.lines}
 
-    assert asked() == {"brew/write@1": 2, "brew/taste@1": 2}
-    assert asked(preset="patient")["brew/write@1"] == 6
+    assert requests() == {"brew/write@1": 2, "brew/taste@1": 2}
+    assert requests(preset="patient")["brew/write@1"] == 6
     with_embedder = {**roles, "embedder": endpoint(models, "sim-embedder")}
-    assert asked(roles=with_embedder)["embeddings"] == 2
+    assert requests(roles=with_embedder)["embeddings"] == 2
     with pytest.raises(errors.UnknownPreset):
-        asked(preset="hasty")
+        requests(preset="hasty")
 
 
-def test_pages_show_the_presets_and_what_was_chosen(models: str, admin: Client) -> None:
+def test_pages_show_the_presets_and_the_chosen_one(models: str, admin: Client) -> None:
     endpoint(models)
     source_of("tea")
     new = reverse("generation:batch-new")
@@ -409,82 +418,82 @@ def test_pages_show_the_presets_and_what_was_chosen(models: str, admin: Client) 
     assert "Preset values" in page
     assert ">0.75</td>" in page
     assert page.count('type="radio" name="preset"') == 2
-    chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "preset": "patient"}
-    estimate = text_of(admin.post(new, chosen))
+    form = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "preset": "patient"}
+    estimate = text_of(admin.post(new, form))
     assert '<input type="hidden" name="preset" value="patient">' in estimate
-    admin.post(new, {**chosen, "confirmed": "1"})
+    admin.post(new, {**form, "confirmed": "1"})
     batch = Batch.objects.get()
     assert batch.preset == "patient"
     shown = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     assert "The patient one" in shown
     assert '<dt class="mono">cut</dt> <dd class="mono">0.75</dd>' in shown
-    refused = admin.post(new, {**chosen, "preset": "hasty"})
+    refused = admin.post(new, {**form, "preset": "hasty"})
     assert refused.status_code == 422
 
 
-def test_the_api_takes_and_tells_a_preset(models: str, admin: Client) -> None:
+def test_the_api_accepts_and_returns_a_preset(models: str, admin: Client) -> None:
     endpoint(models)
     source_of("tea")
-    asked = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "preset": "patient"}
+    body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "preset": "patient"}
 
-    def post(path: str, body: dict[str, Any]) -> Page:
-        return admin.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+    def post(path: str, sent: dict[str, Any]) -> Page:
+        return admin.post(f"/api/v1/{path}", json.dumps(sent), content_type="application/json")
 
-    estimate = post("batches/estimate/", asked)
+    estimate = post("batches/estimate/", body)
     assert [line["requests"] for line in estimate.json()["lines"] if line["prompt"] == "brew/write@1"] == [3]
-    wrong = post("batches/", {**asked, "preset": "hasty", "confirmed": True})
+    wrong = post("batches/", {**body, "preset": "hasty", "confirmed": True})
     assert (wrong.status_code, "hasty" in wrong.json()["detail"]) == (422, True)
-    launched = post("batches/", {**asked, "confirmed": True})
+    launched = post("batches/", {**body, "confirmed": True})
     assert launched.status_code == 202
     assert launched.json()["preset"] == "patient"
     assert launched.json()["settings"] == {"tries": 3, "top_p": None, "cut": 0.75}
     assert set(launched.json()["roles"]) == {"writer", "taster", "critic"}
 
 
-def test_the_command_takes_a_preset(models: str, manage: Manage) -> None:
+def test_the_command_accepts_a_preset(models: str, manage: Manage) -> None:
     endpoint(models)
     source_of("tea")
-    given = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
-    assert "'hasty'; known: usual, patient" in manage.refused(*given, "--preset", "hasty")
-    said = manage.json(*given, "--preset", "patient", "--wait")
-    assert said["preset"] == "patient"
-    assert said["calls"] == 4
+    command = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
+    assert "'hasty'; known: usual, patient" in manage.refusal(*command, "--preset", "hasty")
+    output = manage.json(*command, "--preset", "patient", "--wait")
+    assert output["preset"] == "patient"
+    assert output["calls"] == 4
 
 
 # ------------------------------------------------------------------------------------------------ lineage and analysis
 
 
-def test_lineage_on_the_pages_of_sample_and_draft(models: str, admin: Client) -> None:
-    made(source_of(f"tea {HOSTILE}"), models)
+def test_pages_of_samples_and_drafts_show_the_lineage(models: str, admin: Client) -> None:
+    finished_batch(source_of(f"tea {HOSTILE}"), models)
     Draft.objects.update(data={"remarks": [HOSTILE], "near": [0.25]})
     draft, sample = Draft.objects.get(), Sample.objects.get()
-    for there in (reverse("generation:draft", args=[draft.pk]), reverse("generation:sample", args=[sample.pk])):
-        page = text_of(admin.get(there))
+    for url in (reverse("generation:draft", args=[draft.pk]), reverse("generation:sample", args=[sample.pk])):
+        page = text_of(admin.get(url))
         assert "Nearness of remarks" in page
         assert "0.25" in page
         assert HOSTILE not in page
         assert "&lt;script&gt;alert(&#x27;note&#x27;)" in page
 
 
-def test_a_draft_that_has_not_begun_has_no_lineage(models: str, admin: Client) -> None:
-    batch = launched(source_of("tea"), models)
+def test_a_draft_without_data_has_no_lineage(models: str, admin: Client) -> None:
+    batch = launch_brew(source_of("tea"), models)
     page = text_of(admin.get(reverse("generation:draft", args=[batch.drafts.get().pk])))
     assert "How it was made" not in page
 
 
-def test_analysis_over_all_drafts_of_a_batch(models: str, admin: Client) -> None:
-    batch = made(source_of("green tea", "black tea", "milk"), models, preset="patient")
-    other = made(source_of("cocoa"), models)
-    there = reverse("generation:batch-analysis", args=[batch.pk])
-    assert there in text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
-    page = text_of(admin.get(there))
+def test_the_analysis_covers_all_drafts_of_a_batch(models: str, admin: Client) -> None:
+    batch = finished_batch(source_of("green tea", "black tea", "milk"), models, preset="patient")
+    other = finished_batch(source_of("cocoa"), models)
+    url = reverse("generation:batch-analysis", args=[batch.pk])
+    assert url in text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    page = text_of(admin.get(url))
     assert page.count('<path class="point') == 3 * 3 + 3, "a mark each, and a legend of three"
     assert "Show as table" in page
-    said = admin.get(f"/api/v1/batches/{batch.pk}/analysis/").json()
-    [block] = said["blocks"]
+    analysis_json = admin.get(f"/api/v1/batches/{batch.pk}/analysis/").json()
+    [block] = analysis_json["blocks"]
     assert (block["kind"], block["x_label"], len(block["points"])) == ("points", "length", 9)
     assert len(batches_queries.analysis(other)) == 1
-    assert Client().get(there).status_code == 302
+    assert Client().get(url).status_code == 302
 
 
 def points_of(batch: Batch) -> list[Any]:
@@ -493,34 +502,38 @@ def points_of(batch: Batch) -> list[Any]:
     return list(block.points)
 
 
-def test_the_analysis_counts_each_sample_once(two: Batch, ana: User, bo: User) -> None:
-    assert len(points_of(two)) == 2
+def test_the_analysis_counts_each_sample_once(two_notes: Batch, ana: User, bo: User) -> None:
+    assert len(points_of(two_notes)) == 2
     say(ana, lambda form: rejection(form, "Nobody says so."))
     say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
     samples_services.apply_outcomes()
-    assert len(points_of(two)) == 2, "the next version has not begun"
-    batches_services.work_on_batch(two.pk)
+    assert len(points_of(two_notes)) == 2, "the next version has not been started"
+    batches_services.work_on_batch(two_notes.pk)
     assert Draft.objects.exclude(data={}).count() == 3
-    assert len(points_of(two)) == 2
+    assert len(points_of(two_notes)) == 2
     Sample.objects.filter(pk=Sample.objects.order_by("pk")[0].pk).update(status=Sample.Status.DISCARDED)
-    assert len(points_of(two)) == 1
+    assert len(points_of(two_notes)) == 1
 
 
 @pytest.mark.parametrize("gate", ["stopped", "discarded"])
-def test_the_analysis_leaves_out_what_a_check_held_back(two: Batch, gate: str) -> None:
-    draft = two.drafts.order_by("pk")[0]
-    SampleVersion.objects.filter(draft=draft).update(draft=two.drafts.create(record_id=draft.record_id, parent=draft))
-    two.drafts.filter(parent=draft).update(parent=None, sample=Sample.objects.order_by("pk")[0])
-    two.drafts.filter(pk=draft.pk).update(gate=gate, status=Work.Status.DROPPED)
-    assert len(points_of(two)) == 1
+def test_the_analysis_leaves_out_drafts_that_a_check_stopped(two_notes: Batch, gate: str) -> None:
+    draft = two_notes.drafts.order_by("pk")[0]
+    SampleVersion.objects.filter(draft=draft).update(
+        draft=two_notes.drafts.create(record_id=draft.record_id, parent=draft)
+    )
+    two_notes.drafts.filter(parent=draft).update(parent=None, sample=Sample.objects.order_by("pk")[0])
+    two_notes.drafts.filter(pk=draft.pk).update(gate=gate, status=Work.Status.DROPPED)
+    assert len(points_of(two_notes)) == 1
 
 
-def test_no_analysis_where_the_recipe_has_none(tea: Batch, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_without_analysis_has_no_analysis_page(
+    tea_batch: Batch, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, analysis=None, lineage=None))
-    there = reverse("generation:batch-analysis", args=[tea.pk])
-    assert there not in text_of(admin.get(reverse("generation:batch", args=[tea.pk])))
-    assert admin.get(there).status_code == 404
-    assert admin.get(f"/api/v1/batches/{tea.pk}/analysis/").status_code == 404
+    url = reverse("generation:batch-analysis", args=[tea_batch.pk])
+    assert url not in text_of(admin.get(reverse("generation:batch", args=[tea_batch.pk])))
+    assert admin.get(url).status_code == 404
+    assert admin.get(f"/api/v1/batches/{tea_batch.pk}/analysis/").status_code == 404
     assert admin.get(reverse("generation:sample", args=[Sample.objects.get().pk])).status_code == 200
 
 
@@ -528,18 +541,18 @@ def test_no_analysis_where_the_recipe_has_none(tea: Batch, admin: Client, monkey
 
 
 @population
-@_toys()
-def half(models: str) -> Batch:
-    """Three samples of which two are outside the sampled share; the third was approved by two physicians."""
-    batch = made(source_of("tea.", "coffee.", "milk"), models)
+@toy_benchmarks()
+def partly_reviewed(models: str) -> Batch:
+    """Three samples: two not sampled for review, and one that two physicians approved."""
+    batch = finished_batch(source_of("tea.", "coffee.", "milk"), models)
     samples_services.apply_outcomes()
-    assert approve_everything(cast("ana", "bo")) == 3
+    assert approve_everything(accounts_of("ana", "bo")) == 3
     samples_services.apply_outcomes()
     return batch
 
 
-def test_nobody_is_asked_about_what_is_not_sampled(models: str, ana: User) -> None:
-    made(source_of("tea.", "coffee."), models)
+def test_physicians_never_see_a_case_that_is_not_sampled_for_review(models: str, ana: User) -> None:
+    finished_batch(source_of("tea.", "coffee."), models)
     assert set(Case.objects.values_list("state", "ground")) == {(State.APPROVED, Ground.UNREVIEWED)}
     assert claims.claim_next(ana) is None
     assert samples_services.apply_outcomes() == 2
@@ -550,18 +563,20 @@ def test_nobody_is_asked_about_what_is_not_sampled(models: str, ana: User) -> No
     assert (rubric.approved, rubric.criterion) == ("", "Says what it tastes of."), "nobody approved a wording"
 
 
-def test_what_nobody_reviewed_is_counted_apart(half: Batch) -> None:
+def test_unreviewed_samples_are_counted_separately(partly_reviewed: Batch) -> None:
     assert (funnel().counts[State.APPROVED], funnel().unreviewed) == (1, 2)
     [row] = attempts.attempts("brew", ["generator"])
     assert (row.decided, row.approved) == (1, 1)
-    listed: list[Any] = list(samples_queries.samples(batch=half))
+    listed: list[Any] = list(samples_queries.samples(batch=partly_reviewed))
     assert {sample.unreviewed for sample in listed} == {True, False}
-    by_status = {one: samples_queries.samples(status=one).count() for one in ("approved", "not-sampled")}
+    by_status = {status: samples_queries.samples(status=status).count() for status in ("approved", "not-sampled")}
     assert by_status == {"approved": 1, "not-sampled": 2}
-    assert {one: cases(state=one).count() for one in by_status} == by_status
+    assert {status: cases(state=status).count() for status in by_status} == by_status
 
 
-def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Batch, tmp_path: Path) -> None:
+def test_a_release_says_which_samples_were_not_reviewed_and_how_they_were_made(
+    partly_reviewed: Batch, tmp_path: Path
+) -> None:
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     assert release.grounds == {"consensus": 1, "unreviewed": 2}
     assert (release.reviewed, release.unreviewed) == (1, 2)
@@ -589,9 +604,9 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
     assert [row["made"]["review"] for row in exported] == ["not sampled", "not sampled", "sampled"]
 
 
-def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
+def test_the_data_card_says_how_many_physicians_decided(partly_reviewed: Batch) -> None:
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
-    release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as a policy of one reviewer leaves it
+    release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as under a policy with one reviewer
     card = data_card.data_card(release)
     assert "2 samples were reviewed by one physician, who decided alone, without independent verification." in card
     assert "secondary reviewer" not in card
@@ -601,24 +616,24 @@ def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
     assert "2 samples were decided by two further physicians" in card
 
 
-def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Client) -> None:
+def test_the_page_before_freezing_counts_the_unreviewed_samples(partly_reviewed: Batch, admin: Client) -> None:
     assert releases_queries.approved_counts() == {"brew": (3, 2)}
     page = text_of(admin.get(reverse("generation:releases")))
     assert "3 samples ready to freeze, 2 of them not sampled for review" in page
-    asked = {"name": "brews", "benchmark": "brew", "with_unreviewed": "on"}
-    preview = admin.post(reverse("generation:releases"), asked)
+    form = {"name": "brews", "benchmark": "brew", "with_unreviewed": "on"}
+    preview = admin.post(reverse("generation:releases"), form)
     assert not Release.objects.exists(), "the first step freezes nothing"
     assert (preview.context["preview"].approved, preview.context["preview"].not_sampled) == (1, 2)
     assert "Freeze brews v1?" in text_of(preview)
-    changed = admin.post(reverse("generation:releases"), {**asked, "seen": "3+0"})
+    changed = admin.post(reverse("generation:releases"), {**form, "seen": "3+0"})
     assert "The samples have changed since the preview." in text_of(changed)
-    assert not Release.objects.exists(), "another selection than was shown"
-    assert admin.post(reverse("generation:releases"), {**asked, "seen": "1+2"}).status_code == 302
+    assert not Release.objects.exists(), "the selection differs from the previewed one"
+    assert admin.post(reverse("generation:releases"), {**form, "seen": "1+2"}).status_code == 302
     releases_services.run_freeze(Freeze.objects.get().pk)
     assert Release.objects.get().statuses == {"approved": 1, "not-sampled": 2}
 
 
-def test_nothing_unreviewed_is_shown_as_approved(half: Batch, admin: Client) -> None:
+def test_an_unreviewed_sample_is_never_shown_as_approved(partly_reviewed: Batch, admin: Client) -> None:
     sample = samples_queries.samples(status="not-sampled").first()
     assert sample is not None
     case = SampleVersion.objects.get(sample=sample).case_id
@@ -636,9 +651,9 @@ def test_nothing_unreviewed_is_shown_as_approved(half: Batch, admin: Client) -> 
         assert "badge--approved" not in page
 
 
-def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> None:
-    def article(name: str, number: int) -> Source:
-        found = Source.objects.create(
+def test_a_release_names_the_joined_sources(models: str, admin: Client) -> None:
+    def add_articles(name: str, number: int) -> Source:
+        articles = Source.objects.create(
             name=name,
             format="pubmedqa",
             label=name.title(),
@@ -647,52 +662,56 @@ def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> 
             created_at=timezone.now(),
         )
         content = {"kind": "article", "question": "?"}
-        SourceRecord.objects.create(source=found, external_id=name, title="", content=content, match=f"digest-{number}")
-        return found
+        SourceRecord.objects.create(
+            source=articles, external_id=name, title="", content=content, match=f"digest-{number}"
+        )
+        return articles
 
     notes = source_of("tea.", "coffee.", "milk.")
     for number, record in enumerate(notes.records.order_by("pk")[:2]):
         Reference.objects.create(record=record, format="pubmedqa", digest=f"digest-{number}")
-    article("articles", 0)
-    made(notes, models)
+    add_articles("articles", 0)
+    finished_batch(notes, models)
     samples_services.apply_outcomes()
-    article("too-late", 1)
+    add_articles("too-late", 1)
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
-    told = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
-    assert told == [("notes", 3, False), ("articles", 1, True)], "what came after the samples had no part in them"
+    rows = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
+    assert rows == [("notes", 3, False), ("articles", 1, True)], (
+        "a source imported after the samples had no part in them"
+    )
     card = data_card.data_card(release)
     assert "### Articles (`articles`, joined with 1 sample)" in card
     assert "Jin 2019" in card
     assert "linked with the records" in text_of(admin.get(reverse("generation:release", args=["brews", 1])))
-    said = admin.get("/api/v1/releases/brews/1/").json()
-    assert [source["joined"] for source in said["sources"]] == [False, True]
+    release_json = admin.get("/api/v1/releases/brews/1/").json()
+    assert [source["joined"] for source in release_json["sources"]] == [False, True]
 
 
-def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:
-    made(source_of("tea."), models)
+def test_the_data_card_of_an_unreviewed_release_says_so(models: str) -> None:
+    finished_batch(source_of("tea."), models)
     samples_services.apply_outcomes()
     card = data_card.data_card(releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED))
     assert "none of them reviewed by physicians" in card
     assert "passed a primary reviewer" not in card
 
 
-def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> None:
-    """One that was frozen before it was told how samples are made has no such column, and its checksum still holds."""
+def test_an_older_release_keeps_its_bytes(partly_reviewed: Batch, tmp_path: Path) -> None:
+    """Releases from before the column `made` do not gain it, so their checksums still hold."""
     import hashlib
 
     from generation.models import ReleasedSample
 
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
-    older = [{k: v for k, v in row.exported.items() if k != "made"} for row in ReleasedSample.objects.order_by("pk")]
+    old_rows = [{k: v for k, v in row.exported.items() if k != "made"} for row in ReleasedSample.objects.order_by("pk")]
     release.pk, release.version, release.grounds, release.made = None, 2, {}, {}
     release.canary, release.about = "", {}
     release.save()
-    for at, exported in enumerate(older):
+    for position, exported in enumerate(old_rows):
         ReleasedSample.objects.create(
             release=release,
-            position=at,
-            version=SampleVersion.objects.all()[at],
-            key=f"k{at}",
+            position=position,
+            version=SampleVersion.objects.all()[position],
+            key=f"k{position}",
             task="t",
             exported=exported,
         )
@@ -705,25 +724,25 @@ def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> N
         export.export_release(release, format_name, tmp_path / format_name)
 
 
-def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) -> None:
-    said = "not sampled for review"
+def test_pages_never_call_an_unreviewed_sample_reviewed(partly_reviewed: Batch, admin: Client) -> None:
+    notice = "not sampled for review"
     release: Release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     by_text = {version.content["text"]: version for version in SampleVersion.objects.select_related("sample", "case")}
-    aside, seen = by_text["tea."], by_text["milk"]
-    assert said in text_of(admin.get(reverse("generation:sample", args=[aside.sample_id])))
-    assert said not in text_of(admin.get(reverse("generation:sample", args=[seen.sample_id])))
+    unreviewed, reviewed = by_text["tea."], by_text["milk"]
+    assert notice in text_of(admin.get(reverse("generation:sample", args=[unreviewed.sample_id])))
+    assert notice not in text_of(admin.get(reverse("generation:sample", args=[reviewed.sample_id])))
     page = text_of(admin.get(reverse("generation:release", args=["brews", 1])))
     assert page.count("S Sweet") >= 1, "a taxonomy of one level has a composition, too"
     assert "2 of 3 samples were not sampled for review: no physician has reviewed them" in page
     assert "not sampled for review: 2" in page
     assert "not sampled" in page
-    reading = reverse("generation:release-samples", args=["brews", 1])
-    assert said in text_of(admin.get(reading)), "the first one"
-    assert "Rubrics, as generated" in text_of(admin.get(reading))
+    samples_url = reverse("generation:release-samples", args=["brews", 1])
+    assert notice in text_of(admin.get(samples_url)), "the first sample is selected"
+    assert "Rubrics, as generated" in text_of(admin.get(samples_url))
     last = release.samples.order_by("-position").first()
     assert last is not None
-    assert "Rubrics, as approved" in text_of(admin.get(f"{reading}?selected={last.pk}"))
-    case = text_of(admin.get(reverse("review:history", args=[aside.case_id])))
+    assert "Rubrics, as approved" in text_of(admin.get(f"{samples_url}?selected={last.pk}"))
+    case = text_of(admin.get(reverse("review:history", args=[unreviewed.case_id])))
     assert "badge--not-sampled" in case
     assert "This case was not sampled for review" in case
     assert "Use as calibration case" not in case
@@ -731,18 +750,18 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert "Not sampled for review: 2." in overview
 
 
-def test_the_api_says_so_too(half: Batch, admin: Client) -> None:
+def test_the_api_marks_unreviewed_samples(partly_reviewed: Batch, admin: Client) -> None:
     releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
-    found = admin.get("/api/v1/releases/brews/1/").json()
-    assert (found["unreviewed"], found["grounds"]) == (2, {"consensus": 1, "unreviewed": 2})
-    assert found["made"]["similarity"] == {"embeddings": 3}
+    release_json = admin.get("/api/v1/releases/brews/1/").json()
+    assert (release_json["unreviewed"], release_json["grounds"]) == (2, {"consensus": 1, "unreviewed": 2})
+    assert release_json["made"]["similarity"] == {"embeddings": 3}
     listed = admin.get("/api/v1/samples/").json()["results"]
     assert sorted(row["unreviewed"] for row in listed) == [False, True, True]
     assert sorted(row["status"] for row in listed) == ["approved", "not-sampled", "not-sampled"]
 
 
-def test_what_is_sampled_is_reviewed_as_ever(models: str, ana: User, bo: User) -> None:
-    made(source_of("milk"), models)
+def test_a_sampled_case_is_reviewed_as_usual(models: str, ana: User, bo: User) -> None:
+    finished_batch(source_of("milk"), models)
     say(ana, approval)
     say(bo, approval, approval)
     samples_services.apply_outcomes()

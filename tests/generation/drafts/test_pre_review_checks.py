@@ -21,19 +21,19 @@ from generation.models.work import Work
 from generation.recipes import text_similarity
 from mhb_site.benchmarks.mhb import recipe, simulate
 from review.models import Case, User
-from tests.conftest import Together
+from tests.conftest import RunConcurrently
 from tests.engine import (
     calls,
     conversation,
     conversations_file,
     drafts,
     endpoint,
-    imported,
+    import_file,
     reports_file,
 )
-from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
-from tests.profile import far
+from tests.profile import by_profile
 
 pytestmark = pytest.mark.django_db
 Status, Gate = Work.Status, Draft.Gate
@@ -51,7 +51,7 @@ def batch_over(source: Source, url: str, **setting: Any) -> Batch:
 
 def twins(folder: Path, *names: str) -> list[Source]:
     """Sources of one conversation each, always the same."""
-    return [imported(conversations_file(folder / f"{name}.jsonl", conversation(1)), name) for name in names]
+    return [import_file(conversations_file(folder / f"{name}.jsonl", conversation(1)), name) for name in names]
 
 
 @population
@@ -95,7 +95,7 @@ def test_nearly_the_same_text_is_stopped_with_how_like_it_is(tmp_path: Path, mod
     with simulated_by(script) as url:
         for name, prompt in (("one", long), ("two", near)):
             path = conversations_file(tmp_path / name, conversation(1, prompt=prompt))
-            batch = batch_over(imported(path, name), url)
+            batch = batch_over(import_file(path, name), url)
     [finding] = batch.drafts.get().findings.all()
     assert finding.check_name == "alike"
     assert text_similarity.LIKENESS_THRESHOLD <= (finding.likeness or 0) < 1
@@ -134,17 +134,17 @@ def simulated_by(script: Any) -> Any:
 
 
 def test_different_texts_pass(tmp_path: Path, models: str) -> None:
-    batch = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 12)), models)
+    batch = batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 12)), models)
     assert not Finding.objects.exists()
     assert Sample.objects.filter(batch=batch).count() == 12
     assert Fingerprint.objects.count() == 12
     assert Band.objects.count() == 12 * text_similarity.BANDS
 
 
-def test_of_two_like_texts_that_arrive_at_once_one_is_stopped(tmp_path: Path, together: Together, models: str) -> None:
+def test_of_two_like_texts_that_arrive_at_once_one_is_stopped(tmp_path: Path, run_concurrently: RunConcurrently, models: str) -> None:
     sources = twins(tmp_path, "one", "two", "three", "four")
     endpoint(models)
-    outcomes = together([partial(batch_over, source, models) for source in sources])
+    outcomes = run_concurrently([partial(batch_over, source, models) for source in sources])
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert Sample.objects.count() == 1
     assert Draft.objects.filter(gate=Gate.STOPPED).count() == 3
@@ -153,7 +153,7 @@ def test_of_two_like_texts_that_arrive_at_once_one_is_stopped(tmp_path: Path, to
 def test_what_was_discarded_or_rejected_may_be_made_again(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     first, second = twins(tmp_path, "one", "two")
     batch = batch_over(first, models)
-    decide(Sample.objects.get(), ana, bo, rejecting)
+    decide(Sample.objects.get(), ana, bo, reject)
     jobs_services.cancel(batch.pk)
     assert batch_over(second, models).drafts.get().gate == ""
 
@@ -162,7 +162,7 @@ def test_a_version_is_not_compared_with_its_own_sample(tmp_path: Path, models: s
     [source] = twins(tmp_path, "one")
     with simulated_by(fixed(None)) as url:
         batch = batch_over(source, url)
-        decide(Sample.objects.get(), ana, bo, rejecting)
+        decide(Sample.objects.get(), ana, bo, reject)
         services.work_on_batch(batch.pk)
     assert set(Draft.objects.values_list("gate", flat=True)) == {""}
     assert SampleVersion.objects.count() == 2
@@ -181,10 +181,10 @@ def test_the_comparison_costs_the_same_however_many_there_are(
     tmp_path: Path, models: str, django_assert_max_num_queries: Callable[[int], Any]
 ) -> None:
     """No pair is looked at that shares no band: however many strangers are in the index, none is read."""
-    batch = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 1)), models)
+    batch = batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 1)), models)
     [kept] = Fingerprint.objects.all()
     case = SampleVersion.objects.get().case
-    rows = drafts(far(60, 300), "strangers").drafts.order_by("pk")
+    rows = drafts(by_profile(60, 300), "strangers").drafts.order_by("pk")
     for draft in rows:
         sample = Sample.objects.create(
             benchmark="mhb", task="dialogue", batch=draft.batch, record=draft.record, created_at=batch.created_at
@@ -241,12 +241,12 @@ def test_a_decision_wants_a_reason_and_a_stopped_draft(stopped: Draft, adela: Us
 
 
 def test_two_admins_at_once_decide_once(
-    tmp_path: Path, together: Together, models: str, transactional_db: None, adela: User
+    tmp_path: Path, run_concurrently: RunConcurrently, models: str, transactional_db: None, adela: User
 ) -> None:
     first, second = twins(tmp_path, "one", "two")
     batch_over(first, models)
     pk = batch_over(second, models).drafts.get().pk
-    outcomes = together([lambda: services.let_through(pk, actor=adela, reason="Fine.")] * 4)
+    outcomes = run_concurrently([lambda: services.let_through(pk, actor=adela, reason="Fine.")] * 4)
     assert sum(isinstance(outcome, SampleVersion) for outcome in outcomes) == 1, outcomes
     assert sum(isinstance(outcome, errors.NotStopped) for outcome in outcomes) == 3, outcomes
     assert Case.objects.count() == 2
@@ -257,7 +257,7 @@ def test_a_next_version_that_is_stopped_waits_and_its_sample_with_it(
 ) -> None:
     [source] = twins(tmp_path, "one")
     batch = batch_over(source, models)
-    decide(Sample.objects.get(), ana, bo, rejecting)
+    decide(Sample.objects.get(), ana, bo, reject)
     monkeypatch.setattr(recipe, "CRITERION_SHARE", 0.0)
     monkeypatch.setattr(recipe, "longest_leak", lambda *_words, **_options: text_similarity.Leak("given away", 1.0))
     services.work_on_batch(batch.pk)
@@ -296,7 +296,7 @@ class Answering(simulate.MhbModels):
 
 
 def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path: Path, db: None) -> None:
-    source = imported(reports_file(tmp_path / "own.json", 2), "reports", "pmc-patients")
+    source = import_file(reports_file(tmp_path / "own.json", 2), "reports", "pmc-patients")
     with simulated_by(Answering()) as url:
         batch = batch_over(source, url)
     first, second = batch.drafts.order_by("pk")
@@ -313,15 +313,15 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
 
 def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path: Path, models: str) -> None:
     checks = ("leak", "answerable")
-    talk = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 2)), models, checks=checks)
+    talk = batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 2)), models, checks=checks)
     assert len(calls(talk)) == 2
     assert set(talk.drafts.values_list("step", "tries")) == {(0, 1)}, "a step that does not apply costs no round"
-    reports = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
+    reports = import_file(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
     assert len(calls(batch_over(reports, models, checks=("leak",)))) == 1
 
 
 def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
-    source = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
+    source = import_file(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
     other = endpoint(models, name="other")
     batch = launch.launch_batch(
         BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
@@ -331,7 +331,7 @@ def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
 
 
 def test_what_made_a_version_stands_on_it(tmp_path: Path, models: str) -> None:
-    batch_over(imported(conversations_file(tmp_path / "own.jsonl", 1)), models)
+    batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 1)), models)
     version = SampleVersion.objects.get()
     assert (version.prompt, version.generator) == ("mhb/inject_dialogue@3", "sim-generator")
     assert version.traps == sorted({trap["code"] for trap in version.content["traps"]}, key=version.traps.index)

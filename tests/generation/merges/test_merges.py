@@ -1,4 +1,7 @@
-"""Merges of a batch: shown with distance and reason, undone and made by an admin, before and after drafts went on."""
+"""Merges of a batch: shown with distance and reason, and undone or made by an admin.
+
+Both are possible before and after the merged drafts have continued.
+"""
 
 from typing import Any
 
@@ -14,7 +17,7 @@ from generation.models import Batch, Draft, MergeEvent, Sample
 from generation.models.work import Work
 from review.models import Case, User
 from tests.engine import Manage
-from tests.generation.batches.test_barriers import brewing, launched, onward, toys, worked
+from tests.generation.batches.test_barriers import brew_benchmark, continued_drafts, launch_brew, toys, work_until_idle
 from tests.generation.batches.test_second_shape import admin, source_of, text_of
 from tests.populations import population
 
@@ -24,18 +27,19 @@ Page = Any
 
 
 @population
-@brewing()
-def met(models: str) -> Batch:
-    """'milk' twice, 'tea' once."""
-    return worked(launched(source_of("milk tea", "milk"), models))
+@brew_benchmark()
+def merged_batch(models: str) -> Batch:
+    """A batch in which two drafts 'milk' were merged; 'tea' occurs once."""
+    return work_until_idle(launch_brew(source_of("milk tea", "milk"), models))
 
 
-def arrived(word: str) -> list[Draft]:
+def arrivals_of(word: str) -> list[Draft]:
+    """The drafts of a word that arrived at the barrier and have been continued."""
     return list(Draft.objects.filter(data__word=word, onward__isnull=False).order_by("pk"))
 
 
-def test_undoing_a_merge_lets_a_draft_go_on_and_leaves_what_was_made(met: Batch, adela: User) -> None:
-    lead, other = arrived("milk")
+def test_undoing_a_merge_continues_the_draft_and_keeps_existing_samples(merged_batch: Batch, adela: User) -> None:
+    lead, other = arrivals_of("milk")
     before = set(Sample.objects.values_list("pk", "status"))
     with pytest.raises(errors.LeadOfGroup):
         services.undo_merge(lead.pk, actor=adela, reason="Not the same.")
@@ -43,58 +47,60 @@ def test_undoing_a_merge_lets_a_draft_go_on_and_leaves_what_was_made(met: Batch,
         services.undo_merge(other.pk, actor=adela, reason=" ")
     event = services.undo_merge(other.pk, actor=adela, reason="Not the same.")
     assert (event.kind, event.actor, event.draft) == ("undone", adela, other)
-    met.refresh_from_db()
-    assert met.status == Batch.Status.RUNNING
-    assert sorted(onward(met)) == ["milk", "tea"]
+    merged_batch.refresh_from_db()
+    assert merged_batch.status == Batch.Status.RUNNING
+    assert sorted(continued_drafts(merged_batch)) == ["milk", "tea"]
     assert {row.data["count"] for row in Draft.objects.filter(arrivals__in=[lead, other])} == {1}
-    worked(met)
+    work_until_idle(merged_batch)
     assert before < set(Sample.objects.values_list("pk", "status"))
     assert Sample.objects.count() == 3
     with pytest.raises(errors.NotMerged):
         services.undo_merge(other.pk, actor=adela, reason="Again.")
 
 
-def test_merging_two_that_went_on_withdraws_what_was_made_of_the_second(met: Batch, adela: User) -> None:
-    [tea], [lead, _other] = arrived("tea"), arrived("milk")
+def test_merging_two_continued_drafts_withdraws_the_sample_of_the_second(merged_batch: Batch, adela: User) -> None:
+    [tea], [lead, _other] = arrivals_of("tea"), arrivals_of("milk")
     assert tea.onward
     assert lead.onward
-    ends = Sample.objects.get(versions__draft=lead.onward)
+    withdrawn = Sample.objects.get(versions__draft=lead.onward)
     events = services.merge_drafts(tea.pk, lead.onward.pk, actor=adela, reason="All drinks.")
-    assert [(event.kind, event.withdrawn) for event in events] == [("merged", ends.key)] * 2
-    ends.refresh_from_db()
-    assert ends.status == Sample.Status.WITHDRAWN
-    assert Case.objects.get(pk=ends.versions.get().case_id).state == Case.State.WITHDRAWN
-    assert onward(met) == {"tea": 3}
+    assert [(event.kind, event.withdrawn) for event in events] == [("merged", withdrawn.key)] * 2
+    withdrawn.refresh_from_db()
+    assert withdrawn.status == Sample.Status.WITHDRAWN
+    assert Case.objects.get(pk=withdrawn.versions.get().case_id).state == Case.State.WITHDRAWN
+    assert continued_drafts(merged_batch) == {"tea": 3}
     with pytest.raises(errors.SameGroup):
         services.merge_drafts(tea.pk, lead.pk, actor=adela, reason="Again.")
     services.undo_merge(lead.pk, actor=adela, reason="No.")
-    worked(met)
-    assert onward(met)["tea"] == 2
-    assert Sample.objects.filter(status=Sample.Status.IN_REVIEW).count() == 2, "one of its own, made anew"
+    work_until_idle(merged_batch)
+    assert continued_drafts(merged_batch)["tea"] == 2
+    assert Sample.objects.filter(status=Sample.Status.IN_REVIEW).count() == 2, (
+        "the separated draft has a new sample of its own"
+    )
 
 
-def test_merging_before_they_go_on_ends_the_second_draft(models: str, adela: User, monkeypatch: Any) -> None:
-    batch = launched(source_of("milk tea"), models)
+def test_merging_drafts_before_they_continue_drops_the_second(models: str, adela: User, monkeypatch: Any) -> None:
+    batch = launch_brew(source_of("milk tea"), models)
     original = task_queue.take
 
-    def take_none_past(rows: Any, *args: Any) -> Any:
+    def take_before_the_barrier(rows: Any, *args: Any) -> Any:
         return original(rows.exclude(arrivals__isnull=False) if rows.model is Draft else rows, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches_services, "take", take_none_past)
-        worked(batch)
+        patch.setattr(batches_services, "take", take_before_the_barrier)
+        work_until_idle(batch)
     assert not Sample.objects.exists()
-    [milk], [tea] = arrived("milk"), arrived("tea")
+    [milk], [tea] = arrivals_of("milk"), arrivals_of("tea")
     [event] = services.merge_drafts(milk.pk, tea.pk, actor=None, reason="Both drinks.")
     assert (event.withdrawn, event.actor) == ("", None)
-    worked(batch)
+    work_until_idle(batch)
     assert Sample.objects.count() == 1
     assert Draft.objects.get(merge_events=None, parent=tea).status == Work.Status.DROPPED
 
 
-def test_drafts_of_two_batches_are_not_merged(met: Batch, models: str, adela: User) -> None:
-    other = worked(launched(source_of("milk", name="more"), models))
-    one = arrived("tea")[0]
+def test_drafts_of_two_batches_are_not_merged(merged_batch: Batch, models: str, adela: User) -> None:
+    other = work_until_idle(launch_brew(source_of("milk", name="more"), models))
+    one = arrivals_of("tea")[0]
     stranger = Draft.objects.filter(batch=other, onward__isnull=False).get()
     with pytest.raises(errors.OtherBarrier):
         services.merge_drafts(one.pk, stranger.pk, actor=adela, reason="Try.")
@@ -102,57 +108,64 @@ def test_drafts_of_two_batches_are_not_merged(met: Batch, models: str, adela: Us
         services.merge_drafts(one.pk, 10**9, actor=adela, reason="Try.")
 
 
-def test_events_of_merges_are_written_once(met: Batch) -> None:
+def test_merge_events_cannot_be_changed(merged_batch: Batch) -> None:
     with pytest.raises(Exception, match="append-only"):
         MergeEvent.objects.update(reason="Something else.")
 
 
-def test_the_page_shows_each_merge_and_undoes_it(met: Batch, admin: Client, django_assert_max_num_queries: Any) -> None:
-    there = reverse("generation:merges", args=[met.pk])
+def test_the_page_shows_each_merge_and_undoes_it(
+    merged_batch: Batch, admin: Client, django_assert_max_num_queries: Any
+) -> None:
+    url = reverse("generation:merges", args=[merged_batch.pk])
     with django_assert_max_num_queries(30):
-        page = admin.get(there)
+        page = admin.get(url)
     text = text_of(page)
     assert "distance 0.000" in text
     assert "same word" in text
     assert "The word" in text
     assert "The word tea" not in text
-    assert "The word tea" in text_of(admin.get(f"{there}?show=all"))
-    [_lead, other] = arrived("milk")
+    assert "The word tea" in text_of(admin.get(f"{url}?show=all"))
+    [_lead, other] = arrivals_of("milk")
     undo = reverse("generation:merge-undo", args=[other.pk])
-    for told in ("now continues by itself", "This draft is not merged with any other."):  # by a second click
-        back = text_of(admin.post(undo, {"reason": "Not the same."}, follow=True))
-        assert told in back
-        assert "Not the same." in back
-    refused = admin.post(there, {"draft_id": other.pk, "other_id": other.pk, "reason": "x"})
+    # The second message answers a second click.
+    for message in ("now continues by itself", "This draft is not merged with any other."):
+        result = text_of(admin.post(undo, {"reason": "Not the same."}, follow=True))
+        assert message in result
+        assert "Not the same." in result
+    refused = admin.post(url, {"draft_id": other.pk, "other_id": other.pk, "reason": "x"})
     assert refused.status_code == 422
-    [tea] = arrived("tea")
-    done = admin.post(there, {"draft_id": tea.pk, "other_id": other.pk, "reason": "Drinks."})
-    assert done.status_code == 302
-    assert queries.merges(met).count() == 1
-    assert reverse("generation:merges", args=[met.pk]) in text_of(admin.get(reverse("generation:batch", args=[met.pk])))
+    [tea] = arrivals_of("tea")
+    merged = admin.post(url, {"draft_id": tea.pk, "other_id": other.pk, "reason": "Drinks."})
+    assert merged.status_code == 302
+    assert queries.merges(merged_batch).count() == 1
+    assert reverse("generation:merges", args=[merged_batch.pk]) in text_of(
+        admin.get(reverse("generation:batch", args=[merged_batch.pk]))
+    )
 
 
-def test_the_cost_is_told_by_stage(met: Batch, admin: Client) -> None:
-    text = text_of(admin.get(reverse("generation:batch-costs", args=[met.pk])))
+def test_costs_are_shown_by_prompt(merged_batch: Batch, admin: Client) -> None:
+    text = text_of(admin.get(reverse("generation:batch-costs", args=[merged_batch.pk])))
     assert "brew/talk@1" in text
     assert "embeddings" in text
-    rows = admin.get(reverse("api:batch-costs", args=[met.pk])).json()
+    rows = admin.get(reverse("api:batch-costs", args=[merged_batch.pk])).json()
     assert [(row["prompt"], row["calls"] + row["hits"]) for row in rows] == [("brew/talk@1", 3), ("embeddings", 1)]
 
 
-def test_the_api_and_the_command_list_undo_and_make_merges(met: Batch, admin: Client, manage: Manage) -> None:
-    there = reverse("api:batch-merges", args=[met.pk])
-    [row] = admin.get(there).json()["results"]
-    lead, other = arrived("milk")
+def test_the_api_and_the_command_list_make_and_undo_merges(merged_batch: Batch, admin: Client, manage: Manage) -> None:
+    url = reverse("api:batch-merges", args=[merged_batch.pk])
+    [row] = admin.get(url).json()["results"]
+    lead, other = arrivals_of("milk")
     assert (row["draft"], row["lead"], row["distance"], row["by"]) == (other.pk, lead.pk, 0.0, None)
     undone = admin.post(
         reverse("api:draft-undo-merge", args=[other.pk]), {"reason": "No."}, content_type="application/json"
     )
     assert undone.json()["kind"] == "undone"
-    again = admin.post(there, {"draft": lead.pk, "other": other.pk, "reason": "Yes."}, content_type="application/json")
-    assert again.status_code == 201, again.content
-    listed = manage.json("merges", str(met.pk))
+    merged_again = admin.post(
+        url, {"draft": lead.pk, "other": other.pk, "reason": "Yes."}, content_type="application/json"
+    )
+    assert merged_again.status_code == 201, merged_again.content
+    listed = manage.json("merges", str(merged_batch.pk))
     assert [row["by"] for row in listed["merges"]] == ["adela"]
-    assert manage.json("merges", str(met.pk), "--undo", str(other.pk), "--reason", "No.")["kind"] == "undone"
-    made = manage.json("merges", str(met.pk), "--merge", str(lead.pk), str(other.pk), "--reason", "Yes.")
-    assert made["merged"] == [other.pk]
+    assert manage.json("merges", str(merged_batch.pk), "--undo", str(other.pk), "--reason", "No.")["kind"] == "undone"
+    merged = manage.json("merges", str(merged_batch.pk), "--merge", str(lead.pk), str(other.pk), "--reason", "Yes.")
+    assert merged["merged"] == [other.pk]

@@ -1,4 +1,7 @@
-"""A draft that came too late to be compared is shown beside the earlier one that it is like, and merged across rounds."""
+"""Near matches: a draft that missed the round is shown with the earlier draft that it resembles.
+
+An admin can merge the two across rounds.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +16,7 @@ from generation.models import BarrierRound, Batch, Draft, NearMatch, Sample
 from generation.models.work import Work
 from generation.recipes.recipe import Arrivals, Barrier, Models, NearDraft
 from tests.engine import Manage
-from tests.generation.batches.test_barriers import RECIPE, launched, onward, toys, worked
+from tests.generation.batches.test_barriers import RECIPE, continued_drafts, launch_brew, toys, work_until_idle
 from tests.generation.batches.test_second_shape import admin, source_of, text_of
 from tests.toys.brew import recipe as brew
 
@@ -21,8 +24,10 @@ __all__ = ["admin", "toys"]
 pytestmark = pytest.mark.django_db
 
 
-async def near(late: Arrivals, earlier: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[NearDraft]:
-    """Equal words, at a distance of their length."""
+async def find_near_matches(
+    late: Arrivals, earlier: Arrivals, models: Models, settings: Mapping[str, Any]
+) -> Sequence[NearDraft]:
+    """Match drafts with equal words; their distance grows with the word's length."""
     known = {draft.data["word"]: number async for number, draft in earlier}
     return [
         NearDraft(number, known[word], len(word) / 100, "same word")
@@ -32,51 +37,55 @@ async def near(late: Arrivals, earlier: Arrivals, models: Models, settings: Mapp
 
 
 @pytest.fixture
-def late(models: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Batch, Draft, Draft]:
-    """A batch whose second record came after the round of the first, with the earlier and the late 'milk'."""
+def late_match(models: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Batch, Draft, Draft]:
+    """A batch whose second record missed the first round; its earlier and its late draft 'milk'."""
     barrier = RECIPE.steps[2]
     assert isinstance(barrier, Barrier)
-    steps = (*RECIPE.steps[:2], replace(barrier, near=near), RECIPE.steps[3])
+    steps = (*RECIPE.steps[:2], replace(barrier, near=find_near_matches), RECIPE.steps[3])
     monkeypatch.setattr(brew, "RECIPE", replace(RECIPE, steps=steps))
-    batch = launched(source_of("tea milk", "milk cocoa"), models)
+    batch = launch_brew(source_of("tea milk", "milk cocoa"), models)
     second = Draft.objects.filter(batch=batch).latest("pk")
     Draft.objects.filter(pk=second.pk).update(status=Work.Status.FAILED, error="BadRequest")
-    worked(batch)
+    work_until_idle(batch)
     assert not NearMatch.objects.exists(), "the first round has nothing before it"
     jobs_services.retry_failed(batch.pk)
-    worked(batch)
-    earlier, last = Draft.objects.filter(data__word="milk", onward__isnull=False).order_by("pk")
-    return batch, earlier, last
+    work_until_idle(batch)
+    earlier, late_draft = Draft.objects.filter(data__word="milk", onward__isnull=False).order_by("pk")
+    return batch, earlier, late_draft
 
 
-def test_it_goes_on_by_itself_and_is_shown(late: tuple[Batch, Draft, Draft], admin: Client, manage: Manage) -> None:
-    batch, earlier, last = late
+def test_a_late_draft_continues_by_itself_and_is_shown_as_a_near_match(
+    late_match: tuple[Batch, Draft, Draft], admin: Client, manage: Manage
+) -> None:
+    batch, earlier, late = late_match
     assert BarrierRound.objects.filter(status="done").count() == 2
-    assert onward(batch) == {"tea": 1, "milk": 1, "cocoa": 1}
+    assert continued_drafts(batch) == {"tea": 1, "milk": 1, "cocoa": 1}
     [match] = NearMatch.objects.all()
-    assert (match.draft, match.earlier, match.distance) == (last, earlier, 0.04)
+    assert (match.draft, match.earlier, match.distance) == (late, earlier, 0.04)
 
     page = text_of(admin.get(reverse("generation:merges", args=[batch.pk])))
     assert "Too late to be compared" in page
-    assert f"draft {last.pk}, like draft {earlier.pk}" in page
+    assert f"draft {late.pk}, like draft {earlier.pk}" in page
     [row] = admin.get(reverse("api:batch-near-matches", args=[batch.pk])).json()["results"]
-    assert (row["draft"], row["earlier"], row["distance"]) == (last.pk, earlier.pk, 0.04)
-    [told] = manage.json("merges", batch.pk)["near"]
-    assert (told["draft"], told["earlier"]) == (last.pk, earlier.pk)
+    assert (row["draft"], row["earlier"], row["distance"]) == (late.pk, earlier.pk, 0.04)
+    [row] = manage.json("merges", batch.pk)["near"]
+    assert (row["draft"], row["earlier"]) == (late.pk, earlier.pk)
     with pytest.raises(Exception, match="append-only"):
         NearMatch.objects.update(distance=1)
 
 
-def test_an_admin_merges_across_rounds(late: tuple[Batch, Draft, Draft], admin: Client, manage: Manage) -> None:
-    batch, earlier, last = late
-    there = reverse("generation:merges", args=[batch.pk])
-    assert admin.post(there, {"draft_id": earlier.pk, "other_id": last.pk, "reason": "Milk."}).status_code == 302
-    assert onward(batch)["milk"] == 2
+def test_an_admin_can_merge_drafts_across_rounds(
+    late_match: tuple[Batch, Draft, Draft], admin: Client, manage: Manage
+) -> None:
+    batch, earlier, late = late_match
+    url = reverse("generation:merges", args=[batch.pk])
+    assert admin.post(url, {"draft_id": earlier.pk, "other_id": late.pk, "reason": "Milk."}).status_code == 302
+    assert continued_drafts(batch)["milk"] == 2
     assert Sample.objects.filter(status="withdrawn").count() == 1
     assert manage.json("merges", batch.pk)["near"] == []
-    page = text_of(admin.get(there))
+    page = text_of(admin.get(url))
     assert "Too late to be compared" not in page
-    manage.json("merges", batch.pk, "--undo", last.pk, "--reason", "No.")
+    manage.json("merges", batch.pk, "--undo", late.pk, "--reason", "No.")
     assert len(manage.json("merges", batch.pk)["near"]) == 1
-    manage.json("merges", batch.pk, "--merge", earlier.pk, last.pk, "--reason", "Yes.")
+    manage.json("merges", batch.pk, "--merge", earlier.pk, late.pk, "--reason", "Yes.")
     assert manage.json("merges", batch.pk)["near"] == []

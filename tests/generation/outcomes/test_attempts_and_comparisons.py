@@ -1,4 +1,8 @@
-"""What physicians decide comes back to the sample, once: settled wordings, the next version with the reasons, an end."""
+"""Outcomes: what physicians decide is applied to the sample exactly once.
+
+An approved version takes over the settled wordings; a rejected one gets a next version with the
+reasons, or ends the sample.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -23,22 +27,22 @@ from mhb_site.benchmarks.mhb import recipe
 from review.cases import services as cases_services
 from review.models import Case, User
 from review.rules.questions import AddedRubric, Answers, Form, RubricAnswer
-from tests.conftest import Together
-from tests.engine import calls, conversations_file, endpoint, generated, imported
+from tests.conftest import RunConcurrently
+from tests.engine import calls, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
 from tests.review.approve import EVIDENCE, approval, approve_everything
 from tests.review.factories import account, say
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
-WHY = "Nobody would ask for a dose in this way."
-CODED = f"Missing context: {WHY}"
+REASON = "Nobody would ask for a dose in this way."
+CODED_REASON = f"Missing context: {REASON}"
 
 
 @population
 def batch(folder: Path, models: str) -> Batch:
-    """One sample before physicians."""
-    return generated(imported(conversations_file(folder / "own.jsonl", 1)), endpoint(models))
+    """A batch of one sample, which is in review."""
+    return run_batch(import_file(conversations_file(folder / "own.jsonl", 1)), endpoint(models))
 
 
 @pytest.fixture
@@ -46,118 +50,118 @@ def sample(batch: Batch) -> Sample:
     return batch.samples.get()
 
 
-def latest(sample: Sample) -> SampleVersion:
-    found = sample.versions.select_related("case").order_by("-number").first()
-    assert found is not None
-    return found
+def latest_version(sample: Sample) -> SampleVersion:
+    version = sample.versions.select_related("case").order_by("-number").first()
+    assert version is not None
+    return version
 
 
 def decide(sample: Sample, primary: User, secondary: User, change: Callable[[Answers], Answers]) -> None:
-    """Both reviewers of the latest version give the same answers, and it is carried over."""
-    answers = change(approval(latest(sample).case.frozen.form))
+    """Let both reviewers of the latest version give the same answers, and apply the outcome."""
+    answers = change(approval(latest_version(sample).case.frozen.form))
     say(primary, answers)
     say(secondary, answers, answers)
     assert samples_services.apply_outcomes() == 1
     sample.refresh_from_db()
 
 
-def _of(how: Callable[[Answers], Answers], form: Form) -> Answers:
-    return how(approval(form))
+def changed_approval(change: Callable[[Answers], Answers], form: Form) -> Answers:
+    return change(approval(form))
 
 
-def as_it_is(answers: Answers) -> Answers:
+def unchanged(answers: Answers) -> Answers:
     return answers
 
 
-def rejecting(answers: Answers) -> Answers:
-    return replace(answers, verdict="reject", reason=WHY, reason_code="context")
+def reject(answers: Answers) -> Answers:
+    return replace(answers, verdict="reject", reason=REASON, reason_code="context")
 
 
-def disputed(answers: Answers) -> Answers:
-    return replace(answers, verdict="reject", reason=WHY, reason_code="disagreement")
+def reject_as_disputed(answers: Answers) -> Answers:
+    return replace(answers, verdict="reject", reason=REASON, reason_code="disagreement")
 
 
-def inadequate(answers: Answers) -> Answers:
+def reject_with_inadequate_rubric(answers: Answers) -> Answers:
     rubrics = {**answers.rubrics, "R1": RubricAnswer("inadequate", note="It is about another drug.")}
-    return rejecting(replace(answers, rubrics=rubrics))
+    return reject(replace(answers, rubrics=rubrics))
 
 
-def corrected(answers: Answers) -> Answers:
+def correct_first_rubric(answers: Answers) -> Answers:
     finding = RubricAnswer("corrected", wording=" Says that it is unknown. ", severity="death")
     return replace(answers, rubrics={**answers.rubrics, "R1": finding})
 
 
-def test_nothing_is_decided_before_the_case_is_closed(sample: Sample, ana: User) -> None:
-    say(ana, approval(latest(sample).case.frozen.form))
+def test_no_outcome_is_applied_before_the_case_closes(sample: Sample, ana: User) -> None:
+    say(ana, approval(latest_version(sample).case.frozen.form))
     assert samples_services.apply_outcomes() == 0
     assert Sample.objects.get().status == Sample.Status.IN_REVIEW
 
 
-def test_approved_with_the_wording_that_was_settled_on(sample: Sample, ana: User, bo: User) -> None:
-    decide(sample, ana, bo, corrected)
-    version = latest(sample)
+def test_an_approved_version_takes_over_the_settled_wording(sample: Sample, ana: User, bo: User) -> None:
+    decide(sample, ana, bo, correct_first_rubric)
+    version = latest_version(sample)
     assert (sample.status, version.status) == (Sample.Status.APPROVED, SampleVersion.Status.APPROVED)
     first, *others = version.rubrics.order_by("pk")
     assert first.approved == "Says that it is unknown."
-    assert first.criterion != first.approved, "what was generated is kept beside it"
+    assert first.criterion != first.approved, "the generated wording is kept, too"
     assert others
     assert all(rubric.approved == rubric.criterion for rubric in others)
     [exported] = export.exported_samples(releases_services.freeze_release("own", benchmark="mhb"))
     assert exported["rubrics"][0]["criterion"] == "Says that it is unknown."
 
 
-def test_approved_with_a_rubric_removed_and_one_added(sample: Sample, ana: User, bo: User) -> None:
-    [tag, *_others] = latest(sample).case.frozen.form.tags
-    own = AddedRubric("Names where the claim could be looked up.", (tag,), "mild")
+def test_an_approved_version_can_lose_a_rubric_and_gain_one(sample: Sample, ana: User, bo: User) -> None:
+    [tag, *_others] = latest_version(sample).case.frozen.form.tags
+    new_rubric = AddedRubric("Names where the claim could be looked up.", (tag,), "mild")
 
-    def reworked(answers: Answers) -> Answers:
+    def replace_first_rubric(answers: Answers) -> Answers:
         removed = RubricAnswer("removed", note="R2 says it.")
-        return replace(answers, rubrics={**answers.rubrics, "R1": removed}, added=(own,))
+        return replace(answers, rubrics={**answers.rubrics, "R1": removed}, added=(new_rubric,))
 
-    decide(sample, ana, bo, reworked)
-    version = latest(sample)
+    decide(sample, ana, bo, replace_first_rubric)
+    version = latest_version(sample)
     rubrics = {rubric.key: rubric for rubric in version.rubrics.order_by("pk")}
     assert (rubrics["R1"].removed, rubrics["R1"].added) == (True, False)
     assert {rubric.severity for key, rubric in rubrics.items() if key not in ("R1", "P1")} == {"moderate"}
     added = rubrics["P1"]
     assert (added.added, added.removed, added.severity, added.traps) == (True, False, "mild", [tag])
-    assert added.approved == added.criterion == own.criterion
+    assert added.approved == added.criterion == new_rubric.criterion
     assert version.citations == [asdict(EVIDENCE)]
     release = releases_services.freeze_release("own", benchmark="mhb")
     [exported] = export.exported_samples(release)
-    standing = [key for key in rubrics if key != "R1"]
-    assert [rubric["key"] for rubric in exported["rubrics"]] == standing
+    remaining = [key for key in rubrics if key != "R1"]
+    assert [rubric["key"] for rubric in exported["rubrics"]] == remaining
     assert [(rubric["key"], rubric["severity"]) for rubric in exported["rubrics"]][-1] == ("P1", "mild")
     assert "R1" not in {rubric["key"] for rubric in exported["rubrics"]}
-    assert release.rubrics_count == len(standing)
+    assert release.rubrics_count == len(remaining)
     assert release.counts["severity"]["mild"] == {"samples": 1, "rubrics": 1}
 
 
-def test_what_no_version_can_mend_is_discarded_at_once(batch: Batch, sample: Sample, ana: User, bo: User) -> None:
-    decide(sample, ana, bo, disputed)
+def test_a_disputed_sample_is_discarded_at_once(batch: Batch, sample: Sample, ana: User, bo: User) -> None:
+    decide(sample, ana, bo, reject_as_disputed)
     assert sample.status == Sample.Status.DISCARDED
-    assert latest(sample).status == SampleVersion.Status.REJECTED
-    assert latest(sample).reasons == [f"Medical experts genuinely disagree: {WHY}"]
+    assert latest_version(sample).status == SampleVersion.Status.REJECTED
+    assert latest_version(sample).reasons == [f"Medical experts genuinely disagree: {REASON}"]
     assert Draft.objects.filter(batch=batch).count() == 1, "no next version is queued"
     assert sweep(BATCHES) == []
 
 
-def test_a_disputed_sample_with_a_rubric_that_is_off_comes_back(sample: Sample, ana: User, bo: User) -> None:
-    decide(sample, ana, bo, lambda answers: replace(inadequate(answers), reason_code="disagreement"))
+def test_a_disputed_sample_with_an_inadequate_rubric_is_regenerated(sample: Sample, ana: User, bo: User) -> None:
+    decide(sample, ana, bo, lambda answers: replace(reject_with_inadequate_rubric(answers), reason_code="disagreement"))
     assert sample.status == Sample.Status.REGENERATING
 
 
 @pytest.mark.both
 @pytest.mark.parametrize(
-    ("how", "reasons"),
-    [(rejecting, [CODED]), (inadequate, [CODED, "R1: It is about another drug."])],
+    ("change", "reasons"),
+    [(reject, [CODED_REASON]), (reject_with_inadequate_rubric, [CODED_REASON, "R1: It is about another drug."])],
     ids=["consensus", "rubric"],
 )
-def test_rejected_it_comes_back_with_the_reasons(
-    batch: Batch, sample: Sample, ana: User, bo: User, how: Callable[[Answers], Answers], reasons: list[str]
+def test_a_rejected_sample_is_regenerated_with_the_reasons(
+    batch: Batch, sample: Sample, ana: User, bo: User, change: Callable[[Answers], Answers], reasons: list[str]
 ) -> None:
-    decide(sample, ana, bo, how)
-    first = latest(sample)
+    decide(sample, ana, bo, change)
+    first = latest_version(sample)
     assert (first.status, first.reasons) == (SampleVersion.Status.REJECTED, reasons)
     assert sample.status == Sample.Status.REGENERATING
     batch.refresh_from_db()
@@ -165,10 +169,10 @@ def test_rejected_it_comes_back_with_the_reasons(
     assert sweep(BATCHES) == [batch.pk]
 
     batches_services.work_on_batch(batch.pk)
-    second = latest(sample)
+    second = latest_version(sample)
     assert (second.number, second.status, second.case.version) == (2, SampleVersion.Status.IN_REVIEW, 2)
     assert second.case.lineage == first.case.lineage == sample.key
-    assert second.case.state == Case.State.PRIMARY, "the cycle begins anew"
+    assert second.case.state == Case.State.PRIMARY, "review starts again with the primary"
     assert list(second.case.frozen.asked_for) == reasons
     assert second.content["turns"] != first.content["turns"]
     [call] = calls(f"draft:{second.draft_id}")
@@ -181,15 +185,15 @@ def test_rejected_it_comes_back_with_the_reasons(
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
 
-    decide(sample, ana, bo, as_it_is)
+    decide(sample, ana, bo, unchanged)
     assert sample.status == Sample.Status.APPROVED
     assert list(sample.versions.order_by("number").values_list("status", flat=True)) == ["rejected", "approved"]
 
 
-def test_rejected_again_and_again_it_is_discarded(batch: Batch, sample: Sample, ana: User, bo: User) -> None:
+def test_a_sample_is_discarded_after_its_third_rejection(batch: Batch, sample: Sample, ana: User, bo: User) -> None:
     for number in (1, 2, 3):
-        assert latest(sample).number == number
-        decide(sample, ana, bo, rejecting)
+        assert latest_version(sample).number == number
+        decide(sample, ana, bo, reject)
         batches_services.work_on_batch(batch.pk)
     sample.refresh_from_db()
     assert sample.status == Sample.Status.DISCARDED
@@ -199,27 +203,29 @@ def test_rejected_again_and_again_it_is_discarded(batch: Batch, sample: Sample, 
     assert list(samples_queries.samples(status="discarded")) == [sample]
 
 
-def test_withdrawn(sample: Sample, adela: User, ana: User) -> None:
-    cases_services.withdraw(latest(sample).case_id, actor=adela, reason="The source was retracted.")
+def test_a_withdrawn_case_withdraws_the_sample(sample: Sample, adela: User, ana: User) -> None:
+    cases_services.withdraw(latest_version(sample).case_id, actor=adela, reason="The source was retracted.")
     assert samples_services.apply_outcomes() == 1
     sample.refresh_from_db()
-    assert (sample.status, latest(sample).status) == ("withdrawn", "withdrawn")
-    assert Draft.objects.count() == 1, "nothing is made anew"
+    assert (sample.status, latest_version(sample).status) == ("withdrawn", "withdrawn")
+    assert Draft.objects.count() == 1, "no next version is queued"
 
 
-def test_handled_once(sample: Sample, ana: User, bo: User) -> None:
-    decide(sample, ana, bo, rejecting)
+def test_an_outcome_is_applied_once(sample: Sample, ana: User, bo: User) -> None:
+    decide(sample, ana, bo, reject)
     assert samples_services.apply_outcomes() == 0
     assert Draft.objects.count() == 2
 
 
-def test_handled_once_by_several_at_once(tmp_path: Path, together: Together, models: str) -> None:
-    batch = generated(imported(conversations_file(tmp_path / "own.jsonl", 12)), endpoint(models))
+def test_concurrent_workers_apply_each_outcome_once(
+    tmp_path: Path, run_concurrently: RunConcurrently, models: str
+) -> None:
+    batch = run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 12)), endpoint(models))
     ana, bo = account("ana"), account("bo")
-    for how in [rejecting, as_it_is] * 6:
-        say(ana, partial(_of, how))
-        say(bo, partial(_of, how), partial(_of, how))
-    outcomes = together([samples_services.apply_outcomes] * 4)
+    for change in [reject, unchanged] * 6:
+        say(ana, partial(changed_approval, change))
+        say(bo, partial(changed_approval, change), partial(changed_approval, change))
+    outcomes = run_concurrently([samples_services.apply_outcomes] * 4)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 12
     assert Draft.objects.filter(version=2).count() == 6
@@ -227,66 +233,64 @@ def test_handled_once_by_several_at_once(tmp_path: Path, together: Together, mod
     assert batch.samples.filter(status=Sample.Status.REGENERATING).count() == 6
 
 
-def test_a_sample_of_a_cancelled_batch_is_not_made_again(tmp_path: Path, models: str, ana: User, bo: User) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 3))
-    batch = generated(source, endpoint(models), 1)
+def test_a_rejected_sample_of_a_cancelled_batch_is_discarded(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 3))
+    batch = run_batch(source, endpoint(models), 1)
     Batch.objects.update(status=Batch.Status.RUNNING)
     jobs_services.cancel(batch.pk)
     sample = batch.samples.get()
-    decide(sample, ana, bo, rejecting)
+    decide(sample, ana, bo, reject)
     assert sample.status == Sample.Status.DISCARDED
-    assert latest(sample).reasons == [CODED]
+    assert latest_version(sample).reasons == [CODED_REASON]
     batch.refresh_from_db()
-    assert batch.status == Batch.Status.CANCELLED, "what it had not come to must not be taken up again"
+    assert batch.status == Batch.Status.CANCELLED, "the drafts that were still queued must not be resumed"
     assert sweep(BATCHES) == []
 
 
-def test_a_batch_cancelled_while_a_sample_waits_to_be_made_again(
+def test_cancelling_a_batch_discards_samples_that_wait_for_regeneration(
     batch: Batch, sample: Sample, ana: User, bo: User
 ) -> None:
-    decide(sample, ana, bo, rejecting)
+    decide(sample, ana, bo, reject)
     jobs_services.cancel(batch.pk)
     sample.refresh_from_db()
     assert sample.status == Sample.Status.DISCARDED
 
 
-def test_a_batch_cancelled_while_a_model_makes_the_next_version(
+def test_cancelling_a_batch_during_a_regeneration_discards_the_sample(
     batch: Batch, sample: Sample, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = batches_services._store_outputs
+    store_outputs = batches_services._store_outputs
 
-    def keep_after_cancelling(*arguments: Any) -> None:
+    def cancel_and_store(*arguments: Any) -> None:
         jobs_services.cancel(batch.pk)
-        keep(*arguments)
+        store_outputs(*arguments)
 
-    decide(sample, ana, bo, rejecting)
-    monkeypatch.setattr(batches_services, "_store_outputs", keep_after_cancelling)
+    decide(sample, ana, bo, reject)
+    monkeypatch.setattr(batches_services, "_store_outputs", cancel_and_store)
     batches_services.work_on_batch(batch.pk)
     sample.refresh_from_db()
     assert sample.status == Sample.Status.DISCARDED
-    assert sample.versions.count() == 1, "physicians see nothing of it"
+    assert sample.versions.count() == 1, "physicians never see the next version"
     draft = Draft.objects.get(version=2)
     assert (draft.status, draft.detail) == (Status.DROPPED, "The sample is discarded by now.")
 
 
-def test_a_next_version_that_the_recipe_gives_up(
+def test_a_next_version_that_the_recipe_drops_discards_the_sample(
     batch: Batch, sample: Sample, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def give_up(draft: Any, models: Any) -> Any:
+    async def drop(draft: Any, models: Any) -> Any:
         raise Dropped("No other trap fits.")
 
-    decide(sample, ana, bo, rejecting)
-    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, steps=(per_draft(give_up),)))
+    decide(sample, ana, bo, reject)
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, steps=(per_draft(drop),)))
     batches_services.work_on_batch(batch.pk)
     sample.refresh_from_db()
     assert sample.status == Sample.Status.DISCARDED
     assert Draft.objects.get(version=2).status == Status.DROPPED
 
 
-def test_a_next_version_that_fails_can_be_tried_again(
-    batch: Batch, sample: Sample, ana: User, bo: User, models: str
-) -> None:
-    decide(sample, ana, bo, rejecting)
+def test_a_failed_next_version_can_be_retried(batch: Batch, sample: Sample, ana: User, bo: User, models: str) -> None:
+    decide(sample, ana, bo, reject)
     generator = endpoint(models)
     type(generator).objects.update(model="sim-generator+refusal")
     batches_services.work_on_batch(batch.pk)
@@ -296,11 +300,11 @@ def test_a_next_version_that_fails_can_be_tried_again(
     type(generator).objects.update(model="sim-generator")
     assert jobs_services.retry_failed(batch.pk) == 1
     batches_services.work_on_batch(batch.pk)
-    assert latest(sample).number == 2
+    assert latest_version(sample).number == 2
 
 
-def test_the_panel_takes_the_second_version_in_its_stride(batch: Batch, sample: Sample, physicians: list[User]) -> None:
-    decide(sample, physicians[0], physicians[1], rejecting)
+def test_physicians_can_review_the_second_version(batch: Batch, sample: Sample, physicians: list[User]) -> None:
+    decide(sample, physicians[0], physicians[1], reject)
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == 3
     assert samples_services.apply_outcomes() == 1

@@ -1,4 +1,4 @@
-"""The pages, commands and routes of plans, checks, attempts and comparisons."""
+"""Pages, commands and API of plans, checks, attempts and comparisons."""
 
 import json
 import re
@@ -25,9 +25,9 @@ from generation.samples import services as samples_services
 from mhb_site.benchmarks.mhb.plan import PAPER
 from review.models import User
 from tests.api.conftest import Api, api
-from tests.engine import Manage, calls, conversation, conversations_file, endpoint, imported, manage
+from tests.engine import Manage, calls, conversation, conversations_file, endpoint, import_file, manage
 from tests.generation.drafts.test_pre_review_checks import batch_over, simulated_by, stopped, twins
-from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
 from tests.review.approve import approve_everything
 
@@ -54,21 +54,21 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def source(tmp_path: Path, db: None) -> Source:
-    return imported(conversations_file(tmp_path / "own.jsonl", 4))
+    return import_file(conversations_file(tmp_path / "own.jsonl", 4))
 
 
 @population
 def compared(folder: Path, models: str) -> Comparison:
-    """Four records, with the usual prompts and with those of set v1; both batches at their end."""
-    source = imported(conversations_file(folder / "own.jsonl", 4))
-    made = batches_launch.launch_comparison(
+    """A finished comparison of the default prompts with set v1, over four records."""
+    source = import_file(conversations_file(folder / "own.jsonl", 4))
+    comparison = batches_launch.launch_comparison(
         BatchSettings(
             benchmark="mhb", source=source, roles={"generator": endpoint(models)}, prompts="", compare="v1", plan=PAPER
         )
     )
-    for batch in made.batches.all():
+    for batch in comparison.batches.all():
         batches_services.work_on_batch(batch.pk)
-    return made
+    return comparison
 
 
 def text_of(page: Page) -> str:
@@ -78,45 +78,47 @@ def text_of(page: Page) -> str:
 # ------------------------------------------------------------------------------------------------------------- launch
 
 
-def test_a_plan_of_ones_own_is_uploaded(admin: Client, source: Source, models: str, woken: list[int]) -> None:
+def test_a_trap_plan_can_be_uploaded(admin: Client, source: Source, models: str, woken: list[int]) -> None:
     endpoint(models)
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "skip": ["alike"]}
     url = reverse("generation:batch-new")
-    for wrong, why in (
+    for invalid, message in (
         (b"{", "not valid JSON"),
         (b'{"Z1": 1}', "no trap"),
         (b'{"A1": 1' + b" " * 100_000 + b"}", "not valid JSON"),
     ):
-        refused: Page = admin.post(url, {**data, "plan_file": SimpleUploadedFile("plan.json", wrong)})
+        refused: Page = admin.post(url, {**data, "plan_file": SimpleUploadedFile("plan.json", invalid)})
         assert refused.status_code == 422
         [error] = refused.context["form"].errors.get("plan_file") or refused.context["form"].non_field_errors()
-        assert why in error
+        assert message in error
     file = SimpleUploadedFile("plan.json", json.dumps({"C2": 1}).encode())
-    asked: Page = admin.post(url, {**data, "plan_file": file})
-    assert asked.status_code == 200
+    estimate: Page = admin.post(url, {**data, "plan_file": file})
+    assert estimate.status_code == 200
     assert not Batch.objects.exists()
-    sent: dict[str, list[str]] = {}
-    for name, value in asked.context["carried"]:
-        sent.setdefault(name, []).append(value)
-    assert admin.post(url, {**sent, "budget_calls": "9", "confirmed": "1"}).status_code == 302
+    form: dict[str, list[str]] = {}
+    for name, value in estimate.context["carried"]:
+        form.setdefault(name, []).append(value)
+    assert admin.post(url, {**form, "budget_calls": "9", "confirmed": "1"}).status_code == 302
     batch = Batch.objects.get()
     assert batch.plan["targets"] == {"dialogue": {"C2": 4}}
     assert batch.checks == ["identical", "leak", "answerable", "restated", "gives-away", "exists"]
 
 
-def test_the_page_of_a_planned_batch_shows_both_numbers(admin: Client, source: Source, models: str) -> None:
+def test_the_page_of_a_planned_batch_shows_planned_and_reached_counts(
+    admin: Client, source: Source, models: str
+) -> None:
     batch = batch_over(source, models, plan=PAPER)
     page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     assert "Planned and reached" in page
     counts = Counter(trap for traps in SampleVersion.objects.values_list("traps", flat=True) for trap in set(traps))
     trap, reached = counts.most_common(1)[0]
     planned = batch.plan["targets"]["dialogue"].get(trap, 0)
-    said = rf">{trap} [^<]*</span>.*?>reached</span>.*?<span>(\d+)</span>.*?>planned</span>.*?<span>(\d+)</span>"
-    assert re.findall(said, page, re.DOTALL)[0] == (str(reached), str(planned))
+    pattern = rf">{trap} [^<]*</span>.*?>reached</span>.*?<span>(\d+)</span>.*?>planned</span>.*?<span>(\d+)</span>"
+    assert re.findall(pattern, page, re.DOTALL)[0] == (str(reached), str(planned))
     assert "Identical to another sample" in page
 
 
-def test_a_batch_without_a_plan_shows_none(admin: Client, source: Source, models: str) -> None:
+def test_a_batch_without_a_plan_shows_no_plan(admin: Client, source: Source, models: str) -> None:
     batch = batch_over(source, models, checks=())
     page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     assert "Planned and reached" not in page
@@ -128,17 +130,17 @@ def test_a_batch_without_a_plan_shows_none(admin: Client, source: Source, models
 
 def test_findings_are_counted_listed_and_filtered(admin: Client, stopped: Draft) -> None:
     page = text_of(admin.get(reverse("generation:batch", args=[stopped.batch_id])))
-    there = reverse("generation:findings", args=[stopped.batch_id])
-    assert f'href="{there}?check=identical&amp;state=stopped">1</a>' in page
+    url = reverse("generation:findings", args=[stopped.batch_id])
+    assert f'href="{url}?check=identical&amp;state=stopped">1</a>' in page
     key = Sample.objects.get().key
-    shown = reverse("generation:draft", args=[stopped.pk])
-    for query, found in (("", True), ("?check=identical&state=stopped", True), ("?check=leak", False)):
-        listed = text_of(admin.get(there + query))
-        assert (shown in listed) == found
-        assert (key in listed) == found
+    draft_url = reverse("generation:draft", args=[stopped.pk])
+    for query, listed in (("", True), ("?check=identical&state=stopped", True), ("?check=leak", False)):
+        page = text_of(admin.get(url + query))
+        assert (draft_url in page) == listed
+        assert (key in page) == listed
 
 
-def test_a_stopped_draft_is_read_and_let_through(admin: Client, adela: User, stopped: Draft) -> None:
+def test_a_stopped_draft_can_be_read_and_sent_to_review(admin: Client, adela: User, stopped: Draft) -> None:
     url = reverse("generation:draft", args=[stopped.pk])
     Finding.objects.create(
         draft=stopped, check_name="leak", stops=True, detail=HOSTILE, created_at=stopped.batch.created_at
@@ -149,42 +151,42 @@ def test_a_stopped_draft_is_read_and_let_through(admin: Client, adela: User, sto
     assert "Send to review" in page
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
-    through = reverse("generation:draft-let-through", args=[stopped.pk])
-    assert admin.post(through, {"reason": " "}).status_code == 422
+    let_through_url = reverse("generation:draft-let-through", args=[stopped.pk])
+    assert admin.post(let_through_url, {"reason": " "}).status_code == 422
     assert Sample.objects.count() == 1
-    assert admin.post(through, {"reason": "Another patient."}).status_code == 302
+    assert admin.post(let_through_url, {"reason": "Another patient."}).status_code == 302
     page = text_of(admin.get(url))
     assert "Another patient." in page
     assert str(adela) in page
     assert "Send to review" not in page
-    assert admin.post(through, {"reason": "Again."}).status_code == 409
+    assert admin.post(let_through_url, {"reason": "Again."}).status_code == 409
     sample = text_of(admin.get(reverse("generation:sample", args=[SampleVersion.objects.get(draft=stopped).sample_id])))
     assert "sent to review" in sample
     assert url in sample
 
 
-def test_a_sample_says_that_its_next_version_is_held(admin: Client, source: Source, models: str) -> None:
+def test_a_sample_links_to_its_stopped_next_version(admin: Client, source: Source, models: str) -> None:
     batch = batch_over(source, models)
     sample = Sample.objects.order_by("pk")[0]
-    again = Draft.objects.create(
+    stopped = Draft.objects.create(
         batch=batch, record=sample.record, sample=sample, version=2, status="dropped", gate="stopped", detail="leak: x"
     )
     page = text_of(admin.get(reverse("generation:sample", args=[sample.pk])))
-    assert reverse("generation:draft", args=[again.pk]) in page
+    assert reverse("generation:draft", args=[stopped.pk]) in page
 
 
-def test_stopped_from_the_shell(manage: Manage, stopped: Draft) -> None:
+def test_stopped_drafts_are_decided_from_the_shell(manage: Manage, stopped: Draft) -> None:
     [row] = manage.json("stopped")["stopped"]
     assert (row["draft"], row["batch"]) == (stopped.pk, stopped.batch_id)
-    assert "Give a reason" in manage.refused("stopped", "--let-through", stopped.pk)
-    said = manage.json("stopped", "--let-through", stopped.pk, "--reason", "Fine.")
-    assert said["gate"] == "let-through"
-    assert said["sample"] == Sample.objects.order_by("-pk")[0].key
+    assert "Give a reason" in manage.refusal("stopped", "--let-through", stopped.pk)
+    output = manage.json("stopped", "--let-through", stopped.pk, "--reason", "Fine.")
+    assert output["gate"] == "let-through"
+    assert output["sample"] == Sample.objects.order_by("-pk")[0].key
     assert manage.json("stopped")["stopped"] == []
-    assert "not stopped by a check" in manage.refused("stopped", "--discard", stopped.pk, "--reason", "No.")
+    assert "not stopped by a check" in manage.refusal("stopped", "--discard", stopped.pk, "--reason", "No.")
 
 
-def test_the_api_of_the_gate(api: Api, adela: User, stopped: Draft) -> None:
+def test_stopped_drafts_are_decided_over_the_api(api: Api, adela: User, stopped: Draft) -> None:
     client = api(adela)
     [row] = client.get(f"/api/v1/batches/{stopped.batch_id}/findings/?state=stopped").json()["results"]
     assert (row["check_name"], row["other"], row["likeness"]) == ("identical", Sample.objects.get().key, 1.0)
@@ -200,33 +202,33 @@ def test_the_api_of_the_gate(api: Api, adela: User, stopped: Draft) -> None:
 # ----------------------------------------------------------------------------------------------------------- attempts
 
 
-def test_attempts_count_versions_by_what_made_them(
+def test_attempts_count_versions_by_prompt_trap_and_generator(
     tmp_path: Path, models: str, ana: User, bo: User, admin: Client, manage: Manage, api: Api, adela: User
 ) -> None:
     batch = batch_over(twins(tmp_path, "one")[0], models, checks=())
-    decide(Sample.objects.get(), ana, bo, rejecting)
+    decide(Sample.objects.get(), ana, bo, reject)
     batches_services.work_on_batch(batch.pk)
     rejected = calls(batch)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
     assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0], "MHB-9"
-    others = batches_launch.launch_batch(
+    other_batch = batches_launch.launch_batch(
         BatchSettings(
             benchmark="mhb",
-            source=imported(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
+            source=import_file(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
             roles={"generator": endpoint(models)},
         )
     )
-    batches_services.work_on_batch(others.pk)
-    SampleVersion.objects.filter(sample__batch=others).update(prompt="mhb/other@3")
+    batches_services.work_on_batch(other_batch.pk)
+    SampleVersion.objects.filter(sample__batch=other_batch).update(prompt="mhb/other@3")
     approve_everything([ana, bo])
     samples_services.apply_outcomes()
     rows = {row.key: row for row in attempts.attempts("mhb", ["prompt"])}
-    mine, other = rows["mhb/inject_dialogue@3",], rows["mhb/other@3",]
-    assert (mine.decided, mine.approved, mine.first, mine.first_approved, mine.tries) == (2, 1, 1, 0, 2)
-    assert mine.mean == 2.0
+    row, other = rows["mhb/inject_dialogue@3",], rows["mhb/other@3",]
+    assert (row.decided, row.approved, row.first, row.first_approved, row.tries) == (2, 1, 1, 0, 2)
+    assert row.mean == 2.0
     assert (other.decided, other.approved, other.first_approved, other.mean) == (3, 3, 3, 1.0)
     by_trap = attempts.attempts("mhb", ["trap", "generator"])
-    carried = sum(len(set(traps)) for traps in SampleVersion.objects.values_list("traps", flat=True))
-    assert sum(row.decided for row in by_trap) == carried
+    traps_count = sum(len(set(traps)) for traps in SampleVersion.objects.values_list("traps", flat=True))
+    assert sum(row.decided for row in by_trap) == traps_count
     assert {row.key[1] for row in by_trap} == {"sim-generator"}
 
     page = text_of(admin.get(reverse("generation:attempts"), {"by": "prompt"}))
@@ -244,38 +246,38 @@ def test_attempts_count_versions_by_what_made_them(
 # -------------------------------------------------------------------------------------------------------- comparisons
 
 
-def test_both_batches_are_over_the_same_records_with_the_same_wishes(compared: Comparison) -> None:
+def test_both_batches_have_the_same_records_and_preferred_traps(compared: Comparison) -> None:
     a, b = compared.batches.order_by("arm")
     assert (a.prompts, b.prompts) == ("", "v1")
-    wishes = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
-    assert wishes[0] == wishes[1]
+    preferred = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
+    assert preferred[0] == preferred[1]
     assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@3", "mhb/examine@1"}
     assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1", "mhb/examine@1"}
     assert "<<<PREFERRED" in calls(a)[0].sent["messages"][1]["content"]
     assert "<<<PREFERRED" not in calls(b)[0].sent["messages"][1]["content"]
 
 
-def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db: None) -> None:
+def test_similar_drafts_of_one_comparison_do_not_stop_each_other(tmp_path: Path, db: None) -> None:
     from tests.generation.drafts.test_pre_review_checks import fixed
 
-    source = imported(conversations_file(tmp_path / "own.jsonl", 2))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
     with simulated_by(fixed(None)) as url:
-        made = batches_launch.launch_comparison(
+        comparison = batches_launch.launch_comparison(
             BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts="", compare="v1")
         )
-        for batch in made.batches.all():
+        for batch in comparison.batches.all():
             batches_services.work_on_batch(batch.pk)
     assert not Draft.objects.exclude(gate="").exists()
     assert Sample.objects.count() == 4
-    assert not any(pair.differs for pair in comparisons.pairs(made, list(comparisons.paired_drafts(made))))
+    assert not any(pair.differs for pair in comparisons.pairs(comparison, list(comparisons.paired_drafts(comparison))))
 
 
-def test_what_cannot_be_compared(source: Source, models: str) -> None:
-    asked: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
+def test_equal_and_unknown_prompt_sets_are_not_compared(source: Source, models: str) -> None:
+    options: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
     with pytest.raises(errors.SamePrompts):
-        batches_launch.launch_comparison(BatchSettings(prompts="v1", compare="v1", **asked))
+        batches_launch.launch_comparison(BatchSettings(prompts="v1", compare="v1", **options))
     with pytest.raises(errors.UnknownPrompts, match="v1"):
-        batches_launch.launch_comparison(BatchSettings(prompts="", compare="v9", **asked))
+        batches_launch.launch_comparison(BatchSettings(prompts="", compare="v9", **options))
     assert not Batch.objects.exists()
     assert not Comparison.objects.exists()
 
@@ -284,29 +286,29 @@ def test_paired_counts_and_the_sign_test(
     compared: Comparison, admin: Client, physicians: list[User], manage: Manage, api: Api, adela: User
 ) -> None:
     samples = {
-        (sample.batch.arm, at): sample
+        (sample.batch.arm, position): sample
         for arm in "AB"
-        for at, sample in enumerate(Sample.objects.filter(batch__arm=arm).order_by("record"))
+        for position, sample in enumerate(Sample.objects.filter(batch__arm=arm).order_by("record"))
     }
     assert len(samples) == 8, list(Draft.objects.values_list("gate", "detail"))
-    chosen = {"A0": "approved", "A1": "approved", "A2": "approved", "A3": "discarded"}
-    chosen |= {"B0": "approved", "B1": "discarded", "B2": "in-review", "B3": "approved"}
-    for (arm, at), sample in samples.items():
-        Sample.objects.filter(pk=sample.pk).update(status=chosen[f"{arm}{at}"])
-    found = comparisons.compare_arms(compared)
-    assert dict(found.table) == {"approved": (1, 1, 1), "not-approved": (1, 0, 0), "open": (0, 0, 0)}
-    assert (found.only_a, found.only_b, found.chance) == (1, 1, 1.0)
+    statuses = {"A0": "approved", "A1": "approved", "A2": "approved", "A3": "discarded"}
+    statuses |= {"B0": "approved", "B1": "discarded", "B2": "in-review", "B3": "approved"}
+    for (arm, position), sample in samples.items():
+        Sample.objects.filter(pk=sample.pk).update(status=statuses[f"{arm}{position}"])
+    result = comparisons.compare_arms(compared)
+    assert dict(result.table) == {"approved": (1, 1, 1), "not-approved": (1, 0, 0), "open": (0, 0, 0)}
+    assert (result.only_a, result.only_b, result.chance) == (1, 1, 1.0)
     page = text_of(admin.get(reverse("generation:comparison", args=[compared.pk])))
     assert "Approved with A only: 1. Approved with B only: 1." in page
-    said = manage.json("comparison", compared.pk)
-    assert (said["records"], said["only_a"], said["only_b"]) == (4, 1, 1)
+    output = manage.json("comparison", compared.pk)
+    assert (output["records"], output["only_a"], output["only_b"]) == (4, 1, 1)
     answer = api(adela).get(f"/api/v1/comparisons/{compared.pk}/").json()
     assert [arm["prompts"] for arm in answer["arms"]] == ["", "v1"]
     listed = api(adela).get(f"/api/v1/comparisons/{compared.pk}/pairs/").json()["results"]
     assert [(pair["a"]["status"], pair["b"]["status"]) for pair in listed] == [
         ("approved", "approved"), ("approved", "discarded"), ("approved", "in-review"), ("discarded", "approved"),
     ]  # fmt: skip
-    assert "There is no comparison" in manage.refused("comparison", 999)
+    assert "There is no comparison" in manage.refusal("comparison", 999)
 
 
 @pytest.mark.parametrize(
@@ -328,42 +330,42 @@ def test_a_record_shows_both_texts_with_their_differences(compared: Comparison, 
     assert admin.get(reverse("generation:comparison-record", args=[compared.pk, 10**6])).status_code == 404
 
 
-def test_a_comparison_page_costs_the_same_for_more_records(compared: Comparison, admin: Client) -> None:
-    def counted() -> int:
-        with CaptureQueriesContext(connection) as seen:
+def test_a_comparison_page_needs_no_more_queries_for_more_records(compared: Comparison, admin: Client) -> None:
+    def query_count() -> int:
+        with CaptureQueriesContext(connection) as queries:
             assert admin.get(reverse("generation:comparison", args=[compared.pk])).status_code == 200
-        return len(seen)
+        return len(queries)
 
-    many = counted()
+    many = query_count()
     a, _b = compared.batches.order_by("arm")
-    gone = a.drafts.order_by("record").values_list("record", flat=True)[1:]
-    Draft.objects.filter(batch=a, record__in=list(gone)).update(version=9)  # so that one record is left
+    removed = a.drafts.order_by("record").values_list("record", flat=True)[1:]
+    Draft.objects.filter(batch=a, record__in=list(removed)).update(version=9)  # one record is left
     assert len(comparisons.pairs(compared, list(comparisons.paired_drafts(compared)))) == 1
-    assert counted() == many
+    assert query_count() == many
 
 
-def test_launched_from_page_shell_and_api(
+def test_a_comparison_is_launched_from_page_shell_and_api(
     admin: Client, tmp_path: Path, models: str, woken: list[int], manage: Manage, api: Api, adela: User,
     django_capture_on_commit_callbacks: Any,
 ) -> None:  # fmt: skip
     endpoint(models)
     for name in ("one", "two", "three"):
-        imported(conversations_file(tmp_path / f"{name}.jsonl", 2), name)
+        import_file(conversations_file(tmp_path / f"{name}.jsonl", 2), name)
     data = {"benchmark": "mhb", "source": "one", "role-generator": "sim-generator", "compare": "=v1", "confirmed": "1"}
     with django_capture_on_commit_callbacks(execute=True):
         answer: Page = admin.post(reverse("generation:batch-new"), data)
-    made = Comparison.objects.get()
-    assert answer["Location"] == reverse("generation:comparison", args=[made.pk])
-    assert woken == list(made.batches.order_by("arm").values_list("pk", flat=True))
+    comparison = Comparison.objects.get()
+    assert answer["Location"] == reverse("generation:comparison", args=[comparison.pk])
+    assert woken == list(comparison.batches.order_by("arm").values_list("pk", flat=True))
     same: Page = admin.post(reverse("generation:batch-new"), {**data, "source": "two", "compare": "="})
     assert "two different sets" in same.context["form"].non_field_errors()[0]
 
-    said = manage.json(
+    output = manage.json(
         "generate", "--benchmark", "mhb", "--source", "two", "--generator", "sim-generator", "--compare", "v1",
         "--plan", "none", "--skip", "alike", "--yes", "--wait",
     )  # fmt: skip
-    assert [batch["done"] + batch["stopped"] for batch in said["batches"]] == [2, 2]
-    assert Batch.objects.get(pk=said["batches"][0]["batch"]).plan == {}
+    assert [batch["done"] + batch["stopped"] for batch in output["batches"]] == [2, 2]
+    assert Batch.objects.get(pk=output["batches"][0]["batch"]).plan == {}
 
     body = {
         "benchmark": "mhb",
@@ -383,8 +385,8 @@ def test_plans_from_the_shell_and_the_api(
     manage: Manage, tmp_path: Path, models: str, api: Api, adela: User, woken: list[int]
 ) -> None:
     endpoint(models)
-    imported(conversations_file(tmp_path / "own.jsonl", 6))
-    launch = (
+    import_file(conversations_file(tmp_path / "own.jsonl", 6))
+    command = (
         "generate",
         "--yes",
         "--benchmark",
@@ -397,14 +399,18 @@ def test_plans_from_the_shell_and_the_api(
         2,
     )
     plan = tmp_path / "plan.json"
-    for text, why in (("{", "cannot be used"), ('{"Z1": 1}', "no trap"), ('{"report": {"A1": 1}}', "cannot be used")):
+    for text, message in (
+        ("{", "cannot be used"),
+        ('{"Z1": 1}', "no trap"),
+        ('{"report": {"A1": 1}}', "cannot be used"),
+    ):
         plan.write_text(text)
-        assert why in manage.refused(*launch, "--plan", plan)
-    assert "known: paper, none" in manage.refused(*launch, "--plan", "other")
-    assert "known: identical" in manage.refused(*launch, "--skip", "spelling")
+        assert message in manage.refusal(*command, "--plan", plan)
+    assert "known: paper, none" in manage.refusal(*command, "--plan", "other")
+    assert "known: identical" in manage.refusal(*command, "--skip", "spelling")
     plan.write_text('{"A1": 1}')
-    assert manage.json(*launch, "--plan", plan)["plan"] == "own"
-    assert manage.json(*launch)["plan"] == "paper"
+    assert manage.json(*command, "--plan", plan)["plan"] == "own"
+    assert manage.json(*command)["plan"] == "paper"
     body = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}, "confirmed": True}
     assert api(adela).post("/api/v1/batches/", {**body, "plan": {"Z1": 1}}).status_code == 422
     answer = api(adela).post("/api/v1/batches/", {**body, "plan": {"E1": 1}, "checks": ["leak"]})
@@ -413,7 +419,7 @@ def test_plans_from_the_shell_and_the_api(
     assert answer.json()["checks"] == ["leak"]
 
 
-def test_of_a_pair_only_the_first_is_released(compared: Comparison, physicians: list[User]) -> None:
+def test_only_the_first_sample_of_a_pair_is_released(compared: Comparison, physicians: list[User]) -> None:
     approve_everything(physicians)
     samples_services.apply_outcomes()
     approved = Sample.objects.filter(status=Sample.Status.APPROVED)

@@ -1,4 +1,4 @@
-"""Benchmarks are found by name: a folder is enough, and what is missing is said in a sentence."""
+"""Benchmarks are found by the name of their folder, and errors are explained in one sentence."""
 
 import sys
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def facets(task, traps, terms, content):
 }
 
 
-def test_medhallu_may_be_reviewed_by_two() -> None:
+def test_medhallu_can_be_reviewed_by_two_physicians() -> None:
     assert registry.resolve_settings("medhallu", "", {"reviewers": "two", "review_share": 0.5})["reviewers"] == "two"
     with pytest.raises(errors.WrongSetting, match="reviewers"):
         registry.resolve_settings("medhallu", "", {"reviewers": "three"})
@@ -30,7 +30,7 @@ def test_medhallu_may_be_reviewed_by_two() -> None:
 
 @pytest.fixture
 def toys(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A package of benchmarks with one folder in it, put there and announced nowhere."""
+    """A package of benchmarks with one folder, which is registered nowhere."""
     for name, text in FOLDER.items():
         (tmp_path / "toy_benchmarks" / "toy").mkdir(parents=True, exist_ok=True)
         (tmp_path / "toy_benchmarks" / "toy" / name).write_text(text)
@@ -48,7 +48,7 @@ def toys(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
 pytestmark = pytest.mark.plain
 
 
-def test_ours() -> None:
+def test_mhb_is_registered_with_its_roles_and_terms() -> None:
     assert "mhb" in registry.names()
     recipe = registry.recipe("mhb")
     assert [role.name for role in recipe.roles] == ["generator", "checker", "examiner"]
@@ -60,20 +60,20 @@ def test_ours() -> None:
 
 @pytest.mark.usefixtures("toys")
 def test_a_folder_is_a_benchmark() -> None:
-    assert registry.names() == ["toy"], "a module beside it is none"
+    assert registry.names() == ["toy"], "a module beside the folder is no benchmark"
     assert registry.recipe("toy").label == "Toy"
     assert registry.facets("toy", "any", ["x"], (), {"level": "hard"}) == {"trap": ["x"], "level": ["hard"]}
 
 
 @pytest.mark.parametrize("name", ["mbh", "", "mhb.recipe", "../mhb", "os"])
-def test_an_unknown_one_is_refused_with_those_there_are(name: str) -> None:
+def test_an_unknown_benchmark_is_refused_with_the_known_names(name: str) -> None:
     with pytest.raises(errors.UnknownBenchmark, match="mhb") as refused:
         registry.recipe(name)
     assert refused.value.status == 404
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "message"),
     [
         ("=== user\nHello", "first line"),
         ("version: 1\nHello", "no part"),
@@ -81,14 +81,14 @@ def test_an_unknown_one_is_refused_with_those_there_are(name: str) -> None:
         ("version: 1\n=== assistant\nHello", "last part is a reply"),
     ],
 )
-def test_a_prompt_file_that_is_none(tmp_path: Path, text: str, why: str) -> None:
+def test_an_invalid_prompt_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "broken.md"
     path.write_text(text)
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(ValueError, match=message):
         read_prompt(path)
 
 
-def test_a_prompt_file(tmp_path: Path) -> None:
+def test_a_prompt_file_is_read_and_filled_in(tmp_path: Path) -> None:
     path = tmp_path / "toy" / "prompts" / "hello.md"
     path.parent.mkdir(parents=True)
     path.write_text("version: 7\n=== system\nBe brief.\n=== user\nSay $$5 to $name.\n")
@@ -102,7 +102,7 @@ def test_a_prompt_file(tmp_path: Path) -> None:
         prompt.messages()
 
 
-def test_a_set_of_prompts_has_its_own_files_and_the_usual_ones(tmp_path: Path) -> None:
+def test_a_prompt_set_replaces_only_the_files_that_it_has(tmp_path: Path) -> None:
     folder = tmp_path / "toy" / "prompts"
     (folder / "brief").mkdir(parents=True)
     (folder / "notes").mkdir()

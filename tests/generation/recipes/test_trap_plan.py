@@ -1,4 +1,4 @@
-"""Plans: what is asked for adds up, is dealt out evenly and always alike, and reaches the generator as a wish."""
+"""Trap plans: targets add up, are dealt out evenly and reproducibly, and reach the generator."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ from generation.recipes.trap_plan import (
 from mhb_site.benchmarks.mhb.plan import PAPER
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.models import User
-from tests.engine import calls, conversations_file, endpoint, imported, reports_file
+from tests.engine import calls, conversations_file, endpoint, import_file, reports_file
 
 PARENTS = {term.code: term.parent for term in TERMS if term.parent}
 CLUSTERS = {"A": 3_108, "B": 520, "C": 2_628, "D": 2_643, "E": 96}
@@ -43,7 +43,7 @@ def by_cluster(targets: dict[str, int]) -> Counter[str]:
 
 @pytest.mark.plain
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 10_000), min_size=1, max_size=20), st.integers(0, 10_000))
-def test_the_largest_remainder_adds_up_and_is_never_off_by_one_or_more(weights: dict[str, int], total: int) -> None:
+def test_the_largest_remainder_adds_up_and_is_off_by_less_than_one(weights: dict[str, int], total: int) -> None:
     whole = sum(weights.values())
     if not whole:
         total = 0
@@ -53,23 +53,25 @@ def test_the_largest_remainder_adds_up_and_is_never_off_by_one_or_more(weights: 
 
 
 @pytest.mark.plain
-def test_the_largest_remainder_of_the_textbook() -> None:
+def test_the_largest_remainder_solves_the_textbook_example() -> None:
     votes = {"Yellow": 47_000, "White": 16_000, "Red": 15_800, "Green": 12_000, "Blue": 6_100, "Pink": 3_100}
     seats = largest_remainder({party: Fraction(n) for party, n in votes.items()}, 10)
     assert seats == {"Yellow": 5, "White": 2, "Red": 1, "Green": 1, "Blue": 1, "Pink": 0}
 
 
 @pytest.mark.plain
-def test_the_papers_plan_at_the_papers_size() -> None:
+def test_the_papers_plan_gives_the_papers_counts() -> None:
     targets = targets_for(PAPER, "dialogue", 4_695, TERMS)
     assert by_cluster(targets) == CLUSTERS
     assert set(targets) == set(PARENTS) - {"B3"}  # no source has an image
-    assert sorted(targets[f"A{n}"] for n in range(1, 6)) == [621, 621, 622, 622, 622], "evenly within a cluster"
+    assert sorted(targets[f"A{n}"] for n in range(1, 6)) == [621, 621, 622, 622, 622], (
+        "distributed evenly within a cluster"
+    )
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize("count", [1, 2, 3, 14, 100, 1_000])
-def test_the_papers_plan_at_any_size(count: int) -> None:
+def test_the_papers_plan_scales_to_any_size(count: int) -> None:
     targets = targets_for(PAPER, "report", count, TERMS)
     assert abs(sum(targets.values()) - 8_995 / 4_695 * count) <= 0.5
     if count >= 100:
@@ -78,7 +80,7 @@ def test_the_papers_plan_at_any_size(count: int) -> None:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("count", [1, 2, 7, 50, 333])
-def test_the_deal_gives_out_what_was_planned_once_a_sample_and_evenly(count: int) -> None:
+def test_traps_are_dealt_as_planned_evenly_and_once_per_sample(count: int) -> None:
     targets = targets_for(PAPER, "dialogue", count, TERMS)
     hands = distribute(targets, count, TERMS, seed="s")
     assert Counter(code for hand in hands for code in hand) == Counter({c: n for c, n in targets.items() if n})
@@ -90,21 +92,21 @@ def test_the_deal_gives_out_what_was_planned_once_a_sample_and_evenly(count: int
 
 
 @pytest.mark.plain
-def test_the_deal_is_a_function_of_its_seed() -> None:
+def test_the_deal_depends_only_on_targets_and_seed() -> None:
     targets = targets_for(PAPER, "dialogue", 60, TERMS)
     assert distribute(targets, 60, TERMS, seed="s") == distribute(dict(reversed(targets.items())), 60, TERMS, seed="s")
     assert distribute(targets, 60, TERMS, seed="s") != distribute(targets, 60, TERMS, seed="t")
 
 
 @pytest.mark.plain
-def test_a_cluster_goes_to_its_subtypes_that_are_not_named() -> None:
+def test_a_clusters_target_goes_to_its_subtypes_without_own_target() -> None:
     assert expand_targets({"C": 6, "C1": 1, "E1": 2}, TERMS) == {"C1": ("C1",), "C": ("C2", "C3"), "E1": ("E1",)}
     assert targets_for(read_plan({"C": 6, "C1": 1, "E1": 2}), "", 9, TERMS) == {"C1": 1, "C2": 3, "C3": 3, "E1": 2}
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("targets", "message"),
     [
         ([], "JSON object"),
         ({}, "JSON object"),
@@ -122,9 +124,9 @@ def test_a_cluster_goes_to_its_subtypes_that_are_not_named() -> None:
         ({"A1": 30, "samples": 20}, "in more samples"),
     ],
 )
-def test_a_plan_that_is_none_is_refused_in_a_sentence(said: Any, why: str) -> None:
-    with pytest.raises(PlanMistake, match=why):
-        targets_for(read_plan(said), "dialogue", 10, TERMS)
+def test_an_invalid_plan_is_refused_in_one_sentence(targets: Any, message: str) -> None:
+    with pytest.raises(PlanMistake, match=message):
+        targets_for(read_plan(targets), "dialogue", 10, TERMS)
 
 
 # ------------------------------------------------------------------------------------------------------------ batches
@@ -132,11 +134,11 @@ def test_a_plan_that_is_none_is_refused_in_a_sentence(said: Any, why: str) -> No
 
 @pytest.fixture
 def source(tmp_path: Path, db: None) -> Source:
-    return imported(conversations_file(tmp_path / "own.jsonl", 12))
+    return import_file(conversations_file(tmp_path / "own.jsonl", 12))
 
 
-def planned(source: Source, url: str, said: object = None, **options: Any) -> Batch:
-    plan = PAPER if said is None else read_plan(said, "own")
+def launch_planned(source: Source, url: str, targets: object = None, **options: Any) -> Batch:
+    plan = PAPER if targets is None else read_plan(targets, "own")
     settings = BatchSettings("mhb", source, {"generator": endpoint(url)}, plan=plan, checks=(), **options)
     return launch.launch_batch(settings)
 
@@ -149,8 +151,8 @@ def preferred_in(prompt: str) -> Any:
     return json.loads(prompt.partition("<<<PREFERRED\n")[2].partition("\nPREFERRED>>>")[0])
 
 
-def test_the_plan_is_kept_scaled_and_dealt(source: Source, models: str) -> None:
-    batch = planned(source, models)
+def test_a_batch_stores_the_scaled_plan_and_deals_its_traps(source: Source, models: str) -> None:
+    batch = launch_planned(source, models)
     batch.refresh_from_db()
     assert batch.plan["name"] == "paper"
     assert sum(batch.plan["targets"]["dialogue"].values()) == 23  # 12 x 8,995 / 4,695
@@ -160,22 +162,22 @@ def test_the_plan_is_kept_scaled_and_dealt(source: Source, models: str) -> None:
 
 
 def test_each_task_has_its_own_targets(source: Source, tmp_path: Path, models: str) -> None:
-    said = {"dialogue": {"A1": 1}, "report": {"C": 3}}
-    assert {tuple(hand) for hand in hands(planned(source, models, said))} == {("A1",)}
-    reports = imported(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
-    assert sorted(hands(planned(reports, models, said))) == [["C1"], ["C2"], ["C3"]]
+    plan = {"dialogue": {"A1": 1}, "report": {"C": 3}}
+    assert {tuple(hand) for hand in hands(launch_planned(source, models, plan))} == {("A1",)}
+    reports = import_file(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
+    assert sorted(hands(launch_planned(reports, models, plan))) == [["C1"], ["C2"], ["C3"]]
 
 
-def test_a_plan_that_does_not_fit_launches_nothing(source: Source, models: str) -> None:
-    for said in ({"Z1": 1}, {"report": {"A1": 1}}):
+def test_a_plan_that_does_not_fit_launches_no_batch(source: Source, models: str) -> None:
+    for plan in ({"Z1": 1}, {"report": {"A1": 1}}):
         with pytest.raises(errors.WrongPlan):
-            planned(source, models, said)
+            launch_planned(source, models, plan)
     assert not Batch.objects.exists()
     assert not Draft.objects.exists()
 
 
-def test_the_wish_reaches_the_generator_word_for_word_the_same_at_every_try(source: Source, models: str) -> None:
-    batch = planned(source, models, {"D2": 2, "B1": 1}, limit=3)
+def test_the_preferred_traps_are_in_the_generators_prompt(source: Source, models: str) -> None:
+    batch = launch_planned(source, models, {"D2": 2, "B1": 1}, limit=3)
     services.work_on_batch(batch.pk)
     for draft in batch.drafts.order_by("pk"):
         [call] = calls(f"draft:{draft.pk}")
@@ -183,8 +185,8 @@ def test_the_wish_reaches_the_generator_word_for_word_the_same_at_every_try(sour
         assert preferred_in(call.sent["messages"][1]["content"]) == [labels[code] for code in draft.preferred]
 
 
-def test_a_draft_that_is_tried_again_is_asked_for_in_the_same_words(source: Source, models: str) -> None:
-    batch = planned(source, models, limit=2)
+def test_a_retried_draft_sends_the_same_prompt(source: Source, models: str) -> None:
+    batch = launch_planned(source, models, limit=2)
     broken = endpoint(models, "sim-generator+broken-json")
     batch.roles.update(endpoint=broken)
     services.work_on_batch(batch.pk)
@@ -196,17 +198,17 @@ def test_a_draft_that_is_tried_again_is_asked_for_in_the_same_words(source: Sour
     assert before == after
 
 
-def test_the_same_launch_gives_the_same_hands(tmp_path: Path, db: None, models: str) -> None:
-    """Whatever the numbers of its rows are: the cache knows a request by its words."""
-    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
-    first = planned(source, models)
+def test_the_same_launch_deals_the_same_traps(tmp_path: Path, db: None, models: str) -> None:
+    """The deal must not depend on row ids, because the cache finds a request by its text."""
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
+    first = launch_planned(source, models)
     jobs_services.cancel(first.pk)
-    second = planned(source, models)
+    second = launch_planned(source, models)
     assert hands(first) == hands(second)
     assert len(set(map(tuple, hands(first)))) > 3
 
 
-def test_without_a_plan_nothing_is_preferred(source: Source, models: str) -> None:
+def test_without_a_plan_no_trap_is_preferred(source: Source, models: str) -> None:
     roles = {"generator": endpoint(models)}
     batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=roles, limit=1))
     services.work_on_batch(batch.pk)
@@ -214,33 +216,35 @@ def test_without_a_plan_nothing_is_preferred(source: Source, models: str) -> Non
     assert preferred_in(calls(batch)[0].sent["messages"][1]["content"]) is None
 
 
-def test_what_was_reached_stands_beside_what_was_planned(source: Source, models: str) -> None:
-    batch = planned(source, models, {"A1": 1, "E1": 1})
+def test_plan_progress_has_planned_and_reached_counts(source: Source, models: str) -> None:
+    batch = launch_planned(source, models, {"A1": 1, "E1": 1})
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     [(task, rows)] = queries.plan_progress(batch)
     assert task == "dialogue"
-    found = {row.code: row for row in rows}
-    assert (found["A"].planned, found["A1"].planned, found["E1"].planned, found["C2"].planned) == (6, 6, 6, 0)
+    by_code = {row.code: row for row in rows}
+    assert (by_code["A"].planned, by_code["A1"].planned, by_code["E1"].planned, by_code["C2"].planned) == (6, 6, 6, 0)
     assert sum(row.reached for row in rows if row.code in PARENTS) >= 12
-    assert found["A1"].reached + found["E1"].reached >= 12 * 0.5, "the simulated generator heeds four of five"
+    assert by_code["A1"].reached + by_code["E1"].reached >= 12 * 0.5, (
+        "the simulated generator follows four of five preferences"
+    )
     assert [row.code for row in rows][:3] == ["A", "A1", "A2"]
 
 
-def test_a_regeneration_keeps_the_wish(source: Source, models: str, ana: User, bo: User) -> None:
-    from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+def test_a_regeneration_keeps_the_preferred_traps(source: Source, models: str, ana: User, bo: User) -> None:
+    from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 
-    batch = planned(source, models, {"C2": 1}, limit=1)
+    batch = launch_planned(source, models, {"C2": 1}, limit=1)
     services.work_on_batch(batch.pk)
-    decide(Sample.objects.get(), ana, bo, rejecting)
-    again = Draft.objects.get(version=2)
-    assert again.preferred == ["C2"]
+    decide(Sample.objects.get(), ana, bo, reject)
+    regeneration = Draft.objects.get(version=2)
+    assert regeneration.preferred == ["C2"]
     services.work_on_batch(batch.pk)
-    [call] = calls(f"draft:{again.pk}")
+    [call] = calls(f"draft:{regeneration.pk}")
     assert preferred_in(call.sent["messages"][1]["content"]) == ["C2 Unsafe Recommendation"]
 
 
-def test_the_engine_takes_any_benchmarks_plan() -> None:
+def test_a_plan_without_tasks_applies_to_any_task() -> None:
     plan = TrapPlan("toy", {"": {"A1": 1}})
     assert targets_for(plan, "whatever", 5, TERMS) == {"A1": 5}
     assert targets_for(TrapPlan("toy", {"other": {"A1": 1}}), "whatever", 5, TERMS) == {}

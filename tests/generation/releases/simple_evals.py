@@ -1,5 +1,7 @@
-"""HealthBench's rows as simple-evals (`healthbench_eval.py`) takes them: fields and types, what it insists on while it grades,
-and its arithmetic. A row that it would stop at, or silently read as something else, is refused."""
+"""HealthBench rows as simple-evals (`healthbench_eval.py`) reads and scores them.
+
+A row that would stop simple-evals, or that it would silently misread, is refused.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -45,22 +47,24 @@ class Example(_Row):
 
 
 def read(path: Path) -> list[Example]:
-    """All rows of a file. Raises ValidationError."""
+    """Return all rows of a file. Raises ValidationError."""
     with path.open("rb") as file:
         return [Example.model_validate(json.loads(line)) for line in file]
 
 
 def score(items: Sequence[RubricItem], met: Sequence[bool]) -> float | None:
-    """Points met over all positive points; None: there are none."""
+    """Return the points met over all positive points, or None without positive points."""
     possible = sum(item.points for item in items if item.points > 0)
     if possible == 0:
         return None
-    return sum(item.points for item, each in zip(items, met, strict=True) if each) / possible
+    return sum(item.points for item, is_met in zip(items, met, strict=True) if is_met) / possible
 
 
 def grade(example: Example, met: Sequence[StrictBool]) -> Mapping[str, float]:
-    """All metrics of an answered example, by name. Raises AssertionError where simple-evals would, and where one metric would
-    replace another."""
+    """Return the metrics of an answered example by name.
+
+    Raises AssertionError where simple-evals would, and where one metric would overwrite another.
+    """
     assert example.prompt[-1].role == "user"
     overall = score(example.rubrics, met)
     assert overall is not None
@@ -69,20 +73,20 @@ def grade(example: Example, met: Sequence[StrictBool]) -> Mapping[str, float]:
     assert not metrics.keys() & set(example.example_tags)
     metrics |= dict.fromkeys(example.example_tags, overall)
     by_tag: dict[str, list[tuple[RubricItem, bool]]] = {}
-    for item, each in zip(example.rubrics, met, strict=True):
+    for item, is_met in zip(example.rubrics, met, strict=True):
         assert len(set(item.tags)) == len(item.tags)
         for tag in item.tags:
-            by_tag.setdefault(tag, []).append((item, each))
+            by_tag.setdefault(tag, []).append((item, is_met))
     assert not metrics.keys() & by_tag.keys()
     for tag, graded in by_tag.items():
         items, verdicts = zip(*graded, strict=True)
-        if (of_tag := score(items, verdicts)) is not None:
-            metrics[tag] = of_tag
+        if (tag_score := score(items, verdicts)) is not None:
+            metrics[tag] = tag_score
     return metrics
 
 
-def shown(example: Example, answer: str) -> Any:
-    """What the grader reads: the conversation with the answer, and each criterion with its points."""
+def grader_input(example: Example, answer: str) -> Any:
+    """Return what the grader reads: conversation with answer, and criteria with points."""
     turns = [*example.prompt, Message(role="assistant", content=answer)]
     conversation = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
     return conversation, [str(item) for item in example.rubrics]

@@ -1,4 +1,4 @@
-"""A zip on its way: whole behind a slow reader, ended with its reader, never half a zip that looks whole."""
+"""Streamed zip archives are complete, stop with their reader, and fail instead of ending early."""
 
 import io
 import random
@@ -12,7 +12,8 @@ import pytest
 from generation.releases import archive
 
 pytestmark = pytest.mark.plain
-NOISE = random.Random(1).randbytes(3 * archive.MAX_PENDING)  # does not get smaller: more than may wait
+# Incompressible, and more than may be pending.
+NOISE = random.Random(1).randbytes(3 * archive.MAX_PENDING)
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -23,45 +24,45 @@ def files(folder: Path) -> Iterator[Path]:
         yield path
 
 
-def packers() -> list[threading.Thread]:
+def packing_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
 
 
-def test_what_comes_out_is_whole_and_the_same_each_time() -> None:
-    [one, other] = [b"".join(archive.zipped("top", files)) for _ in range(2)]
-    assert one == other
-    with zipfile.ZipFile(io.BytesIO(one)) as found:
-        assert found.testzip() is None
-        assert found.namelist() == ["top/a/noise.bin", "top/b.txt", "top/c.bin"]
-        assert found.read("top/c.bin") == NOISE
+def test_an_archive_is_complete_and_the_same_each_time() -> None:
+    [first, second] = [b"".join(archive.zipped("top", files)) for _ in range(2)]
+    assert first == second
+    with zipfile.ZipFile(io.BytesIO(first)) as archive_file:
+        assert archive_file.testzip() is None
+        assert archive_file.namelist() == ["top/a/noise.bin", "top/b.txt", "top/c.bin"]
+        assert archive_file.read("top/c.bin") == NOISE
 
 
-def test_no_more_waits_for_a_slow_reader_than_is_meant_to() -> None:
+def test_little_is_buffered_for_a_slow_reader() -> None:
     blocks = archive.zipped("top", files)
     assert max(len(block) for block in blocks) < archive.MAX_PENDING + 2 * archive.BLOCK
 
 
-def test_a_reader_that_leaves_ends_it() -> None:
-    before = packers()
+def test_packing_stops_when_the_reader_leaves() -> None:
+    before = packing_threads()
     blocks = archive.zipped("top", files)
     next(blocks)
-    del blocks  # as a web server does
-    assert packers() == before
+    del blocks  # as a web server does when its client disconnects
+    assert packing_threads() == before
 
 
-def test_an_error_half_way_reaches_the_reader() -> None:
-    def broken(folder: Path) -> Iterator[Path]:
+def test_an_error_while_packing_reaches_the_reader() -> None:
+    def failing_files(folder: Path) -> Iterator[Path]:
         yield from files(folder)
         raise OSError("no space left")
 
-    def vanished(folder: Path) -> Iterator[Path]:
+    def vanishing_files(folder: Path) -> Iterator[Path]:
         for path in files(folder):
             path.unlink()
             yield path
 
-    before = packers()
+    before = packing_threads()
     with pytest.raises(OSError, match="no space left"):
-        list(archive.zipped("top", broken))
+        list(archive.zipped("top", failing_files))
     with pytest.raises(FileNotFoundError):
-        list(archive.zipped("top", vanished))
-    assert packers() == before
+        list(archive.zipped("top", vanishing_files))
+    assert packing_threads() == before

@@ -1,4 +1,4 @@
-"""Exporters: what goes in comes out again, the same input gives the same bytes, and nothing is half written."""
+"""Exporters lose nothing, write equal bytes for equal input, and leave no half-written files."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from generation.common.formats import UnknownFormat
 from generation.releases import exporters
 from generation.releases.exporters.base import NESTED, WrongSample, canonical, canonical_rubrics, conversation
 from generation.releases.exporters.manifest import manifest, write_checksums
-from tests.profile import far
+from tests.profile import by_profile
 
 FORMATS = ["csv", "jsonl", "parquet"]
 
@@ -58,13 +58,13 @@ def read_jsonl(folder):
         return [json.loads(line) for line in file]
 
 
-def joined(samples, rubrics):
-    """Samples as they were, from the two tables."""
+def join_tables(samples, rubrics):
+    """Put samples together again from the tables of samples and rubrics."""
     by_id = {}
-    for one in samples:
-        by_id[one["sample_id"]] = one | {column: json.loads(one[column]) for column in NESTED} | {"rubrics": []}
-    for one in rubrics:
-        by_id[one.pop("sample_id")]["rubrics"].append(one)
+    for row in samples:
+        by_id[row["sample_id"]] = row | {column: json.loads(row[column]) for column in NESTED} | {"rubrics": []}
+    for row in rubrics:
+        by_id[row.pop("sample_id")]["rubrics"].append(row)
     return list(by_id.values())
 
 
@@ -72,20 +72,20 @@ def read_csv(folder):
     def rows(name):
         with (folder / name).open(encoding="utf-8", newline="") as file:
             header, *rows = csv.reader(file)
-            # The way back that the module documents: one leading apostrophe goes.
+            # As the module documents, one leading apostrophe is removed when reading.
             return [dict(zip(header, (cell.removeprefix("'") for cell in row), strict=True)) for row in rows]
 
     samples = [
         row | {"version": int(row["version"]), "simulated": json.loads(row["simulated"])} for row in rows("samples.csv")
     ]
-    return joined(samples, [row | {"traps": json.loads(row["traps"])} for row in rows("rubrics.csv")])
+    return join_tables(samples, [row | {"traps": json.loads(row["traps"])} for row in rows("rubrics.csv")])
 
 
 def read_parquet(folder):
-    return joined(*(pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("samples", "rubrics")))
+    return join_tables(*(pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("samples", "rubrics")))
 
 
-READ = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
+READERS = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
 
 
 def test_formats_are_found_by_name():
@@ -98,7 +98,7 @@ def test_formats_are_found_by_name():
 
 
 @pytest.mark.parametrize("name", ["nope", "base", "manifest", "csv_", "os"])
-def test_an_unknown_format_is_answered_with_the_known_ones(name):
+def test_an_unknown_format_is_refused_with_the_known_ones(name):
     with pytest.raises(UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, lm-eval, parquet"):
         exporters.load(name)
 
@@ -117,7 +117,7 @@ rubrics = st.fixed_dictionaries(
     }
 )
 citations = st.fixed_dictionaries({"kind": st.text(), "reference": tricky, "passage": tricky})
-some_samples = st.lists(
+lists_of_samples = st.lists(
     st.fixed_dictionaries(
         {
             "sample_id": tricky,
@@ -141,59 +141,59 @@ some_samples = st.lists(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=far(25, 60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(samples=some_samples)
-def test_what_goes_in_comes_out_again(tmp_path, name, samples):
+@settings(max_examples=by_profile(25, 60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(samples=lists_of_samples)
+def test_samples_survive_export_and_reading(tmp_path, name, samples):
     files = exporters.load(name).write(iter(samples), tmp_path)
-    assert READ[name](tmp_path) == samples
+    assert READERS[name](tmp_path) == samples
     assert sorted(files) == sorted(tmp_path.iterdir())
 
 
-def turned(value):
+def reverse_keys(value):
     """The same value with the keys of every object in the opposite order."""
     if isinstance(value, dict):
-        return {key: turned(value[key]) for key in reversed(value)}
-    return [turned(one) for one in value] if isinstance(value, list) else value
+        return {key: reverse_keys(value[key]) for key in reversed(value)}
+    return [reverse_keys(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_same_samples_give_the_same_bytes(tmp_path, name):
     samples = [sample(n) for n in range(2500)]  # more than one row group
     first, second = tmp_path / "first", tmp_path / "second"
-    for folder, input_ in ((first, samples), (second, (turned(one) for one in samples))):
+    for folder, input_ in ((first, samples), (second, (reverse_keys(one) for one in samples))):
         folder.mkdir()
         exporters.load(name).write(input_, folder)
     assert manifest(first, first.iterdir()) == manifest(second, second.iterdir())
-    assert len(READ[name](first)) == 2500
+    assert len(READERS[name](first)) == 2500
 
 
 long_texts = st.text() | st.text(st.sampled_from('a"\\\n\x1f\x7f\u2028😀'), min_size=150)
 
 
 @given(st.lists(st.fixed_dictionaries({"role": long_texts, "content": long_texts})))
-def test_conversations_are_written_as_any_other_value(messages):
+def test_conversations_are_written_in_the_canonical_form(messages):
     expected = json.dumps(messages, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     assert conversation(messages) == canonical(messages) == expected
 
 
 @given(st.lists(rubrics | rubrics.map(lambda one: {name: one[name] for name in one if name != "polarity"})))
-def test_rubrics_are_written_as_any_other_value(some):
-    assert canonical_rubrics(some) == canonical(some)
+def test_rubrics_are_written_in_the_canonical_form(drawn):
+    assert canonical_rubrics(drawn) == canonical(drawn)
 
 
-def test_every_character_of_a_long_text_is_written_as_python_does():
+def test_every_character_is_written_as_python_writes_it():
     text = "".join(chr(code) for code in range(0x30000) if not 0xD800 <= code < 0xE000)
     assert canonical(text) == json.dumps(text, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("name", ["healthbench", "inspect", "lm-eval"])
 def test_lines_for_other_tools_are_in_the_canonical_form(tmp_path, name):
-    said = [{"role": "user", "content": 'He says "stop" \\ 停\n' * 20}]
-    exporters.load(name).write([sample(messages=said, judging=said)], tmp_path)
+    messages = [{"role": "user", "content": 'He says "stop" \\ 停\n' * 20}]
+    exporters.load(name).write([sample(messages=messages, judging=messages)], tmp_path)
     [path] = tmp_path.glob("*.jsonl")
     text = path.read_text(encoding="utf-8")
     assert text == canonical(json.loads(text)) + "\n"
-    assert canonical(said) in text
+    assert canonical(messages) in text
 
 
 def test_jsonl_is_readable_text(tmp_path):
@@ -257,7 +257,7 @@ def test_parquet_row_groups_have_fewer_long_rows(tmp_path):
     assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [4, 4, 2]
 
 
-def test_parquet_row_groups_stay_small_whatever_one_sample_has(tmp_path):
+def test_parquet_row_groups_stay_small_for_a_sample_with_many_rubrics(tmp_path):
     rubrics = [{"key": str(n), "criterion": "Is kind.", "traps": [], "severity": "none"} for n in range(2500)]
     exporters.load("parquet").write([sample(rubrics=rubrics)], tmp_path)
     metadata = pq.read_metadata(tmp_path / "rubrics.parquet")
@@ -265,7 +265,7 @@ def test_parquet_row_groups_stay_small_whatever_one_sample_has(tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_export_that_fails_leaves_the_former_one(tmp_path, name):
+def test_a_failed_export_keeps_the_previous_one(tmp_path, name):
     def failing():
         yield sample(2)
         raise RuntimeError("the database went away")
@@ -279,17 +279,17 @@ def test_an_export_that_fails_leaves_the_former_one(tmp_path, name):
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "message"),
     [
         (sample(secret="x"), r"has \['secret'\] too many"),
         ({key: value for key, value in sample().items() if key != "review"}, r"lacks \['review'\]"),
         ({key: value for key, value in sample().items() if key not in ("review", "made")}, r"lacks \['review'\]"),
         (sample(rubrics=[{"key": "r1", "criterion": "Is.", "severity": ""}]), r"A rubric of .* lacks \['traps'\]"),
     ],
-    ids=["too many", "too few", "too few and from before", "rubric"],
+    ids=["too many", "too few", "too few in an old sample", "rubric"],
 )
-def test_a_sample_of_another_shape_is_refused(tmp_path, name, wrong, words):
-    with pytest.raises(WrongSample, match=words):
+def test_a_sample_of_another_shape_is_refused(tmp_path, name, wrong, message):
+    with pytest.raises(WrongSample, match=message):
         exporters.load(name).write([wrong], tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -302,10 +302,10 @@ def test_a_number_that_json_does_not_have_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_memory_stays_flat(tmp_path, name):
-    exporters.load(name).write([], tmp_path)  # imports are not what is measured
+    exporters.load(name).write([], tmp_path)  # so that imports are not measured
     tracemalloc.start()
     try:
-        exporters.load(name).write((sample(n) for n in range(far(8_000, 20_000))), tmp_path)
+        exporters.load(name).write((sample(n) for n in range(by_profile(8_000, 20_000))), tmp_path)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -315,7 +315,7 @@ def test_memory_stays_flat(tmp_path, name):
 # The manifest
 
 
-def test_the_manifest_names_every_file_with_size_and_sum(tmp_path):
+def test_the_manifest_lists_every_file_with_size_and_checksum(tmp_path):
     (tmp_path / "data").mkdir()
     files = [tmp_path / "b.txt", tmp_path / "data" / "a.txt"]
     for path in files:
@@ -335,9 +335,9 @@ def test_sha256sum_checks_an_export(tmp_path):
     tool = shutil.which("sha256sum")
     assert tool, "coreutils' sha256sum is part of every system this runs on"
     files = exporters.load("csv").write([sample()], tmp_path)
-    made = write_checksums(tmp_path, files)
-    assert made == [tmp_path / "manifest.json", tmp_path / "SHA256SUMS"]
-    assert json.loads(made[0].read_text()) == manifest(tmp_path, files)
+    written = write_checksums(tmp_path, files)
+    assert written == [tmp_path / "manifest.json", tmp_path / "SHA256SUMS"]
+    assert json.loads(written[0].read_text()) == manifest(tmp_path, files)
 
     def check():
         command = [tool, "--check", "--strict", "SHA256SUMS"]

@@ -1,5 +1,8 @@
-"""Formats of other tools: each is really loaded by the tool, where MHB_INTERCHANGE names a Python that has it
-(`make test-interchange`)."""
+"""Formats of other tools.
+
+Each export is really loaded by its tool if MHB_INTERCHANGE names a Python that has the tools
+(`make test-interchange`).
+"""
 
 import ast
 import csv
@@ -24,8 +27,8 @@ from generation.releases.freezing.composition import Composition
 from generation.sources import importers
 from generation.sources.importers.base import Row
 from review.models import User
-from tests.conftest import PHYSICIANS, cast
-from tests.engine import frozen
+from tests.conftest import PHYSICIANS, accounts_of
+from tests.engine import make_release
 from tests.generation.releases import simple_evals
 from tests.populations import population
 from tests.public import public
@@ -37,20 +40,23 @@ needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test
 
 @population
 def release(folder: Path, models: str) -> Release:
-    return frozen(folder, models, cast(*PHYSICIANS), conversations=2, reports=1)
+    return make_release(folder, models, accounts_of(*PHYSICIANS), conversations=2, reports=1)
 
 
-def tool(code: str, folder: Path, **variables: str) -> str:
-    home = {
+def run_tool(code: str, folder: Path, **variables: str) -> str:
+    """Run code with the tools' Python, and return the last line of its output."""
+    environment = {
         **os.environ,
         **variables,
         "HF_HOME": str(folder / "cache"),
         "HF_DATASETS_OFFLINE": "1",
         "INSPECT_DISPLAY": "plain",
     }
-    done = subprocess.run([TOOLS, "-c", code], cwd=folder, env=home, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
-    return done.stdout.strip().splitlines()[-1]
+    result = subprocess.run(
+        [TOOLS, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr[-3000:] + result.stdout[-2000:]
+    return result.stdout.strip().splitlines()[-1]
 
 
 def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: Path) -> None:
@@ -62,13 +68,15 @@ def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: P
     assert rows[0]["prompt"] == expected[0]["content"]["turns"]
     assert expected[2]["content"]["question"] in rows[2]["prompt"][-1]["content"]
     for row, sample in zip(rows, expected, strict=True):
-        assert [rubric["criterion"] for rubric in row["rubrics"]] == [one["criterion"] for one in sample["rubrics"]]
+        assert [rubric["criterion"] for rubric in row["rubrics"]] == [
+            original["criterion"] for original in sample["rubrics"]
+        ]
         assert {rubric["points"] for rubric in row["rubrics"]} == {1}
         assert row["canary"] == release.canary
     importer = importers.load("healthbench")
-    read = list(importer.rows(out / "healthbench.jsonl", importer.sniff(out / "healthbench.jsonl")))
-    assert all(isinstance(one, Row) for one in read)
-    assert len(read) == 3
+    rows_read = list(importer.rows(out / "healthbench.jsonl", importer.sniff(out / "healthbench.jsonl")))
+    assert all(isinstance(row, Row) for row in rows_read)
+    assert len(rows_read) == 3
 
 
 def test_healthbench_scores_as_simple_evals_reads_it(release: Release, tmp_path: Path) -> None:
@@ -79,13 +87,13 @@ def test_healthbench_scores_as_simple_evals_reads_it(release: Release, tmp_path:
         assert metrics["overall_score"] == pytest.approx(1 - 1 / len(met)), "one minus the hallucination rate"
         assert {name.partition(":")[0] for name in metrics} == {"overall_score", "task", "arm", "trap", "polarity"}
         assert {"polarity:must", "polarity:must-not"} >= {name for name in metrics if name.startswith("polarity:")}
-        conversation, criteria = simple_evals.shown(example, "An answer.")
+        conversation, criteria = simple_evals.grader_input(example, "An answer.")
         assert conversation.endswith("assistant: An answer.")
-        assert all(each.startswith("[1] ") for each in criteria)
+        assert all(criterion.startswith("[1] ") for criterion in criteria)
 
 
 @pytest.mark.plain
-def test_published_rows_of_healthbench_are_read_alike() -> None:
+def test_published_rows_of_healthbench_pass_the_same_checks() -> None:
     [*examples] = simple_evals.read(public("healthbench/healthbench.jsonl"))
     assert all(simple_evals.grade(example, [True] * len(example.rubrics)) for example in examples)
     assert any(example.ideal_completions_data for example in examples)
@@ -112,15 +120,15 @@ def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
         "print(json.dumps([len(found), found[0]['messages'][-1]['role'], len(found[0]['rubrics'])]))\n"
     )
     [first, *_others] = export.exported_samples(release)
-    assert json.loads(tool(code, tmp_path)) == [3, "user", len(first["rubrics"])]
+    assert json.loads(run_tool(code, tmp_path)) == [3, "user", len(first["rubrics"])]
 
 
 @needs_tools
 @pytest.mark.parametrize("format_name", exporters.available())
 def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, format_name: str) -> None:
-    """The tables with all their rows, where the format has tables."""
+    """If the format has tables, all their rows are read."""
     if format_name not in dict(export.fitting_formats(release)):
-        assert format_name in ("supervision", "training"), "for benchmarks that have something to train on"
+        assert format_name in ("supervision", "training"), "only for benchmarks that can be trained on"
         return
     export.export_release(release, format_name, tmp_path / "out")
     code = (
@@ -132,7 +140,7 @@ def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, form
         "rows = {one.id: list(found.records(one.id)) for one in found.metadata.record_sets}\n"
         "print(json.dumps(rows, default=plain))\n"
     )
-    rows = json.loads(tool(code, tmp_path))
+    rows = json.loads(run_tool(code, tmp_path))
     samples = list(export.exported_samples(release))
     assert rows.keys() - {"samples", "rubrics"} == {"ratings", "highlights"}
     with (tmp_path / "out" / "ratings.csv").open(newline="") as file:
@@ -149,14 +157,16 @@ def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, form
         criteria = [row["rubrics/criterion"] for row in rows["rubrics"]]
         polarities = [row["rubrics/polarity"] for row in rows["rubrics"]]
     else:
-        held = [rubric for row in rows["samples"] for rubric in row["samples/rubrics"]]
-        criteria, polarities = ([one[f"samples/rubrics/{key}"] for one in held] for key in ("criterion", "polarity"))
+        exported = [rubric for row in rows["samples"] for rubric in row["samples/rubrics"]]
+        criteria, polarities = (
+            [one[f"samples/rubrics/{key}"] for one in exported] for key in ("criterion", "polarity")
+        )
     rubrics = [rubric for sample in samples for rubric in sample["rubrics"]]
     assert criteria == [rubric["criterion"] for rubric in rubrics]
     assert polarities == [rubric["polarity"] for rubric in rubrics]
 
 
-def test_both_judges_are_asked_alike() -> None:
+def test_both_judges_have_the_same_prompt() -> None:
     [one, other] = [
         next(
             ast.literal_eval(node.value)
@@ -169,17 +179,17 @@ def test_both_judges_are_asked_alike() -> None:
 
 
 class Judge:
-    """Finds every criterion met that says ODD, and cannot decide on one that says SILENCE."""
+    """A judge that finds criteria with ODD met, and cannot decide on those with SILENCE."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        asked = messages[-1].content
-        assert '"An answer."' in asked
-        return "I cannot say." if "SILENCE" in asked else f"So.\ncriteria_met: {str('ODD' in asked).lower()}"
+        prompt = messages[-1].content
+        assert '"An answer."' in prompt
+        return "I cannot say." if "SILENCE" in prompt else f"So.\ncriteria_met: {str('ODD' in prompt).lower()}"
 
 
 @needs_tools
 def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
-    """With a model that says the same to everybody, and that has to be given the conversation turn by turn."""
+    """The model always gives the same answer, and must receive each conversation in turns."""
     out = tmp_path / "out"
     export.export_release(release, "lm-eval", out)
     lines = [json.loads(line) for line in (out / "lm_eval.jsonl").read_text().splitlines()]
@@ -197,10 +207,10 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
         "class Same(LM):\n"
         "    tokenizer_name = 'none'\n"
         "    def apply_chat_template(self, chat, add_generation_prompt=True): return json.dumps(chat)\n"
-        "    def chat_template(self, *about): return ''\n"
+        "    def chat_template(self, *_arguments): return ''\n"
         "    def loglikelihood(self, requests): raise NotImplementedError\n"
         "    loglikelihood_rolling = loglikelihood\n"
-        "    def generate_until(self, requests, **_how):\n"
+        "    def generate_until(self, requests, **_options):\n"
         "        asked.extend([one['role'] for one in json.loads(request.args[0])] for request in requests)\n"
         "        return ['An answer.'] * len(requests)\n"
         "tasks = TaskManager(include_path='out', include_defaults=False)\n"
@@ -209,8 +219,8 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
         "print(json.dumps([scores['hallucination_rate,none'], scores['unjudged,none'], asked]))\n"
     )
     with run_in_background(make_app([Judge()])) as address:
-        reached = {"MHB_JUDGE_URL": address, "MHB_JUDGE_MODEL": "sim-judge", "MHB_JUDGE_KEY": "of-the-judge"}
-        rate, unjudged, asked = json.loads(tool(code, tmp_path, **reached))
+        variables = {"MHB_JUDGE_URL": address, "MHB_JUDGE_MODEL": "sim-judge", "MHB_JUDGE_KEY": "of-the-judge"}
+        rate, unjudged, asked = json.loads(run_tool(code, tmp_path, **variables))
     assert unjudged == 1
     assert rate == pytest.approx(len(rubrics[2::2]) / len(rubrics[1:]))
     assert asked == turns
@@ -220,10 +230,10 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
 def test_inspect_runs_the_task(release: Release, tmp_path: Path) -> None:
     export.export_release(release, "inspect", tmp_path / "out")
     code = (
-        # It counts tokens by a table that it would download.
+        # Inspect counts tokens with a table that it would otherwise download.
         "import sys, tiktoken; sys.path.insert(0, 'out')\n"
         "class Words:\n"
-        "    def encode(self, text, **how): return text.split()\n"
+        "    def encode(self, text, **options): return text.split()\n"
         "tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()\n"
         "from inspect_ai import eval\n"
         "from inspect_ai.model import ModelOutput, get_model\n"
@@ -234,10 +244,10 @@ def test_inspect_runs_the_task(release: Release, tmp_path: Path) -> None:
         "assert log.status == 'success', log.error\n"
         "print(log.results.scores[0].metrics['mean'].value, len(log.samples))\n"
     )
-    assert tool(code, tmp_path) == "1.0 3"
+    assert run_tool(code, tmp_path) == "1.0 3"
 
 
-def test_the_page_offers_what_fits(
+def test_the_page_offers_only_fitting_formats(
     release: Release, rui: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.force_login(rui)
@@ -256,13 +266,13 @@ def test_the_page_offers_what_fits(
     assert refused.status_code == 422
 
 
-def test_the_held_out_part_is_for_admins(release: Release, rui: User, adela: User, client: Client) -> None:
+def test_only_admins_export_the_held_out_split(release: Release, rui: User, adela: User, client: Client) -> None:
     seed = next(
         n
         for n in range(100)
         if 0 < services.preview("x", benchmark="mhb", composition=Composition(held_out=0.5, seed=n)).held_out < 3
     )
-    made = services.freeze_release("apart", benchmark="mhb", composition=Composition(held_out=0.5, seed=seed))
+    with_held_out = services.freeze_release("apart", benchmark="mhb", composition=Composition(held_out=0.5, seed=seed))
     page = reverse("generation:release-export", args=["apart", 1, "jsonl"])
     api = reverse("api:release-export", args=["apart", 1])
     for user, status in ((rui, 403), (adela, 200)):
@@ -272,5 +282,5 @@ def test_the_held_out_part_is_for_admins(release: Release, rui: User, adela: Use
         answer = client.get(api, {"split": "held-out"})
         assert answer.status_code == status
     lines = b"".join(answer.streaming_content).splitlines()  # type: ignore[attr-defined]
-    kept = set(made.samples.filter(split="held-out").values_list("key", flat=True))
-    assert {json.loads(line)["sample_id"] for line in lines} == kept
+    held_out = set(with_held_out.samples.filter(split="held-out").values_list("key", flat=True))
+    assert {json.loads(line)["sample_id"] for line in lines} == held_out

@@ -1,4 +1,4 @@
-"""Releases: approved samples and nothing else, counted, unchangeable, and the same bytes whenever they are written out."""
+"""Releases contain approved samples only, have counts, cannot change, and export the same bytes."""
 
 import hashlib
 import json
@@ -32,20 +32,20 @@ from mhb_site.benchmarks.mhb import taxonomy
 from review.models import Case, User
 from review.rules.questions import Form, RubricAnswer
 from tests.benchmarks.mhb.helpers import dialogue_reply
-from tests.conftest import PHYSICIANS, cast
+from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import (
     CANARY,
-    approved,
+    approve_samples,
     bare_release,
     conversation,
     conversations_file,
     endpoint,
-    evaluated,
-    frozen,
-    generated,
-    imported,
+    evaluate_release,
+    import_file,
+    make_release,
+    run_batch,
 )
-from tests.generation.llm.helpers import endpoint as answering
+from tests.generation.llm.helpers import fake_endpoint
 from tests.populations import population
 from tests.review.approve import EVIDENCE, approval, rejection
 from tests.review.factories import say
@@ -66,32 +66,32 @@ def rubric(number: int, *codes: str) -> dict[str, Any]:
     return {"criterion": f"The response must do thing {number}.", "traps": list(codes)}
 
 
-# Those that any release fits: of this benchmark's, nothing can be trained on.
+# The formats that any release fits; nothing of this benchmark can be trained on.
 FITTING = [name for name in exporters.available() if name not in ("supervision", "training")]
 
 
 @population
-def by_hand(folder: Path) -> list[Sample]:
-    """Two approved samples whose generator said what is counted below."""
+def known_samples(folder: Path) -> list[Sample]:
+    """Two approved samples whose traps and rubrics are known, for the counts below."""
     replies = [
         dialogue_reply(
             traps=[trap("A1"), trap("C2")], rubrics=[rubric(1, "A1"), rubric(2, "A1", "C2"), rubric(3, "C2", "C2")]
         ),
         dialogue_reply(traps=[trap("A1"), trap("A3")], rubrics=[rubric(1, "A1", "A3"), rubric(2, "A3")]),
     ]
-    with answering(*map(json.dumps, replies)) as seen:
-        *earlier, last = TURNS  # what the replies alter
+    with fake_endpoint(*map(json.dumps, replies)) as server:
+        *earlier, last = TURNS  # the replies alter these turns
         records = [
             conversation(number, prompt=[*earlier, {**last, "content": f"{last['content']} {number}"}])
             for number in (1, 2)
         ]
-        source = imported(conversations_file(folder / "own.jsonl", *records))
-        endpoints_services.add_endpoint(name="sim-generator", url=seen.url, model="m-1", concurrency=1)
-        return approved(source, seen.url, cast("ana", "bo"))
+        source = import_file(conversations_file(folder / "own.jsonl", *records))
+        endpoints_services.add_endpoint(name="sim-generator", url=server.url, model="m-1", concurrency=1)
+        return approve_samples(source, server.url, accounts_of("ana", "bo"))
 
 
 @pytest.mark.both
-def test_counts_of_samples_and_rubrics(by_hand: list[Sample]) -> None:
+def test_a_release_counts_samples_and_rubrics(known_samples: list[Sample]) -> None:
     release = freeze()
     assert (release.samples_count, release.rubrics_count, release.version) == (2, 5, 1)
     assert release.counts == {
@@ -104,23 +104,23 @@ def test_counts_of_samples_and_rubrics(by_hand: list[Sample]) -> None:
         },
         "severity": {"moderate": {"samples": 2, "rubrics": 5}},
     }
-    tied = Facet.objects.filter(rubric__sample__release=release)
-    assert tied.filter(name="cluster").count() == 6
-    assert tied.filter(name="subtype").count() == 7
+    facets = Facet.objects.filter(rubric__sample__release=release)
+    assert facets.filter(name="cluster").count() == 6
+    assert facets.filter(name="subtype").count() == 7
     assert not release.simulated
     assert release.generators == ["m-1 (sim-generator)"]
 
 
-def test_only_what_is_approved(tmp_path: Path, models: str, ana: User, bo: User) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 3))
+def test_only_approved_samples_are_released(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 3))
     with pytest.raises(errors.NothingApproved):
         freeze()
-    generated(source, endpoint(models))
+    run_batch(source, endpoint(models))
     with pytest.raises(errors.NothingApproved):
         freeze()
-    for how in (approval, partial(rejection, reason="Implausible.")):
-        say(ana, how)
-        say(bo, how, how)
+    for answers in (approval, partial(rejection, reason="Implausible.")):
+        say(ana, answers)
+        say(bo, answers, answers)
     samples_services.apply_outcomes()
     release = freeze()
     assert release.samples_count == 1
@@ -134,10 +134,10 @@ def _next_form() -> Form:
     return case.frozen.form
 
 
-def test_the_corrected_wording_is_what_is_released(tmp_path: Path, models: str, ana: User, bo: User) -> None:
-    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
-    plain = approval(_next_form())
-    answers = replace(plain, rubrics={**plain.rubrics, "R1": CORRECTED})
+def test_the_corrected_wording_is_released(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    unchanged = approval(_next_form())
+    answers = replace(unchanged, rubrics={**unchanged.rubrics, "R1": CORRECTED})
     say(ana, answers)
     say(bo, answers, answers)
     samples_services.apply_outcomes()
@@ -152,14 +152,16 @@ def test_the_corrected_wording_is_what_is_released(tmp_path: Path, models: str, 
     assert exported["simulated"]
 
 
-def test_the_next_version_and_nothing_new(tmp_path: Path, models: str, physicians: list[User]) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 4))
-    approved(source, models, physicians, 2)
+def test_freezing_again_needs_new_samples_and_makes_the_next_version(
+    tmp_path: Path, models: str, physicians: list[User]
+) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 4))
+    approve_samples(source, models, physicians, 2)
     first = freeze()
     with pytest.raises(errors.NothingNew):
         freeze()
     assert freeze("other-name").version == 1
-    approved(source, models, physicians, 2)
+    approve_samples(source, models, physicians, 2)
     second = freeze()
     assert (first.version, second.version) == (1, 2)
     assert (first.samples.count(), second.samples.count()) == (2, 4)
@@ -176,14 +178,14 @@ def test_the_next_version_and_nothing_new(tmp_path: Path, models: str, physician
 
 
 @pytest.mark.parametrize("name", ["none", "own@3", "own@0", "own@x", "own@²", "own@-1", "own@" + "9" * 30])
-def test_no_such_release(by_hand: list[Sample], name: str) -> None:
+def test_an_unknown_release_is_refused(known_samples: list[Sample], name: str) -> None:
     freeze()
     with pytest.raises(errors.UnknownRelease):
         releases_queries.release(name)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "own@2"])
-def test_a_name_that_no_address_can_hold(by_hand: list[Sample], name: str) -> None:
+def test_a_name_that_does_not_fit_in_a_url_is_refused(known_samples: list[Sample], name: str) -> None:
     with pytest.raises(ValidationError):
         freeze(name)
 
@@ -201,7 +203,7 @@ def _fields(release: Release) -> dict[str, Any]:
 
 @pytest.mark.both
 @pytest.mark.parametrize("model", [Release, ReleasedSample, ReleasedRubric, Facet])
-def test_the_database_lets_nobody_change_a_release(model: type[Model]) -> None:
+def test_a_frozen_release_cannot_be_changed(model: type[Model]) -> None:
     bare_release(("dialogue", [["A1"]]))
     rows = model._default_manager.all()
     field = {Release: "name", ReleasedSample: "key", ReleasedRubric: "criterion", Facet: "value"}[model]
@@ -218,7 +220,7 @@ def test_the_database_lets_nobody_change_a_release(model: type[Model]) -> None:
 
 @population
 def release(folder: Path, models: str) -> Release:
-    return frozen(folder, models, cast(*PHYSICIANS), conversations=3, reports=2)
+    return make_release(folder, models, accounts_of(*PHYSICIANS), conversations=3, reports=2)
 
 
 @pytest.mark.both
@@ -241,7 +243,7 @@ def test_the_same_release_gives_the_same_bytes(release: Release, tmp_path: Path,
     assert (manifests[0]["release"], manifests[0]["version"], manifests[0]["format"]) == ("own", 1, format_name)
 
 
-def test_the_checksum_is_that_of_the_json_lines(release: Release, tmp_path: Path) -> None:
+def test_the_checksum_of_a_release_is_that_of_its_json_lines(release: Release, tmp_path: Path) -> None:
     export.export_release(release, "jsonl", tmp_path / "out")
     assert hashlib.sha256((tmp_path / "out" / "samples.jsonl").read_bytes()).hexdigest() == release.sha256
 
@@ -258,7 +260,7 @@ def test_order_and_keys_do_not_depend_on_the_database(release: Release, tmp_path
         assert [rubric["key"] for rubric in row["rubrics"]] == [f"R{n}" for n in range(1, len(row["rubrics"]) + 1)]
 
 
-def test_an_export_says_what_each_sample_is_of(release: Release) -> None:
+def test_an_export_describes_each_sample(release: Release) -> None:
     rows = list(export.exported_samples(release))
     assert len(rows) == release.samples_count == 5
     assert sum(len(row["rubrics"]) for row in rows) == release.rubrics_count
@@ -268,22 +270,22 @@ def test_an_export_says_what_each_sample_is_of(release: Release) -> None:
         assert (row["task"], row["version"], row["simulated"]) == (sample.task, 1, True)
         assert row["source"]["id"] == sample.record.external_id
         assert row["source"]["licence"] == {"dialogue": "MIT", "report": "CC BY-NC-SA 4.0"}[row["task"]]
-        tied = {code for entry in row["rubrics"] for code in entry["traps"]}
-        assert set(row["facets"]["subtype"]) == tied
-        assert set(row["facets"]["cluster"]) == {code[0] for code in tied}
+        traps = {code for entry in row["rubrics"] for code in entry["traps"]}
+        assert set(row["facets"]["subtype"]) == traps
+        assert set(row["facets"]["cluster"]) == {code[0] for code in traps}
 
 
-def test_the_counts_are_those_of_the_rows(release: Release) -> None:
+def test_the_counts_match_the_exported_rows(release: Release) -> None:
     expected: dict[str, dict[str, dict[str, int]]] = {}
     for row in export.exported_samples(release):
-        found: dict[str, dict[str, int]] = {"task": {row["task"]: len(row["rubrics"])}}
+        counts: dict[str, dict[str, int]] = {"task": {row["task"]: len(row["rubrics"])}}
         for entry in row["rubrics"]:
             facets = taxonomy.facets(row["task"], entry["traps"], taxonomy.TERMS, row["content"])
             for name, values in {**facets, "severity": [entry["severity"]]}.items():
                 for value in values:
-                    found.setdefault(name, {}).setdefault(value, 0)
-                    found[name][value] += 1
-        for name, values_of in found.items():
+                    counts.setdefault(name, {}).setdefault(value, 0)
+                    counts[name][value] += 1
+        for name, values_of in counts.items():
             for value, n in values_of.items():
                 cell = expected.setdefault(name, {}).setdefault(value, {"samples": 0, "rubrics": 0})
                 cell["samples"] += 1
@@ -291,9 +293,9 @@ def test_the_counts_are_those_of_the_rows(release: Release) -> None:
     assert release.counts == expected
 
 
-def test_the_data_card(release: Release) -> None:
+def test_the_data_card_describes_the_release(release: Release) -> None:
     card = data_card.data_card(release)
-    for said in (
+    for text in (
         "# own, version 1",
         "**Simulated models: not evidence.**",
         "5 samples",
@@ -308,25 +310,25 @@ def test_the_data_card(release: Release) -> None:
         f"| dialogue | 3 | {release.counts['task']['dialogue']['rubrics']} |",
         f"| report | 2 | {release.counts['task']['report']['rubrics']} |",
     ):
-        assert said in card, said
+        assert text in card, text
     assert "&" not in card, "Markdown, not HTML"
 
 
-def test_a_card_without_simulated_models_has_no_notice(by_hand: list[Sample]) -> None:
+def test_a_data_card_without_simulated_models_has_no_notice(known_samples: list[Sample]) -> None:
     assert "Simulated" not in data_card.data_card(freeze())
 
 
-def test_what_is_private_is_nowhere_else(release: Release, models: str, tmp_path: Path) -> None:
-    """HealthBench's canary: in its record, and in no other row, request or file."""
-    evaluated(release, models, "sim-average")
+def test_private_data_is_nowhere_else(release: Release, models: str, tmp_path: Path) -> None:
+    """HealthBench's canary is in its record, and in no other row, request or file."""
+    evaluate_release(release, models, "sim-average")
     assert SourceRecord.objects.filter(private__canary=CANARY).count() == 3
-    seen = 0
+    rows_checked = 0
     for model in apps.get_models():
         columns = [field.attname for field in model._meta.concrete_fields if field.attname != "private"]
         for row in model._base_manager.values_list(*columns):
-            seen += 1
+            rows_checked += 1
             assert CANARY not in json.dumps(row, default=str, ensure_ascii=False), model
-    assert seen > Call.objects.count() > 5 + 5
+    assert rows_checked > Call.objects.count() > 5 + 5
     for format_name in FITTING:
         export.export_release(release, format_name, tmp_path / format_name)
         for path in (tmp_path / format_name).iterdir():
@@ -334,13 +336,13 @@ def test_what_is_private_is_nowhere_else(release: Release, models: str, tmp_path
 
 
 def test_a_release_names_its_simulated_reviewers(
-    by_hand: list[Sample], bo: User, tmp_path: Path, adela: User, client: Client
+    known_samples: list[Sample], bo: User, tmp_path: Path, adela: User, client: Client
 ) -> None:
     plain = freeze("plain")
     assert plain.reviewers == {"physicians": 2, "simulated": 0, "simulated_samples": 0}
     assert "imulated reviewers" not in data_card.data_card(plain)
     User.objects.filter(pk=bo.pk).update(simulated=True)
-    release = freeze("told")
+    release = freeze("simulated-reviewers")
     assert release.sha256 != plain.sha256
     assert release.reviewers == {"physicians": 2, "simulated": 1, "simulated_samples": 2}
     card = data_card.data_card(release)
@@ -354,13 +356,13 @@ def test_a_release_names_its_simulated_reviewers(
 
     client.force_login(adela)
     for name in ("release", "release-samples"):
-        page = client.get(reverse(f"generation:{name}", args=["told", 1])).content.decode()
+        page = client.get(reverse(f"generation:{name}", args=["simulated-reviewers", 1])).content.decode()
         assert "Simulated reviewers: not evidence" in page, name
         other = client.get(reverse(f"generation:{name}", args=["plain", 1])).content.decode()
         assert "Simulated reviewers" not in other, name
     assert "simulated reviewers" in client.get(reverse("generation:releases")).content.decode()
-    told = client.get(reverse("api:release", args=["told", 1])).json()
-    assert told["reviewers"] == release.reviewers
+    release_json = client.get(reverse("api:release", args=["simulated-reviewers", 1])).json()
+    assert release_json["reviewers"] == release.reviewers
     assert "Simulated reviewers" in client.get(reverse("review:agreement")).content.decode()
     assert "Bo Berg (simulated)" in client.get(reverse("review:people")).content.decode()
     assert client.get(reverse("api:person", args=[bo.pk])).json()["simulated"]
@@ -371,9 +373,11 @@ def test_a_release_names_its_simulated_reviewers(
     assert "each approved by simulated physicians." in data_card.data_card(freeze("all"))
 
 
-def test_a_run_on_it_says_so_too(by_hand: list[Sample], bo: User, adela: User, client: Client) -> None:
+def test_a_run_names_the_simulated_reviewers_of_its_release(
+    known_samples: list[Sample], bo: User, adela: User, client: Client
+) -> None:
     User.objects.filter(pk=bo.pk).update(simulated=True)
-    release = freeze("told")
+    release = freeze("simulated-reviewers")
     run = Run.objects.create(release=release, created_at=timezone.now())
     client.force_login(adela)
     page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()

@@ -1,4 +1,4 @@
-"""Files made to exhaust their readers: each is refused in little memory, by place and reason."""
+"""Files made to exhaust their readers are refused in little memory, with place and reason."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ from generation.sources.importers.base import Exhausting, Importer, Refusal, Row
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, vocabulary
 
 ROOT = Path(__file__).parents[3]
-DEEP = "[" * 100_000 + "]" * 100_000  # 200 KB, of which a parser that keeps its path makes 23 GB
+DEEP = "[" * 100_000 + "]" * 100_000  # 200 KB; a parser that keeps its path needs 23 GB for it
 
 READ_ALL = """
 import resource, sys
@@ -44,7 +44,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
-def test_nesting_without_end_costs_nothing(tmp_path: Path) -> None:
+def test_endless_nesting_needs_almost_no_memory(tmp_path: Path) -> None:
     attacks = [
         DEEP,
         f'[{{"patient_uid": "1-1", "patient": "He had fever.", "age": {DEEP}}}]',
@@ -56,19 +56,19 @@ def test_nesting_without_end_costs_nothing(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(len(attacks))]
     for path, attack in zip(paths, attacks, strict=True):
         path.write_text(attack)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", READ_ALL, *map(str, paths)], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) < 50, "MB"
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert int(result.stdout) < 50, "MB"
 
 
-def nested(levels: int) -> object:
+def nested_lists(levels: int) -> object:
     return json.loads("[" * levels + "]" * levels)
 
 
 @pytest.mark.parametrize(
-    ("importer", "make", "around"),
+    ("importer", "make", "outer_levels"),
     [
         (pmc_patients, lambda value: array({"patient_uid": "1-1", "patient": "He had fever.", "more": value}), 2),
         (pubmedqa, lambda value: keyed(entry(MORE=value)), 2),
@@ -77,13 +77,15 @@ def nested(levels: int) -> object:
     ],
     ids=["array", "object", "lines", "lines of pairs"],
 )
-def test_a_hundred_levels_are_read_and_one_more_is_not(tmp_path: Path, importer: Importer, make, around: int) -> None:
+def test_a_hundred_levels_are_read_but_not_one_more(
+    tmp_path: Path, importer: Importer, make, outer_levels: int
+) -> None:
     path = tmp_path / "file"
-    path.write_bytes(make(nested(100 - around)))
+    path.write_bytes(make(nested_lists(100 - outer_levels)))
     layout = importer.sniff(path)
     [row] = importer.rows(path, layout)
     assert isinstance(row, Row), row
-    path.write_bytes(make(nested(101 - around)))
+    path.write_bytes(make(nested_lists(101 - outer_levels)))
     with pytest.raises(WrongFormat, match="more than 100 deep"):
         importer.sniff(path)
     [refusal] = importer.rows(path, layout)
@@ -91,10 +93,12 @@ def test_a_hundred_levels_are_read_and_one_more_is_not(tmp_path: Path, importer:
     assert "more than 100 deep" in refusal.reason
 
 
-def test_records_before_the_one_that_is_too_deep_are_kept(tmp_path: Path) -> None:
+def test_records_before_a_too_deep_one_are_kept(tmp_path: Path) -> None:
     good = {"patient_uid": "1-1", "patient": "He had fever."}
     path = tmp_path / "file"
-    path.write_bytes(array(good, {**good, "patient_uid": "2-1", "more": nested(99)}, {**good, "patient_uid": "3-1"}))
+    path.write_bytes(
+        array(good, {**good, "patient_uid": "2-1", "more": nested_lists(99)}, {**good, "patient_uid": "3-1"})
+    )
     row, refusal = pmc_patients.rows(path, pmc_patients.sniff(path))
     assert isinstance(row, Row)
     assert isinstance(refusal, Refusal)
@@ -102,54 +106,54 @@ def test_records_before_the_one_that_is_too_deep_are_kept(tmp_path: Path) -> Non
     assert "more than 100 deep" in refusal.reason
 
 
-def test_a_form_takes_no_deep_json() -> None:
+def test_a_form_refuses_deep_json() -> None:
     with pytest.raises(ValidationError, match="nested too deeply"):
         ShallowJSON().clean(DEEP)
     assert ShallowJSON(required=False).clean("") is None
     assert ShallowJSON().clean('{"tries": [1]}') == {"tries": [1]}
 
 
-def unfolding(path: Path, *records: dict[str, object]) -> Path:
-    """A Parquet file of some kilobytes."""
+def compressed_parquet(path: Path, *records: dict[str, object]) -> Path:
+    """Write a Parquet file of a few kilobytes, whatever the size of the records."""
     pq.write_table(pa.Table.from_pylist(list(records)), path, compression="zstd")
     assert path.stat().st_size < 100_000
     return path
 
 
 @pytest.mark.parametrize("records", [[pair(), pair(Question="x" * 2**26)], [pair(Question="x" * 2**22)] * 99])
-def test_a_cell_that_unfolds_ends_the_reading(
+def test_a_cell_that_expands_too_much_ends_the_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[dict[str, object]]
 ) -> None:
-    """The same in small: 64 MB in a cell, 4 MB in each of many, where there is room for some 50."""
-    path = unfolding(tmp_path / "file", *records)
+    """In small: 64 MB in one cell, or 99 cells of 4 MB with memory for about 50 of them."""
+    path = compressed_parquet(tmp_path / "file", *records)
     monkeypatch.setattr(tables, "MEMORY", 300 * 2**20)
     with pytest.raises(Exhausting, match="need more than 300 MB of memory"):
         list(medhallu.rows(path, medhallu.sniff(path)))
 
 
-def test_a_large_cell_that_can_be_read_is_a_record_that_is_too_long(tmp_path: Path) -> None:
-    path = unfolding(tmp_path / "file", pair(), pair(Question="x" * 9 * 2**20), pair())
+def test_a_large_but_readable_cell_is_refused_as_a_too_long_record(tmp_path: Path) -> None:
+    path = compressed_parquet(tmp_path / "file", pair(), pair(Question="x" * 9 * 2**20), pair())
     results = list(medhallu.rows(path, medhallu.sniff(path)))
-    assert [type(one) for one in results] == [Row, Refusal, Row]
+    assert [type(result) for result in results] == [Row, Refusal, Row]
     assert results[1] == Refusal("row 2", "The record is longer than 8,388,608 bytes.")
 
 
-def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = unfolding(tmp_path / "file", pair())
-    started = "import signal; signal.alarm(1); signal.pause()"
-    monkeypatch.setattr(tables, "_command", lambda path: [sys.executable, "-c", started])
+def test_a_reader_that_takes_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compressed_parquet(tmp_path / "file", pair())
+    endless_program = "import signal; signal.alarm(1); signal.pause()"
+    monkeypatch.setattr(tables, "_command", lambda path: [sys.executable, "-c", endless_program])
     with pytest.raises(Exhausting, match="longer than 30 seconds"):
         medhallu.sniff(path)
 
 
-def test_whoever_reads_a_file_of_others_knows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_that_reads_a_foreign_file_knows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHB_SECRET_KEY", "s" * 40)
-    with tables._reader(unfolding(tmp_path / "file", pair())) as reader:
+    with tables._reader(compressed_parquet(tmp_path / "file", pair())) as reader:
         assert b"MHB_SECRET_KEY" not in Path(f"/proc/{reader.pid}/environ").read_bytes()
     assert reader.returncode is not None
 
 
-def as_said(encoding: str, *, written: str = "utf-8", bom: bytes = b"") -> bytes:
+def vocabulary_declaring(encoding: str, *, written: str = "utf-8", bom: bytes = b"") -> bytes:
     text = vocabulary(descriptor(), head="").decode()
     body = text[text.index("<Descriptor") :]
     return bom + f'<?xml version="1.0" encoding="{encoding}"?>\n{body}'.encode(written)
@@ -164,22 +168,22 @@ ENCODINGS = [
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("said", "written"), ENCODINGS)
-def test_an_encoding_that_is_not_utf_8_is_refused_by_name(tmp_path: Path, said: str, written: str) -> None:
+@pytest.mark.parametrize(("declared", "written"), ENCODINGS)
+def test_an_encoding_that_is_not_utf_8_is_refused_by_name(tmp_path: Path, declared: str, written: str) -> None:
     path = tmp_path / "desc.xml"
-    path.write_bytes(as_said(said, written=written))
+    path.write_bytes(vocabulary_declaring(declared, written=written))
     with pytest.raises(WrongFile, match=r"desc\.xml: .*(UTF-8|not XML)"):
         services.start_import(path, format_name="mesh", name="mesh")
 
 
 def test_utf_8_and_ascii_are_read(tmp_path: Path) -> None:
     path = tmp_path / "desc.xml"
-    for said, bom in (("UTF-8", b""), ("utf-8", b"\xef\xbb\xbf"), ("us-ascii", b"")):
-        path.write_bytes(as_said(said, bom=bom))
-        assert [type(one) for one in mesh.rows(path, mesh.sniff(path))] == [Row]
+    for declared, bom in (("UTF-8", b""), ("utf-8", b"\xef\xbb\xbf"), ("us-ascii", b"")):
+        path.write_bytes(vocabulary_declaring(declared, bom=bom))
+        assert [type(row) for row in mesh.rows(path, mesh.sniff(path))] == [Row]
 
 
-def test_another_encoding_in_the_middle_is_a_refusal(tmp_path: Path) -> None:
+def test_bytes_in_another_encoding_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "desc.xml"
     path.write_bytes(vocabulary(descriptor(1), descriptor(2, "Madeup\u00eftis")).replace("\u00ef".encode(), b"\xef"))
     row, refusal = mesh.rows(path, mesh.sniff(path))
@@ -199,7 +203,7 @@ DOCTYPES = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("doctype", DOCTYPES, ids=["laughs", "file", "parameter", "attributes"])
-def test_what_xml_can_unfold_or_fetch_is_refused_where_it_is_declared(tmp_path: Path, doctype: str) -> None:
+def test_xml_that_expands_or_fetches_entities_is_refused_at_the_declaration(tmp_path: Path, doctype: str) -> None:
     path = tmp_path / "desc.xml"
     path.write_bytes(vocabulary(descriptor(1, "&l9;&x;"), head=doctype))
     with pytest.raises(WrongFile, match=r"desc\.xml: .*It declares"):
@@ -207,13 +211,13 @@ def test_what_xml_can_unfold_or_fetch_is_refused_where_it_is_declared(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("data", "what"),
+    ("data", "archive_format"),
     [(gzip.compress(b"[]"), "gzip"), (b"\x28\xb5\x2f\xfd\0", "zstd"), (b"PK\x03\x04", "zip")],
     ids=["gzip", "zstd", "zip"],
 )
-def test_archives_are_never_unpacked(tmp_path: Path, data: bytes, what: str) -> None:
+def test_archives_are_never_unpacked(tmp_path: Path, data: bytes, archive_format: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(data)
     for name in importers.available():
-        with pytest.raises(WrongFormat, match=what):
+        with pytest.raises(WrongFormat, match=archive_format):
             importers.load(name).sniff(path)

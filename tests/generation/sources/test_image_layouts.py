@@ -1,4 +1,4 @@
-"""Data sets of questions about images in files as the libraries write them that publish them: shards, structs, list columns."""
+"""Data sets with images, in files as the publishers' libraries write them: shards and structs."""
 
 import io
 import json
@@ -13,7 +13,7 @@ import pytest
 
 from generation.models import Import, SourceRecord, StoredImage
 from generation.sources import services
-from tests.generation.images.drawn import picture
+from tests.generation.images.drawing import picture
 
 pytestmark = pytest.mark.django_db
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -27,66 +27,71 @@ def images(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def shard(path: Path, schema: pa.Schema, rows: list[dict[str, Any]]) -> None:
-    """As `datasets` writes: images as structs, groups of a hundred rows, its features beside the schema."""
+    """Write a shard as `datasets` does.
+
+    Images are structs, row groups have a hundred rows, and the schema's metadata has the features.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     features = {name: {"_type": "Image" if name.startswith("image") else "Value"} for name in schema.names}
-    about = {"huggingface": json.dumps({"info": {"features": features}})}
-    table = pa.Table.from_pylist(rows, schema.with_metadata(about))
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    table = pa.Table.from_pylist(rows, schema.with_metadata(metadata))
     pq.write_table(table, path, row_group_size=100, compression="snappy")
 
 
-def shown(number: int) -> dict[str, Any]:
+def image_struct(number: int) -> dict[str, Any]:
     return {"bytes": picture("JPEG", shade=number), "path": None if number % 2 else f"{number}.jpg"}
 
 
-def asked(number: int, question: str, answer: str) -> dict[str, Any]:
-    return {"image": shown(number), "question": question, "answer": answer}
+def vqa_row(number: int, question: str, answer: str) -> dict[str, Any]:
+    return {"image": image_struct(number), "question": question, "answer": answer}
 
 
-def taken(name: str, path: Path, file_name: str = "") -> Import:
+def run_import(name: str, path: Path, file_name: str = "") -> Import:
     return services.run_import(services.start_import(path, format_name=name, name=name, file_name=file_name).pk)
 
 
-def test_shards_of_a_split_keep_their_rows_apart(tmp_path: Path) -> None:
-    for place in range(2):
-        rows = [asked(10 * place + n, f"is finding {n} there?", "yes") for n in range(3)]
-        shard(tmp_path / "data" / f"train-0000{place}-of-00002-eb8844602202be60.parquet", VQA, rows)
-    shard(tmp_path / "data" / "test-00000-of-00001-e5bc3d208bb4deeb.parquet", VQA, [asked(30, "what is it?", "a rib")])
-    run = taken("vqa-rad", tmp_path)
+def test_rows_of_different_shards_have_different_ids(tmp_path: Path) -> None:
+    for shard_number in range(2):
+        rows = [vqa_row(10 * shard_number + n, f"is finding {n} there?", "yes") for n in range(3)]
+        shard(tmp_path / "data" / f"train-0000{shard_number}-of-00002-eb8844602202be60.parquet", VQA, rows)
+    shard(
+        tmp_path / "data" / "test-00000-of-00001-e5bc3d208bb4deeb.parquet", VQA, [vqa_row(30, "what is it?", "a rib")]
+    )
+    run = run_import("vqa-rad", tmp_path)
     assert (run.status, run.rows, run.added, run.known) == ("done", 7, 7, 0)
     assert set(SourceRecord.objects.values_list("external_id", flat=True)) == {
-        *(f"train-{place}-{n}" for place in range(2) for n in range(3)),
+        *(f"train-{shard_number}-{n}" for shard_number in range(2) for n in range(3)),
         "test-0",
     }
     assert run.facets["split"] == {"test": 1, "train": 6}
     assert StoredImage.objects.count() == 7
 
 
-def test_a_file_by_itself_has_the_split_of_the_name_it_came_with(tmp_path: Path) -> None:
-    """An upload lies under a name of ours."""
-    for place, name in enumerate(["train-00001-of-00002-eb88.parquet", "test-00000-of-00001-e5bc.parquet"]):
-        kept = tmp_path / f"{place:032x}"
-        shard(kept, VQA, [asked(place, "what is it?", "a rib")])
-        assert taken("vqa-rad", kept, file_name=name).added == 1
+def test_a_single_file_has_the_split_of_its_original_name(tmp_path: Path) -> None:
+    """An upload is stored under a generated name."""
+    for number, name in enumerate(["train-00001-of-00002-eb88.parquet", "test-00000-of-00001-e5bc.parquet"]):
+        path = tmp_path / f"{number:032x}"
+        shard(path, VQA, [vqa_row(number, "what is it?", "a rib")])
+        assert run_import("vqa-rad", path, file_name=name).added == 1
     assert set(SourceRecord.objects.values_list("external_id", "content__split")) == {
         ("train-1-0", "train"),
         ("test-0", "test"),
     }
 
 
-def test_pathvqa_finds_doubles_in_other_shards_of_the_split(tmp_path: Path) -> None:
-    first = [asked(1, "what is present?", "liver"), asked(1, "is it bone?", "yes")]
-    second = [asked(1, "What is present?", "Liver"), asked(1, "is it bone?", "no"), asked(2, "is it bone?", "no")]
+def test_pathvqa_finds_duplicates_in_other_shards_of_the_split(tmp_path: Path) -> None:
+    first = [vqa_row(1, "what is present?", "liver"), vqa_row(1, "is it bone?", "yes")]
+    second = [vqa_row(1, "What is present?", "Liver"), vqa_row(1, "is it bone?", "no"), vqa_row(2, "is it bone?", "no")]
     shard(tmp_path / "data" / "test-00000-of-00002-a1.parquet", VQA, first)
     shard(tmp_path / "data" / "test-00001-of-00002-b2.parquet", VQA, second)
     shard(tmp_path / "data" / "train-00000-of-00001-c3.parquet", VQA, first[:1])
-    run = taken("pathvqa", tmp_path)
+    run = run_import("pathvqa", tmp_path)
     assert (run.rows, run.added, run.refused) == (6, 3, 3)
     assert run.facets["left out"] == {"different answers": 2, "repeated": 1}
     assert set(SourceRecord.objects.values_list("external_id", flat=True)) == {"test-0-0", "test-1-2", "train-0"}
 
 
-def test_the_original_pathvqa_has_more_pickles_than_questions(tmp_path: Path) -> None:
+def test_the_original_pathvqa_has_pickles_besides_those_of_questions(tmp_path: Path) -> None:
     import pickle
 
     questions = tmp_path / "qas" / "test"
@@ -95,19 +100,20 @@ def test_the_original_pathvqa_has_more_pickles_than_questions(tmp_path: Path) ->
     (tmp_path / "images" / "test" / "test_0001.jpg").write_bytes(picture("JPEG"))
     rows = [{"image": "test_0001", "question": "what is present?", "answer": "liver"}]
     (questions / "test_qa.pkl").write_bytes(pickle.dumps(rows))
-    (tmp_path / "qas" / "qa_vocab.pkl").write_bytes(pickle.dumps({"words": pd.Series([1])}))  # no plain values
-    run = taken("pathvqa", tmp_path)
+    no_plain_values = {"words": pd.Series([1])}
+    (tmp_path / "qas" / "qa_vocab.pkl").write_bytes(pickle.dumps(no_plain_values))
+    run = run_import("pathvqa", tmp_path)
     assert (run.status, run.added, run.refused) == ("done", 1, 0)
 
 
-def test_medframeqa_as_pandas_and_datasets_write_it(tmp_path: Path) -> None:
+def test_medframeqa_is_read_as_pandas_and_datasets_write_it(tmp_path: Path) -> None:
     def row(number: int, frames: int) -> dict[str, Any]:
         return {
             "question_id": f"brain_x_CT_abc_{number}", "system": "central_nervous_system", "organ": "brain",
             "keyword": "x_CT", "modality": "CT", "video_id": "abc", "question": "Based on both frames?",
             "options": ["A. P", "B. Q"], "correct_answer": "B",
             "image_url": [f"images/abc_{n}.jpg" for n in range(frames)], "reasoning_chain": "...",
-            **{name: shown(20 * number + n) if n < frames else None for n, name in enumerate(FRAMES)},
+            **{name: image_struct(20 * number + n) if n < frames else None for n, name in enumerate(FRAMES)},
         }  # fmt: skip
 
     texts = ["question_id", "system", "organ", "keyword", "modality", "video_id", "question", "correct_answer"]
@@ -117,15 +123,15 @@ def test_medframeqa_as_pandas_and_datasets_write_it(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     pd.DataFrame([row(3, 3)]).to_parquet(tmp_path / "b" / "test-00000-of-00001.parquet")
     for folder in ("a", "b"):
-        run = taken("medframeqa", tmp_path / folder)
+        run = run_import("medframeqa", tmp_path / folder)
         assert (run.status, run.refused) == ("done", 0)
-    kept = dict(SourceRecord.objects.values_list("external_id", "content"))
-    assert [len(kept[f"brain_x_CT_abc_{number}"]["images"]) for number in (1, 2, 3)] == [2, 5, 3]
-    assert {each["split"] for each in kept.values()} == {"test"}
-    assert kept["brain_x_CT_abc_3"]["options"] == [["A", "P"], ["B", "Q"]]
+    contents = dict(SourceRecord.objects.values_list("external_id", "content"))
+    assert [len(contents[f"brain_x_CT_abc_{number}"]["images"]) for number in (1, 2, 3)] == [2, 5, 3]
+    assert {content["split"] for content in contents.values()} == {"test"}
+    assert contents["brain_x_CT_abc_3"]["options"] == [["A", "P"], ["B", "Q"]]
 
 
-def test_medxpertqa_as_its_repository_has_it(tmp_path: Path) -> None:
+def test_medxpertqa_is_read_as_its_repository_has_it(tmp_path: Path) -> None:
     line = {
         "id": "MM-1", "question": "… most likely diagnosis?\nAnswer Choices: (A) P (B) Q (C) R (D) S (E) T",
         "options": dict(zip("ABCDE", "PQRST", strict=True)), "label": "C", "images": ["MM-1-a.jpeg"],
@@ -140,8 +146,12 @@ def test_medxpertqa_as_its_repository_has_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("images/MM-1-a.jpeg", picture("JPEG"))
     (tmp_path / "images.zip").write_bytes(packed.getvalue())
-    run = taken("medxpertqa", tmp_path)
-    assert (run.status, run.added, run.refused) == ("done", 2, 0), "its text part is another task"
-    kept = SourceRecord.objects.get(external_id="MM-1").content
-    assert (kept["question"], kept["answer"], kept["split"]) == ("… most likely diagnosis?", "R", "test")
-    assert (kept["medical_task"], kept["asks"], kept["body_system"]) == ("Diagnosis", "Reasoning", "Respiratory")
+    run = run_import("medxpertqa", tmp_path)
+    assert (run.status, run.added, run.refused) == ("done", 2, 0), "the text part is another task"
+    content = SourceRecord.objects.get(external_id="MM-1").content
+    assert (content["question"], content["answer"], content["split"]) == ("… most likely diagnosis?", "R", "test")
+    assert (content["medical_task"], content["asks"], content["body_system"]) == (
+        "Diagnosis",
+        "Reasoning",
+        "Respiratory",
+    )

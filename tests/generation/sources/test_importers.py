@@ -1,4 +1,7 @@
-"""Importers: good records in, bad ones refused by place and reason, wrong files refused before anything is read."""
+"""Importers read good records, and refuse bad ones with place and reason.
+
+Wrong files are refused before anything is imported.
+"""
 
 import contextlib
 import csv
@@ -37,7 +40,7 @@ from generation.sources.importers import (
 from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat, one_line
 from tests.generation import statement_rows as shapes
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
-from tests.profile import far
+from tests.profile import by_profile
 
 CANARY = "canary GUID 00000000-made-up"
 REAL = Path(__file__).parents[4] / "shared/data/healthbench/healthbench.jsonl"
@@ -90,7 +93,7 @@ def test_formats_are_found_by_name():
 
 
 @pytest.mark.parametrize("name", ["nope", "base", "tables", "tabular", "pmc_patients", "../healthbench", "os"])
-def test_an_unknown_format_is_answered_with_the_known_ones(name):
+def test_an_unknown_format_is_refused_with_the_known_ones(name):
     with pytest.raises(UnknownFormat, match=", ".join(importers.available())):
         importers.load(name)
 
@@ -98,9 +101,9 @@ def test_an_unknown_format_is_answered_with_the_known_ones(name):
 # HealthBench
 
 
-def test_healthbench_row(read):
+def test_a_healthbench_row_is_read(read_rows):
     data = {"ideal_completion": "Rest, and see a doctor if …", "ideal_completions_group": "Group 1"}
-    [row] = read(healthbench, jsonl(conversation(ideal_completions_data=data, added_later={"any": 1})))
+    [row] = read_rows(healthbench, jsonl(conversation(ideal_completions_data=data, added_later={"any": 1})))
     assert row == Row(
         external_id="made-up-1",
         title="What should I do with my mild headache?",
@@ -117,11 +120,11 @@ def test_healthbench_row(read):
     )
 
 
-def test_healthbench_extras_may_be_absent(read):
+def test_healthbench_extras_may_be_absent(read_rows):
     record = conversation(rubrics=[{"criterion": "Is kind.", "points": 0.5}])
     for key in ("example_tags", "ideal_completions_data", "canary"):
         del record[key]
-    [row] = read(healthbench, jsonl(record))
+    [row] = read_rows(healthbench, jsonl(record))
     assert row.content["rubrics"] == [{"criterion": "Is kind.", "points": 0.5, "tags": []}]
     assert (row.content["tags"], row.content["ideal_completion"], row.private) == ([], None, {})
 
@@ -163,8 +166,8 @@ def rubric(criterion="Is kind.", points=1, **extra):
         ({"canary": {"a\x00b": 1}}, "NUL"),
     ],
 )
-def test_a_bad_conversation_is_refused_and_the_next_one_stays(read, changes, reason):
-    refusal, row = read(healthbench, jsonl(conversation(**changes), conversation(prompt_id="made-up-2")))
+def test_a_bad_conversation_is_refused_and_the_next_one_kept(read_rows, changes, reason):
+    refusal, row = read_rows(healthbench, jsonl(conversation(**changes), conversation(prompt_id="made-up-2")))
     assert isinstance(refusal, Refusal)
     assert refusal.where == "line 1"
     assert reason in refusal.reason
@@ -187,37 +190,37 @@ def test_a_bad_conversation_is_refused_and_the_next_one_stays(read, changes, rea
     ],
     ids=["truncated", "not utf-8", "nul", "nan", "digits", "deep", "array", "too long", "meta-eval"],
 )
-def test_a_bad_line_is_refused_and_the_others_stay(read, line, reason):
-    good, refusal, other = read(
+def test_a_bad_line_is_refused_and_the_others_kept(read_rows, line, reason):
+    first, refusal, last = read_rows(
         healthbench, jsonl(conversation()) + line + b"\r\n\r\n" + jsonl(conversation(prompt_id="made-up-3"))
     )
     assert refusal.where == "line 2"
     assert reason in refusal.reason
-    assert (good.where, other.where, other.external_id) == ("line 1", "line 4", "made-up-3")
+    assert (first.where, last.where, last.external_id) == ("line 1", "line 4", "made-up-3")
 
 
-def test_bom_crlf_blank_lines_and_no_last_line_end(read):
+def test_bom_crlf_blank_lines_and_a_missing_last_newline_are_accepted(read_rows):
     line = json.dumps(conversation()).encode()
-    result = read(healthbench, b"\xef\xbb\xbf\r\n" + line + b"\r\n  \r\n" + line)
+    result = read_rows(healthbench, b"\xef\xbb\xbf\r\n" + line + b"\r\n  \r\n" + line)
     assert [(type(row), row.where) for row in result] == [(Row, "line 2"), (Row, "line 4")]
 
 
 @pytest.mark.parametrize("more", [{}, {"prompt_id": "made-up-1", "completion_id": "made-up-2"}])
-def test_a_file_of_meta_eval_rows_is_named(why_not, more):
+def test_a_file_of_meta_eval_rows_is_refused_by_name(refusal_reason, more):
     row = {"prompt": [turn()], "completion": "Hi.", "rubric": "Is kind.", "binary_labels": [True], **more}
-    assert "It is HealthBench meta-eval" in why_not(healthbench, jsonl(row, row))
+    assert "It is HealthBench meta-eval" in refusal_reason(healthbench, jsonl(row, row))
 
 
-def test_no_message_quotes_the_canary(read):
+def test_no_refusal_quotes_the_canary(read_rows):
     line = json.dumps(conversation()).encode()
     for cut in range(len(line) + 1):
         for data in (line[:cut], line[cut:]):
-            for result in read(healthbench, jsonl(conversation()) + data):
+            for result in read_rows(healthbench, jsonl(conversation()) + data):
                 if isinstance(result, Refusal):
                     assert CANARY[:6] not in result.reason
 
 
-def test_twenty_of_twenty_real_conversations():
+def test_twenty_real_conversations_are_read():
     if not REAL.exists():
         reason = "shared/data/healthbench is not there"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
@@ -250,21 +253,21 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize(("make", "where"), [(table, "line 2"), (array, "record 1")], ids=["csv-v1", "json-v2"])
-def test_both_layouts_give_the_same_row(read, make, where):
+def test_both_layouts_give_the_same_row(read_rows, make, where):
     for relations in ({"23456789-1": 1}, ["23456789-1"]):
-        [row] = read(pmc_patients, make(patient(similar_patients=relations, relevant_articles=relations)))
+        [row] = read_rows(pmc_patients, make(patient(similar_patients=relations, relevant_articles=relations)))
         assert row == Row("12345678-1", "A case of made-up fever", "en", EXPECTED, {}, where)
 
 
-def test_column_order_and_further_columns_do_not_matter(read):
+def test_column_order_and_further_columns_do_not_matter(read_rows):
     record = patient(added_later="x") | {"": "0"}
-    assert read(pmc_patients, table(record, columns=list(record)[::-1]))[0].content == EXPECTED
-    assert read(pmc_patients, array(dict(reversed(record.items()))))[0].content == EXPECTED
+    assert read_rows(pmc_patients, table(record, columns=list(record)[::-1]))[0].content == EXPECTED
+    assert read_rows(pmc_patients, array(dict(reversed(record.items()))))[0].content == EXPECTED
 
 
 @pytest.mark.parametrize("make", [table, array], ids=["csv-v1", "json-v2"])
-def test_only_text_and_an_id_are_needed(read, make):
-    [row] = read(pmc_patients, make({"patient": "发热两天。", "patient_id": "7"}))
+def test_only_text_and_an_id_are_needed(read_rows, make):
+    [row] = read_rows(pmc_patients, make({"patient": "发热两天。", "patient_id": "7"}))
     assert (row.external_id, row.title, row.language) == ("7", "发热两天。", "zh")
     assert (row.content["age"], row.content["gender"], row.content["pmid"]) == ([], "", "")
 
@@ -287,16 +290,16 @@ def test_only_text_and_an_id_are_needed(read, make):
     ],
 )
 @pytest.mark.parametrize("make", [table, array], ids=["csv-v1", "json-v2"])
-def test_a_bad_patient_is_refused_and_the_next_one_stays(read, make, changes, reason):
-    refusal, row = read(pmc_patients, make(patient(**changes), patient(patient_uid="12345678-2")))
+def test_a_bad_patient_is_refused_and_the_next_one_kept(read_rows, make, changes, reason):
+    refusal, row = read_rows(pmc_patients, make(patient(**changes), patient(patient_uid="12345678-2")))
     assert isinstance(refusal, Refusal)
     assert reason in refusal.reason
     assert row.external_id == "12345678-2"
 
 
-def test_a_text_over_several_lines_keeps_its_line_number(read):
+def test_a_record_after_a_multi_line_text_has_the_right_line_number(read_rows):
     text = 'He had fever.\nHe said: "Doctor, help."\n\nHe was given fluids.'
-    first, second = read(pmc_patients, table(patient(patient=text), patient(patient_uid="12345678-2")))
+    first, second = read_rows(pmc_patients, table(patient(patient=text), patient(patient_uid="12345678-2")))
     assert first.content["text"] == text
     assert (first.where, second.where) == ("line 2", "line 6")
 
@@ -312,22 +315,22 @@ def test_a_text_over_several_lines_keeps_its_line_number(read):
     ],
     ids=["not utf-8", "nul", "columns", "quote", "too long"],
 )
-def test_a_bad_csv_line_is_refused_and_the_others_stay(read, damage, reason):
+def test_a_bad_csv_line_is_refused_and_the_others_kept(read_rows, damage, reason):
     good, bad, other = (table(patient(patient_uid=f"12345678-{n}")).splitlines(keepends=True)[1] for n in range(3))
     header = table(patient()).splitlines(keepends=True)[0]
-    first, refusal, last = read(pmc_patients, b"\xef\xbb\xbf" + header + good + damage(bad) + b"\r\n" + other)
+    first, refusal, last = read_rows(pmc_patients, b"\xef\xbb\xbf" + header + good + damage(bad) + b"\r\n" + other)
     assert (first.external_id, last.external_id) == ("12345678-0", "12345678-2")
     assert refusal.where == "line 3"
     assert reason in refusal.reason
 
 
-def test_a_quote_that_is_never_closed_does_not_pass_for_a_record(read):
+def test_an_unclosed_quote_is_refused(read_rows):
     data = b'patient_id,patient\r\n0,He had fever.\r\n1,"He had fever.\r\n2,He had fever.\r\n'
-    result = read(pmc_patients, data)
-    assert [(type(one), one.where) for one in result] == [(Row, "line 2"), (Refusal, "line 3")]
+    result = read_rows(pmc_patients, data)
+    assert [(type(entry), entry.where) for entry in result] == [(Row, "line 2"), (Refusal, "line 3")]
 
 
-def test_bytes_that_are_no_text_spoil_only_their_own_element(read):
+def test_bytes_that_are_not_text_spoil_only_their_own_element(read_rows):
     data = array(patient(), patient(patient_uid="12345678-2"), patient(patient_uid="12345678-3"))
     for damage in (
         b"fever \xff that",
@@ -338,72 +341,73 @@ def test_bytes_that_are_no_text_spoil_only_their_own_element(read):
     ):
         parts = data.split(b"fever that")
         spoilt = parts[0] + b"fever that" + parts[1] + damage + parts[2] + b"fever that" + parts[3]
-        first, refusal, last = read(pmc_patients, b"\xef\xbb\xbf" + spoilt)
+        first, refusal, last = read_rows(pmc_patients, b"\xef\xbb\xbf" + spoilt)
         assert (first.where, refusal.where, last.where) == ("record 1", "record 2", "record 3")
         assert isinstance(refusal, Refusal)
         assert (first.external_id, last.external_id) == ("12345678-1", "12345678-3")
 
 
 @pytest.mark.parametrize("cut", [1, 2, 50, 300])
-def test_a_truncated_array_keeps_the_rows_before_the_break(read, cut):
+def test_a_truncated_array_keeps_the_rows_before_the_break(read_rows, cut):
     data = array(patient(), patient(patient_uid="12345678-2"))
-    *rows, refusal = read(pmc_patients, data[:-cut])
+    *rows, refusal = read_rows(pmc_patients, data[:-cut])
     assert rows
     assert all(isinstance(row, Row) for row in rows)
     assert refusal == Refusal(f"record {len(rows) + 1}", "The array breaks off here: the file ends before it does.")
 
 
 @pytest.mark.parametrize("damage", [b" oops]", b"] [1]", b", {1: 2}]", b", NaN]", b', "\n"]'])
-def test_an_array_that_goes_wrong_says_where(read, damage):
-    row, refusal = read(pmc_patients, array(patient())[:-1] + damage)
+def test_a_broken_array_is_refused_at_the_broken_record(read_rows, damage):
+    row, refusal = read_rows(pmc_patients, array(patient())[:-1] + damage)
     assert isinstance(row, Row)
     assert refusal == Refusal("record 2", "The array breaks off here: what follows is not JSON.")
 
 
-def test_an_element_without_end_is_not_taken_into_memory(read):
-    row, refusal = read(pmc_patients, array(patient())[:-1] + b', "' + b"x" * (2 * base.MAX_RECORD))
+def test_an_endless_element_is_not_read_into_memory(read_rows):
+    row, refusal = read_rows(pmc_patients, array(patient())[:-1] + b', "' + b"x" * (2 * base.MAX_RECORD))
     assert isinstance(row, Row)
     assert refusal.where == "record 2"
     assert "longer than 8,388,608 bytes" in refusal.reason
 
 
-def test_a_csv_record_without_end_is_not_taken_into_memory(read):
-    long = b'"' + b"x" * (base.MAX_RECORD // 3) + b'\n",'  # each below the limit of a field, all of them above
-    row, refusal, *_ = read(pmc_patients, b"patient_id,patient\n0,He had fever.\n" + long * 4)
+def test_an_endless_csv_record_is_not_read_into_memory(read_rows):
+    # Each field is below the limit of a field; together they exceed that of a record.
+    long = b'"' + b"x" * (base.MAX_RECORD // 3) + b'\n",'
+    row, refusal, *_ = read_rows(pmc_patients, b"patient_id,patient\n0,He had fever.\n" + long * 4)
     assert isinstance(row, Row)
     assert refusal == Refusal("line 3", "This is not CSV: record longer than 8,388,608 bytes.")
 
 
-def test_elements_of_another_kind_are_refused(read):
-    result = read(pmc_patients, b'[1, "x", null, [], [{}], ' + array(patient())[1:])
+def test_elements_that_are_no_objects_are_refused(read_rows):
+    result = read_rows(pmc_patients, b'[1, "x", null, [], [{}], ' + array(patient())[1:])
     assert [type(one) for one in result] == [Refusal] * 5 + [Row]
 
 
 @pytest.mark.parametrize("make", [table, array], ids=["csv-v1", "json-v2"])
-def test_missing_columns_are_named(why_not, make):
+def test_missing_columns_are_named(refusal_reason, make):
     record = patient()
     del record["patient"]
-    assert "'patient'" in why_not(pmc_patients, make(record))
+    assert "'patient'" in refusal_reason(pmc_patients, make(record))
     del record["patient_uid"], record["patient_id"]
     record["patient"] = "He had fever."
-    assert "'patient_uid' (or 'patient_id')" in why_not(pmc_patients, make(record))
+    assert "'patient_uid' (or 'patient_id')" in refusal_reason(pmc_patients, make(record))
 
 
 # Every importer
 
 
-def zipped() -> bytes:
+def zipped_conversations() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.jsonl", jsonl(conversation()))
     return file.getvalue()
 
 
-MISTAKES = {
+WRONG_FILES = {
     "empty": (b"", "empty"),
     "blank": (b"\xef\xbb\xbf \r\n\n" + b" " * 100, "empty"),
     "gzip": (gzip.compress(jsonl(conversation())), "gzip"),
-    "zip": (zipped(), "zip"),
+    "zip": (zipped_conversations(), "zip"),
     "pickle": (pickle.dumps(conversation()), "pickle"),
     "parquet": (b"PAR1\x15\x04\x15", "Parquet"),
     "utf-16": (json.dumps(conversation()).encode("utf-16"), "UTF-16"),
@@ -418,11 +422,11 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("wrong_file", WRONG_FILES)
 @pytest.mark.parametrize("name", importers.available())
-def test_a_file_of_the_wrong_kind_is_refused_by_name(why_not, name, mistake):
-    data, what = MISTAKES[mistake]
-    assert what in why_not(importers.load(name), data)
+def test_a_wrong_file_is_refused_with_its_kind(refusal_reason, name, wrong_file):
+    data, kind = WRONG_FILES[wrong_file]
+    assert kind in refusal_reason(importers.load(name), data)
 
 
 @pytest.mark.parametrize("name", importers.available())
@@ -439,7 +443,7 @@ def test_a_layout_of_another_format_is_refused_at_once(tmp_path, name):
         importers.load(name).rows(tmp_path / "nothing", Layout("xml-v9"))
 
 
-def test_a_layout_that_was_chosen_wrongly_is_refused_before_any_row(tmp_path):
+def test_a_wrong_layout_is_refused_before_any_row(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(array(patient()))
     with pytest.raises(WrongFormat):
@@ -465,8 +469,11 @@ FILES = [
 ]
 
 
-def all_good(importer: Importer, path: Path, layout: Layout) -> bool:
-    """Read to the end; whatever comes can be stored: JSON, UTF-8, without NUL."""
+def read_all(importer: Importer, path: Path, layout: Layout) -> bool:
+    """Read a file to its end, and check that every row can be stored: JSON in UTF-8, without NUL.
+
+    Returns whether no row was refused.
+    """
     results = list(importer.rows(path, layout))
     for result in results:
         if isinstance(result, Row):
@@ -476,20 +483,20 @@ def all_good(importer: Importer, path: Path, layout: Layout) -> bool:
     return all(isinstance(result, Row) for result in results)
 
 
-@settings(max_examples=far(75, 150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=by_profile(75, 150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=st.sampled_from(FILES), data=st.binary(max_size=200) | st.text("[]{}\",:\\'\n\r0e-ntf ", max_size=60))
 def test_arbitrary_bytes_never_crash(tmp_path, file, data):
     importer, layout, _ = file
     path = tmp_path / "file"
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    for chosen in (lambda: importer.sniff(path), lambda: Layout(layout)):
+    for choose_layout in (lambda: importer.sniff(path), lambda: Layout(layout)):
         try:
-            all_good(importer, path, chosen())
+            read_all(importer, path, choose_layout())
         except WrongFormat:
             continue
 
 
-@settings(max_examples=far(75, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=by_profile(75, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=st.sampled_from(FILES), draw=st.data())
 def test_damaged_files_never_crash(tmp_path, file, draw):
     importer, _, good = file
@@ -499,20 +506,20 @@ def test_damaged_files_never_crash(tmp_path, file, draw):
     path = tmp_path / "file"
     path.write_bytes(good[:start] + damage + good[end:])
     with contextlib.suppress(WrongFormat):
-        all_good(importer, path, importer.sniff(path))
+        read_all(importer, path, importer.sniff(path))
 
 
-def big_file(path: Path, importer: Importer, layout: str, count: int) -> None:
-    """`count` short records, written as a stream."""
+def write_big_file(path: Path, importer: Importer, layout: str, count: int) -> None:
+    """Write `count` short records, one at a time."""
     text = "He had fever."
-    records = (small(importer, n, text) for n in range(count))
+    records = (short_record(importer, n, text) for n in range(count))
     with path.open("w", encoding="utf-8", newline="") as file:
         match layout:
             case "csv-v1":
                 file.write("patient_uid,patient\n")
                 file.writelines(f"{n}-1,{text}\n" for n in range(count))
             case "csv":
-                writer = csv.DictWriter(file, list(small(importer, 0, text)))
+                writer = csv.DictWriter(file, list(short_record(importer, 0, text)))
                 writer.writeheader()
                 writer.writerows(records)
             case "json-v2":
@@ -529,16 +536,16 @@ def big_file(path: Path, importer: Importer, layout: str, count: int) -> None:
                 file.writelines(descriptor(n, f"Madeupitis {n}") for n in range(count))
                 file.write(tail)
             case "parquet":
-                first = pa.Table.from_pylist([small(importer, 0, text)])
+                first = pa.Table.from_pylist([short_record(importer, 0, text)])
                 with pq.ParquetWriter(path, first.schema) as writer:
                     for start in range(0, count, 1000):
-                        rows = [small(importer, start + n, text) for n in range(1000)]
+                        rows = [short_record(importer, start + n, text) for n in range(1000)]
                         writer.write_table(pa.Table.from_pylist(rows, first.schema))
             case _:
                 file.writelines(json.dumps(record) + "\n" for record in records)
 
 
-def small(importer: Importer, n: int, text: str) -> dict[str, object]:
+def short_record(importer: Importer, n: int, text: str) -> dict[str, object]:
     match importer.name:
         case "pubmedqa":
             return hub(n + 1, long_answer=text)
@@ -557,25 +564,29 @@ def small(importer: Importer, n: int, text: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("importer", "layout"), [(importer, layout) for importer, layout, _ in FILES])
-def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout, monkeypatch):
-    # The detector keeps nothing of a text, and would take most of the time.
+def test_memory_does_not_grow_with_the_number_of_records(tmp_path, importer, layout, monkeypatch):
+    # Language detection keeps nothing in memory, and would take most of the time.
     monkeypatch.setattr(base, "detect", lambda _text: DetectedLanguage("en", 1.0))
     peaks = []
-    rarely = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)  # as in a worker: what waits to be collected counts, too
+    thresholds = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)  # as in a worker: uncollected garbage counts, too
     try:
-        for count in (1_000, many := far(4_000, 200_000 if importer in (healthbench, pmc_patients) else 20_000)):
+        for count in (
+            1_000,
+            large_count := by_profile(4_000, 200_000 if importer in (healthbench, pmc_patients) else 20_000),
+        ):
             path = tmp_path / str(count)
-            big_file(path, importer, layout, count)
+            write_big_file(path, importer, layout, count)
             tracemalloc.start()
             assert sum(isinstance(row, Row) for row in importer.rows(path, importer.sniff(path))) == count
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     finally:
         tracemalloc.stop()
-        gc.set_threshold(*rarely)
+        gc.set_threshold(*thresholds)
     assert peaks[0] < 1024 * 1024
-    assert peaks[1] - peaks[0] < 20 * (many - 1_000)  # bytes; the ids alone, if kept, would be more than that
+    # In bytes; if only the ids were kept, it would be more than that.
+    assert peaks[1] - peaks[0] < 20 * (large_count - 1_000)
 
 
 # Languages and titles
@@ -594,18 +605,18 @@ def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout, mo
         ("Ich habe seit gestern starke Kopfschmerzen, was soll ich tun?", "de"),
         ("Headache?", ""),
         ("Paracetamol 500 mg", ""),
-        ("sudden blurred vision in left eye", ""),  # Danish, by 0.91
+        ("sudden blurred vision in left eye", ""),  # detected as Danish, with 0.91
         ("https://example.org/firstaid/cuts/index.html", ""),
-        ("ለሦስት ቀናት ራስ ምታት አለብኝ", ""),  # no language of the detector has this script
+        ("ለሦስት ቀናት ራስ ምታት አለብኝ", ""),  # the detector knows no language with this script
         ("1234 !?", ""),
         ("", ""),
     ],
 )
-def test_language(text, language):
-    found = detect(text)
-    assert found.language == language
-    assert 0 <= found.confidence <= 1
-    assert found.confidence >= SURE or not found.language
+def test_the_language_is_detected_only_when_sure(text, language):
+    detected = detect(text)
+    assert detected.language == language
+    assert 0 <= detected.confidence <= 1
+    assert detected.confidence >= SURE or not detected.language
 
 
 @given(st.text(), st.integers(2, 100))
@@ -616,6 +627,6 @@ def test_a_title_is_one_line_and_short(text, length):
     assert bool(title) == bool(text[: length * 10].strip())
 
 
-def test_a_title_is_cut_between_words_where_there_are_any():
+def test_a_title_is_cut_between_words_if_possible():
     assert one_line("one two three four", 12) == "one two…"
     assert one_line("我头痛两天了应该怎么办呢", 8) == "我头痛两天了应…"

@@ -1,4 +1,4 @@
-"""MedMistake cases: the layout, and every refusal by its line and reason."""
+"""MedMistake cases: the layout, and every refusal with its line and reason."""
 
 import json
 from pathlib import Path
@@ -13,15 +13,15 @@ from tests.benchmarks.medmistake.conversations import cases
 pytestmark = pytest.mark.plain
 
 
-def rows_of(path: Path, *lines: Any) -> list[Row | Refusal]:
+def read_lines(path: Path, *lines: Any) -> list[Row | Refusal]:
     path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
     return list(medmistake_cases.rows(path, medmistake_cases.sniff(path)))
 
 
-def test_cases_are_read_and_bad_ones_named(tmp_path: Path) -> None:
+def test_cases_are_read_and_bad_ones_are_refused_with_line_and_reason(tmp_path: Path) -> None:
     good = cases(1)[0]
     without = {key: value for key, value in good.items() if key != "persona"}
-    found = rows_of(
+    entries = read_lines(
         tmp_path / "f",
         good,
         without,
@@ -31,12 +31,12 @@ def test_cases_are_read_and_bad_ones_named(tmp_path: Path) -> None:
         "{",
         {**good, "id": "with space"},
     )
-    row, *refused = found
+    row, *refusals = entries
     assert isinstance(row, Row)
     assert row.content["kind"] == "case"
     assert (row.external_id, row.language, row.facets) == (good["id"], "en", {"specialty": "family medicine"})
-    reasons = [each.reason for each in refused if isinstance(each, Refusal)]
-    assert [each.where for each in refused] == [f"line {n}" for n in range(2, 8)]
+    reasons = [refusal.reason for refusal in refusals if isinstance(refusal, Refusal)]
+    assert [refusal.where for refusal in refusals] == [f"line {n}" for n in range(2, 8)]
     assert [reason.split(":")[0].split(" is")[0] for reason in reasons[:2]] == ["'persona'", "'goals'"]
     assert "not a list of texts" in reasons[2]
     assert "'specialty' is not a text" in reasons[3]
@@ -44,8 +44,8 @@ def test_cases_are_read_and_bad_ones_named(tmp_path: Path) -> None:
     assert "space" in reasons[5]
 
 
-def test_another_file_is_refused_as_a_whole(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(WrongFormat, match="persona"):
-        rows_of(tmp_path / "f", {"prompt": []})
+        read_lines(tmp_path / "f", {"prompt": []})
     with pytest.raises(WrongFormat, match="array"):
-        rows_of(tmp_path / "f", "[]")
+        read_lines(tmp_path / "f", "[]")

@@ -1,4 +1,4 @@
-"""PubMedQA, MedHallu and MeSH: every layout, every refusal, what joins them, and the real rows."""
+"""PubMedQA, MedHallu and MeSH: every layout, every refusal, references between them, real rows."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.generation.rows import (
 SHARED = Path(__file__).parents[4] / "shared/data"
 
 
-def real(name: str) -> Path:
+def real_data(name: str) -> Path:
     path = SHARED / name
     if not path.exists():
         reason = f"shared/data/{name} is not there"
@@ -85,10 +85,10 @@ def test_all_layouts_of_pubmedqa_give_the_same_row(tmp_path, layout):
     )
 
 
-def test_what_is_optional_may_be_missing_or_null(read):
+def test_optional_fields_may_be_missing_or_null(read_rows):
     bare = without(entry(), "LABELS", "MESHES", "YEAR", "reasoning_required_pred", "reasoning_free_pred")
     null = bare | {"LABELS": None, "MESHES": None, "YEAR": None, "final_decision": None}
-    first, second = read(pubmedqa, keyed(bare, null))
+    first, second = read_rows(pubmedqa, keyed(bare, null))
     assert first.content == EXPECTED | {"sections": [], "mesh": [], "year": "", "split": "artificial"}
     assert (first.references, first.facets) == ({}, {"decision": "yes", "split": "artificial"})
     assert second.content == EXPECTED | {"sections": [], "mesh": [], "year": "", "split": "", "decision": ""} | {
@@ -97,19 +97,19 @@ def test_what_is_optional_may_be_missing_or_null(read):
     assert second.facets == {}
 
 
-def test_artificial_rows_of_the_hub(read):
+def test_artificial_rows_of_the_hub_are_read(read_rows):
     context = {"contexts": CONTEXTS, "labels": ["A", "B"], "meshes": ["Adult"]}
     row = hub() | {"context": context}
     for data in (jsonl(row), parquet(row)):
-        [one] = read(pubmedqa, data)
+        [one] = read_rows(pubmedqa, data)
         assert (one.content["split"], one.content["mesh"]) == ("artificial", ["Adult"])
-    [one] = read(pubmedqa, jsonl(without(row, "final_decision")))
+    [one] = read_rows(pubmedqa, jsonl(without(row, "final_decision")))
     assert (one.content["split"], one.content["decision"]) == ("", "")
 
 
-def test_an_object_may_stand_on_many_lines_and_begin_with_bad_records(read):
+def test_an_object_may_have_many_lines_and_begin_with_bad_records(read_rows):
     data = json.dumps({"1": 7, "2": {}, "3": entry()}, indent=2).encode()
-    first, second, row = read(pubmedqa, data)
+    first, second, row = read_rows(pubmedqa, data)
     assert (first.where, second.where, row.where) == ("record 1 (PMID 1)", "record 2 (PMID 2)", "record 3 (PMID 3)")
     assert first.reason == "The record is not an object."
 
@@ -134,17 +134,17 @@ def test_an_object_may_stand_on_many_lines_and_begin_with_bad_records(read):
         ({"CONTEXTS": ["a\x00b", "c"]}, "NUL"),
     ],
 )
-def test_a_bad_record_of_pubmedqa_is_refused_and_the_next_one_stays(read, changes, reason):
-    refusal, row = read(pubmedqa, keyed(entry(**changes), entry()))
+def test_a_bad_record_of_pubmedqa_is_refused_and_the_next_one_kept(read_rows, changes, reason):
+    refusal, row = read_rows(pubmedqa, keyed(entry(**changes), entry()))
     assert isinstance(refusal, Refusal)
     assert refusal.where == "record 1 (PMID 12345678)"
     assert reason in refusal.reason
     assert isinstance(row, Row)
 
 
-def test_bytes_that_are_no_text_spoil_only_their_own_value(read):
+def test_bytes_that_are_not_text_spoil_only_their_own_value(read_rows):
     data = keyed(entry(), entry(), entry()).split(b"to 20 of")
-    first, refusal, last = read(
+    first, refusal, last = read_rows(
         pubmedqa, data[0] + b"to 20 of" + data[1] + b"to \xff of" + data[2] + b"to 20 of" + data[3]
     )
     assert (first.external_id, last.external_id) == ("12345678", "12345680")
@@ -152,8 +152,8 @@ def test_bytes_that_are_no_text_spoil_only_their_own_value(read):
 
 
 @pytest.mark.parametrize("key", ["", "PMC1", "１２", "1" * 300, "12 34"])
-def test_a_key_that_is_no_pmid(read, key):
-    refusal, row = read(pubmedqa, json.dumps({key: entry(), "7": entry()}).encode())
+def test_a_key_that_is_no_pmid_is_refused(read_rows, key):
+    refusal, row = read_rows(pubmedqa, json.dumps({key: entry(), "7": entry()}).encode())
     assert isinstance(refusal, Refusal)
     assert refusal.where == "record 1" or len(key) == 300
     assert row.external_id == "7"
@@ -175,32 +175,32 @@ def test_a_key_that_is_no_pmid(read, key):
         ({"final_decision": "perhaps"}, "'final_decision'"),
     ],
 )
-def test_a_bad_line_of_the_hub_is_refused_and_the_others_stay(read, changes, reason):
-    first, refusal, last = read(pubmedqa, jsonl(hub(), hub() | changes, hub(3)))
+def test_a_bad_line_of_the_hub_is_refused_and_the_others_kept(read_rows, changes, reason):
+    first, refusal, last = read_rows(pubmedqa, jsonl(hub(), hub() | changes, hub(3)))
     assert (first.external_id, refusal.where, last.external_id) == ("12345678", "line 2", "3")
     assert reason in refusal.reason
 
 
 @pytest.mark.parametrize("line", [b"{", b"7", b"[]", b'{"pubid": 1', b"\xff{}", b'{"pubid": NaN}', b"[" * 100_000])
-def test_a_broken_line_of_the_hub_is_refused(read, line):
-    first, refusal, last = read(pubmedqa, jsonl(hub()) + line + b"\n" + jsonl(hub(3)))
+def test_a_broken_line_of_the_hub_is_refused(read_rows, line):
+    first, refusal, last = read_rows(pubmedqa, jsonl(hub()) + line + b"\n" + jsonl(hub(3)))
     assert (first.where, refusal.where, last.where) == ("line 1", "line 2", "line 3")
 
 
-def test_a_bad_row_of_a_parquet_file(read):
+def test_a_bad_row_of_a_parquet_file_is_refused(read_rows):
     good, bad = hub(), hub(3, context={"contexts": ["", " "]})
-    assert [type(one) for one in read(pubmedqa, parquet(good, bad, hub(4)))] == [Row, Refusal, Row]
+    assert [type(one) for one in read_rows(pubmedqa, parquet(good, bad, hub(4)))] == [Row, Refusal, Row]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 50, 300])
-def test_an_object_that_breaks_off_keeps_what_came_before(read, cut):
-    *rows, refusal = read(pubmedqa, keyed(entry(), entry())[:-cut])
+def test_a_truncated_object_keeps_the_rows_before_the_break(read_rows, cut):
+    *rows, refusal = read_rows(pubmedqa, keyed(entry(), entry())[:-cut])
     assert [type(row) for row in rows] == [Row]
     assert refusal == Refusal("record 2", "The object breaks off here: the file ends before it does.")
 
 
-def test_a_value_without_end_is_not_taken_into_memory(read):
-    row, refusal = read(pubmedqa, keyed(entry())[:-1] + b', "2": "' + b"x" * (2 * base.MAX_RECORD))
+def test_an_endless_value_is_not_read_into_memory(read_rows):
+    row, refusal = read_rows(pubmedqa, keyed(entry())[:-1] + b', "2": "' + b"x" * (2 * base.MAX_RECORD))
     assert isinstance(row, Row)
     assert "longer than 8,388,608 bytes" in refusal.reason
 
@@ -216,8 +216,8 @@ def test_a_value_without_end_is_not_taken_into_memory(read):
         (b"pubid,question\n1,Is it?\n", "neither JSON nor Parquet"),
     ],
 )
-def test_what_is_not_pubmedqa(why_not, data, reason):
-    assert reason in why_not(pubmedqa, data)
+def test_a_file_that_is_not_pubmedqa_is_refused(refusal_reason, data, reason):
+    assert reason in refusal_reason(pubmedqa, data)
 
 
 # MedHallu
@@ -258,10 +258,10 @@ def test_all_layouts_of_medhallu_give_the_same_row(tmp_path, make, layout, where
 
 
 @pytest.mark.parametrize("make", [jsonl, table, parquet])
-def test_names_of_columns_may_be_written_otherwise(read, make):
+def test_column_names_may_be_written_differently(read_rows, make):
     other = {name.lower().replace(" ", "_"): value for name, value in pair().items()}
     for record in (other, dict(reversed(pair().items())), pair() | {"more": "x"}):
-        assert read(medhallu, make(record))[0].content == EXPECTED_PAIR
+        assert read_rows(medhallu, make(record))[0].content == EXPECTED_PAIR
 
 
 @pytest.mark.parametrize(
@@ -276,8 +276,8 @@ def test_names_of_columns_may_be_written_otherwise(read, make):
         ("Methodological and Evidence Fabrication", "MF"),
     ],
 )
-def test_categories_as_published(read, published, code):
-    [row] = read(medhallu, jsonl(pair(Category_of_Hallucination=published)))
+def test_published_categories_become_codes(read_rows, published, code):
+    [row] = read_rows(medhallu, jsonl(pair(Category_of_Hallucination=published)))
     assert (row.content["category"], row.facets["category"]) == (code, code)
 
 
@@ -295,8 +295,8 @@ def test_categories_as_published(read, published, code):
     ],
 )
 @pytest.mark.parametrize("make", [jsonl, table, parquet])
-def test_a_bad_row_of_medhallu_is_refused_and_the_others_stay(read, make, changes, reason):
-    first, refusal, last = read(medhallu, make(pair(), pair(**changes), pair(Question="Is it?")))
+def test_a_bad_row_of_medhallu_is_refused_and_the_others_kept(read_rows, make, changes, reason):
+    first, refusal, last = read_rows(medhallu, make(pair(), pair(**changes), pair(Question="Is it?")))
     assert isinstance(refusal, Refusal)
     assert reason in refusal.reason
     assert (first.content, last.content["question"]) == (EXPECTED_PAIR, "Is it?")
@@ -312,8 +312,8 @@ def test_a_bad_row_of_medhallu_is_refused_and_the_others_stay(read, make, change
     ],
     ids=["python", "escapes", "numpy", "spaces"],
 )
-def test_lists_written_as_text(read, written, texts):
-    [row] = read(medhallu, table(pair(Knowledge=written)))
+def test_lists_written_as_text_are_read(read_rows, written, texts):
+    [row] = read_rows(medhallu, table(pair(Knowledge=written)))
     assert row.content["knowledge"] == texts
 
 
@@ -338,20 +338,20 @@ def test_lists_written_as_text(read, written, texts):
         "['one'; 'two']",
     ],
 )
-def test_whatever_else_stands_in_place_of_a_list_is_refused(read, written):
-    refusal, row = read(medhallu, table(pair(Knowledge=written), pair()))
+def test_any_other_value_in_place_of_a_list_is_refused(read_rows, written):
+    refusal, row = read_rows(medhallu, table(pair(Knowledge=written), pair()))
     assert isinstance(refusal, Refusal)
     assert refusal.reason == "'Knowledge' is not a list of texts."
     assert isinstance(row, Row)
 
 
-def test_a_list_written_as_text_is_bounded(read):
-    refusal, _ = read(medhallu, table(pair(Knowledge="['" + "x" * medhallu._MAX_LITERAL + "']"), pair()))
+def test_a_list_written_as_text_has_a_maximum_length(read_rows):
+    refusal, _ = read_rows(medhallu, table(pair(Knowledge="['" + "x" * medhallu._MAX_LITERAL + "']"), pair()))
     assert "longer than 1,048,576 characters" in refusal.reason
 
 
-def test_the_id_is_of_the_question_alone(read):
-    one, other, same = read(
+def test_the_id_depends_only_on_the_question(read_rows):
+    one, other, same = read_rows(
         medhallu, jsonl(pair(), pair(Question="Is it?"), pair(Question=f" {QUESTION.upper()}", Difficulty_Level="easy"))
     )
     assert one.external_id == same.external_id != other.external_id
@@ -360,22 +360,22 @@ def test_the_id_is_of_the_question_alone(read):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (jsonl(hub()), "Its records lack 'Knowledge'"),  # a question it has
+        (jsonl(hub()), "Its records lack 'Knowledge'"),  # they do have a question
         (parquet(hub()), "It has no column"),
         (table(without(pair(), "Knowledge", "Ground Truth")), "It has no column 'Knowledge', 'Ground Truth'"),
         (array(pair()), "JSON array"),
     ],
 )
-def test_what_is_not_medhallu(why_not, data, reason):
-    assert reason in why_not(medhallu, data)
+def test_a_file_that_is_not_medhallu_is_refused(refusal_reason, data, reason):
+    assert reason in refusal_reason(medhallu, data)
 
 
 # MeSH
 
 
-def test_descriptors(read):
+def test_mesh_descriptors_are_read(read_rows):
     adult = descriptor(2, "Adult &amp; old", "M01.060.116", "Z99")
-    first, second = read(mesh, vocabulary(descriptor(), adult))
+    first, second = read_rows(mesh, vocabulary(descriptor(), adult))
     assert first == Row(
         external_id="D000001",
         title="Madeupitis",
@@ -388,8 +388,8 @@ def test_descriptors(read):
     assert second.content == {"kind": "term", "name": "Adult & old", "trees": ["M01.060.116", "Z99"]}
 
 
-def test_a_descriptor_without_a_place_in_the_tree(read):
-    [row] = read(mesh, vocabulary(descriptor().replace("<TreeNumber>C14.280</TreeNumber>", ""), language="fre"))
+def test_a_descriptor_may_have_no_tree_number(read_rows):
+    [row] = read_rows(mesh, vocabulary(descriptor().replace("<TreeNumber>C14.280</TreeNumber>", ""), language="fre"))
     assert (row.content["trees"], row.language) == ([], "")
 
 
@@ -406,11 +406,11 @@ def test_a_descriptor_without_a_place_in_the_tree(read):
         ('DescriptorRecord DescriptorClass="1"', "SupplementalRecord", "no DescriptorRecord"),
     ],
 )
-def test_a_bad_descriptor_is_refused_and_the_others_stay(read, old, new, reason):
+def test_a_bad_descriptor_is_refused_and_the_others_kept(read_rows, old, new, reason):
     bad = descriptor().replace(old, new)
     if "Supplemental" in new:
         bad = bad.replace("</DescriptorRecord>", "</SupplementalRecord>")
-    first, refusal, last = read(mesh, vocabulary(descriptor(7), bad, descriptor(8)))
+    first, refusal, last = read_rows(mesh, vocabulary(descriptor(7), bad, descriptor(8)))
     assert (first.external_id, refusal.where, last.external_id) == ("D000007", "record 2", "D000008")
     assert reason in refusal.reason
 
@@ -421,8 +421,8 @@ PARAMETER = '<!DOCTYPE DescriptorRecordSet [<!ENTITY % a SYSTEM "http://dtd.exam
 
 
 @pytest.mark.parametrize("head", [BOMB, FILE, PARAMETER], ids=["bomb", "file", "parameter"])
-def test_entities_are_refused_where_they_are_declared(why_not, head):
-    assert "declares entities" in why_not(mesh, vocabulary(descriptor(1, "&a;"), head=head))
+def test_entities_are_refused_where_they_are_declared(refusal_reason, head):
+    assert "declares entities" in refusal_reason(mesh, vocabulary(descriptor(1, "&a;"), head=head))
 
 
 @pytest.mark.parametrize(
@@ -435,8 +435,8 @@ def test_entities_are_refused_where_they_are_declared(why_not, head):
         (parquet(hub()), "Parquet"),
     ],
 )
-def test_what_is_not_mesh(why_not, data, reason):
-    assert reason in why_not(mesh, data)
+def test_a_file_that_is_not_mesh_is_refused(refusal_reason, data, reason):
+    assert reason in refusal_reason(mesh, data)
 
 
 @pytest.mark.parametrize(
@@ -450,8 +450,8 @@ def test_what_is_not_mesh(why_not, data, reason):
     ],
     ids=["cut", "markup", "bytes", "text without end", "nesting without end"],
 )
-def test_xml_that_goes_wrong_keeps_what_came_before(read, damage, reason):
-    row, refusal = read(mesh, damage(vocabulary(descriptor(), descriptor(2))))
+def test_broken_xml_keeps_the_descriptors_before_the_break(read_rows, damage, reason):
+    row, refusal = read_rows(mesh, damage(vocabulary(descriptor(), descriptor(2))))
     assert isinstance(row, Row)
     assert refusal.where == "record 2"
     assert reason in refusal.reason
@@ -460,7 +460,7 @@ def test_xml_that_goes_wrong_keeps_what_came_before(read, damage, reason):
 # Tables
 
 
-def test_a_text_in_a_parquet_file_that_is_no_utf_8_spoils_its_own_row(tmp_path):
+def test_a_text_in_parquet_that_is_not_utf_8_spoils_only_its_row(tmp_path):
     columns = {name: [json.dumps(value) if isinstance(value, list) else value] * 3 for name, value in pair().items()}
     columns["Knowledge"] = ["['one']"] * 3
     columns["Ground Truth"] = pa.array([b"fine", b"\xff\xfe", b"fine"]).view(pa.string())
@@ -472,22 +472,22 @@ def test_a_text_in_a_parquet_file_that_is_no_utf_8_spoils_its_own_row(tmp_path):
 
 
 def test_a_parquet_file_is_read_in_pieces(tmp_path):
-    """One row group of a hundred megabytes; what Arrow holds at any moment is a small part of it."""
+    """Of one row group of a hundred megabytes, Arrow holds only a small part at any moment."""
     path = tmp_path / "file"
     rows = [pair(Question=f"Is it {n}?", Knowledge=[f"{n} " + "x" * 5000]) for n in range(20_000)]
     pq.write_table(pa.Table.from_pylist(rows), path, use_dictionary=False, compression="none")
     del rows
     assert path.stat().st_size > 100_000_000
     before = pa.total_allocated_bytes()
-    most = max(pa.total_allocated_bytes() for _ in columnar.batches(columnar.open_parquet(str(path)), list(pair())))
-    assert most - before < 20_000_000
+    peak = max(pa.total_allocated_bytes() for _ in columnar.batches(columnar.open_parquet(str(path)), list(pair())))
+    assert peak - before < 20_000_000
 
 
 # The real rows
 
 
-def test_200_real_questions():
-    path = real("pubmedqa/ori_pqal.json")
+def test_200_real_questions_of_pubmedqa_are_read():
+    path = real_data("pubmedqa/ori_pqal.json")
     layout = pubmedqa.sniff(path)
     assert layout.name == "json-object"
     rows = [row for row in pubmedqa.rows(path, layout) if isinstance(row, Row)]
@@ -503,8 +503,8 @@ def test_200_real_questions():
     assert Counter(row.facets["decision"] for row in rows) == decisions
 
 
-def test_200_real_pairs_in_every_layout(tmp_path):
-    path = real("medhallu/pqa_labeled.jsonl")
+def test_200_real_pairs_of_medhallu_are_read_in_every_layout(tmp_path):
+    path = real_data("medhallu/pqa_labeled.jsonl")
     published = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     codes = {
         "Misinterpretation of #Question#": "MQ",
@@ -515,8 +515,8 @@ def test_200_real_pairs_in_every_layout(tmp_path):
     rows = list(medhallu.rows(path, medhallu.sniff(path)))
     assert len(rows) == len(published) == 200
     for facet, column in (("difficulty", "Difficulty Level"), ("category", "Category of Hallucination")):
-        counted = Counter(codes.get(record[column], record[column]) for record in published)
-        assert Counter(row.facets[facet] for row in rows if isinstance(row, Row)) == counted
+        expected = Counter(codes.get(record[column], record[column]) for record in published)
+        assert Counter(row.facets[facet] for row in rows if isinstance(row, Row)) == expected
     for row, record in zip(rows, published, strict=True):
         assert isinstance(row, Row)
         assert row.content["knowledge"] == record["Knowledge"]
@@ -525,5 +525,5 @@ def test_200_real_pairs_in_every_layout(tmp_path):
     for make in (table, parquet):
         other = tmp_path / make.__name__
         other.write_bytes(make(*published))
-        again = medhallu.rows(other, medhallu.sniff(other))
-        assert [row.content if isinstance(row, Row) else row for row in again] == contents
+        rows_again = medhallu.rows(other, medhallu.sniff(other))
+        assert [row.content if isinstance(row, Row) else row for row in rows_again] == contents

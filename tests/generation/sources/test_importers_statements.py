@@ -1,4 +1,4 @@
-"""MedHal and the data sets it is made of: every layout, every refusal, and the real rows."""
+"""MedHal and the data sets it was built from: every layout, every refusal, and real rows."""
 
 import json
 import os
@@ -34,7 +34,9 @@ from tests.generation.statement_rows import medmcqa, mednli, medqa, notes, publi
 
 
 @pytest.fixture
-def read(tmp_path):
+def read_file(tmp_path):
+    """Return a function that reads data under a file name, which can tell the split."""
+
     def rows(importer: Importer, data: bytes, name: str = "file") -> list[Any]:
         path = tmp_path / name
         path.write_bytes(data)
@@ -43,16 +45,16 @@ def read(tmp_path):
     return rows
 
 
-def all_of(importer: Importer, path: Path) -> list[Any]:
+def read_rows(importer: Importer, path: Path) -> list[Any]:
     return list(importer.rows(path, importer.sniff(path)))
 
 
-def why_not(tmp_path: Path, importer: Importer, data: bytes) -> str:
+def refusal_reason(tmp_path: Path, importer: Importer, data: bytes) -> str:
     path = tmp_path / "file"
     path.write_bytes(data)
-    with pytest.raises(WrongFormat) as found:
+    with pytest.raises(WrongFormat) as error:
         importer.sniff(path)
-    return str(found.value)
+    return str(error.value)
 
 
 # MedHal
@@ -86,9 +88,9 @@ def test_all_layouts_of_medhal_give_the_same_row(tmp_path, make, layout, where):
     assert row.facets == {"source": "acn", "label": "non-factual", "split": "unknown"}
 
 
-@pytest.mark.parametrize("nothing", ["None", None, "nan", ""])
-def test_a_statement_of_medhal_may_have_no_context(read, nothing):
-    rows = read(medhal, jsonl(published(context=nothing, source="medqa", label="True")))
+@pytest.mark.parametrize("missing", ["None", None, "nan", ""])
+def test_a_statement_of_medhal_may_have_no_context(read_file, missing):
+    rows = read_file(medhal, jsonl(published(context=missing, source="medqa", label="True")))
     assert isinstance(rows[0], Row)
     assert {name: rows[0].content[name] for name in ("context", "task", "label")} == {
         "context": "",
@@ -97,8 +99,8 @@ def test_a_statement_of_medhal_may_have_no_context(read, nothing):
     }
 
 
-def test_the_split_of_medhal_is_that_of_the_row_else_of_the_file(read):
-    first, second = read(medhal, jsonl(published(), published(2, split="val")), "medhal-lf_train-00001.jsonl")
+def test_the_split_comes_from_the_row_or_else_from_the_file_name(read_file):
+    first, second = read_file(medhal, jsonl(published(), published(2, split="val")), "medhal-lf_train-00001.jsonl")
     assert [row.content["split"] for row in (first, second)] == ["train", "val"]
 
 
@@ -113,8 +115,8 @@ def test_the_split_of_medhal_is_that_of_the_row_else_of_the_file(read):
         ({"id": "two words"}, "id is longer"),
     ],
 )
-def test_a_bad_row_of_medhal_is_refused_and_the_others_stay(read, changes, reason):
-    first, refusal, last = read(medhal, jsonl(published(), published(2, **changes), published(3)))
+def test_a_bad_row_of_medhal_is_refused_and_the_others_kept(read_file, changes, reason):
+    first, refusal, last = read_file(medhal, jsonl(published(), published(2, **changes), published(3)))
     assert isinstance(first, Row)
     assert isinstance(last, Row)
     assert isinstance(refusal, Refusal)
@@ -122,9 +124,9 @@ def test_a_bad_row_of_medhal_is_refused_and_the_others_stay(read, changes, reaso
     assert reason in refusal.reason
 
 
-def test_a_row_of_medhal_without_an_id_has_one_of_its_text(read):
+def test_a_row_of_medhal_without_an_id_gets_one_from_its_text(read_file):
     bare = {key: value for key, value in published().items() if key != "id"}
-    first, second, third = read(medhal, jsonl(bare, bare, bare | {"label": True}))
+    first, second, third = read_file(medhal, jsonl(bare, bare, bare | {"label": True}))
     assert first.external_id == second.external_id != third.external_id
 
 
@@ -136,15 +138,15 @@ def test_a_row_of_medhal_without_an_id_has_one_of_its_text(read):
         (table({"statement": "x"}), "no column 'label', 'source'"),
     ],
 )
-def test_what_is_not_medhal(tmp_path, data, reason):
-    assert reason in why_not(tmp_path, medhal, data)
+def test_a_file_that_is_not_medhal_is_refused(tmp_path, data, reason):
+    assert reason in refusal_reason(tmp_path, medhal, data)
 
 
 # MedQA
 
 
-def test_a_question_of_medqa(read):
-    [row] = read(medqa_format, jsonl(medqa()), "phrases_no_exclude_test.jsonl")
+def test_a_question_of_medqa_is_read(read_file):
+    [row] = read_file(medqa_format, jsonl(medqa()), "phrases_no_exclude_test.jsonl")
     assert row.content == {
         "kind": "mcq",
         "dataset": "medqa",
@@ -173,8 +175,8 @@ def test_a_question_of_medqa(read):
         ({"question": ""}, "'question' is blank"),
     ],
 )
-def test_a_bad_row_of_medqa_is_refused(read, changes, reason):
-    first, refusal, last = read(medqa_format, jsonl(medqa(), medqa(2, **changes), medqa(3)))
+def test_a_bad_row_of_medqa_is_refused(read_file, changes, reason):
+    first, refusal, last = read_file(medqa_format, jsonl(medqa(), medqa(2, **changes), medqa(3)))
     assert isinstance(first, Row)
     assert isinstance(last, Row)
     assert reason in refusal.reason
@@ -184,18 +186,20 @@ def test_a_bad_row_of_medqa_is_refused(read, changes, reason):
 
 
 @pytest.mark.parametrize(("first", "layout"), [(0, "jsonl-from-0"), (1, "jsonl-from-1")])
-def test_the_number_of_the_right_option_counts_from_where_the_file_counts(tmp_path, first, layout):
+def test_right_options_are_numbered_from_0_or_1_as_the_file_does(tmp_path, first, layout):
     path = tmp_path / "dev.json"
     path.write_bytes(jsonl(*(medmcqa(n, cop=first + n) for n in (1, 2, 3, 0))))
     found = importers.load("medmcqa").sniff(path)
     assert found.name == layout
-    rows = all_of(importers.load("medmcqa"), path)
+    rows = read_rows(importers.load("medmcqa"), path)
     assert [row.content["answer"] for row in rows] == ["B", "C", "D", "A"]
     assert {row.content["split"] for row in rows} == {"dev"}
 
 
-def test_a_file_that_does_not_tell_how_it_counts_is_refused(tmp_path):
-    assert "neither 0 nor 4" in why_not(tmp_path, importers.load("medmcqa"), jsonl(medmcqa(cop=1), medmcqa(cop=2)))
+def test_a_file_with_ambiguous_option_numbers_is_refused(tmp_path):
+    assert "neither 0 nor 4" in refusal_reason(
+        tmp_path, importers.load("medmcqa"), jsonl(medmcqa(cop=1), medmcqa(cop=2))
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,8 +212,10 @@ def test_a_file_that_does_not_tell_how_it_counts_is_refused(tmp_path):
         ({"opc": None}, "'opc' is not a text"),
     ],
 )
-def test_a_bad_row_of_medmcqa_is_refused(read, changes, reason):
-    first, refusal, last = read(importers.load("medmcqa"), jsonl(medmcqa(cop=4), medmcqa(2, **changes), medmcqa(3)))
+def test_a_bad_row_of_medmcqa_is_refused(read_file, changes, reason):
+    first, refusal, last = read_file(
+        importers.load("medmcqa"), jsonl(medmcqa(cop=4), medmcqa(2, **changes), medmcqa(3))
+    )
     assert isinstance(first, Row)
     assert isinstance(last, Row)
     assert reason in refusal.reason
@@ -218,8 +224,8 @@ def test_a_bad_row_of_medmcqa_is_refused(read, changes, reason):
 # MedNLI
 
 
-def test_a_pair_of_mednli_refers_to_the_contradiction_of_its_premise(read):
-    true, neutral, false = read(
+def test_an_entailment_of_mednli_refers_to_the_contradiction_of_its_premise(read_file):
+    true, neutral, false = read_file(
         importers.load("mednli"),
         jsonl(mednli(1, gold_label="entailment"), mednli(2, gold_label="neutral"), mednli(3)),
         "mli_train_v1.jsonl",
@@ -237,16 +243,16 @@ def test_a_pair_of_mednli_refers_to_the_contradiction_of_its_premise(read):
     assert mednli_format.withheld
 
 
-def test_a_label_that_mednli_does_not_have_is_refused(read):
-    [refusal] = read(importers.load("mednli"), jsonl(mednli(gold_label="-")))
+def test_an_unknown_label_of_mednli_is_refused(read_file):
+    [refusal] = read_file(importers.load("mednli"), jsonl(mednli(gold_label="-")))
     assert "'gold_label' is none of" in refusal.reason
 
 
 # Augmented clinical notes
 
 
-def test_a_note_comes_with_its_extractions_and_the_values_to_draw_from(read):
-    [row] = read(importers.load("acn"), jsonl(notes()))
+def test_a_note_has_its_extractions_and_their_values(read_file):
+    [row] = read_file(importers.load("acn"), jsonl(notes()))
     extractions = [
         {"category": "visit motivation", "concept": "visit motivation", "value": "Made-up neck pain", "reference": ""},
         {"category": "patient information", "concept": "age", "value": "16 years old", "reference": ""},
@@ -276,8 +282,8 @@ def test_a_note_comes_with_its_extractions_and_the_values_to_draw_from(read):
         ({"full_note": "", "note": " "}, "'note' is blank"),
     ],
 )
-def test_a_bad_note_is_refused(read, changes, reason):
-    first, refusal, last = read(importers.load("acn"), jsonl(notes(), notes(2) | changes, notes(3)))
+def test_a_bad_note_is_refused(read_file, changes, reason):
+    first, refusal, last = read_file(importers.load("acn"), jsonl(notes(), notes(2) | changes, notes(3)))
     assert isinstance(first, Row)
     assert isinstance(last, Row)
     assert reason in refusal.reason
@@ -286,31 +292,31 @@ def test_a_bad_note_is_refused(read, changes, reason):
 # SumPubMed
 
 
-def documents(place: Path, count: int = 3) -> None:
+def write_documents(folder: Path, count: int = 3) -> None:
     for part, stem in (("text", "text"), ("abstract", "abstract"), ("shorter_abstract", "abst")):
-        (place / part).mkdir(parents=True)
+        (folder / part).mkdir(parents=True)
         for n in range(1, count + 1):
-            (place / part / f"{stem}_{n}.txt").write_text(f"{part} of document {n}.\n")
+            (folder / part / f"{stem}_{n}.txt").write_text(f"{part} of document {n}.\n")
 
 
-def zipped(place: Path, at: Path) -> Path:
-    with zipfile.ZipFile(at, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(place.rglob("*.txt")):
-            archive.write(file, file.relative_to(place))
-    return at
+def zip_documents(folder: Path, path: Path) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*.txt")):
+            archive.write(file, file.relative_to(folder))
+    return path
 
 
-@pytest.mark.parametrize("how", ["folder", "below", "zip"])
-def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, how):
+@pytest.mark.parametrize("form", ["folder", "below", "zip"])
+def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, form):
     outer = tmp_path / "outer"
-    place = outer / "SumPubMed-master"
-    documents(place)
-    (place / "line_text").mkdir()
-    (place / "line_text" / "text_1.txt").write_text("not read")
-    path = {"folder": place, "below": outer}.get(how) or zipped(outer, tmp_path / "s.zip")
+    folder = outer / "SumPubMed-master"
+    write_documents(folder)
+    (folder / "line_text").mkdir()
+    (folder / "line_text" / "text_1.txt").write_text("not read")
+    path = {"folder": folder, "below": outer}.get(form) or zip_documents(outer, tmp_path / "s.zip")
     layout = sumpubmed.sniff(path)
-    assert layout.name == ("zip" if how == "zip" else "folder")
-    rows = all_of(sumpubmed, path)
+    assert layout.name == ("zip" if form == "zip" else "folder")
+    rows = read_rows(sumpubmed, path)
     assert [row.external_id for row in rows] == ["1", "2", "3"]
     assert rows[1].content == {
         "kind": "article",
@@ -322,35 +328,35 @@ def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, how)
     }
 
 
-def test_a_document_without_an_abstract_or_of_other_bytes_is_refused_and_the_others_stay(tmp_path):
-    documents(tmp_path, 4)
+def test_a_document_without_abstract_or_with_other_bytes_is_refused_and_the_others_kept(tmp_path):
+    write_documents(tmp_path, 4)
     (tmp_path / "abstract" / "abstract_1.txt").unlink()
     (tmp_path / "text" / "text_2.txt").write_bytes(b"\xff\xfe")
     (tmp_path / "shorter_abstract" / "abst_3.txt").unlink()
-    first, second, third, fourth = all_of(sumpubmed, tmp_path)
+    first, second, third, fourth = read_rows(sumpubmed, tmp_path)
     assert "no abstract" in first.reason
     assert "not UTF-8" in second.reason
     assert (third.content["shorter_abstract"], fourth.external_id) == ("", "4")
 
 
-def test_what_is_not_sumpubmed(tmp_path, monkeypatch):
-    assert "a folder or a zip archive" in why_not(tmp_path, sumpubmed, b"text")
+def test_a_file_that_is_not_sumpubmed_is_refused(tmp_path, monkeypatch):
+    assert "a folder or a zip archive" in refusal_reason(tmp_path, sumpubmed, b"text")
     with pytest.raises(WrongFormat, match="no text/text_N"):
         sumpubmed.sniff(tmp_path)
-    assert "damaged" in why_not(tmp_path, sumpubmed, b"PK\x03\x04 not really")
-    documents(tmp_path / "d")
-    path = zipped(tmp_path / "d", tmp_path / "s.zip")
+    assert "damaged" in refusal_reason(tmp_path, sumpubmed, b"PK\x03\x04 not really")
+    write_documents(tmp_path / "d")
+    path = zip_documents(tmp_path / "d", tmp_path / "s.zip")
     monkeypatch.setattr(sumpubmed, "MAX_FILES", 8)
     with pytest.raises(Exhausting, match="more than 8 files"):
         sumpubmed.sniff(path)
 
 
-def test_a_file_in_an_archive_that_unfolds_to_more_than_a_record_may_have_is_refused(tmp_path, monkeypatch):
-    documents(tmp_path / "d", 2)
+def test_a_file_in_an_archive_that_expands_to_more_than_a_record_may_have_is_refused(tmp_path, monkeypatch):
+    write_documents(tmp_path / "d", 2)
     (tmp_path / "d" / "text" / "text_1.txt").write_text("x" * 5000)
-    path = zipped(tmp_path / "d", tmp_path / "s.zip")
+    path = zip_documents(tmp_path / "d", tmp_path / "s.zip")
     monkeypatch.setattr(sumpubmed, "MAX_RECORD", 1000)
-    refusal, row = all_of(sumpubmed, path)
+    refusal, row = read_rows(sumpubmed, path)
     assert "longer than 1,000 bytes" in refusal.reason
     assert row.external_id == "2"
 
@@ -358,7 +364,7 @@ def test_a_file_in_an_archive_that_unfolds_to_more_than_a_record_may_have_is_ref
 # The real rows
 
 
-def real(name: str) -> Path:
+def real_data(name: str) -> Path:
     path = Path(__file__).parents[4] / "shared/data" / name
     if not path.exists():
         reason = f"shared/data/{name} is not there"
@@ -374,10 +380,10 @@ def real(name: str) -> Path:
         ("sumpubmed", "sumpubmed", "folder", 20, ""),
     ],
 )
-def test_the_real_rows_are_all_good(name, file, layout, count, split):
-    importer, path = importers.load(name), real(file)
+def test_all_real_rows_are_read(name, file, layout, count, split):
+    importer, path = importers.load(name), real_data(file)
     found = importer.sniff(path)
-    rows = all_of(importer, path)
+    rows = read_rows(importer, path)
     assert found.name == layout
     assert [row for row in rows if not isinstance(row, Row)] == []
     assert len({row.external_id for row in rows}) == count
@@ -387,64 +393,64 @@ def test_the_real_rows_are_all_good(name, file, layout, count, split):
 # Values of other records
 
 
-def numbered() -> dict[str, int]:
-    """How many values there are under each name."""
-    kept: dict[str, int] = {}
+def value_counts() -> dict[str, int]:
+    """The number of stored values under each name."""
+    counts: dict[str, int] = {}
     for row in NamedValues.objects.order_by("source", "name", "first"):
-        assert row.first == (kept.get(row.name, 0) if row.first else 0)
-        kept[row.name] = row.end
-    return kept
+        assert row.first == (counts.get(row.name, 0) if row.first else 0)
+        counts[row.name] = row.end
+    return counts
 
 
 @pytest.mark.django_db
 @pytest.mark.both
-def test_a_value_is_drawn_of_another_record_of_the_same_category_and_concept_and_is_never_equal(tmp_path):
+def test_a_value_is_drawn_from_another_record_under_the_same_name_and_is_never_equal(tmp_path):
     def summary(n: int) -> dict[str, Any]:
         sexes = {"patient information": {"age": f"{n} years", "sex": " FEMALE" if n % 2 else "female"}}
         return {**sexes, "symptoms": [{"name": "ache", "age": "of symptom"}]}
 
     path = tmp_path / "notes.jsonl"
     path.write_bytes(jsonl(*(notes(n, summary(n)) for n in range(60))))
-    told = ("patient information/age", "patient information/sex", "symptoms/name", "symptoms/age")
-    names = [digest_of(name) for name in told]
+    names = ("patient information/age", "patient information/sex", "symptoms/name", "symptoms/age")
+    digests = [digest_of(name) for name in names]
     run = services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
     assert (run.added, run.refused, run.detail) == (60, 0, "")
-    assert numbered() == dict.fromkeys(names, 60)
+    assert value_counts() == dict.fromkeys(digests, 60)
     records = list(SourceRecord.objects.order_by("pk"))
-    others = [SourceValues(record) for record in records]
+    values_of_records = [SourceValues(record) for record in records]
     age = "patient information/age"
-    drawn = [other.draw_sync(age, [f"{n} years"], "0") or "" for n, other in enumerate(others)]
+    drawn = [values.draw_sync(age, [f"{n} years"], "0") or "" for n, values in enumerate(values_of_records)]
     assert all(value != f"{n} years" and value.endswith(" years") for n, value in enumerate(drawn))
-    assert drawn == [other.draw_sync(age, [f"{n} years"], "0") for n, other in enumerate(others)]
-    assert drawn != [other.draw_sync(age, [f"{n} years"], "1") for n, other in enumerate(others)]
+    assert drawn == [values.draw_sync(age, [f"{n} years"], "0") for n, values in enumerate(values_of_records)]
+    assert drawn != [values.draw_sync(age, [f"{n} years"], "1") for n, values in enumerate(values_of_records)]
     assert len(set(drawn)) > 25
-    # All say the same, but for case and space; and of a name that others do not have, there is nothing.
-    assert others[0].draw_sync("patient information/sex", ["female"], "0") is None
-    assert others[0].draw_sync("patient information/weight", ["70 kg"], "0") is None
+    # Sexes differ only in case and space, and no other record has a weight.
+    assert values_of_records[0].draw_sync("patient information/sex", ["female"], "0") is None
+    assert values_of_records[0].draw_sync("patient information/weight", ["70 kg"], "0") is None
     services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
-    assert numbered() == dict.fromkeys(names, 60)
+    assert value_counts() == dict.fromkeys(digests, 60)
     path.write_bytes(jsonl(*(notes(n, summary(n)) for n in range(55, 65))))
     services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
-    assert numbered() == dict.fromkeys(names, 65)  # new ones are numbered after those that are there
-    every = {others[0].draw_sync(age, ["0 years"], str(seed)) for seed in range(400)}
-    assert every == {f"{n} years" for n in range(1, 65)}
+    assert value_counts() == dict.fromkeys(digests, 65)  # new ones follow the old ones
+    drawn_values = {values_of_records[0].draw_sync(age, ["0 years"], str(seed)) for seed in range(400)}
+    assert drawn_values == {f"{n} years" for n in range(1, 65)}
     path.write_bytes(jsonl(notes(99, {"patient information": {"age": "1 year"}})))
     services.run_import(services.start_import(path, format_name="acn", name="others").pk)
-    assert others[0].draw_sync(age, [f"{n} years" for n in range(65)], "0") is None  # nothing of another source
+    assert values_of_records[0].draw_sync(age, [f"{n} years" for n in range(65)], "0") is None
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("lengths", [[1] * 130, [70_000] * 4, [300_000, 1, 1], []])
-def test_a_row_has_some_dozens_of_values_and_fewer_long_ones(lengths: list[int]) -> None:
-    about = {"format": "acn", "label": "", "licence": "", "citation": ""}
-    source = Source.objects.create(name="long", created_at=timezone.now(), **about)
-    told = [(pk, [("name", chr(97 + pk % 26) * length)]) for pk, length in enumerate(lengths)]
+def test_a_row_has_dozens_of_values_or_fewer_long_ones(lengths: list[int]) -> None:
+    fields = {"format": "acn", "label": "", "licence": "", "citation": ""}
+    source = Source.objects.create(name="long", created_at=timezone.now(), **fields)
+    values_by_record = [(pk, [("name", chr(97 + pk % 26) * length)]) for pk, length in enumerate(lengths)]
     with transaction.atomic():
-        other_values.store_values(source, told[:3])
-        other_values.store_values(source, told[3:])
+        other_values.store_values(source, values_by_record[:3])
+        other_values.store_values(source, values_by_record[3:])
     rows = NamedValues.objects.order_by("first")
-    kept = [one for row in rows for one in zip(row.values[::2], row.values[1::2], strict=True)]
-    assert kept == [(pk, values[0][1]) for pk, values in told]
+    stored = [value for row in rows for value in zip(row.values[::2], row.values[1::2], strict=True)]
+    assert stored == [(pk, values[0][1]) for pk, values in values_by_record]
     assert all(row.end - row.first == len(row.values) // 2 <= other_values.VALUES_PER_ROW for row in rows)
     assert all(
         row.end - row.first == 1 or sum(map(len, row.values[1::2])) <= other_values.MAX_ROW_LENGTH for row in rows
@@ -453,39 +459,44 @@ def test_a_row_has_some_dozens_of_values_and_fewer_long_ones(lengths: list[int])
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
-def test_values_kept_one_a_row_are_gathered_by_the_migration() -> None:
+def test_the_migration_gathers_values_stored_one_per_row() -> None:
     executor = MigrationExecutor(connection)
     migration = executor.loader.disk_migrations["generation", "0014_named_values"]
     state = executor.loader.project_state([("generation", "0013_near_matches")])
     migration.operations[0].state_forwards("generation", state)
-    made, gather, _drop = migration.operations
-    assert isinstance(made, CreateModel)
+    create, gather, _drop = migration.operations
+    assert isinstance(create, CreateModel)
     assert isinstance(gather, RunPython)
-    old = state.apps.get_model("generation", "RecordValue")
-    about = {"format": "acn", "label": "", "licence": "", "citation": "", "created_at": timezone.now()}
+    old_model = state.apps.get_model("generation", "RecordValue")
+    fields = {"format": "acn", "label": "", "licence": "", "citation": "", "created_at": timezone.now()}
     with connection.schema_editor() as editor:
-        editor.create_model(old)
+        editor.create_model(old_model)
     try:
         for name in ("notes", "others"):
-            source = Source.objects.create(name=name, **about)
-            for at in range(70):
-                record = SourceRecord.objects.create(source=source, external_id=str(at), title="", content={})
+            source = Source.objects.create(name=name, **fields)
+            for number in range(70):
+                record = SourceRecord.objects.create(source=source, external_id=str(number), title="", content={})
                 for key in ("age", "sex"):
-                    values = {"name": digest_of(key), "digest": f"{at}", "place": 70 - at, "text": f"{key} {at}"}
-                    old.objects.create(source_id=source.pk, record_id=record.pk, **values)
+                    values = {
+                        "name": digest_of(key),
+                        "digest": f"{number}",
+                        "place": 70 - number,
+                        "text": f"{key} {number}",
+                    }
+                    old_model.objects.create(source_id=source.pk, record_id=record.pk, **values)
         with connection.schema_editor() as editor:
             gather.code(state.apps, editor)
     finally:
         with connection.schema_editor() as editor:
-            editor.delete_model(old)
+            editor.delete_model(old_model)
     record = SourceRecord.objects.get(source__name="notes", external_id="3")
     drawn = {SourceValues(record).draw_sync("age", ["AGE 3"], str(seed)) for seed in range(500)}
-    assert drawn == {f"age {at}" for at in range(70) if at != 3}
-    assert numbered() == {digest_of("age"): 70, digest_of("sex"): 70}
+    assert drawn == {f"age {number}" for number in range(70) if number != 3}
+    assert value_counts() == {digest_of("age"): 70, digest_of("sex"): 70}
 
 
 @pytest.mark.django_db
-def test_a_contradiction_is_found_by_its_premise_wherever_it_stands(tmp_path):
+def test_a_contradiction_is_found_by_its_premise_anywhere_in_the_file(tmp_path):
     path = tmp_path / "mli_train_v1.jsonl"
     rows = [mednli(n, gold_label="entailment", sentence1=f"Premise {n}.") for n in range(3)]
     rows += [mednli(10 + n, sentence1=f"PREMISE  {n}.") for n in range(3)]
@@ -511,7 +522,7 @@ def test_a_contradiction_is_found_by_its_premise_wherever_it_stands(tmp_path):
         ({"text": "plain", "number": 1.5, "list": [None, True, {"a": "b"}]}, False),
     ],
 )
-def test_what_cannot_be_stored_is_refused_and_all_else_is_written_as_it_is(
+def test_values_that_cannot_be_stored_are_refused_and_others_stored_unchanged(
     value: dict[str, Any], refused: bool
 ) -> None:
     if refused:

@@ -1,4 +1,7 @@
-"""Records of several sources joined by what they say: whatever came first, two steps far, in a constant number of queries."""
+"""Records of several sources are joined by their content, over up to two steps.
+
+The order of the imports does not matter, and the number of queries is constant.
+"""
 
 import json
 from collections import Counter
@@ -17,9 +20,9 @@ from generation.models import Batch, Draft, Import, Reference, Source, SourceRec
 from generation.sources import queries as sources_queries
 from generation.sources import services
 from generation.sources.importers.base import digest_of
-from tests.engine import Manage, conversations_file, imported
+from tests.engine import Manage, conversations_file, import_file
 from tests.generation.rows import QUESTION, descriptor, entry, jsonl, keyed, pair, vocabulary
-from tests.generation.sources.test_importers_qa import real
+from tests.generation.sources.test_importers_qa import real_data
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -27,15 +30,15 @@ TERMS = vocabulary(descriptor(1, "Madeupitis", "C14.280", "C23.550"), descriptor
 
 
 @pytest.fixture
-def brought(tmp_path: Path) -> Any:
-    """Imports bytes as a file of a format; the source is called as the format unless told."""
+def import_data(tmp_path: Path) -> Any:
+    """Return a function that imports data in a format, into a source named like the format."""
 
-    def brought(format_name: str, data: bytes, name: str = "") -> Import:
+    def import_data(format_name: str, data: bytes, name: str = "") -> Import:
         path = tmp_path / "file"
         path.write_bytes(data)
         return services.run_import(services.start_import(path, format_name=format_name, name=name or format_name).pk)
 
-    return brought
+    return import_data
 
 
 FILES = {"pubmedqa": keyed(entry()), "medhallu": jsonl(pair(Question=f"  {QUESTION.upper()} ")), "mesh": TERMS}
@@ -46,120 +49,123 @@ ORDERS = [
 ]
 
 
-def joined_of(external_id: str) -> dict[str, tuple[Any, ...]]:
+def partner_contents_of(external_id: str) -> dict[str, tuple[Any, ...]]:
     record = SourceRecord.objects.get(external_id=external_id)
     return sources_queries.partner_contents([record])[record.pk]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
-def test_whatever_came_first(brought: Any, order: tuple[str, ...]) -> None:
+def test_the_order_of_imports_does_not_matter(import_data: Any, order: tuple[str, ...]) -> None:
     for name in order:
-        brought(name, FILES[name])
+        import_data(name, FILES[name])
     headings = (
         {"kind": "term", "name": "Adult", "trees": ["M01.060.116"]},
         {"kind": "term", "name": "Madeupitis", "trees": ["C14.280", "C23.550"]},
     )
-    assert joined_of("12345678") == {"mesh": headings}, "in the order in which the record names them"
-    found = joined_of(digest_of(QUESTION)[:24])
-    assert found.keys() == {"pubmedqa", "mesh"}
-    assert found["mesh"] == headings
-    assert [paper["pmid"] for paper in found["pubmedqa"]] == ["12345678"]
-    assert joined_of("D000001") == {}
+    assert partner_contents_of("12345678") == {"mesh": headings}, "in the order in which the record names them"
+    partners = partner_contents_of(digest_of(QUESTION)[:24])
+    assert partners.keys() == {"pubmedqa", "mesh"}
+    assert partners["mesh"] == headings
+    assert [paper["pmid"] for paper in partners["pubmedqa"]] == ["12345678"]
+    assert partner_contents_of("D000001") == {}
 
 
-def test_what_an_import_found_is_counted_with_it(brought: Any) -> None:
-    first = brought("medhallu", jsonl(pair(), pair(Question="Is it?", Difficulty_Level="easy"), {"Question": "?"}))
+def test_an_import_counts_its_facets_and_joins(import_data: Any) -> None:
+    first = import_data("medhallu", jsonl(pair(), pair(Question="Is it?", Difficulty_Level="easy"), {"Question": "?"}))
     assert (first.rows, first.added, first.refused) == (3, 2, 1)
     assert first.facets == {"difficulty": {"hard": 1, "easy": 1}, "category": {"MQ": 2}}
-    assert first.joined == {"pubmedqa": 0}, "nothing to join them to, yet"
-    second = brought("pubmedqa", keyed(entry(), entry(QUESTION="Is it not?", MESHES=["Nowhere"])))
+    assert first.joined == {"pubmedqa": 0}, "there is nothing to join them with yet"
+    second = import_data("pubmedqa", keyed(entry(), entry(QUESTION="Is it not?", MESHES=["Nowhere"])))
     assert second.joined == {"mesh": 0, "medhallu": 1}
     assert second.facets == {"decision": {"yes": 2}, "split": {"labelled": 2}}
-    assert brought("mesh", TERMS).joined == {"pubmedqa": 2}
-    again = brought("medhallu", jsonl(pair(), pair(Question="Is it?", Difficulty_Level="easy")))
-    assert (again.added, again.known, again.joined) == (0, 2, {"pubmedqa": 1})
-    assert again.facets == first.facets
-    assert brought("pubmedqa", keyed(entry())).joined == {"mesh": 1, "medhallu": 1}
+    assert import_data("mesh", TERMS).joined == {"pubmedqa": 2}
+    repeated = import_data("medhallu", jsonl(pair(), pair(Question="Is it?", Difficulty_Level="easy")))
+    assert (repeated.added, repeated.known, repeated.joined) == (0, 2, {"pubmedqa": 1})
+    assert repeated.facets == first.facets
+    assert import_data("pubmedqa", keyed(entry())).joined == {"mesh": 1, "medhallu": 1}
 
 
 @pytest.mark.parametrize("chunk", [1, 500], ids=["across chunks", "in one chunk"])
-def test_counts_do_not_depend_on_chunks(brought: Any, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_counts_do_not_depend_on_chunks(import_data: Any, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr(chunks, "CHUNK", chunk)
-    brought("pubmedqa", keyed(*(entry(QUESTION=f"Is it {n}?") for n in range(5))))
-    run = brought("medhallu", jsonl(*(pair(Question=f"Is it {n}?", Difficulty_Level="easy") for n in range(2, 9))))
+    import_data("pubmedqa", keyed(*(entry(QUESTION=f"Is it {n}?") for n in range(5))))
+    run = import_data("medhallu", jsonl(*(pair(Question=f"Is it {n}?", Difficulty_Level="easy") for n in range(2, 9))))
     assert (run.joined, run.facets["difficulty"]) == ({"pubmedqa": 3}, {"easy": 7})
 
 
-def test_of_two_rows_with_one_id_the_first_says_what_it_refers_to(brought: Any, monkeypatch: Any) -> None:
+def test_the_first_of_two_rows_with_one_id_has_the_references(import_data: Any, monkeypatch: Any) -> None:
     for chunk, name in ((1, "one"), (500, "two")):
         monkeypatch.setattr(chunks, "CHUNK", chunk)
         other = json.dumps(entry(QUESTION="Is it?", MESHES=["Nowhere"])).encode()
-        brought("pubmedqa", keyed(entry())[:-1] + b', "12345678": ' + other + b"}", name)
+        import_data("pubmedqa", keyed(entry())[:-1] + b', "12345678": ' + other + b"}", name)
         record = SourceRecord.objects.get(source__name=name)
         assert record.match == digest_of(QUESTION)
         assert set(record.refers.values_list("digest", flat=True)) == {digest_of("Adult"), digest_of("Madeupitis")}
 
 
-def test_records_from_before_there_were_joins_get_theirs_when_they_are_imported_again(brought: Any) -> None:
-    brought("mesh", TERMS)
-    brought("pubmedqa", FILES["pubmedqa"])
+def test_records_without_references_get_them_when_imported_again(import_data: Any) -> None:
+    import_data("mesh", TERMS)
+    import_data("pubmedqa", FILES["pubmedqa"])
     SourceRecord.objects.update(match="")
     Reference.objects.all().delete()
-    assert joined_of("12345678") == {}
-    assert brought("mesh", TERMS).known == 2
-    assert brought("pubmedqa", FILES["pubmedqa"]).joined == {"mesh": 1}
-    assert len(joined_of("12345678")["mesh"]) == 2
+    assert partner_contents_of("12345678") == {}
+    assert import_data("mesh", TERMS).known == 2
+    assert import_data("pubmedqa", FILES["pubmedqa"]).joined == {"mesh": 1}
+    assert len(partner_contents_of("12345678")["mesh"]) == 2
     assert Reference.objects.count() == 2
 
 
 def test_formats_without_joins_have_none(tmp_path: Path) -> None:
-    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    import_file(conversations_file(tmp_path / "own.jsonl", 2))
     run = Import.objects.get()
     assert (run.facets, run.joined) == ({}, {})
     assert not Reference.objects.exists()
     assert not SourceRecord.objects.exclude(match="").exists()
 
 
-def test_a_record_does_not_join_itself_and_circles_end(brought: Any) -> None:
-    brought("pubmedqa", keyed(entry()))
+def test_a_record_does_not_join_itself_and_cycles_end(import_data: Any) -> None:
+    import_data("pubmedqa", keyed(entry()))
     record = SourceRecord.objects.get()
     Reference.objects.create(record=record, format="pubmedqa", digest=record.match)
     assert sources_queries.partners([record]) == {record.pk: []}
 
 
 @pytest.mark.parametrize("count", [1, 40])
-def test_as_many_queries_for_many_records_as_for_one(brought: Any, count: int, django_assert_num_queries: Any) -> None:
-    brought("mesh", TERMS)
-    brought("pubmedqa", keyed(*(entry(QUESTION=f"Is it {n}?") for n in range(count))))
-    brought("medhallu", jsonl(*(pair(Question=f"Is it {n}?") for n in range(count))))
+def test_joining_many_records_needs_as_many_queries_as_joining_one(
+    import_data: Any, count: int, django_assert_num_queries: Any
+) -> None:
+    import_data("mesh", TERMS)
+    import_data("pubmedqa", keyed(*(entry(QUESTION=f"Is it {n}?") for n in range(count))))
+    import_data("medhallu", jsonl(*(pair(Question=f"Is it {n}?") for n in range(count))))
     records = list(SourceRecord.objects.filter(source__format="medhallu"))
     with django_assert_num_queries(4):
-        found = sources_queries.partner_contents(records)
-    assert len(found) == count
+        contents = sources_queries.partner_contents(records)
+    assert len(contents) == count
     assert all(
-        {name: len(all_) for name, all_ in each.items()} == {"pubmedqa": 1, "mesh": 2} for each in found.values()
+        {name: len(partners) for name, partners in by_format.items()} == {"pubmedqa": 1, "mesh": 2}
+        for by_format in contents.values()
     )
 
 
-def test_partners_are_found_by_index(brought: Any) -> None:
-    """The plan of each query names an index for records and references."""
+def test_partners_are_found_by_index(import_data: Any) -> None:
+    """Every query finds records and references by an index."""
     for name, data in FILES.items():
-        brought(name, data)
+        import_data(name, data)
     record = SourceRecord.objects.get(source__format="medhallu")
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         sources_queries.partners([record])
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL scans tables of three rows, whatever indexes there are")
-    for query in asked.captured_queries:
+    for query in queries.captured_queries:
         with connection.cursor() as cursor:
             cursor.execute("EXPLAIN QUERY PLAN " + query["sql"])
             plan = [row[-1] for row in cursor.fetchall()]
         assert not [line for line in plan if line.startswith("SCAN generation")], plan
 
 
-def test_drafts_are_worked_on_with_what_their_record_is_joined_with(brought: Any) -> None:
+def test_a_draft_has_the_partners_of_its_record(import_data: Any) -> None:
     for name, data in FILES.items():
-        brought(name, data)
+        import_data(name, data)
     source = Source.objects.get(name="medhallu")
     batch = Batch.objects.create(benchmark="mhb", source=source, created_at=source.created_at)
     draft = Draft.objects.create(batch=batch, record=SourceRecord.objects.get(source=source))
@@ -167,24 +173,24 @@ def test_drafts_are_worked_on_with_what_their_record_is_joined_with(brought: Any
     assert value.record.joined["pubmedqa"][0]["pmid"] == "12345678"
     assert [term["name"] for term in value.record.joined["mesh"]] == ["Adult", "Madeupitis"]
     alone = Draft.objects.create(batch=batch, record=SourceRecord.objects.filter(source__name="mesh")[0])
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         assert batches_queries.draft_value(alone).record.joined == {}
-    assert len(asked) == 3, "none more where a record refers to nothing"
+    assert len(queries) == 3, "a record without references needs no further queries"
 
 
-def test_nothing_private_is_joined(brought: Any) -> None:
+def test_partners_have_no_private_data(import_data: Any) -> None:
     for name, data in FILES.items():
-        brought(name, data)
+        import_data(name, data)
     SourceRecord.objects.update(private={"secret": "do not show"})
     [record] = SourceRecord.objects.filter(source__format="medhallu")
     assert "do not show" not in repr(sources_queries.partner_contents([record]))
-    assert all("private" in one.get_deferred_fields() for one in sources_queries.partners([record])[record.pk])
-    assert all("private" in one.get_deferred_fields() for one in sources_queries.records_referring_to(record))
+    assert all("private" in partner.get_deferred_fields() for partner in sources_queries.partners([record])[record.pk])
+    assert all("private" in partner.get_deferred_fields() for partner in sources_queries.records_referring_to(record))
 
 
-def test_a_record_shows_its_texts_and_partners(brought: Any, client: Client, adela: Any) -> None:
+def test_a_record_shows_its_texts_and_partners(import_data: Any, client: Client, adela: Any) -> None:
     for name, data in FILES.items():
-        brought(name, data)
+        import_data(name, data)
     client.force_login(adela)
     pages = {}
     for record in SourceRecord.objects.select_related("source"):
@@ -213,15 +219,17 @@ def test_a_record_shows_its_texts_and_partners(brought: Any, client: Client, ade
     assert "12345678" in term.partition('id="referring"')[2]
 
 
-def test_what_an_import_found_is_on_its_page_and_in_the_api(brought: Any, client: Client, adela: Any) -> None:
-    brought("pubmedqa", FILES["pubmedqa"])
-    run = brought("medhallu", FILES["medhallu"])
+def test_facets_and_joins_of_an_import_are_on_its_page_and_in_the_api(
+    import_data: Any, client: Client, adela: Any
+) -> None:
+    import_data("pubmedqa", FILES["pubmedqa"])
+    run = import_data("medhallu", FILES["medhallu"])
     client.force_login(adela)
     page = client.get(reverse("generation:source", args=["medhallu"])).content.decode()
     assert "difficulty: hard 1" in page
     assert "linked with pubmedqa: 1" in page
-    answer = client.get(reverse("api:import", args=[run.pk])).json()
-    assert (answer["facets"], answer["joined"]) == (
+    import_json = client.get(reverse("api:import", args=[run.pk])).json()
+    assert (import_json["facets"], import_json["joined"]) == (
         {"difficulty": {"hard": 1}, "category": {"MQ": 1}},
         {"pubmedqa": 1},
     )
@@ -229,15 +237,15 @@ def test_what_an_import_found_is_on_its_page_and_in_the_api(brought: Any, client
 
 @pytest.mark.parametrize("order", [("pubmedqa", "medhallu"), ("medhallu", "pubmedqa")], ids="-".join)
 def test_200_of_200_real_rows_join(manage: Manage, order: tuple[str, str]) -> None:
-    files = {"pubmedqa": real("pubmedqa/ori_pqal.json"), "medhallu": real("medhallu/pqa_labeled.jsonl")}
-    said = {name: manage.json("import_source", "--format", name, "--name", name, files[name]) for name in order}
-    for answer in said.values():
-        assert (answer["rows"], answer["added"], answer["known"], answer["refused"]) == (200, 200, 0, 0)
-        assert answer["refusals"] == []
+    files = {"pubmedqa": real_data("pubmedqa/ori_pqal.json"), "medhallu": real_data("medhallu/pqa_labeled.jsonl")}
+    outputs = {name: manage.json("import_source", "--format", name, "--name", name, files[name]) for name in order}
+    for output in outputs.values():
+        assert (output["rows"], output["added"], output["known"], output["refused"]) == (200, 200, 0, 0)
+        assert output["refusals"] == []
     first, second = order
-    assert said[second]["joined"][first] == 200
+    assert outputs[second]["joined"][first] == 200
     rows = [json.loads(line) for line in files["medhallu"].read_text(encoding="utf-8").split("\n") if line]
-    facets = said["medhallu"]["facets"]
+    facets = outputs["medhallu"]["facets"]
     assert facets["difficulty"] == Counter(row["Difficulty Level"] for row in rows)
     published = Counter(row["Category of Hallucination"] for row in rows)
     assert sorted(facets["category"].values()) == sorted(published.values())
@@ -245,10 +253,10 @@ def test_200_of_200_real_rows_join(manage: Manage, order: tuple[str, str]) -> No
 
     by_question = {value["QUESTION"]: pmid for pmid, value in json.loads(files["pubmedqa"].read_text("utf-8")).items()}
     records = list(SourceRecord.objects.filter(source__name="medhallu"))
-    found = sources_queries.partner_contents(records)
+    partners = sources_queries.partner_contents(records)
     assert len(records) == 200
     for record in records:
-        [paper] = found[record.pk]["pubmedqa"]
+        [paper] = partners[record.pk]["pubmedqa"]
         assert paper["pmid"] == by_question[record.content["question"]]
         assert paper["contexts"] == record.content["knowledge"]
         assert paper["mesh"]

@@ -1,4 +1,7 @@
-"""Files into sources: counted, never twice, refused as a whole or row by row, and safe from a death half-way."""
+"""Imports count rows, add none twice, and survive the death of their worker.
+
+Bad files are refused as a whole, bad rows one by one.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,35 +23,35 @@ from generation.sources import services as sources_services
 from generation.sources.importers import healthbench
 from generation.sources.importers.base import WrongFormat
 from review.rules.permissions import UserRole
-from tests.conftest import Clock, Together
-from tests.engine import CANARY, conversation, conversations_file, drafts, imported, report, reports_file
+from tests.conftest import Clock, RunConcurrently
+from tests.engine import CANARY, conversation, conversations_file, drafts, import_file, report, reports_file
 from tests.review.factories import account
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 
-def started(path: Path, name: str = "own", **more: Any) -> Import:
-    return services.start_import(path, **{"format_name": "healthbench", "name": name, **more})
+def start_import(path: Path, name: str = "own", **options: Any) -> Import:
+    return services.start_import(path, **{"format_name": "healthbench", "name": name, **options})
 
 
 def counts(run: Import) -> dict[str, int]:
     return {"rows": run.rows, "added": run.added, "known": run.known, "refused": run.refused}
 
 
-def chunked(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def set_chunk_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(common_chunks, "CHUNK", size)
 
 
-def with_a_bad_row(path: Path) -> Path:
-    """Six good records of which one comes twice, and in line 3 a record without a conversation."""
+def file_with_a_bad_row(path: Path) -> Path:
+    """Six good records, one of them twice, and in line 3 a record without a conversation."""
     bad = conversation(99)
     del bad["prompt"]
     return conversations_file(path, conversation(1), conversation(2), bad, *map(conversation, (3, 4, 5, 6, 2)))
 
 
-def test_rows_are_counted_and_bad_ones_reported(tmp_path: Path) -> None:
-    run = services.run_import(started(with_a_bad_row(tmp_path / "own.jsonl")).pk)
+def test_rows_are_counted_and_bad_ones_are_reported(tmp_path: Path) -> None:
+    run = services.run_import(start_import(file_with_a_bad_row(tmp_path / "own.jsonl")).pk)
     assert run.status == Status.DONE
     assert run.finished_at is not None
     assert counts(run) == {"rows": 8, "added": 6, "known": 1, "refused": 1}
@@ -59,48 +62,48 @@ def test_rows_are_counted_and_bad_ones_reported(tmp_path: Path) -> None:
 
 
 def test_a_source_has_licence_and_citation(tmp_path: Path) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
     assert (source.licence, source.label) == ("MIT", "HealthBench")
     assert source.citation == healthbench.citation
     assert "canary" in source.restrictions
-    reports = imported(reports_file(tmp_path / "own.json", 1), "own-reports", "pmc-patients")
+    reports = import_file(reports_file(tmp_path / "own.json", 1), "own-reports", "pmc-patients")
     assert reports.licence == "CC BY-NC-SA 4.0"
     assert "non-commercial" in reports.restrictions
 
 
-def test_importing_twice_adds_nothing_twice(tmp_path: Path) -> None:
-    path = with_a_bad_row(tmp_path / "own.jsonl")
-    imported(path)
+def test_importing_a_file_again_adds_nothing(tmp_path: Path) -> None:
+    path = file_with_a_bad_row(tmp_path / "own.jsonl")
+    import_file(path)
     before = list(SourceRecord.objects.order_by("pk").values())
-    again = services.run_import(started(path).pk)
-    assert counts(again) == {"rows": 8, "added": 0, "known": 7, "refused": 1}
+    second_run = services.run_import(start_import(path).pk)
+    assert counts(second_run) == {"rows": 8, "added": 0, "known": 7, "refused": 1}
     assert list(SourceRecord.objects.order_by("pk").values()) == before
     assert Source.objects.count() == 1
 
 
 def test_a_larger_file_adds_what_is_new(tmp_path: Path) -> None:
-    imported(conversations_file(tmp_path / "few.jsonl", 3))
-    run = services.run_import(started(conversations_file(tmp_path / "more.jsonl", 5)).pk)
+    import_file(conversations_file(tmp_path / "few.jsonl", 3))
+    run = services.run_import(start_import(conversations_file(tmp_path / "more.jsonl", 5)).pk)
     assert counts(run) == {"rows": 5, "added": 2, "known": 3, "refused": 0}
 
 
 @pytest.mark.parametrize("chunk", [2, 500], ids=["across chunks", "in one chunk"])
-def test_of_two_records_with_one_id_the_first_counts(
+def test_the_first_of_two_records_with_one_id_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    chunked(monkeypatch, chunk)
+    set_chunk_size(monkeypatch, chunk)
     other = conversation(
         1, prompt=[{"role": "user", "content": "Something else under the same id, which comes later."}]
     )
     path = conversations_file(tmp_path / "own.jsonl", conversation(1), conversation(2), other)
-    source = imported(path)
+    source = import_file(path)
     assert SourceRecord.objects.count() == 2
     first = sources_queries.records(source)[0]
     assert first.external_id == conversation(1)["prompt_id"]
     assert first.content["turns"][0]["content"].startswith("This is case 1.")
 
 
-def nothing_stored() -> bool:
+def nothing_is_stored() -> bool:
     return not (Source.objects.exists() or Import.objects.exists() or SourceRecord.objects.exists())
 
 
@@ -109,40 +112,40 @@ def test_a_wrong_file_stores_nothing_at_all(tmp_path: Path, content: str) -> Non
     path = tmp_path / "wrong.jsonl"
     path.write_text(content)
     with pytest.raises(errors.WrongFile, match=r"wrong\.jsonl"):
-        started(path)
-    assert nothing_stored()
+        start_import(path)
+    assert nothing_is_stored()
 
 
-def test_no_file_a_folder_an_unknown_format(tmp_path: Path) -> None:
+def test_a_missing_file_a_folder_and_an_unknown_format_are_refused(tmp_path: Path) -> None:
     good = conversations_file(tmp_path / "own.jsonl", 1)
     for path, format_name in ((tmp_path / "none.jsonl", "healthbench"), (tmp_path, "healthbench"), (good, "medline")):
         with pytest.raises(errors.WrongFile):
-            started(path, format_name=format_name)
-    assert nothing_stored()
+            start_import(path, format_name=format_name)
+    assert nothing_is_stored()
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a@2", "x" * 101])
-def test_a_name_that_no_address_can_hold(tmp_path: Path, name: str) -> None:
+def test_a_name_that_does_not_fit_in_a_url_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValidationError):
-        started(conversations_file(tmp_path / "own.jsonl", 1), name=name)
-    assert nothing_stored()
+        start_import(conversations_file(tmp_path / "own.jsonl", 1), name=name)
+    assert nothing_is_stored()
 
 
-def test_one_name_one_format(tmp_path: Path) -> None:
-    imported(conversations_file(tmp_path / "own.jsonl", 2))
+def test_a_source_has_one_format(tmp_path: Path) -> None:
+    import_file(conversations_file(tmp_path / "own.jsonl", 2))
     with pytest.raises(errors.SourceExists):
         services.start_import(reports_file(tmp_path / "own.json", 1), format_name="pmc-patients", name="own")
     assert (Source.objects.count(), Import.objects.count(), SourceRecord.objects.count()) == (1, 1, 2)
 
 
-def test_killed_half_way_it_is_finished_without_doubles(
+def test_a_killed_import_is_finished_without_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    chunked(monkeypatch, 2)
-    run = started(with_a_bad_row(tmp_path / "own.jsonl"))
+    set_chunk_size(monkeypatch, 2)
+    run = start_import(file_with_a_bad_row(tmp_path / "own.jsonl"))
     add, chunks = services._add_records, 0
 
-    def killed(source: Source, rows: Any) -> int:
+    def die_at_the_third_chunk(source: Source, rows: Any) -> int:
         nonlocal chunks
         chunks += 1
         if chunks == 3:
@@ -150,12 +153,12 @@ def test_killed_half_way_it_is_finished_without_doubles(
         return add(source, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(services, "_add_records", killed)
+        patch.setattr(services, "_add_records", die_at_the_third_chunk)
         with pytest.raises(KeyboardInterrupt):
             services.run_import(run.pk)
     run.refresh_from_db()
     assert (run.status, SourceRecord.objects.count(), ImportRefusal.objects.count()) == (Status.RUNNING, 3, 1)
-    assert services.run_import(run.pk).status == Status.RUNNING, "its holder may still be alive"
+    assert services.run_import(run.pk).status == Status.RUNNING, "the worker that holds it may still be running"
     clock.advance(minutes=2)
     assert sources_services.sweep() == [run.pk]
     run = services.run_import(run.pk)
@@ -169,106 +172,106 @@ def test_killed_half_way_it_is_finished_without_doubles(
 def test_a_reader_that_lost_its_lease_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    """It slept through its lease between two chunks; somebody else has read the file meanwhile."""
-    chunked(monkeypatch, 2)
-    run = started(with_a_bad_row(tmp_path / "own.jsonl"))
+    """The lease expires between two chunks, and another worker reads the file meanwhile."""
+    set_chunk_size(monkeypatch, 2)
+    run = start_import(file_with_a_bad_row(tmp_path / "own.jsonl"))
     rows = healthbench.rows
 
-    def sleepy(path: Path, layout: Any) -> Iterator[Any]:
+    def rows_with_a_pause(path: Path, layout: Any) -> Iterator[Any]:
         for number, row in enumerate(rows(path, layout)):
             if number == 2:
                 monkeypatch.setattr(healthbench, "rows", rows)
                 clock.advance(minutes=2)
                 give_back_expired(Import)
                 assert services.run_import(run.pk).status == Status.DONE
-                SourceRecord.objects.all().delete()  # what the sleeper adds from here on would be seen
+                SourceRecord.objects.all().delete()  # so that rows added later would be noticed
             yield row
 
-    monkeypatch.setattr(healthbench, "rows", sleepy)
-    final = services.run_import(run.pk)
-    assert final.status == Status.DONE
-    assert counts(final) == {"rows": 8, "added": 4, "known": 3, "refused": 1}, "as the second reader left it"
+    monkeypatch.setattr(healthbench, "rows", rows_with_a_pause)
+    result = services.run_import(run.pk)
+    assert result.status == Status.DONE
+    assert counts(result) == {"rows": 8, "added": 4, "known": 3, "refused": 1}, "the counts of the second reader"
     assert SourceRecord.objects.count() == 0
     assert ImportRefusal.objects.count() == 1
 
 
-def test_two_workers_and_one_import(tmp_path: Path, together: Together) -> None:
-    run = started(conversations_file(tmp_path / "own.jsonl", 30))
-    outcomes = together([lambda: services.run_import(run.pk)] * 4)
+def test_concurrent_workers_run_an_import_once(tmp_path: Path, run_concurrently: RunConcurrently) -> None:
+    run = start_import(conversations_file(tmp_path / "own.jsonl", 30))
+    outcomes = run_concurrently([lambda: services.run_import(run.pk)] * 4)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     run.refresh_from_db()
     assert (run.tries, run.added, run.known) == (1, 30, 0)
     assert SourceRecord.objects.count() == 30
 
 
-@pytest.mark.parametrize("breaks", [False, True])
-def test_an_upload_is_kept_no_longer_than_it_is_read(
-    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, breaks: bool
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_upload_is_deleted_as_soon_as_it_has_been_read(
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     settings.MEDIA_ROOT = tmp_path / "uploads"
-    sent = conversations_file(tmp_path / "own.jsonl", 2).read_bytes()
-    file: dict[str, Any] = {"format_name": "healthbench", "actor": account("adela", UserRole.ADMIN)}
+    content = conversations_file(tmp_path / "own.jsonl", 2).read_bytes()
+    options: dict[str, Any] = {"format_name": "healthbench", "actor": account("adela", UserRole.ADMIN)}
     with pytest.raises(ValidationError):
-        uploads.start_import(SimpleUploadedFile("own.jsonl", sent), name="two words", **file)
+        uploads.start_import(SimpleUploadedFile("own.jsonl", content), name="two words", **options)
     assert not list(settings.MEDIA_ROOT.iterdir())
-    run = uploads.start_import(SimpleUploadedFile("own.jsonl", sent), name="own", **file)
+    run = uploads.start_import(SimpleUploadedFile("own.jsonl", content), name="own", **options)
     assert len(list(settings.MEDIA_ROOT.iterdir())) == 1
-    if breaks:
-        monkeypatch.setattr(healthbench, "sniff", gone_wrong)
-    assert services.run_import(run.pk).status == (Status.FAILED if breaks else Status.DONE)
+    if fails:
+        monkeypatch.setattr(healthbench, "sniff", raise_wrong_format)
+    assert services.run_import(run.pk).status == (Status.FAILED if fails else Status.DONE)
     assert not list(settings.MEDIA_ROOT.iterdir())
 
 
-def gone_wrong(path: Path) -> None:
+def raise_wrong_format(path: Path) -> None:
     raise WrongFormat("It has changed.")
 
 
-def test_a_file_that_vanished_before_it_was_read(tmp_path: Path) -> None:
+def test_a_file_that_vanishes_before_it_is_read_fails_the_import(tmp_path: Path) -> None:
     path = conversations_file(tmp_path / "own.jsonl", 1)
-    run = started(path)
+    run = start_import(path)
     path.unlink()
     run = services.run_import(run.pk)
     assert (run.status, run.error) == (Status.FAILED, "FileNotFoundError")
     assert "own.jsonl" in run.detail
 
 
-def test_only_an_uploaded_file_is_ours_to_delete(tmp_path: Path) -> None:
-    given = conversations_file(tmp_path / "given.jsonl", 1)
-    imported(given)
-    assert given.exists()
+def test_only_uploaded_files_are_deleted(tmp_path: Path) -> None:
+    local_file = conversations_file(tmp_path / "given.jsonl", 1)
+    import_file(local_file)
+    assert local_file.exists()
     upload = conversations_file(tmp_path / "upload", 2)
-    run = services.run_import(started(upload, uploaded=True, file_name="mine.jsonl").pk)
+    run = services.run_import(start_import(upload, uploaded=True, file_name="mine.jsonl").pk)
     assert (run.file_name, run.added) == ("mine.jsonl", 1)
     assert not upload.exists()
 
 
-def test_no_more_refusals_are_kept_than_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chunked(monkeypatch, 2)
+def test_the_number_of_stored_refusals_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_chunk_size(monkeypatch, 2)
     monkeypatch.setattr(services, "REFUSALS_KEPT", 3)
     bad = [conversation(number, prompt="no turns") for number in range(2, 9)]
-    run = services.run_import(started(conversations_file(tmp_path / "own.jsonl", conversation(1), *bad)).pk)
+    run = services.run_import(start_import(conversations_file(tmp_path / "own.jsonl", conversation(1), *bad)).pk)
     assert counts(run) == {"rows": 8, "added": 1, "known": 0, "refused": 7}
     assert ImportRefusal.objects.count() == 3
 
 
-def test_what_is_private_stays_with_the_record(tmp_path: Path) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
+def test_private_data_is_kept_apart_from_the_content(tmp_path: Path) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
     record = SourceRecord.objects.get()
     assert record.private == {"canary": CANARY}
     assert CANARY not in str(record.content)
     assert "private" in sources_queries.records(source).get().get_deferred_fields()
 
 
-def test_a_draft_as_its_recipe_sees_it_has_nothing_private() -> None:
+def test_recipes_do_not_see_private_data() -> None:
     batch = drafts(1)
     SourceRecord.objects.update(private={"canary": CANARY})
     assert CANARY not in repr(batches_queries.draft_value(Draft.objects.get(batch=batch)))
 
 
-def test_reports_of_a_csv_file(tmp_path: Path) -> None:
+def test_reports_are_read_from_a_csv_file(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text(f"""patient_uid,patient,age,gender\n1-1,"{report(1)["patient"]}","[[60.0, 'year']]",M\n""")
-    source = imported(path, "own-reports", "pmc-patients")
+    source = import_file(path, "own-reports", "pmc-patients")
     assert Import.objects.get().layout == "csv-v1"
     record = SourceRecord.objects.get(source=source)
     assert (record.external_id, record.content["kind"]) == ("1-1", "report")

@@ -1,4 +1,4 @@
-"""A file in another format than the one that was chosen: the right one is named by page, API and shell."""
+"""Page, API and shell suggest the right format for a file in another one than was chosen."""
 
 from pathlib import Path
 
@@ -13,30 +13,30 @@ from tests.engine import Manage, conversations_file, reports_file
 from tests.engine import manage as manage
 
 pytestmark = pytest.mark.django_db
-TOLD = "This looks like HealthBench: choose format healthbench."
+SUGGESTION = "This looks like HealthBench: choose format healthbench."
 
 
 def test_the_right_format_is_suggested(client: Client, adela: User, manage: Manage, tmp_path: Path) -> None:
     client.force_login(adela)
     path = conversations_file(tmp_path / "own.jsonl", 2)
-    assert TOLD in manage.refused("import_source", "--format", "pubmedqa", "--name", "own", path)
+    assert SUGGESTION in manage.refusal("import_source", "--format", "pubmedqa", "--name", "own", path)
 
-    def sent() -> dict[str, object]:
+    def form() -> dict[str, object]:
         return {"format": "pubmedqa", "name": "own", "file": SimpleUploadedFile("own.jsonl", path.read_bytes())}
 
-    page = client.post(reverse("generation:sources"), sent())
-    assert (page.status_code, TOLD in page.content.decode()) == (422, True)
-    assert TOLD in client.post(reverse("api:imports"), sent()).content.decode()
+    page = client.post(reverse("generation:sources"), form())
+    assert (page.status_code, SUGGESTION in page.content.decode()) == (422, True)
+    assert SUGGESTION in client.post(reverse("api:imports"), form()).content.decode()
     assert not Import.objects.exists()
 
 
-def test_of_another_file_too(manage: Manage, tmp_path: Path) -> None:
+def test_the_right_format_is_suggested_for_reports(manage: Manage, tmp_path: Path) -> None:
     path = reports_file(tmp_path / "own.json", 2)
-    said = manage.refused("import_source", "--format", "healthbench", "--name", "own", path)
-    assert "choose format pmc-patients." in said
+    message = manage.refusal("import_source", "--format", "healthbench", "--name", "own", path)
+    assert "choose format pmc-patients." in message
 
 
-def test_what_is_of_no_known_format_has_no_suggestion(manage: Manage, tmp_path: Path) -> None:
+def test_a_file_of_unknown_format_has_no_suggestion(manage: Manage, tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("nothing of the kind\n")
-    assert "looks like" not in manage.refused("import_source", "--format", "healthbench", "--name", "own", path)
+    assert "looks like" not in manage.refusal("import_source", "--format", "healthbench", "--name", "own", path)

@@ -1,4 +1,4 @@
-"""Imports can be cancelled, end where the file is at fault, and leave no file behind."""
+"""Imports can be cancelled, fail when the file is at fault, and leave no file behind."""
 
 import json
 import os
@@ -36,7 +36,7 @@ Status = ImportStatus
 
 @pytest.fixture(autouse=True)
 def folder(settings: Any, tmp_path: Path) -> Path:
-    """Where uploaded files are kept during a test."""
+    """The folder of uploaded files during a test."""
     settings.MEDIA_ROOT = tmp_path / "uploads"
     return tmp_path / "uploads"
 
@@ -51,12 +51,12 @@ def lines(*records: Any) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-def some(count: int) -> bytes:
+def conversation_lines(count: int) -> bytes:
     return lines(*(conversation(number) for number in range(count)))
 
 
-def waiting(actor: User) -> Import:
-    return upload(some(6), actor)
+def queued_import(actor: User) -> Import:
+    return upload(conversation_lines(6), actor)
 
 
 # Cancelled
@@ -65,43 +65,43 @@ def waiting(actor: User) -> Import:
 def test_a_queued_import_is_cancelled_and_its_file_removed(
     adela: User, folder: Path, django_capture_on_commit_callbacks: Any
 ) -> None:
-    run = waiting(adela)
+    run = queued_import(adela)
     with django_capture_on_commit_callbacks(execute=True):
         assert batches_services.cancel_import(run.pk).status == Status.CANCELLED
     assert not list(folder.iterdir())
     assert sources_services.sweep() == []
     assert sources_services.run_import(run.pk).status == Status.CANCELLED
-    assert batches_services.cancel_import(run.pk).status == Status.CANCELLED, "may be said twice"
+    assert batches_services.cancel_import(run.pk).status == Status.CANCELLED, "cancelling twice does no harm"
     assert SourceRecord.objects.count() == 0
 
 
-def test_a_worker_in_the_middle_notices_and_what_it_added_stays(
+def test_a_running_import_stops_when_cancelled_and_keeps_what_it_added(
     adela: User, folder: Path, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK", 2)
-    run = waiting(adela)
+    run = queued_import(adela)
     rows = healthbench.rows
-    read = []
+    numbers_read = []
 
-    def interrupted(path: Path, layout: Any) -> Iterator[Any]:
+    def rows_with_cancellation(path: Path, layout: Any) -> Iterator[Any]:
         for number, row in enumerate(rows(path, layout)):
             if number == 3:
                 with django_capture_on_commit_callbacks(execute=True):
                     batches_services.cancel_import(run.pk)
-            read.append(number)
+            numbers_read.append(number)
             yield row
 
-    monkeypatch.setattr(healthbench, "rows", interrupted)
+    monkeypatch.setattr(healthbench, "rows", rows_with_cancellation)
     run = sources_services.run_import(run.pk)
     assert (run.status, run.rows, run.added, run.token) == (Status.CANCELLED, 2, 2, None)
     assert run.finished_at is not None
-    assert read == [0, 1, 2, 3]
+    assert numbers_read == [0, 1, 2, 3]
     assert SourceRecord.objects.count() == 2
     assert not list(folder.iterdir())
 
 
-def test_an_import_that_is_over_is_not_cancelled(adela: User) -> None:
-    run = sources_services.run_import(waiting(adela).pk)
+def test_an_import_that_has_ended_cannot_be_cancelled(adela: User) -> None:
+    run = sources_services.run_import(queued_import(adela).pk)
     with pytest.raises(errors.ImportOver):
         batches_services.cancel_import(run.pk)
     with pytest.raises(errors.UnknownImport):
@@ -110,9 +110,9 @@ def test_an_import_that_is_over_is_not_cancelled(adela: User) -> None:
     assert run.status == Status.DONE
 
 
-def test_cancelled_from_the_page(client: Client, adela: User) -> None:
+def test_an_import_is_cancelled_from_the_page(client: Client, adela: User) -> None:
     client.force_login(adela)
-    run = waiting(adela)
+    run = queued_import(adela)
     address = reverse("generation:import-cancel", args=[run.pk])
     page = client.get(reverse("generation:source", args=["own"])).content.decode()
     assert f'action="{address}"' in page
@@ -122,8 +122,8 @@ def test_cancelled_from_the_page(client: Client, adela: User) -> None:
     assert client.post(reverse("generation:import-cancel", args=[run.pk + 1])).status_code == 404
 
 
-def test_cancelled_over_the_api(api: Api, adela: User) -> None:
-    run = waiting(adela)
+def test_an_import_is_cancelled_over_the_api(api: Api, adela: User) -> None:
+    run = queued_import(adela)
     address = reverse("api:import-cancel", args=[run.pk])
     assert api(adela).post(address).json()["status"] == "cancelled"
     Import.objects.update(status=Status.DONE)
@@ -131,10 +131,10 @@ def test_cancelled_over_the_api(api: Api, adela: User) -> None:
     assert api(adela).post(reverse("api:import-cancel", args=[run.pk + 1])).status_code == 404
 
 
-def test_cancelled_from_the_shell(adela: User, capsys: pytest.CaptureFixture[str]) -> None:
-    run = waiting(adela)
+def test_an_import_is_cancelled_from_the_shell(adela: User, capsys: pytest.CaptureFixture[str]) -> None:
+    run = queued_import(adela)
     call_command("cancel_import", "--json")
-    assert [each["import"] for each in json.loads(capsys.readouterr().out)["imports"]] == [run.pk]
+    assert [row["import"] for row in json.loads(capsys.readouterr().out)["imports"]] == [run.pk]
     call_command("cancel_import", str(run.pk), "--json")
     assert json.loads(capsys.readouterr().out)["status"] == "cancelled"
     with pytest.raises(CommandError):
@@ -144,7 +144,7 @@ def test_cancelled_from_the_shell(adela: User, capsys: pytest.CaptureFixture[str
 # At fault
 
 
-def test_a_file_that_exhausts_its_reader_ends_the_import_at_once(
+def test_a_file_that_exhausts_its_reader_fails_the_import_at_once(
     adela: User, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "bomb"
@@ -157,8 +157,10 @@ def test_a_file_that_exhausts_its_reader_ends_the_import_at_once(
     assert not list(folder.iterdir())
 
 
-def test_a_file_that_kills_its_worker_is_given_up_after_three_times(adela: User, folder: Path, clock: Clock) -> None:
-    run = waiting(adela)
+def test_a_file_that_kills_its_worker_fails_the_import_after_three_attempts(
+    adela: User, folder: Path, clock: Clock
+) -> None:
+    run = queued_import(adela)
     for _time in range(3):
         assert take(Import.objects.order_by("pk"), 1)
         clock.advance(minutes=2)
@@ -169,43 +171,43 @@ def test_a_file_that_kills_its_worker_is_given_up_after_three_times(adela: User,
     assert not list(folder.iterdir())
 
 
-def test_a_worker_out_of_memory_says_so(adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_args: Any) -> int:
+def test_an_import_that_runs_out_of_memory_says_so(adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_memory_error(*_args: Any) -> int:
         raise MemoryError
 
-    monkeypatch.setattr(sources_services, "_add_records", full)
-    run = sources_services.run_import(waiting(adela).pk)
+    monkeypatch.setattr(sources_services, "_add_records", raise_memory_error)
+    run = sources_services.run_import(queued_import(adela).pk)
     assert (run.status, run.detail) == (Status.FAILED, "mine.jsonl: The worker ran out of memory.")
 
 
-def test_long_records_are_not_kept_by_the_hundreds(adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_records_are_stored_in_small_chunks(adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources_services, "CHUNK_SIZE", 5000)
     add, sizes = sources_services._add_records, []
 
-    def counted(source: Any, rows: Any) -> int:
+    def record_size(source: Any, rows: Any) -> int:
         sizes.append(len(rows))
         return add(source, rows)
 
-    monkeypatch.setattr(sources_services, "_add_records", counted)
-    long = [{"role": "user", "content": "x" * 3000}]
-    sources_services.run_import(upload(lines(*(conversation(n, prompt=long) for n in range(6))), adela).pk)
+    monkeypatch.setattr(sources_services, "_add_records", record_size)
+    long_prompt = [{"role": "user", "content": "x" * 3000}]
+    sources_services.run_import(upload(lines(*(conversation(n, prompt=long_prompt) for n in range(6))), adela).pk)
     assert sizes == [2, 2, 2]
 
 
-def test_records_that_take_long_are_kept_before_the_lease_runs_out(
+def test_slow_records_are_stored_before_the_lease_expires(
     adela: User, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    """Else another worker begins the same file beside this one, and the import is given up after three."""
+    """Otherwise other workers would read the file, too, and the import would fail after three."""
     settings.MHB_LEASE_SECONDS = 0
-    kept = []
+    sizes = []
 
-    def counted(_source: Any, rows: Any) -> int:
-        kept.append(len(rows))
+    def record_size(_source: Any, rows: Any) -> int:
+        sizes.append(len(rows))
         return 0
 
-    monkeypatch.setattr(sources_services, "_add_records", counted)
+    monkeypatch.setattr(sources_services, "_add_records", record_size)
     sources_services.run_import(upload(lines(*(conversation(n) for n in range(3))), adela).pk)
-    assert kept == [1, 1, 1]
+    assert sizes == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_records_that_take_long_are_kept_before_the_lease_runs_out(
         rb'["\udc00\ud800"]',
     ],
 )
-def test_what_a_database_cannot_hold_spoils_its_own_record(adela: User, bad: bytes) -> None:
+def test_values_that_a_database_cannot_hold_spoil_only_their_record(adela: User, bad: bytes) -> None:
     run = sources_services.run_import(
         upload(
             lines(conversation(1), conversation(2)).replace(b'"canary": ', b'"canary": ' + bad + b', "was": ', 1), adela
@@ -243,42 +245,42 @@ def test_a_full_disk_leaves_no_file(adela: User, folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
-def test_the_same_file_sent_twice_leaves_none(adela: User, folder: Path) -> None:
-    runs = [waiting(adela), waiting(adela)]
+def test_the_same_file_uploaded_twice_leaves_no_file(adela: User, folder: Path) -> None:
+    runs = [queued_import(adela), queued_import(adela)]
     assert len(list(folder.iterdir())) == 2
     assert [sources_services.run_import(run.pk).added for run in runs] == [6, 0]
     assert not list(folder.iterdir())
 
 
-def test_the_sweeper_removes_what_no_import_waits_for(adela: User, folder: Path) -> None:
-    """A crash between a file and its row, or between a row and its file."""
-    kept = Path(waiting(adela).path)
-    given = folder / "put-there-by-somebody.jsonl"
-    fresh, crashed, coming = folder / ("a" * 32), folder / ("b" * 32), folder / "tmpabc.upload"
-    for path in (given, fresh, crashed, coming):
+def test_the_sweeper_removes_files_that_no_import_waits_for(adela: User, folder: Path) -> None:
+    """A crash can leave a file without a row, or a file whose import has ended."""
+    waiting = Path(queued_import(adela).path)
+    local = folder / "put-there-by-somebody.jsonl"
+    fresh, crashed, incomplete = folder / ("a" * 32), folder / ("b" * 32), folder / "tmpabc.upload"
+    for path in (local, fresh, crashed, incomplete):
         path.write_bytes(b"x")
-    for path in (kept, given, crashed, coming):
+    for path in (waiting, local, crashed, incomplete):
         os.utime(path, (0, 0))
     sweep()
-    assert sorted(folder.iterdir()) == sorted([kept, given, fresh])
+    assert sorted(folder.iterdir()) == sorted([waiting, local, fresh])
     Import.objects.update(status=Status.FAILED)
     sweep()
-    assert sorted(folder.iterdir()) == sorted([given, fresh])
+    assert sorted(folder.iterdir()) == sorted([local, fresh])
 
 
-def test_what_comes_in_is_kept_where_the_sweeper_looks(settings: Any) -> None:
+def test_incomplete_uploads_are_stored_where_the_sweeper_looks(settings: Any) -> None:
     from django.core.files.uploadedfile import TemporaryUploadedFile
 
     settings.MEDIA_ROOT.mkdir()
     settings.FILE_UPLOAD_TEMP_DIR = settings.MEDIA_ROOT
-    coming = TemporaryUploadedFile("own.jsonl", "application/json", 1, None)
-    assert uploads._UPLOAD_NAME.fullmatch(Path(coming.temporary_file_path()).name)
-    coming.close()
+    upload = TemporaryUploadedFile("own.jsonl", "application/json", 1, None)
+    assert uploads._UPLOAD_NAME.fullmatch(Path(upload.temporary_file_path()).name)
+    upload.close()
 
 
-def test_a_given_file_is_read_to_its_name(tmp_path: Path) -> None:
+def test_cancelling_an_import_keeps_a_local_file(tmp_path: Path) -> None:
     run = sources_services.start_import(
         conversations_file(tmp_path / "own.jsonl", 2), format_name="healthbench", name="own"
     )
     assert batches_services.cancel_import(run.pk).status == Status.CANCELLED
-    assert (tmp_path / "own.jsonl").exists(), "not ours to delete"
+    assert (tmp_path / "own.jsonl").exists(), "only uploaded files are deleted"
