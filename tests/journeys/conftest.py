@@ -1,4 +1,5 @@
-"""Sites for journeys. Without PostgreSQL and Redis the production kind is skipped by name; on CI that is a failure."""
+"""Sites for journeys. Without PostgreSQL and Redis production sites are skipped; on CI that is a
+failure."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from tests.processes import Site, running_site
 
 @pytest.fixture(params=["embedded", "production"])
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """A migrated site without any process yet, of both kinds in turn, unless a test says which."""
+    """A migrated site without processes, of each kind in turn unless a test chooses its kinds."""
     try:
         with running_site(request.param, tmp_path) as running:
             yield running
@@ -22,8 +23,9 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture(autouse=True)
-def everybody_leaves(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Pages that stay open go on asking a site that is gone, for as long as the browser lives."""
+def close_browser_contexts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Close all pages after a test; otherwise they keep sending requests to a site that has
+    stopped."""
     yield
     if "browser" in request.fixturenames:
         for context in request.getfixturevalue("browser").contexts:

@@ -1,4 +1,5 @@
-"""Questions about images in a real browser: import, traces, two physicians with the viewer, release, run, what was fixed."""
+"""Questions about images in a real browser: import, traces, review with the viewer, release, run,
+changes."""
 
 import json
 import re
@@ -10,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.journeys.people import SAME_PASSWORD, Person
 from tests.processes import Site
-from tests.profile import far
+from tests.profile import by_profile
 from tests.public import public
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
@@ -23,8 +24,9 @@ User.objects.create_superuser("adela")
 {SAME_PASSWORD}"""
 
 
-def rad(path: Path) -> Path:
-    """The first rows of VQA-RAD's test set with their images, and one whose image is missing, as a zip."""
+def write_vqa_rad_zip(path: Path) -> Path:
+    """Write a zip of the first rows of VQA-RAD's test set with their images, and a row whose image
+    is missing."""
     folder = public("vqa_rad")
     rows = json.loads((folder / "testset.json").read_text(encoding="utf-8"))[:ROWS]
     with zipfile.ZipFile(path, "w") as archive:
@@ -35,11 +37,11 @@ def rad(path: Path) -> Path:
 
 
 def look_closely(page: Page) -> None:
-    """The image by keyboard alone: zoom, move, brightness, contrast, and back."""
+    """Use the image viewer by keyboard: zoom, move, brightness, contrast, and reset."""
     frame = page.locator("[data-viewer-frame]").first
     picture = frame.locator("img")
     expect(picture).to_have_js_property("complete", True)
-    assert picture.evaluate("image => image.naturalWidth") > 50, "it is really shown"
+    assert picture.evaluate("image => image.naturalWidth") > 50, "the image was loaded"
     assert (picture.get_attribute("alt") or "").startswith("Image 1. It is about: ")
     frame.focus()
     for key in ("+", "+", "ArrowLeft", "]", "}"):
@@ -54,32 +56,32 @@ def look_closely(page: Page) -> None:
 
 
 def glance(page: Page) -> None:
-    """Nothing but that there is an image."""
+    """Check only that an image is shown."""
     expect(page.locator("[data-viewer-frame] img").first).to_be_visible()
 
 
-@pytest.mark.parametrize("site", far(["embedded"], ["embedded", "production"]), indirect=True)
-def test_questions_about_images_the_whole_way(site: Site, browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("site", by_profile(["embedded"], ["embedded", "production"]), indirect=True)
+def test_questions_about_images_from_import_to_changes(site: Site, browser: Browser, tmp_path: Path) -> None:
     site.add_endpoints()
-    done = site.manage("shell", "-v0", "-c", PEOPLE)
-    assert done.returncode == 0, done.stderr
+    result = site.manage("shell", "-v0", "-c", PEOPLE)
+    assert result.returncode == 0, result.stderr
     site.start_worker()
     site.start_sweeper()
     site.start_web_for_browsers()
-    adela = Person.signs_in(browser, site, "adela")
+    adela = Person.sign_in(browser, site, "adela")
     page = adela.page
 
-    # A source with images; one row has none and is refused by name
+    # A source with images; a row without its image is refused with the file name
     page.goto("/generation/sources/")
     page.get_by_label("Format").select_option("vqa-rad")
     page.get_by_label("Source name").fill("rad")
-    page.get_by_label("File", exact=True).set_input_files(rad(tmp_path / "rad.zip"))
+    page.get_by_label("File", exact=True).set_input_files(write_vqa_rad_zip(tmp_path / "rad.zip"))
     page.get_by_role("button", name="Import file").click()
     page.wait_for_url("**/generation/sources/rad/")
     read = "SELECT status, added, refused FROM generation_import"
-    site.until("the import", lambda: site.sql(read) == [("done", ROWS, 1)])
-    expect(page.get_by_text("gone.jpg").first).to_be_attached()  # the page follows by itself
-    site.start_models("--know", "rad")  # simulated models that see know what is true of the images of a source
+    site.wait_until("the import", lambda: site.sql(read) == [("done", ROWS, 1)])
+    expect(page.get_by_text("gone.jpg").first).to_be_attached()  # the page updates itself
+    site.start_models("--know", "rad")  # simulated vision models know the true answers about the images of this source
 
     # Reference traces, all of them for review
     page.goto("/generation/batches/new/?benchmark=clinhallu&source=rad")
@@ -91,19 +93,19 @@ def test_questions_about_images_the_whole_way(site: Site, browser: Browser, tmp_
     page.get_by_label("Call budget").fill("40")
     page.get_by_role("button", name="Launch batch").click()
     page.wait_for_url(re.compile(r"/generation/batches/\d+/"))
-    site.until("the batch", lambda: site.sql("SELECT status FROM generation_job") == [("finished",)])
+    site.wait_until("the batch", lambda: site.sql("SELECT status FROM generation_job") == [("finished",)])
     cases = site.number("SELECT count(*) FROM review_case WHERE state = 'primary'")
     assert cases
 
-    # Two physicians look at the images and agree
-    people = [Person.signs_in(browser, site, name) for name in ("ana", "bo")]
+    # Two physicians inspect the images and agree
+    people = [Person.sign_in(browser, site, name) for name in ("ana", "bo")]
     for person in people:
         for number in range(cases):
-            person.reviews("approve", looks=glance if number else look_closely)
+            person.review("approve", inspect=glance if number else look_closely)
     approved = "SELECT count(*) FROM generation_sample WHERE status = 'approved'"
-    site.until("the samples are approved", lambda: site.number(approved) == cases)
+    site.wait_until("the samples are approved", lambda: site.number(approved) == cases)
 
-    # A release, a run with another counting, its report
+    # A release, a run with other counting rules, its report
     page.goto("/generation/releases/")
     page.get_by_label("Name", exact=True).fill("seen")
     page.get_by_role("button", name="Preview release").click()
@@ -119,12 +121,15 @@ def test_questions_about_images_the_whole_way(site: Site, browser: Browser, tmp_
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()
     page.wait_for_url(re.compile(r"/evaluation/runs/\d+/"))
-    site.until("the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)])
+    site.wait_until(
+        "the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)]
+    )
     page.reload()
     expect(page.get_by_text("Primary metric: Accuracy, valid traces only").first).to_be_visible()
     expect(page.get_by_text("Counting rules: As in the released code").first).to_be_visible()
 
-    # What the interventions fixed and broke: the flow, its files, and the answers beside the reference
+    # Answers that the interventions fixed and broke: the chart, its files, and the answers beside
+    # the reference
     page.get_by_role("link", name="Fixed and broken answers").first.click()
     page.wait_for_url(re.compile(r"/changes/"))
     expect(page.locator("svg .flow").first).to_be_visible()

@@ -1,4 +1,5 @@
-"""kill -9 in the middle of work: after a restart all is finished, nothing twice."""
+"""kill -9 in the middle of work: after a restart all work is finished, and nothing is done
+twice."""
 
 import json
 import uuid
@@ -7,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.processes import Site
-from tests.profile import far
+from tests.profile import by_profile
 
 pytestmark = pytest.mark.processes
 
-RECORDS = far(10, 30)
-LATENCY = ("--latency", "0.75")  # so that a kill lands in the middle, on a busy machine too
+RECORDS = by_profile(10, 30)
+LATENCY = ("--latency", "0.75")  # so that a kill hits running work even on a busy machine
 
 
 def conversations(path: Path, count: int) -> Path:
-    """A HealthBench file of our own."""
+    """Write a HealthBench file of made-up conversations."""
     turns = [
         {"role": "user", "content": "I have had a headache since Monday. What could it be?"},
         {"role": "assistant", "content": "Most headaches are harmless. Is there fever, a stiff neck or weakness?"},
@@ -36,7 +37,7 @@ def conversations(path: Path, count: int) -> Path:
     return path
 
 
-def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> None:
+def test_a_batch_and_a_run_are_finished_after_their_worker_is_killed(site: Site, tmp_path: Path) -> None:
     site.start_models(*LATENCY)
     site.add_endpoints(concurrency=4)
     source = site.json(
@@ -46,16 +47,16 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
     site.start_worker()
     site.start_sweeper()
 
-    # Its records differ in a number only: the checks would take what is made of them for copies.
+    # The records differ only in a number: the checks would stop their samples as duplicates.
     unchecked = ("--skip", "identical", "--skip", "alike")
     site.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", *unchecked)
     done = "SELECT count(*) FROM generation_draft WHERE status = 'done'"
     running = "SELECT count(*) FROM generation_draft WHERE status = 'running'"
-    site.kill_amid("worker", "the batch is under way", lambda: site.number(done) >= 3 and site.number(running) > 0)
+    site.kill_while("worker", "the batch is under way", lambda: site.number(done) >= 3 and site.number(running) > 0)
     in_flight = site.number(running)
     site.start_worker()
-    site.until("all drafts are done", lambda: site.number(done) == RECORDS)
-    site.until(
+    site.wait_until("all drafts are done", lambda: site.number(done) == RECORDS)
+    site.wait_until(
         "the batch is finished",
         lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'batch'") == [("finished",)],
     )
@@ -63,11 +64,13 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
     assert site.number("SELECT count(*) FROM generation_sampleversion") == RECORDS
     assert site.number("SELECT count(*) FROM review_case") == RECORDS
     repeated = site.number("SELECT count(*) FROM generation_draft WHERE tries > 1")
-    assert 1 <= repeated <= in_flight, "only what was in flight may be taken a second time"
+    assert 1 <= repeated <= in_flight, "only drafts that were in flight may run a second time"
     assert site.number("SELECT max(tries) FROM generation_draft") == 2
-    calls = site.number("SELECT count(*) FROM generation_call WHERE hit_of_id IS NULL")  # a hit was paid for before
-    served = site.served()["by_model"]["sim-generator"]
-    assert calls <= served <= calls + in_flight, "a call the server answered is in the ledger, but for those in flight"
+    calls = site.number("SELECT count(*) FROM generation_call WHERE hit_of_id IS NULL")  # a hit was paid for earlier
+    served = site.simulator_stats()["by_model"]["sim-generator"]
+    assert calls <= served <= calls + in_flight, (
+        "the ledger contains all calls that the server answered, except those in flight"
+    )
 
     _approve_all(site)
     released = site.json("freeze_release", "own", "--benchmark", "mhb")
@@ -75,9 +78,9 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
     run = site.json("evaluate", "--yes", "--release", "own", "--endpoint", "sim-average", "--judge", "sim-judge")
     answered = "SELECT count(*) FROM evaluation_judgment WHERE status = 'done'"
     judging = "SELECT count(*) FROM evaluation_judgment WHERE status = 'running'"
-    site.kill_amid("worker", "the run is under way", lambda: site.number(answered) >= 3 and site.number(judging) > 0)
+    site.kill_while("worker", "the run is under way", lambda: site.number(answered) >= 3 and site.number(judging) > 0)
     site.start_worker()
-    site.until(
+    site.wait_until(
         "the run is finished",
         lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)],
     )
@@ -91,11 +94,11 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
 
 
 def _approve_all(site: Site) -> None:
-    """Two physicians approve everything, through the services."""
+    """Let two physicians approve everything through the services."""
     script = (
         "from review.models import User\n"
         "from tests.review.approve import approve_everything\n"
         "approve_everything([User.objects.create_user(name, role='physician') for name in ('ana', 'bo')])\n"
     )
-    done = site.manage("shell", "-v0", "-c", script)
-    assert done.returncode == 0, done.stderr
+    result = site.manage("shell", "-v0", "-c", script)
+    assert result.returncode == 0, result.stderr

@@ -1,4 +1,5 @@
-"""MedMistake the whole way with the pages: patients, a batch, merges, physicians, both releases, an evaluation, its report."""
+"""MedMistake through the pages: patients, a batch, merges, review, both releases, an evaluation,
+its report."""
 
 import json
 import re
@@ -10,13 +11,13 @@ from playwright.sync_api import Browser, Page, expect
 from tests.benchmarks.medmistake.conversations import DOCTORS, ROLES, cases
 from tests.journeys.people import SAME_PASSWORD, Person
 from tests.processes import Site
-from tests.profile import far
+from tests.profile import by_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
-CASES = far(2, 10)  # with three doctors: 6 conversations, or 30
-KINDS = far(["production"], ["embedded", "production"])
-REST = """
+CASES = by_profile(2, 10)  # with three doctors: 6 conversations, or 30
+KINDS = by_profile(["production"], ["embedded", "production"])
+APPROVE_REST = """
 from review.models import User
 from tests.review.approve import approve_everything
 print(approve_everything(list(User.objects.filter(username__in=["ana", "bo"]).order_by("username"))))
@@ -26,7 +27,7 @@ print(approve_everything(list(User.objects.filter(username__in=["ana", "bo"]).or
 def start_everything(site: Site) -> None:
     site.start_models()
     names = sorted({*ROLES.values(), *DOCTORS})
-    done = site.manage(
+    result = site.manage(
         "shell",
         "-v0",
         "-c",
@@ -37,19 +38,19 @@ def start_everything(site: Site) -> None:
         "    User.objects.create_user(name, role='physician')\n"
         f"User.objects.create_superuser('adela')\n{SAME_PASSWORD}",
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     site.start_worker()
     site.start_sweeper()
     site.start_web_for_browsers()
 
 
-class Judge(Person):
+class MistakeReviewer(Person):
     """A physician who finds every mistake and scenario valid."""
 
-    def answers(self, verdict: str, reason: str = "") -> None:
+    def answer(self, verdict: str, reason: str = "") -> None:
         form = self.page.locator("form#answers")
         if not form.locator('[name="question.mistake"]:checked').count():
-            expect(form.locator('[name="question.scenario"]').first).to_be_hidden()  # asked of a valid mistake alone
+            expect(form.locator('[name="question.scenario"]').first).to_be_hidden()  # asked only for a valid mistake
         form.locator('[name="question.mistake"][value="valid"]').check()
         form.locator('[name="question.scenario"][value="valid"]').check()
         form.locator('[name="rubric.mistake"][value="adequate"]').check()
@@ -57,7 +58,7 @@ class Judge(Person):
         form.locator(f'[name="verdict"][value="{verdict}"]').check()
 
 
-def frozen(page: Page, name: str, *, with_unreviewed: bool) -> None:
+def freeze_release(page: Page, name: str, *, with_unreviewed: bool) -> None:
     page.goto("/generation/releases/")
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Benchmark").select_option("medmistake")
@@ -71,9 +72,11 @@ def frozen(page: Page, name: str, *, with_unreviewed: bool) -> None:
 
 
 @pytest.mark.parametrize("site", KINDS, indirect=True)
-def test_thirty_conversations_with_the_pages(site: Site, browser: Browser, tmp_path: Path) -> None:
+def test_conversations_become_a_measured_benchmark_through_the_pages(
+    site: Site, browser: Browser, tmp_path: Path
+) -> None:
     start_everything(site)
-    page = Person.signs_in(browser, site, "adela").page
+    page = Person.sign_in(browser, site, "adela").page
     path = tmp_path / "patients.jsonl"
     path.write_text("".join(json.dumps(case) + "\n" for case in cases(CASES)))
     page.goto("/generation/sources/")
@@ -82,7 +85,7 @@ def test_thirty_conversations_with_the_pages(site: Site, browser: Browser, tmp_p
     page.get_by_label("File", exact=True).set_input_files(path)
     page.get_by_role("button", name="Import file").click()
     page.wait_for_url("**/generation/sources/own/")
-    site.until("the import", lambda: site.sql("SELECT status, added FROM generation_import") == [("done", CASES)])
+    site.wait_until("the import", lambda: site.sql("SELECT status, added FROM generation_import") == [("done", CASES)])
 
     page.goto("/generation/batches/new/?benchmark=medmistake&source=own")
     page.get_by_role("button", name="Next step").click()
@@ -96,17 +99,17 @@ def test_thirty_conversations_with_the_pages(site: Site, browser: Browser, tmp_p
     page.get_by_role("button", name="Launch batch").dblclick()
     page.wait_for_url(re.compile(r"/generation/batches/\d+/"))
     batch = page.url
-    site.until(
+    site.wait_until(
         "the batch", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'batch'") == [("finished",)]
     )
-    talks = "SELECT count(*) FROM generation_draft WHERE parent_id IS NULL"
-    assert site.number(talks) == CASES * len(DOCTORS), "a double click launches one batch"
+    conversations = "SELECT count(*) FROM generation_draft WHERE parent_id IS NULL"
+    assert site.number(conversations) == CASES * len(DOCTORS), "a double click launches one batch"
 
-    # A merge is undone, and made again.
+    # A merge is undone and repeated.
     page.goto(f"{batch}merges/")
     expect(page.get_by_text("distance").first).to_be_visible()
     merged = page.locator("details.panel").first
-    if not merged.evaluate("each => each.open"):
+    if not merged.evaluate("details => details.open"):
         merged.locator("summary").first.click()
     number = re.findall(r"Draft (\d+)", merged.locator("summary").first.inner_text())[0]
     merged.locator("summary", has_text="Undo merge").click()
@@ -115,7 +118,7 @@ def test_thirty_conversations_with_the_pages(site: Site, browser: Browser, tmp_p
     expect(page.get_by_text("Another case after all.").first).to_be_visible()
     assert site.number("SELECT count(*) FROM generation_mergeevent WHERE kind = 'undone'") == 1
     done = "SELECT count(*) FROM generation_draft WHERE status IN ('queued', 'running')"
-    site.until("what was taken out went on", lambda: site.number(done) == 0)
+    site.wait_until("the separated draft is finished", lambda: site.number(done) == 0)
     lead = site.number(
         "SELECT d.parent_id FROM generation_mergeevent e JOIN generation_draft d ON d.id = e.into_id "
         f"WHERE e.draft_id = {number} ORDER BY e.id LIMIT 1"
@@ -128,20 +131,21 @@ def test_thirty_conversations_with_the_pages(site: Site, browser: Browser, tmp_p
     page.goto("/review/audit/?kind=merged")
     expect(page.get_by_text(f"draft {number}, now in draft").first).to_be_visible()
 
-    # Two physicians judge a mistake and its scenario with the workbench; the other cases are judged by a script.
+    # Two physicians judge a mistake and its scenario in the workbench; a script judges the other
+    # cases.
     for name in ("ana", "bo"):
-        Judge.signs_in(browser, site, name).reviews("approve")
-    rest = site.manage("shell", "-v0", "-c", REST)
+        MistakeReviewer.sign_in(browser, site, name).review("approve")
+    rest = site.manage("shell", "-v0", "-c", APPROVE_REST)
     assert rest.returncode == 0, rest.stderr
     waiting = "SELECT count(*) FROM generation_sample WHERE status = 'in-review'"
-    site.until("all outcomes are applied", lambda: site.number(waiting) == 0)
+    site.wait_until("all outcomes are applied", lambda: site.number(waiting) == 0)
     page.goto(batch)
     expect(page.get_by_text("Found valid by physicians")).to_be_visible()
     page.goto(f"{batch}costs/")
     expect(page.get_by_text("medmistake/doctor@").first).to_be_visible()
 
-    frozen(page, "all", with_unreviewed=True)
-    frozen(page, "bench", with_unreviewed=False)
+    freeze_release(page, "all", with_unreviewed=True)
+    freeze_release(page, "bench", with_unreviewed=False)
     sizes = dict(site.sql("SELECT name, samples_count FROM generation_release"))
     assert sizes["all"] > sizes["bench"] > 0
     page.get_by_role("link", name="Evaluate models").click()
@@ -152,7 +156,9 @@ def test_thirty_conversations_with_the_pages(site: Site, browser: Browser, tmp_p
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()
     page.wait_for_url(re.compile(r"/evaluation/runs/\d+/"))
-    site.until("the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)])
+    site.wait_until(
+        "the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)]
+    )
     page.reload()
     expect(page.get_by_text("Models that chose the samples").first).to_be_visible()
     judged = site.number("SELECT count(*) FROM evaluation_judgment WHERE status = 'done'")

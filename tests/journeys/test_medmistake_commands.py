@@ -1,4 +1,5 @@
-"""MedMistake the whole way with the commands: patients, conversations, merges, review, release, evaluation, report."""
+"""MedMistake through the commands: patients, conversations, merges, review, release, evaluation,
+report."""
 
 import json
 from pathlib import Path
@@ -14,15 +15,17 @@ from mhb_site.benchmarks.medmistake import simulate, simulate_replication
 from review.models import User
 from tests.benchmarks.medmistake.conversations import DOCTORS, ROLES, cases
 from tests.engine import Manage, manage, no_long_waits
-from tests.profile import far
+from tests.profile import by_profile
 from tests.review.approve import approve_everything
 
 __all__ = ["manage", "no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
-CASES = far(3, 10)  # with three doctors: 30 conversations
+CASES = by_profile(3, 10)  # with three doctors: 9 conversations, or 30
 
 
-def test_thirty_conversations_become_a_measured_benchmark(manage: Manage, tmp_path: Path, ana: User, bo: User) -> None:
+def test_conversations_become_a_measured_benchmark_through_the_commands(
+    manage: Manage, tmp_path: Path, ana: User, bo: User
+) -> None:
     path = tmp_path / "patients.jsonl"
     path.write_text("".join(json.dumps(case) + "\n" for case in cases(CASES)) + '{"id": "no-goals"}\n')
     imported = manage.json("import_source", "--format", "medmistake-cases", "--name", "own", path)
@@ -30,8 +33,8 @@ def test_thirty_conversations_become_a_measured_benchmark(manage: Manage, tmp_pa
     with run_in_background(make_app([simulate.SCRIPT], seed=11, faults=(), retry_after=0.001)) as models:
         for name in sorted({*ROLES.values(), *DOCTORS}):
             manage.json("add_endpoint", name, "--url", models, "--model", name)
-        bound = [f"{role}={name}" for role, name in ROLES.items()] + [f"doctor={name}" for name in DOCTORS]
-        options = [part for binding in bound for part in ("--role", binding)]
+        bindings = [f"{role}={name}" for role, name in ROLES.items()] + [f"doctor={name}" for name in DOCTORS]
+        options = [part for binding in bindings for part in ("--role", binding)]
         options += ["--set", "review_share=0.5"]
         batch = manage.json("generate", "--yes", "--wait", "--benchmark", "medmistake", "--source", "own", *options)
         assert (batch["status"], batch["failed"]) == ("finished", 0)
@@ -39,23 +42,23 @@ def test_thirty_conversations_become_a_measured_benchmark(manage: Manage, tmp_pa
 
         merges = manage.json("merges", batch["batch"])
         assert merges["arrived"] - merges["onward"] == len(merges["merges"]) > 0
-        one = merges["merges"][0]["draft"]
-        undone = manage.json("merges", batch["batch"], "--undo", one, "--reason", "Another case after all.")
-        before = Sample.objects.count()
+        draft = merges["merges"][0]["draft"]
+        undone = manage.json("merges", batch["batch"], "--undo", draft, "--reason", "Another case after all.")
+        n_samples_before = Sample.objects.count()
         batches_services.work_on_batch(batch["batch"])
         assert Draft.objects.get(pk=undone["into"]).status in ("done", "dropped")
-        back = manage.json(
-            "merges", batch["batch"], "--merge", merges["merges"][0]["lead"], one, "--reason", "No, the same."
+        merged = manage.json(
+            "merges", batch["batch"], "--merge", merges["merges"][0]["lead"], draft, "--reason", "No, the same."
         )
-        assert Sample.objects.exclude(status="withdrawn").count() <= before
-        assert back["merged"] == [one]
+        assert Sample.objects.exclude(status="withdrawn").count() <= n_samples_before
+        assert merged["merged"] == [draft]
 
         approve_everything([ana, bo])
         samples_services.apply_outcomes()
-        composed = ("--benchmark", "medmistake", "--configuration", "replicated")
-        released = manage.json("freeze_release", "own", *composed)
-        whole = manage.json("freeze_release", "own-all", *composed, "--with-unreviewed")
-        assert whole["samples"] == Sample.objects.filter(status="approved").count() > released["samples"] > 0
+        composition = ("--benchmark", "medmistake", "--configuration", "replicated")
+        released = manage.json("freeze_release", "own", *composition)
+        full = manage.json("freeze_release", "own-all", *composition, "--with-unreviewed")
+        assert full["samples"] == Sample.objects.filter(status="approved").count() > released["samples"] > 0
         assert manage.json("verify_audit")["intact"]
         run = manage.json(
             "evaluate", "--yes", "--wait", "--release", "own", "--judge", "sim-judge",

@@ -1,6 +1,8 @@
-"""A sixth benchmark is a folder: one that is put beside the others at run time goes the whole way, and its pages open.
+"""A new benchmark is just a folder: one added at run time goes through the whole workflow, and its
+pages open.
 
-It is unlike the others: it has presets and a lineage, one physician a sample, two variants of one question, and no judge.
+It combines presets and a lineage, one physician per sample, two variants of a question, and no
+judge.
 """
 
 import json
@@ -33,7 +35,7 @@ from review.assignments import claims
 from review.assignments import services as assignments_services
 from review.cases import queries as cases_queries
 from review.models import Case, User
-from tests.engine import SEED, conversations_file, endpoint, imported, no_long_waits
+from tests.engine import SEED, conversations_file, endpoint, import_file, no_long_waits
 from tests.review.approve import approve_everything, rejection
 
 __all__ = ["no_long_waits"]
@@ -88,17 +90,17 @@ FOLDER = {
             slip: str
 
 
-        def check(made):
-            if made.slip not in ("DRUG", "DOSE"):
-                raise BrokenReply(f"There is no slip {made.slip!r}.")
+        def check(reply):
+            if reply.slip not in ("DRUG", "DOSE"):
+                raise BrokenReply(f"There is no slip {reply.slip!r}.")
 
 
         async def claim(draft, models):
-            said = [turn["content"] for turn in draft.record.content["turns"]]
-            messages = CLAIM.messages(source=as_data(said), reasons=as_data(draft.reasons))
+            texts = [turn["content"] for turn in draft.record.content["turns"]]
+            messages = CLAIM.messages(source=as_data(texts), reasons=as_data(draft.reasons))
             request = Request(messages, prompt=CLAIM.label, temperature=draft.settings["temperature"])
-            made = await models.ask_structured("writer", request, Claim, check=check)
-            return [replace(draft, data={"claim": made.claim, "slip": made.slip, "said": said[0]})]
+            reply = await models.ask_structured("writer", request, Claim, check=check)
+            return [replace(draft, data={"claim": reply.claim, "slip": reply.slip, "said": texts[0]})]
 
 
         def sample(draft):
@@ -228,7 +230,7 @@ FOLDER = {
 
 @pytest.fixture
 def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The folder among the site's benchmarks: written, and announced nowhere."""
+    """Add the folder to the site's benchmarks; it is registered nowhere."""
     for name, text in FOLDER.items():
         path = tmp_path / "more" / NAME / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,20 +247,20 @@ def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def models(pocket: None) -> Iterator[str]:
-    """The simulated models of all benchmarks together, as the demo serves them."""
+    """Serve the simulated models of all benchmarks together, as the demo does; yields their URL."""
     scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
     with run_in_background(make_app(scripts, seed=SEED)) as url:
         yield url
 
 
-def test_the_whole_way(
+def test_a_new_benchmark_goes_through_the_whole_workflow(
     pocket: None, models: str, adela: User, physicians: list[User], client: Client, tmp_path: Path
 ) -> None:
     assert NAME in registry.names()
     assert len(registry.names()) > 1, "beside the others"
 
     # Source and batch.
-    source = imported(conversations_file(tmp_path / "own.jsonl", ROWS))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", ROWS))
     batch = launch.launch_batch(
         BatchSettings(benchmark=NAME, source=source, roles={"writer": endpoint(models, "sim-generator")}, preset="warm")
     )
@@ -268,15 +270,18 @@ def test_the_whole_way(
     assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.IN_REVIEW).count() == ROWS
     assert set(Call.objects.values_list("prompt", flat=True)) == {"pocket/claim@3"}
 
-    # Review: the first physician finds one claim true, and it comes back otherwise; the rest is approved by one each.
+    # Review: the first physician rejects one claim, which is regenerated; one physician approves
+    # each of the others.
     ana = physicians[0]
-    held = claims.claim_next(ana)
-    assert held is not None
-    assert held.token is not None
-    page = opens(client, ana, reverse("review:case", args=[held.pk]))
+    assignment = claims.claim_next(ana)
+    assert assignment is not None
+    assert assignment.token is not None
+    page = open_page(client, ana, reverse("review:case", args=[assignment.pk]))
     assert "Is the pocket claim false?" in page
     assert "Pocket claim" in page
-    assignments_services.submit(ana, held.pk, held.token, rejection(held.case.frozen.form, "It may be true."))
+    assignments_services.submit(
+        ana, assignment.pk, assignment.token, rejection(assignment.case.frozen.form, "It may be true.")
+    )
     assert samples_services.apply_outcomes() == 1
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == ROWS
@@ -292,7 +297,7 @@ def test_the_whole_way(
     assert release.made == {"temperature": {"0.9": ROWS}}
     assert set(release.counts) >= {"slip", "length"}
 
-    # Run: no judge; each sample in two variants for each model.
+    # Run: no judge; each model gets each sample in two variants.
     targets = [endpoint(models, model) for model in ("sim-careful", "sim-reckless")]
     run = runs_services.launch_run(RunSettings(release, targets, seed=4))
     assert run.judge is None
@@ -341,17 +346,17 @@ def test_the_whole_way(
         reverse("evaluation:judgments", args=[run.pk]): "unread",
         reverse("evaluation:report-markdown", args=[run.pk]): "Claims caught",
     }
-    assert not {address: said for address, said in expected.items() if said not in opens(client, adela, address)}
-    report = json.loads(opens(client, adela, reverse("evaluation:report-json", args=[run.pk])))
+    assert not {address: text for address, text in expected.items() if text not in open_page(client, adela, address)}
+    report = json.loads(open_page(client, adela, reverse("evaluation:report-json", args=[run.pk])))
     assert report["finished"]
     for format_name in ("jsonl", "csv", "parquet"):
-        opens(client, adela, reverse("generation:release-export", args=[NAME, 1, format_name]))
+        open_page(client, adela, reverse("generation:release-export", args=[NAME, 1, format_name]))
 
 
-def opens(client: Client, person: User, address: str) -> str:
-    """The page as this person sees it."""
+def open_page(client: Client, person: User, address: str) -> str:
+    """Return the page as this person sees it."""
     client.force_login(person)
-    answer = client.get(address)
-    assert answer.status_code == 200, (address, answer.status_code)
-    body = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
+    response = client.get(address)
+    assert response.status_code == 200, (address, response.status_code)
+    body = b"".join(response.streaming_content) if response.streaming else response.content  # type: ignore[attr-defined]
     return bytes(body).decode("utf-8", "replace")

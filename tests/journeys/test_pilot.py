@@ -1,5 +1,6 @@
-"""A pilot from the shell alone: a draw, people from a file, samples with controls, reviews, a withdrawal, a release, every
-export, verified. Models and physicians are simulated; nothing is called but management commands."""
+"""A pilot with management commands only: a draw, people from a file, samples with controls,
+reviews, a withdrawal, a release, and every export, verified. Models and physicians are
+simulated."""
 
 import csv
 import json
@@ -40,27 +41,32 @@ def people(tmp_path: Path) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("name", "role", "specialties", "languages", "institution", "hospital"))
-        writer.writerows((name, "physician", of, "en", "Pilot University", at) for name, of, at in PEOPLE)
+        writer.writerows(
+            (name, "physician", specialties, "en", "Pilot University", hospital)
+            for name, specialties, hospital in PEOPLE
+        )
     return path
 
 
-def test_a_pilot_from_the_shell(manage: Manage, tmp_path: Path, models: str, records: Path, people: Path) -> None:
+def test_a_pilot_runs_with_management_commands_only(
+    manage: Manage, tmp_path: Path, models: str, records: Path, people: Path
+) -> None:
     manage.json("add_endpoint", "maker", "--url", models, "--model", "sim-generator")
     assert manage.json("import_source", "--format", "healthbench", "--name", "hb", records)["added"] == 48
 
     planned = manage.json("import_people", people, "--simulated", "--dry-run")
     assert (planned["added"], len(planned["people"])) == (0, 6)
     assert manage.json("import_people", people, "--simulated")["added"] == 6
-    assert "exists" in manage("import_people", people, "--simulated")[2], "nobody is made twice"
+    assert "exists" in manage("import_people", people, "--simulated")[2], "nobody is added twice"
 
-    asked = ("generate", "--benchmark", "mhb", "--source", "hb", "--generator", "maker", "--limit", 30)
-    drawn = (*asked, "--draw", "stratified:theme", "--seed", 7, "--preset", "controls")
-    code, estimate, _err = manage(*drawn)
+    generate = ("generate", "--benchmark", "mhb", "--source", "hb", "--generator", "maker", "--limit", 30)
+    draw_options = (*generate, "--draw", "stratified:theme", "--seed", 7, "--preset", "controls")
+    code, estimate, _err = manage(*draw_options)
     assert code == 1, "without a budget nothing is launched"
     assert "examiner and generator: sim-generator" in estimate
-    batch = manage.json(*drawn, "--budget-calls", 2000, "--wait")
-    assert (batch["drafts"], batch["failed"], batch["open"]) == (60, 0, 0), "a control beside each"
-    strata = {theme: drawn for theme, (_available, drawn) in batch["draw"]["strata"].items()}
+    batch = manage.json(*draw_options, "--budget-calls", 2000, "--wait")
+    assert (batch["drafts"], batch["failed"], batch["open"]) == (60, 0, 0), "one control per sample"
+    strata = {theme: n_drawn for theme, (_available, n_drawn) in batch["draw"]["strata"].items()}
     assert strata == {"hedging": 15, "global_health": 10, "emergency_referrals": 5}
 
     reviewed = manage.json("demo_reviews", "--seed", 5)
@@ -68,18 +74,18 @@ def test_a_pilot_from_the_shell(manage: Manage, tmp_path: Path, models: str, rec
     assert not any(reviewed["states"][state] for state in ("primary", "secondary", "adjudication"))
     manage("sweep")
 
-    composed = ("freeze_release", "pilot", "--benchmark", "mhb", "--held-out", 0.2, "--with-controls", "--seed", 3)
-    first = manage.json(*composed, "--preview")
-    release = manage.json(*composed)
-    assert release["samples"] == first["samples"]
+    freeze = ("freeze_release", "pilot", "--benchmark", "mhb", "--held-out", 0.2, "--with-controls", "--seed", 3)
+    preview = manage.json(*freeze, "--preview")
+    release = manage.json(*freeze)
+    assert release["samples"] == preview["samples"]
     out = tmp_path / "first"
     manage.json("export_release", "pilot@1", "--format", "jsonl", "--out", out)
     withdrawn = json.loads((out / "samples.jsonl").read_text(encoding="utf-8").splitlines()[0])["sample_id"]
-    told = manage.json("withdraw_sample", withdrawn, "--reason", "Its source was withdrawn.")
-    assert told["releases"] == ["pilot@1"]
-    assert withdrawn in (out / "samples.jsonl").read_text(encoding="utf-8"), "what was handed out does not change"
+    withdrawal = manage.json("withdraw_sample", withdrawn, "--reason", "Its source was withdrawn.")
+    assert withdrawal["releases"] == ["pilot@1"]
+    assert withdrawn in (out / "samples.jsonl").read_text(encoding="utf-8"), "an exported file does not change"
 
-    second = manage.json(*composed)
+    second = manage.json(*freeze)
     assert (second["version"], second["samples"]) == (2, release["samples"] - 1)
     assert 0 < second["held_out"] < second["samples"]
     fitting = [name for name in exporters.available() if name not in ("supervision", "training")]
@@ -87,17 +93,17 @@ def test_a_pilot_from_the_shell(manage: Manage, tmp_path: Path, models: str, rec
         for split in ("public", "held-out"):
             folder = tmp_path / f"{name}-{split}"
             written = manage.json("export_release", "pilot@2", "--format", name, "--out", folder, "--split", split)
-            there = {path.name for path in folder.iterdir()}
-            assert {"DATACARD.md", "croissant.json", "ratings.csv"} <= there, (name, there)
+            names = {path.name for path in folder.iterdir()}
+            assert {"DATACARD.md", "croissant.json", "ratings.csv"} <= names, (name, names)
             assert manage.json("verify_release", folder)["faults"] == [], (name, split)
             assert withdrawn not in "".join(
                 path.read_text(encoding="utf-8") for path in folder.rglob("*.jsonl") if path.name == "samples.jsonl"
             )
             altered = folder / random.Random(name).choice([entry["path"] for entry in written["files"]])
             altered.write_bytes(altered.read_bytes() + b" ")
-            code, said, _err = manage("verify_release", folder)
+            code, output, _err = manage("verify_release", folder)
             assert code == 1
-            assert altered.name in said, said
+            assert altered.name in output, output
     arms = Counter(
         json.loads(line).get("arm")
         for split in ("public", "held-out")

@@ -1,4 +1,4 @@
-"""The loop on real images: VQA-RAD as it is published, every row from file to report on models that see."""
+"""The whole workflow on real images: every row of VQA-RAD as published, from file to report."""
 
 import io
 import json
@@ -32,16 +32,16 @@ from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.clinhallu import simulate, simulate_answers
 from review.models import Case, User
-from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
-from tests.profile import far
+from tests.engine import SEED, TARGETS, endpoint, import_file, no_long_waits
+from tests.profile import by_profile
 from tests.public import public
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ROWS, IMAGES, TWINS = 124, 30, 8
-TAKEN = far(50, ROWS)  # of which samples are made; the thorough tests take all
-MEASURED = far(("sim-careful", "sim-reckless"), TARGETS)
+TAKEN = by_profile(50, ROWS)  # records of the batch; the thorough tests take all
+MEASURED = by_profile(("sim-careful", "sim-reckless"), TARGETS)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def url(settings: Any, tmp_path: Path) -> Iterator[str]:
 def test_every_row_of_vqa_rad_from_file_to_report(
     url: str, physicians: list[User], tmp_path: Path, client: Client, adela: User
 ) -> None:
-    source = imported(public("vqa_rad"), "rad", "vqa-rad")
+    source = import_file(public("vqa_rad"), "rad", "vqa-rad")
     assert SourceRecord.objects.filter(source=source).count() == ROWS
     assert StoredImage.objects.count() == IMAGES
     for content in SourceRecord.objects.values_list("content", flat=True):
@@ -72,58 +72,60 @@ def test_every_row_of_vqa_rad_from_file_to_report(
     batch.refresh_from_db()
     assert batch.status == batch.Status.FINISHED
     statuses = Counter(
-        each["status"]
+        candidate["status"]
         for data in Draft.objects.filter(batch=batch).values_list("data", flat=True)
-        for each in data["candidates"]
+        for candidate in data["candidates"]
     )
     assert statuses.total() == TAKEN
-    made = SampleVersion.objects.filter(sample__batch=batch)
+    versions = SampleVersion.objects.filter(sample__batch=batch)
     twins = Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count()
-    assert made.count() == statuses["kept"] - twins
-    assert far(0, 1) <= twins <= TWINS, "the file asks a few questions twice"
-    count = made.count()
+    assert versions.count() == statuses["kept"] - twins
+    assert by_profile(0, 1) <= twins <= TWINS, "the file contains a few questions twice"
+    n_samples = versions.count()
     assert 0.6 * TAKEN < statuses["kept"] < TAKEN
-    told = {row[0]: row[1] for row in batches_queries.analysis(batch)[0].rows}  # type: ignore[union-attr]
-    assert told["kept"] == str(statuses["kept"] - twins), "what a check holds back is not counted"
-    assert told["rejected: invalid trace"] == str(statuses["invalid"])
+    analysis_rows = {row[0]: row[1] for row in batches_queries.analysis(batch)[0].rows}  # type: ignore[union-attr]
+    assert analysis_rows["kept"] == str(statuses["kept"] - twins), "drafts that a check stopped are not counted"
+    assert analysis_rows["rejected: invalid trace"] == str(statuses["invalid"])
     assert not SentImage.objects.exists(), "images are named in the ledger, not copied into it"
     assert not any("base64" in json.dumps(sent) for sent in Call.objects.values_list("sent", flat=True))
 
-    strata = Counter((one.content["dataset"], one.content["question_type"]) for one in made)
+    strata = Counter((version.content["dataset"], version.content["question_type"]) for version in versions)
     sampled = Counter(
-        (one.content["dataset"], one.content["question_type"]) for one in made if one.made["review"] == "sampled"
+        (version.content["dataset"], version.content["question_type"])
+        for version in versions
+        if version.made["review"] == "sampled"
     )
-    for stratum, of_it in strata.items():
-        assert abs(sampled[stratum] - 0.1 * of_it) < 1, "a tenth of each stratum"
+    for stratum, size in strata.items():
+        assert abs(sampled[stratum] - 0.1 * size) < 1, "a tenth of each stratum"
     assert Case.objects.filter(state="primary").count() == sampled.total()
-    assert approve_everything(physicians) >= 2 * sampled.total(), "two physicians a case"
+    assert approve_everything(physicians) >= 2 * sampled.total(), "two physicians per case"
     samples_services.apply_outcomes()
 
     release = releases_services.freeze_release(
         "rad", benchmark="clinhallu", composition=Composition(with_unreviewed=True)
     )
-    assert release.samples_count == count
-    assert release.grounds["unreviewed"] == count - sampled.total()
+    assert release.samples_count == n_samples
+    assert release.grounds["unreviewed"] == n_samples - sampled.total()
     targets = [endpoint(url, target) for target in MEASURED]
     run = runs_services.launch_run(RunSettings(release, targets, roles["judge"]))
     work.work_on_run(run.pk)
     run.refresh_from_db()
-    # Where the free trace has no visual recognition, there is nothing to go on from.
+    # If the free trace has no visual recognition, there is nothing to continue from.
     unasked = Response.objects.filter(run=run).exclude(status=Work.Status.DONE)
-    assert {(one.variant, one.endpoint.name) for one in unasked} <= {("rep-k", "sim-reckless")}
-    assert unasked.count() < 0.2 * count
+    assert {(response.variant, response.endpoint.name) for response in unasked} <= {("rep-k", "sim-reckless")}
+    assert unasked.count() < 0.2 * n_samples
     assert not Judgment.objects.filter(run=run).exclude(response__in=unasked).exclude(status=Work.Status.DONE).exists()
     report = formats.as_dict(queries.report(run))
     assert report["finished"]
     free = {row["endpoint"]: row for row in report["overall"] if row["dataset"] == "vqa-rad-free"}
-    assert free["sim-careful"]["rate"] > free["sim-reckless"]["rate"], "it sees better"
+    assert free["sim-careful"]["rate"] > free["sim-reckless"]["rate"], "the careful model sees better"
 
     folder = tmp_path / "export"
     export.export_release(release, "jsonl", folder)
     names = {path.name for path in (folder / "images").iterdir()}
     with (folder / "samples.jsonl").open(encoding="utf-8") as lines:
-        shown = {name for line in lines for name in json.loads(line)["content"]["image_files"]}
-    assert {f"images/{name}" for name in names} == shown
+        referenced = {name for line in lines for name in json.loads(line)["content"]["image_files"]}
+    assert {f"images/{name}" for name in names} == referenced
 
     for format_name in ("inspect", "lm-eval", "healthbench"):
         with pytest.raises(UnfitFormat, match="one question each"):
@@ -137,26 +139,26 @@ def test_every_row_of_vqa_rad_from_file_to_report(
         reverse("generation:release-export", args=["rad", 1, "supervision"]),
         reverse("api:release-export", args=["rad", 1]),
     ):
-        chosen = client.get(address, {"format": "supervision", "stages": "V+K"})
-        assert "rad-v1-supervision-V+K.zip" in chosen.headers["Content-Disposition"]
-        packed = zipfile.ZipFile(io.BytesIO(b"".join(chosen.streaming_content)))  # type: ignore[attr-defined]
-        [first, *_more] = packed.read("rad-v1/train.jsonl").decode().splitlines()
+        response = client.get(address, {"format": "supervision", "stages": "V+K"})
+        assert "rad-v1-supervision-V+K.zip" in response.headers["Content-Disposition"]
+        archive = zipfile.ZipFile(io.BytesIO(b"".join(response.streaming_content)))  # type: ignore[attr-defined]
+        [first, *_more] = archive.read("rad-v1/train.jsonl").decode().splitlines()
         assert "[Knowledge Recall]" in first
         assert "[Reasoning]" not in first
         assert client.get(address, {"format": "supervision", "stages": "R"}).status_code == 422
-    trained = tmp_path / "training"
-    export.export_release(release, "supervision", trained, stages="V+K")
-    chats = [json.loads(line) for line in (trained / "train.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(chats) == made.filter(content__split="train").count()
-    assert not (trained / "validation.jsonl").read_text()
+    training_folder = tmp_path / "training"
+    export.export_release(release, "supervision", training_folder, stages="V+K")
+    chats = [json.loads(line) for line in (training_folder / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(chats) == versions.filter(content__split="train").count()
+    assert not (training_folder / "validation.jsonl").read_text()
     for chat in chats:
         [question, answer] = chat["messages"]
         assert question["content"].startswith("<image>")
         assert "[Visual Recognition]" in answer["content"]
         assert "[Reasoning]" not in answer["content"]
-        assert all((trained / name).is_file() for name in chat["images"])
-    measured = set(made.filter(content__split="test").values_list("content__question", flat=True))
-    assert measured, "the test set is in the release and in no training file"
-    assert {path.name for path in (trained / "images").iterdir()} == {
+        assert all((training_folder / name).is_file() for name in chat["images"])
+    test_questions = set(versions.filter(content__split="test").values_list("content__question", flat=True))
+    assert test_questions, "the test set is in the release but in no training file"
+    assert {path.name for path in (training_folder / "images").iterdir()} == {
         name.removeprefix("images/") for chat in chats for name in chat["images"]
     }

@@ -1,4 +1,5 @@
-"""The loop on real rows: PubMedQA and MedHallu as their authors publish them, from files to reports without a judge."""
+"""The whole workflow on PubMedQA and MedHallu as published, from files to reports without a
+judge."""
 
 import json
 from collections import Counter
@@ -25,8 +26,8 @@ from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import simulate
 from review.models import Case, User
 from tests.benchmarks.medhallu.helpers import MODEL_OF
-from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
-from tests.profile import far
+from tests.engine import SEED, TARGETS, endpoint, import_file, no_long_waits
+from tests.profile import by_profile
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
@@ -34,12 +35,12 @@ pytestmark = pytest.mark.django_db
 DATA = Path(__file__).parents[3] / "shared/data"
 QUESTIONS, PAIRS = DATA / "pubmedqa/ori_pqal.json", DATA / "medhallu/pqa_labeled.jsonl"
 VARIANTS = 4
-MEASURED = far(("sim-careful", "sim-reckless"), TARGETS)
+MEASURED = by_profile(("sim-careful", "sim-reckless"), TARGETS)
 
 
 @pytest.fixture
 def published() -> tuple[Path, Path]:
-    """Both files. Absent, the test is skipped by name; on CI that is a failure."""
+    """Both files. If one is missing, the test is skipped; on CI it fails."""
     if not (QUESTIONS.exists() and PAIRS.exists()) and not servers.ci():
         pytest.skip("the PubMedQA and MedHallu samples are not in ../shared/data")
     return QUESTIONS, PAIRS
@@ -51,7 +52,7 @@ def url() -> Iterator[str]:
         yield address
 
 
-def _measured(release: Release, url: str, *targets: str) -> Run:
+def _run_and_check(release: Release, url: str, *targets: str) -> Run:
     run = runs_services.launch_run(RunSettings(release, [endpoint(url, target) for target in targets]))
     work.work_on_run(run.pk)
     run.refresh_from_db()
@@ -61,26 +62,28 @@ def _measured(release: Release, url: str, *targets: str) -> Run:
     report = formats.as_dict(queries.report(run))
     assert report["finished"]
     for row in report["overall"]:
-        assert sum(row["verdicts"].values()) == release.samples_count, "every answer is under one verdict"
+        assert sum(row["verdicts"].values()) == release.samples_count, "every answer has exactly one verdict"
     return run
 
 
-def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> None:
+def test_two_hundred_published_pairs_become_a_measured_release(published: tuple[Path, Path], url: str) -> None:
     questions, pairs = published
-    with pairs.open(encoding="utf-8") as lines:  # not `splitlines`: a text may hold other ends of lines
+    with pairs.open(encoding="utf-8") as lines:  # not `splitlines`: a text may contain other line separators
         rows = [json.loads(line) for line in lines]
     articles = {row["QUESTION"]: pmid for pmid, row in json.loads(questions.read_text(encoding="utf-8")).items()}
-    source = imported(pairs, "pairs", "medhallu")
-    imported(questions, "questions", "pubmedqa")
+    source = import_file(pairs, "pairs", "medhallu")
+    import_file(questions, "questions", "pubmedqa")
     assert list(Import.objects.values_list("added", "refused")) == [(200, 0), (200, 0)]
 
     batch = launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles={}, preset="paper"))
     batches_services.work_on_batch(batch.pk)
     samples_services.apply_outcomes()
-    assert not Call.objects.exists(), "what is published is not made again"
-    made = list(SampleVersion.objects.filter(sample__batch=batch, sample__status=Sample.Status.APPROVED))
-    assert Counter(one.content["difficulty"] for one in made) == Counter(row["Difficulty Level"] for row in rows)
-    assert {one.content["question"]: one.content["pmid"] for one in made} == {
+    assert not Call.objects.exists(), "published pairs need no model"
+    versions = list(SampleVersion.objects.filter(sample__batch=batch, sample__status=Sample.Status.APPROVED))
+    assert Counter(version.content["difficulty"] for version in versions) == Counter(
+        row["Difficulty Level"] for row in rows
+    )
+    assert {version.content["question"]: version.content["pmid"] for version in versions} == {
         row["Question"]: articles[row["Question"]] for row in rows
     }
     release = releases_services.freeze_release(
@@ -88,30 +91,32 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
     )
     assert release.samples_count == 200
     assert release.grounds == {"unreviewed": 200}
-    _measured(release, url, "sim-careful")
+    _run_and_check(release, url, "sim-careful")
 
 
 @pytest.mark.both
-def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, physicians: list[User]) -> None:
-    source = imported(published[0], "questions", "pubmedqa")
+def test_fifty_questions_become_a_measured_release(
+    published: tuple[Path, Path], url: str, physicians: list[User]
+) -> None:
+    source = import_file(published[0], "questions", "pubmedqa")
     roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
     batch = launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles=roles, limit=50))
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == batch.Status.FINISHED
     versions = SampleVersion.objects.filter(sample__batch=batch)
-    sampled = [one for one in versions if one.made["review"] == "sampled"]
+    sampled = [version for version in versions if version.made["review"] == "sampled"]
     assert versions.count() == 50
     assert 0 < len(sampled) < 25
     assert Case.objects.filter(state="primary").count() == len(sampled)
 
-    assert approve_everything(physicians) == len(sampled), "one physician a sample"
+    assert approve_everything(physicians) == len(sampled), "one physician per sample"
     samples_services.apply_outcomes()
     release = releases_services.freeze_release(
         "own", benchmark="medhallu", composition=Composition(with_unreviewed=True)
     )
     assert release.samples_count == 50
     assert release.grounds == {"primary-alone": len(sampled), "unreviewed": 50 - len(sampled)}
-    run = _measured(release, url, *MEASURED)
+    run = _run_and_check(release, url, *MEASURED)
     rates = {(row["endpoint"], row["dataset"]): row["rate"] for row in formats.as_dict(queries.report(run))["overall"]}
     assert rates["sim-careful", "knowledge"] > rates["sim-reckless", "knowledge"]

@@ -1,4 +1,4 @@
-"""The loop on real rows: HealthBench as its authors publish it, 20 of 20 from file to report."""
+"""The whole workflow on HealthBench as published: all 20 rows from file to report."""
 
 import json
 from pathlib import Path
@@ -21,44 +21,46 @@ from generation.sources import queries as sources_queries
 from review.assignments import claims
 from review.models import Case, User
 from review.rules.case_spec import UNDETERMINED
-from tests.engine import TARGETS, endpoint, evaluated, generated, imported, models, no_long_waits
+from tests.engine import TARGETS, endpoint, evaluate_release, import_file, models, no_long_waits, run_batch
 from tests.review.approve import approve_everything
 
 __all__ = ["models", "no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 REAL = Path(__file__).parents[3] / "shared/data/healthbench/healthbench.jsonl"
 ROWS = 20
-UNSURE = 3  # too short to be sure of their language
+UNSURE = 3  # rows too short for a certain language
 
 
 @pytest.fixture
 def healthbench() -> Path:
-    """The published file. Absent, the test is skipped by name; on CI that is a failure."""
+    """The published file. If it is missing, the test is skipped; on CI it fails."""
     if not REAL.exists() and not servers.ci():
         pytest.skip("the HealthBench sample is not in ../shared/data")
     return REAL
 
 
-def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User], adela: User, tmp_path: Path) -> None:
-    source = imported(healthbench, "healthbench")
-    run = Import.objects.get()
-    assert (run.rows, run.added, run.known, run.refused) == (ROWS, ROWS, 0, 0)
+def test_all_twenty_rows_from_file_to_report(
+    healthbench: Path, models: str, physicians: list[User], adela: User, tmp_path: Path
+) -> None:
+    source = import_file(healthbench, "healthbench")
+    import_run = Import.objects.get()
+    assert (import_run.rows, import_run.added, import_run.known, import_run.refused) == (ROWS, ROWS, 0, 0)
     published = [json.loads(line) for line in healthbench.read_text(encoding="utf-8").splitlines()]
     stored = {record.external_id: record for record in sources_queries.records(source)}
-    assert [row["prompt_id"] for row in published] == list(stored), "under their own ids, in the file's order"
+    assert [row["prompt_id"] for row in published] == list(stored), "with their own ids, in the order of the file"
     for row in published:
         content = stored[row["prompt_id"]].content
         assert content["turns"] == [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]
 
-    batch = generated(source, endpoint(models))
+    batch = run_batch(source, endpoint(models))
     assert batch.status == Batch.Status.FINISHED
     assert BATCHES.progress(batch).done == ROWS
     assert Sample.objects.filter(status=Sample.Status.IN_REVIEW).count() == ROWS
 
     unsure = list(Case.objects.filter(language=UNDETERMINED))
     assert len(unsure) == UNSURE
-    assert approve_everything(physicians) == 3 * (ROWS - UNSURE)  # primary, secondary blind, secondary confirmed
-    for case in unsure:  # until an admin says which language it is
+    assert approve_everything(physicians) == 3 * (ROWS - UNSURE)  # primary, blind secondary, confirmation
+    for case in unsure:  # only after an admin has set the language
         claims.set_language(case.pk, "en", actor=adela)
     assert approve_everything(physicians) == 3 * UNSURE
     assert samples_services.apply_outcomes() == ROWS
@@ -66,11 +68,13 @@ def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User]
     assert release.samples_count == ROWS
     assert release.sources[0]["licence"] == "MIT"
 
-    measured = evaluated(release, models, *TARGETS)
-    assert Response.objects.filter(run=measured, status=Work.Status.DONE).count() == ROWS * len(TARGETS)
-    judged = Judgment.objects.filter(run=measured)
-    assert judged.filter(status=Work.Status.DONE).count() == judged.count() == release.rubrics_count * len(TARGETS)
-    report = formats.as_dict(reports_queries.report(measured))
+    evaluation_run = evaluate_release(release, models, *TARGETS)
+    assert Response.objects.filter(run=evaluation_run, status=Work.Status.DONE).count() == ROWS * len(TARGETS)
+    judgments = Judgment.objects.filter(run=evaluation_run)
+    assert (
+        judgments.filter(status=Work.Status.DONE).count() == judgments.count() == release.rubrics_count * len(TARGETS)
+    )
+    report = formats.as_dict(reports_queries.report(evaluation_run))
     assert report["finished"]
     assert report["simulated"]
     rates = {row["endpoint"]: row["rate"] for row in report["overall"]}
@@ -78,20 +82,21 @@ def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User]
     assert {row["denominator"] for row in report["overall"]} == {release.rubrics_count}
     assert {row["unjudged"] for row in report["overall"]} == {0}
 
-    _nothing_private([row["canary"] for row in published if row.get("canary")], tmp_path)
+    _check_canaries_stay_private([row["canary"] for row in published if row.get("canary")], tmp_path)
 
 
-def _nothing_private(canaries: list[str], folder: Path) -> None:
-    """The canary is with the record, and in no other row, in no request to a model and in no file."""
+def _check_canaries_stay_private(canaries: list[str], folder: Path) -> None:
+    """Check that canaries are stored only with their records: in no other row, model request or
+    exported file."""
     assert len(canaries) == SourceRecord.objects.exclude(private={}).count() > 0
-    words = set(canaries)
+    canary_set = set(canaries)
     for model in apps.get_models():
         columns = [field.attname for field in model._meta.concrete_fields if field.attname != "private"]
         for row in model._base_manager.values_list(*columns):
             text = json.dumps(row, default=str, ensure_ascii=False)
-            assert not [word for word in words if word in text], model
+            assert not [canary for canary in canary_set if canary in text], model
     assert Call.objects.count() > ROWS
     export.export_release(releases_queries.release("real"), "jsonl", folder / "out")
     for path in (folder / "out").iterdir():
         text = path.read_text(encoding="utf-8")
-        assert not [word for word in words if word in text], path
+        assert not [canary for canary in canary_set if canary in text], path

@@ -1,4 +1,4 @@
-"""MedHal on real rows: MedQA, MedMCQA and SumPubMed as their authors publish them, from files to reports and a training set."""
+"""MedHal on MedQA, MedMCQA and SumPubMed as published, from files to reports and a training set."""
 
 import json
 from collections import Counter
@@ -28,8 +28,8 @@ from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhal import simulate
 from review.models import User
 from review.rules.blocks import Table
-from tests.engine import SEED, endpoint, imported, no_long_waits
-from tests.profile import far
+from tests.engine import SEED, endpoint, import_file, no_long_waits
+from tests.profile import by_profile
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
@@ -37,8 +37,8 @@ pytestmark = pytest.mark.django_db
 DATA = Path(__file__).parents[3] / "shared/data"
 FILES = {"medqa": "medqa/phrases_no_exclude_test.jsonl", "medmcqa": "medmcqa/dev.json", "sumpubmed": "sumpubmed"}
 ROWS = {"medqa": 200, "medmcqa": 300, "sumpubmed": 20}
-TAKEN = far({"medqa": 15, "medmcqa": 15, "sumpubmed": 8}, ROWS)  # records of each; the thorough tests take all
-DRAWN = 3  # of each task and label of a batch
+TAKEN = by_profile({"medqa": 15, "medmcqa": 15, "sumpubmed": 8}, ROWS)  # records of each; the thorough tests take all
+DRAWN = 3  # drawn for review per source and label
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def url() -> Iterator[str]:
         yield address
 
 
-def _made(name: str, url: str) -> Batch:
-    source = imported(DATA / FILES[name], name, name)
+def _run_batch(name: str, url: str) -> Batch:
+    source = import_file(DATA / FILES[name], name, name)
     assert source.records.count() == ROWS[name]
     batch = launch.launch_batch(
         BatchSettings(
@@ -65,19 +65,21 @@ def _made(name: str, url: str) -> Batch:
     return batch
 
 
-def test_real_rows_the_whole_way(url: str, physicians: list[User], tmp_path: Path) -> None:
-    if not all((DATA / file).exists() for file in FILES.values()) and not servers.ci():
+def test_real_rows_become_measured_releases_and_a_training_set(
+    url: str, physicians: list[User], tmp_path: Path
+) -> None:
+    if not all((DATA / path).exists() for path in FILES.values()) and not servers.ci():
         pytest.skip("MedQA, MedMCQA and SumPubMed are not in ../shared/data")
-    batches = {name: _made(name, url) for name in FILES}
+    batches = {name: _run_batch(name, url) for name in FILES}
     versions = SampleVersion.objects.all()
-    made = Counter(versions.values_list("content__source", "content__label"))
+    counts = Counter(versions.values_list("content__source", "content__label"))
     for name in FILES:
-        assert made[name, "factual"] == made[name, "non-factual"] > TAKEN[name] * 0.7
+        assert counts[name, "factual"] == counts[name, "non-factual"] > TAKEN[name] * 0.7
         shares, *_others = batches_queries.analysis(batches[name])
         assert isinstance(shares, Table)
         assert [row[0] for row in shares.rows] == [{"medqa": "MedQA", "medmcqa": "MedMCQA"}.get(name, "SumPubMed")]
-    drawn = Counter(versions.filter(made__review="sampled").values_list("content__source", "content__label"))
-    assert drawn == dict.fromkeys(made, DRAWN)
+    drawn_counts = Counter(versions.filter(made__review="sampled").values_list("content__source", "content__label"))
+    assert drawn_counts == dict.fromkeys(counts, DRAWN)
 
     approve_everything(physicians)
     samples_services.apply_outcomes()
@@ -90,7 +92,7 @@ def test_real_rows_the_whole_way(url: str, physicians: list[User], tmp_path: Pat
     filtered = releases_services.freeze_release(
         "lf", benchmark="medhal", composition=Composition(**composition, configuration="lf")
     )
-    assert 0 < filtered.samples_count < full.samples_count  # some articles are too long, and both of a pair stay out
+    assert 0 < filtered.samples_count < full.samples_count  # some articles are too long; their pairs are left out whole
     pairs = Counter(filtered.samples.values_list("version__sample__record", "version__sample__bound"))
     assert set(pairs.values()) == {2}
 
@@ -102,10 +104,10 @@ def test_real_rows_the_whole_way(url: str, physicians: list[User], tmp_path: Pat
     assert answered == filtered.samples_count
     report = formats.as_dict(queries.report(run))
     assert report["finished"]
-    counted = {row["dataset"]: sum(row["verdicts"].values()) for row in report["overall"]}
-    assert counted["qa"] + counted["summarization"] == answered
+    verdict_totals = {row["dataset"]: sum(row["verdicts"].values()) for row in report["overall"]}
+    assert verdict_totals["qa"] + verdict_totals["summarization"] == answered
 
     call_command("export_release", "lf", format="training", out=tmp_path)
     parts = [tmp_path / f"{part}.jsonl" for part in ("train", "validation", "test")]
-    lines = [json.loads(line) for file in parts for line in file.open(encoding="utf-8")]
+    lines = [json.loads(line) for path in parts for line in path.open(encoding="utf-8")]
     assert len({line["sample_id"] for line in lines}) == filtered.samples_count

@@ -52,8 +52,8 @@ def sample_of(number, task="dialogue", seed=0):
 
 def test_a_marker_occurs_only_in_its_own_template():
     for task, template in ALL_TEMPLATES:
-        for carriers in [template.bait] if task == "report" else [template.user_line]:
-            assert template.marker in carriers, template.key
+        for text in [template.bait] if task == "report" else [template.user_line]:
+            assert template.marker in text, template.key
         planted = "\n".join([template.user_line, template.assistant_line, template.bait])
         assert [other.key for other in simulate_generation.planted_templates(planted)] == [template.key]
 
@@ -201,7 +201,7 @@ def recovered(counts, includes):
     """Return (criteria not met, criteria judged, the subtype of each) over the cells whose key
     passes `includes`."""
     cells = [(cell, key[2]) for key, cell in counts.items() if includes(key)]
-    subtypes = [subtype for (_hits, judge_reply), subtype in cells for _ in range(judge_reply)]
+    subtypes = [subtype for (_hits, n_judged), subtype in cells for _ in range(n_judged)]
     return sum(cell[0] for cell, _ in cells), len(subtypes), subtypes
 
 
