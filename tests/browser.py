@@ -1,10 +1,12 @@
-"""What tests in a browser wait for."""
+"""Helpers for tests in a browser."""
 
 from playwright.sync_api import Page, expect
 
 
-def arrive(page: Page) -> None:
-    """Wait until the page has given something the focus. Before, no letter acts on a case: a browser gives it with the first
-    frame, and has loaded the page earlier where it is busy.
+def wait_for_focus(page: Page) -> None:
+    """Wait until an element of the page has the focus.
+
+    Before that, a case ignores key presses. The page sets the focus with its first frame, which a
+    busy machine may paint some time after the page has loaded.
     """
     expect(page.locator(":focus")).to_have_count(1)

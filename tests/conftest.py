@@ -1,7 +1,8 @@
-"""Fixtures for all tests: one cast of characters, and one test database that several threads can use.
+"""Fixtures for all tests: accounts, and a test database that several threads can use.
 
-The database is the settings' own: SQLite, or PostgreSQL where MHB_DATABASE_URL, MHB_SECRET_KEY and MHB_HTTPS are set (then
-with `-m "not sqlite_only"`). A test that must differ asks `connection.vendor`. `tests.passes` says what runs on which.
+The database is that of the settings: SQLite, or PostgreSQL where MHB_DATABASE_URL, MHB_SECRET_KEY
+and MHB_HTTPS are set (then run pytest with `-m "not sqlite_only"`). A test that must differ between
+them asks `connection.vendor`. `tests.passes` decides which test runs on which database.
 """
 
 import gc
@@ -31,11 +32,12 @@ from review.models import ChainHead, User
 from review.rules.permissions import UserRole
 from tests import databases
 from tests.keys import ACCESS
-from tests.profile import far
+from tests.profile import by_profile
 from tests.review.factories import account
 
-# No deadlines: a busy machine is no fault of the code. The same examples each time: what passes here passes in CI.
-hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True, max_examples=far(25, 100))
+# No deadlines, because a busy machine must not fail a test. The same examples in every run, so that
+# what passes here passes in CI.
+hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True, max_examples=by_profile(25, 100))
 hypothesis.settings.load_profile("mhb")
 
 
@@ -43,16 +45,19 @@ pytest_plugins = ["tests.passes", "tests.populations"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Migrated databases are kept from here on; by the workers of xdist in the folder of who started them."""
+    """Keep migrated databases for the whole run. Workers of xdist use the folder of the main process."""
     stack = ExitStack()
-    stack.enter_context(databases.kept())
+    stack.enter_context(databases.shared_folder())
     config.add_cleanup(stack.close)
     gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What is imported and collected stays: no search for garbage is to walk through it for every few tests."""
+    """Exempt everything imported and collected so far from garbage collection.
+
+    It lives until the end, and every collection would walk through it again.
+    """
     gc.collect()
     gc.freeze()
 
@@ -61,60 +66,67 @@ def pytest_collection_finish() -> None:
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """SQLite's test database is a file: in memory, threads would share one connection's locks and prove nothing.
+    """Put SQLite's test database into a file, and copy a migrated database where there is one.
 
-    Migrating takes longer than many tests: several workers copy one migrated database.
+    In memory, threads would share the locks of one connection, and a test of locking would prove
+    nothing. Migrating takes longer than many tests, so the workers of xdist copy one migrated
+    database.
     """
     test = connection.settings_dict["TEST"]
     if connection.vendor == "sqlite":
-        folder: Path = tmp_path_factory.mktemp("database")  # one a worker of xdist
+        folder: Path = tmp_path_factory.mktemp("database")  # one per xdist worker
         test["NAME"] = str(folder / "test.sqlite3")
         if "PYTEST_XDIST_WORKER" in os.environ:
-            shutil.copy(databases.sqlite(), test["NAME"])
+            shutil.copy(databases.migrated_sqlite(), test["NAME"])
     elif template := os.environ.get("TEST_TEMPLATE"):
         test["TEMPLATE"] = template
 
 
 @pytest.fixture(scope="session")
 def django_db_keepdb(django_db_keepdb: bool) -> bool:
-    """A copied file is migrated already and goes with its folder, a copied database with its server."""
+    """Keep copied databases: they are migrated already, and deleted with their folder or server."""
     copied = connection.vendor == "sqlite" and "PYTEST_XDIST_WORKER" in os.environ
     return django_db_keepdb or copied or "TEST_TEMPLATE" in os.environ
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Django asks SQLite once a connection whether it knows JSON: here, and not amid the first test that counts its queries."""
+    """Have Django ask SQLite now whether it supports JSON, which it does once per connection.
+
+    Otherwise the query would count in the first test that counts its queries.
+    """
     with django_db_blocker.unblock():
         assert connection.features.supports_json_field
 
 
 @pytest.fixture(scope="session", autouse=True)
-def empty_what_was_committed() -> Iterator[None]:
-    """After a transactional test. Django's flush is refused by the triggers of append-only tables, and takes longer than many
-    tests: it empties each table, filled or not (on PostgreSQL that replaces some five hundred files), and stores all
-    permissions again.
+def fast_flush() -> Iterator[None]:
+    """Empty the database after a transactional test in our own way, instead of by Django's flush.
+
+    The triggers of append-only tables refuse Django's flush. It also takes longer than many tests,
+    because it empties every table, whether it has rows or not (on PostgreSQL that replaces some five
+    hundred files), and stores all permissions again.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _case: _empty())
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _case: _delete_all_rows())
         yield
 
 
-def _empty() -> None:
-    """Delete all rows but those that migrations and Django's permissions are; the chains begin anew."""
+def _delete_all_rows() -> None:
+    """Delete all rows except content types and permissions, and restart the audit chains."""
     names = {*connection.introspection.django_table_names()} - {ContentType._meta.db_table, Permission._meta.db_table}
     quoted = [connection.ops.quote_name(name) for name in sorted(names)]
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(f"SELECT '{each}' WHERE EXISTS (SELECT 1 FROM {each})" for each in quoted))
+        cursor.execute(" UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM {name})" for name in quoted))
         filled = [name for (name,) in cursor.fetchall()]
         statements = [f"DELETE FROM {name}" for name in filled]
         if connection.vendor == "sqlite":
             cursor.execute(
                 "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%_no_delete'"
             )
-            refusing = [found for found in cursor.fetchall() if f'"{found[1]}"' in filled]
-            statements[:0] = [f"DROP TRIGGER {name}" for name, _table, _sql in refusing]
-            statements += [sql for _name, _table, sql in refusing]
+            triggers = [trigger for trigger in cursor.fetchall() if f'"{trigger[1]}"' in filled]
+            statements[:0] = [f"DROP TRIGGER {name}" for name, _table, _sql in triggers]
+            statements += [sql for _name, _table, sql in triggers]
         else:
             statements[:0] = ["SET LOCAL session_replication_role = replica"]  # no triggers, no foreign keys
         for statement in statements:
@@ -125,10 +137,13 @@ def _empty() -> None:
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
-    """The system's Chromium: playwright's own is a download. Without one, a skip by name; on CI a failure.
+    """Use the system's Chromium, because playwright's own is a download.
 
-    Playwright keeps an event loop in the thread of the tests for as long as it lives: Django takes that for a mistake, and
-    `async_to_sync` cannot work beside it. So browser tests have a pass of their own (`-m browser`).
+    Without Chromium the test is skipped by name; on CI it fails.
+
+    Playwright keeps an event loop in the thread of the tests for as long as it lives. Django takes
+    that for a mistake, and `async_to_sync` does not work beside it, so browser tests have a pass of
+    their own (`-m browser`).
     """
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     try:
@@ -137,20 +152,24 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
         if servers.ci():
             raise
         pytest.skip(str(missing))
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    return {**browser_type_launch_args, "executable_path": executable, "args": quiet}
+    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    return {**browser_type_launch_args, "executable_path": executable, "args": options}
 
 
 @pytest.fixture(autouse=True)
 def english() -> Iterator[None]:
-    """A request leaves its language behind in the thread; no test is to find the one of the test before."""
+    """Begin each test in English: an earlier request may have left its language in the thread."""
     with translation.override("en"):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def settings_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What no test is without. Folders are never those of the site in this folder, whose worker would meet our messages."""
+def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Override the settings for all tests.
+
+    Queue and images are in temporary folders: the worker of a site that runs in this working copy
+    would otherwise receive the messages of the tests.
+    """
     queue = tmp_path_factory.mktemp("queue")
     for folder in ("messages", "processed", "control"):
         (queue / folder).mkdir()
@@ -162,15 +181,16 @@ def settings_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     }
     with override_settings(
         MHB_IMAGES=tmp_path_factory.mktemp("images"),
-        # As many lanes a job on every database; a test that wants more says so.
+        # The same number of lanes per job on every database; a test that needs more overrides it.
         MHB_LANES=1,
-        # Tests give back more cases in an hour than a physician may; those of the limit set their own.
+        # Tests give back more cases per hour than a physician may; those of the limit set their own.
         MHB_RELEASES_PER_HOUR=10_000,
-        # The variables that tests name for keys, as an operator would list them.
+        # The key variables that tests use, as an operator would list them.
         MHB_ENDPOINT_ACCESS=ACCESS,
         # A real password hash takes as long as a whole test.
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
-        # The names that collectstatic would make are production's; the suite collects nothing and lists no files for clients.
+        # Only production runs collectstatic, so there are no hashed file names to look up, and
+        # WhiteNoise finds files when they are asked for instead of listing them at the start.
         WHITENOISE_AUTOREFRESH=True,
         STORAGES={
             **settings.STORAGES,
@@ -184,24 +204,25 @@ _FOLDERS: dict[str, Path] = {}
 
 
 @pytest.fixture
-def made_once(
+def cached_folder(
     request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Callable[[Path], object]], Path]:
-    """A folder that `make` writes for the first test of a file that asks, and of which the others get a copy each.
+    """`cached_folder(write)` returns a copy of a folder that `write` fills once per test file.
 
-    For those that need the folder alone: what the first one had in its database is gone.
+    Only for tests that need nothing but the folder: the rows that `write` made while the first test
+    ran are gone in the others.
     """
 
-    def copied(make: Callable[[Path], object]) -> Path:
-        key = f"{request.node.path}:{make.__qualname__}"
+    def copy(write: Callable[[Path], object]) -> Path:
+        key = f"{request.node.path}:{write.__qualname__}"
         if key not in _FOLDERS:
-            made = tmp_path_factory.mktemp("once") / "out"
-            make(made)
-            _FOLDERS[key] = made
+            folder = tmp_path_factory.mktemp("once") / "out"
+            write(folder)
+            _FOLDERS[key] = folder
         shutil.copytree(_FOLDERS[key], tmp_path / "out")
         return tmp_path / "out"
 
-    return copied
+    return copy
 
 
 CAST: dict[str, dict[str, Any]] = {
@@ -219,61 +240,61 @@ CAST: dict[str, dict[str, Any]] = {
 PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei")
 
 
-def cast(*names: str) -> list[User]:
-    """The accounts of these; who has one already gets no other."""
+def accounts_of(*names: str) -> list[User]:
+    """Return the accounts of these members of CAST, in this order; missing ones are made."""
     return [User.objects.filter(username=name).first() or account(name, **CAST[name]) for name in names]
 
 
 @pytest.fixture
 def adela(db: None) -> User:
     """The admin."""
-    return cast("adela")[0]
+    return accounts_of("adela")[0]
 
 
 @pytest.fixture
 def rui(db: None) -> User:
-    """The researcher: reads results, nothing else."""
-    return cast("rui")[0]
+    """The researcher, who reads results and nothing else."""
+    return accounts_of("rui")[0]
 
 
 @pytest.fixture
 def ana(db: None) -> User:
-    return cast("ana")[0]
+    return accounts_of("ana")[0]
 
 
 @pytest.fixture
 def bo(db: None) -> User:
-    return cast("bo")[0]
+    return accounts_of("bo")[0]
 
 
 @pytest.fixture
 def chen(db: None) -> User:
-    return cast("chen")[0]
+    return accounts_of("chen")[0]
 
 
 @pytest.fixture
 def dina(db: None) -> User:
-    return cast("dina")[0]
+    return accounts_of("dina")[0]
 
 
 @pytest.fixture
 def emil(db: None) -> User:
-    return cast("emil")[0]
+    return accounts_of("emil")[0]
 
 
 @pytest.fixture
 def fei(db: None) -> User:
-    return cast("fei")[0]
+    return accounts_of("fei")[0]
 
 
 @pytest.fixture
 def physicians(ana: User, bo: User, chen: User, dina: User, emil: User, fei: User) -> list[User]:
-    """All six, in the order of their names."""
+    """All six physicians, in the order of their names."""
     return [ana, bo, chen, dina, emil, fei]
 
 
 class Clock:
-    """What `timezone.now` says; it moves only when told to."""
+    """A replacement for `timezone.now` that moves only when it is advanced."""
 
     def __init__(self) -> None:
         self.now = timezone.now()
@@ -281,40 +302,44 @@ class Clock:
     def __call__(self) -> datetime:
         return self.now
 
-    def advance(self, **by: float) -> None:
-        self.now += timedelta(**by)
+    def advance(self, **duration: float) -> None:
+        """Move forward; takes the keywords of `timedelta`."""
+        self.now += timedelta(**duration)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Time in the hands of the test: `clock.advance(minutes=16)`."""
+    """Stop the time for the test, which advances it itself: `clock.advance(minutes=16)`."""
     clock = Clock()
     monkeypatch.setattr(timezone, "now", clock)
     return clock
 
 
-Together = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+RunConcurrently = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 
 @pytest.fixture
-def together(transactional_db: None) -> Together:
-    """Run functions at once, each in a thread and on a connection of its own; what each returned or raised, in order."""
+def run_concurrently(transactional_db: None) -> RunConcurrently:
+    """Run functions at the same time, each in a thread with its own database connection.
+
+    Returns what each function returned or raised, in their order.
+    """
 
     def run(functions: Sequence[Callable[[], Any]]) -> list[Any]:
         start = threading.Barrier(len(functions))
         outcomes: list[Any] = [None] * len(functions)
 
-        def one(index: int, function: Callable[[], Any]) -> None:
+        def run_one(index: int, function: Callable[[], Any]) -> None:
             try:
                 connection.ensure_connection()
                 start.wait(timeout=120)
                 outcomes[index] = function()
-            except Exception as error:  # the outcome, for the test to judge
+            except Exception as error:  # an outcome too, which the test checks
                 outcomes[index] = error
             finally:
                 connections.close_all()
 
-        threads = [threading.Thread(target=one, args=pair) for pair in enumerate(functions)]
+        threads = [threading.Thread(target=run_one, args=pair) for pair in enumerate(functions)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -1,4 +1,4 @@
-"""Migrated, empty databases: made once a run of tests, and copied for those who need one."""
+"""Migrated, empty databases: made once per test run and copied by whoever needs one."""
 
 import fcntl
 import os
@@ -14,64 +14,69 @@ from pathlib import Path
 from bench.servers import Postgres
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = "TEST_DATABASES"  # the variable with the folder of a run, for all its workers and passes
+# Environment variable with the folder that all workers and passes of a test run share.
+FOLDER_VARIABLE = "TEST_DATABASES"
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """What is made is kept until the end of this, or of the run that this is part of."""
-    if FOLDER in os.environ:
+def shared_folder() -> Iterator[None]:
+    """Keep migrated databases until the end of this block, or of the test run that contains it."""
+    if FOLDER_VARIABLE in os.environ:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="mhb-databases-") as folder:
-        os.environ[FOLDER] = folder
+        os.environ[FOLDER_VARIABLE] = folder
         try:
             yield
         finally:
-            del os.environ[FOLDER]
+            del os.environ[FOLDER_VARIABLE]
 
 
-def sqlite() -> Path:
-    """A migrated SQLite file, to be copied."""
-    return _once("migrated.sqlite3", _make_sqlite)
+def migrated_sqlite() -> Path:
+    """Return the path of a migrated SQLite file, to be copied."""
+    return _make_once("migrated.sqlite3", _make_sqlite)
 
 
-def cluster() -> Path:
-    """The data directory of a PostgreSQL whose database `mhb` is migrated, to be copied. Raises servers.Missing."""
-    return _once("migrated-cluster", _make_cluster)
+def migrated_cluster() -> Path:
+    """Return the data directory of a PostgreSQL whose database `mhb` is migrated, to be copied.
+
+    Raises servers.Missing where PostgreSQL is not installed.
+    """
+    return _make_once("migrated-cluster", _make_cluster)
 
 
-def _once(name: str, make: Callable[[Path, Path], None]) -> Path:
-    folder = Path(os.environ[FOLDER])
-    done = folder / name
+def _make_once(name: str, make: Callable[[Path, Path], None]) -> Path:
+    """Call `make(work folder, target)` in the first process that asks; the others wait for it."""
+    folder = Path(os.environ[FOLDER_VARIABLE])
+    path = folder / name
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
+        if not path.exists():
             with tempfile.TemporaryDirectory(prefix="mhb-migrate-") as work:
                 make(Path(work), folder / f"{name}.part")
-            (folder / f"{name}.part").rename(done)
-    return done
+            (folder / f"{name}.part").rename(path)
+    return path
 
 
-def _make_sqlite(work: Path, made: Path) -> None:
+def _make_sqlite(work: Path, target: Path) -> None:
     _migrate(work, "")
-    with closing(sqlite3.connect(work / "mhb.sqlite3")) as whole, closing(sqlite3.connect(made)) as copy:
-        whole.backup(copy)  # with what is still in its log
+    with closing(sqlite3.connect(work / "mhb.sqlite3")) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)  # includes what is still in the write-ahead log
 
 
-def _make_cluster(work: Path, made: Path) -> None:
-    own = tempfile.mkdtemp(prefix="mhb-postgres-")  # of PostgreSQL's own account
+def _make_cluster(work: Path, target: Path) -> None:
+    server_folder = tempfile.mkdtemp(prefix="mhb-postgres-")  # owned by PostgreSQL's account
     try:
-        server = Postgres(own)
+        server = Postgres(server_folder)
         server.start()
         try:
             server.create_database()
             _migrate(work, server.url)
         finally:
             server.stop("fast")
-        subprocess.run(["cp", "-a", f"{own}/data", str(made)], check=True)
+        subprocess.run(["cp", "-a", f"{server_folder}/data", str(target)], check=True)
     finally:
-        shutil.rmtree(own, ignore_errors=True)
+        shutil.rmtree(server_folder, ignore_errors=True)
 
 
 def _migrate(folder: Path, url: str) -> None:
@@ -82,7 +87,7 @@ def _migrate(folder: Path, url: str) -> None:
         "MHB_SECRET_KEY": "x" * 40,
         "MHB_HTTPS": "false",
     }
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "manage.py", "migrate", "-v0", "--skip-checks"],
         cwd=ROOT,
         env={**os.environ, **environment},
@@ -90,5 +95,5 @@ def _migrate(folder: Path, url: str) -> None:
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
+    if result.returncode:
+        raise RuntimeError(result.stderr)

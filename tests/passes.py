@@ -1,13 +1,17 @@
-"""Which pass of `make test` runs which test. Without `--pass` pytest runs them all, on the database of the settings.
+"""Which pass of `make test` runs which test.
 
-- What drives a browser (`browser`) has a pass of its own: playwright's event loop in the thread of the tests is no company for
-  tests that ask models.
-- A test that touches the database runs on PostgreSQL. Nothing needs to be said for that, so no new test is forgotten.
-- On SQLite, too, run those whose threads meet in the database (`transactional_db`, `together`), and those marked `both`: they
-  are about locks, triggers, statements whose SQL differs, or a whole journey.
-- What starts processes (`processes`) has databases of its own and waits more than it computes: a pass of its own, in one more
-  process beside all others.
-- What touches no database and what is marked `plain` (it says the same on any) runs once, with the SQLite tests.
+Without `--pass`, pytest runs all tests on the database of the settings.
+
+- `browser`: tests marked `browser` have a pass of their own. Playwright keeps an event loop in the
+  thread of the tests, which breaks tests that call models.
+- `postgresql`: every test that uses the database. This needs no mark, so that no new test is
+  forgotten.
+- `sqlite`: of those, also the tests in which several threads use the database (`transactional_db`,
+  `run_concurrently`), and the tests marked `both`: locks, triggers, statements whose SQL differs,
+  whole journeys. And all tests that use no database, or are marked `plain` because their result
+  does not depend on it; these run only here.
+- `processes`: tests marked `processes` have databases of their own, and wait more than they
+  compute: they run in one more process, beside all others.
 """
 
 from collections.abc import Collection
@@ -17,18 +21,24 @@ import pytest
 from django.test import TestCase, TransactionTestCase
 
 SQLITE, POSTGRESQL, PROCESSES, BROWSER = "sqlite", "postgresql", "processes", "browser"
-ONCE = {"plain", "sqlite_only"}
-DATABASE = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback", "live_server"}
-TRANSACTIONAL = {"transactional_db", "django_db_reset_sequences", "live_server"}
+SQLITE_MARKS = {"plain", "sqlite_only"}
+DATABASE_FIXTURES = {
+    "db",
+    "transactional_db",
+    "django_db_reset_sequences",
+    "django_db_serialized_rollback",
+    "live_server",
+}
+TRANSACTIONAL_FIXTURES = {"transactional_db", "django_db_reset_sequences", "live_server"}
 
 
 def passes(marks: Collection[str], *, database: bool, transactional: bool) -> frozenset[str]:
-    """The passes of a test with these marks. There is at least one, whatever they are."""
+    """Return the passes of a test with these marks: always at least one."""
     if "browser" in marks:
         return frozenset({BROWSER})
     if "processes" in marks:
         return frozenset({PROCESSES})
-    if ONCE & set(marks) or not database:
+    if SQLITE_MARKS & set(marks) or not database:
         return frozenset({SQLITE})
     if transactional or "both" in marks:
         return frozenset({SQLITE, POSTGRESQL})
@@ -36,16 +46,20 @@ def passes(marks: Collection[str], *, database: bool, transactional: bool) -> fr
 
 
 def passes_of(item: pytest.Item) -> frozenset[str]:
-    """The passes of a collected test. pytest-django lets no other test than these near the database."""
+    """Return the passes of a collected test.
+
+    A test uses the database through a fixture, the mark `django_db` or a test case class:
+    pytest-django refuses access to all others.
+    """
     fixtures = set(getattr(item, "fixturenames", ()))
-    kind = getattr(item, "cls", None) or object
-    marked = item.get_closest_marker("django_db")
+    test_class = getattr(item, "cls", None) or object
+    mark = item.get_closest_marker("django_db")
     return passes(
         {mark.name for mark in item.iter_markers()},
-        database=marked is not None or bool(fixtures & DATABASE) or issubclass(kind, TransactionTestCase),
-        transactional=bool(fixtures & TRANSACTIONAL)
-        or (marked is not None and bool(marked.kwargs.get("transaction") or marked.args[:1] == (True,)))
-        or (issubclass(kind, TransactionTestCase) and not issubclass(kind, TestCase)),
+        database=mark is not None or bool(fixtures & DATABASE_FIXTURES) or issubclass(test_class, TransactionTestCase),
+        transactional=bool(fixtures & TRANSACTIONAL_FIXTURES)
+        or (mark is not None and bool(mark.kwargs.get("transaction") or mark.args[:1] == (True,)))
+        or (issubclass(test_class, TransactionTestCase) and not issubclass(test_class, TestCase)),
     )
 
 
@@ -58,31 +72,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def says(file: Path, mark: str) -> bool:
-    """Whether a file of tests names this mark. Reading it costs less than importing it."""
+def mentions_mark(file: Path, mark: str) -> bool:
+    """Whether the text of a test file mentions this mark. Reading it is cheaper than importing it."""
     return f"pytest.mark.{mark}" in file.read_text(encoding="utf-8")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import for the two passes of few tests only the files that have some."""
-    wanted = config.getoption("test_pass")
-    if wanted in {BROWSER, PROCESSES} and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
-        return not says(collection_path, wanted) or None
+    """In the passes `browser` and `processes`, skip the files without such tests: few have any."""
+    selected = config.getoption("test_pass")
+    if (
+        selected in {BROWSER, PROCESSES}
+        and collection_path.name.startswith("test_")
+        and collection_path.suffix == ".py"
+    ):
+        return not mentions_mark(collection_path, selected) or None
     return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another pass runs."""
+    """Deselect the tests of other passes.
+
+    Raises UsageError for a mark that `pytest_ignore_collect` could not find in the test's own file.
+    """
     for item in items:
         for mark in {BROWSER, PROCESSES} & {mark.name for mark in item.iter_markers()}:
-            if not says(item.path, mark):
+            if not mentions_mark(item.path, mark):
                 raise pytest.UsageError(
                     f"{item.nodeid}: write pytest.mark.{mark} in this file, or its pass does not find it."
                 )
-    wanted = config.getoption("test_pass")
-    if wanted is None:
+    selected = config.getoption("test_pass")
+    if selected is None:
         return
-    chosen = [item for item in items if wanted in passes_of(item)]
-    config.hook.pytest_deselected(items=[item for item in items if wanted not in passes_of(item)])
-    items[:] = chosen
+    kept = [item for item in items if selected in passes_of(item)]
+    config.hook.pytest_deselected(items=[item for item in items if selected not in passes_of(item)])
+    items[:] = kept

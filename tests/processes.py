@@ -1,4 +1,7 @@
-"""The site as its real processes, for tests: embedded (SQLite, file broker) or in production shape (PostgreSQL, Redis)."""
+"""A site as real processes, for tests.
+
+A site is of one of two kinds: embedded (SQLite, file broker), or production (PostgreSQL, Redis).
+"""
 
 import json
 import os
@@ -22,34 +25,37 @@ from bench import servers
 from mhb_site.server import children
 from review.models.public_ids import AssignmentId
 from tests import databases
-from tests.fork_server import Forks, forks
+from tests.fork_server import ForkServer, fork_server
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
-PATIENCE = 120.0  # seconds; only a hang is ever waited for that long
+TIMEOUT = 120.0  # seconds; only a process that hangs takes that long
 
 
-class Family(children.Children):
-    """The site's processes, forked where they are Python's."""
+class ForkedChildren(children.Children):
+    """The processes of a site. Python processes are forked, others are started normally."""
 
-    def __init__(self, forks: Forks) -> None:
-        super().__init__(cwd=str(ROOT), environment=forks.environment)
-        self.forks = forks
+    def __init__(self, server: ForkServer) -> None:
+        super().__init__(cwd=str(ROOT), environment=server.environment)
+        self.server = server
 
     def run(self, command: Sequence[str]) -> children.Process:
-        return self.forks.start(command) if command[0] == sys.executable else super().run(command)
+        return self.server.start(command) if command[0] == sys.executable else super().run(command)
 
 
 @dataclass
 class Site:
-    """A running site. Its database is read with plain SQL, so that nothing of the project vouches for itself."""
+    """A running site.
+
+    Tests read its database with plain SQL, so that the project's own code does not confirm itself.
+    """
 
     environment: dict[str, str]
-    family: Family
+    children: ForkedChildren
     port: int
     models_port: int
     database_url: str  # empty: SQLite under the data directory
-    postgres: servers.Postgres | None = None  # in production shape, to be stopped and started
+    postgres: servers.Postgres | None = None  # of a production site; tests may stop and start it
     redis: servers.Redis | None = None
     _connection: psycopg.Connection[tuple[Any, ...]] | sqlite3.Connection | None = None
 
@@ -62,18 +68,20 @@ class Site:
         return f"http://{HOST}:{self.models_port}/v1"
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a management command; what it says is kept, its exit code is the caller's to judge."""
-        return self.family.forks.run(children.django(*arguments), PATIENCE * 2)
+        """Run a management command. Returns its exit code and output; a failure raises nothing."""
+        return self.children.server.run(children.django(*arguments), TIMEOUT * 2)
 
     def json(self, *arguments: str) -> Any:
-        """The JSON object a command prints; a failing command fails the test with what it said."""
-        done = self.manage(*arguments, "--json")
-        assert done.returncode == 0, done.stderr or done.stdout
-        return json.loads(done.stdout)
+        """Return the JSON object that a management command prints. The command must succeed."""
+        result = self.manage(*arguments, "--json")
+        assert result.returncode == 0, result.stderr or result.stdout
+        return json.loads(result.stdout)
 
     def sql(self, query: str) -> list[tuple[Any, ...]]:
-        """Rows of a plain SELECT, over one connection: `until` asks twenty times a second, each new one would start a process
-        of PostgreSQL or read SQLite's whole schema.
+        """Return the rows of a SELECT.
+
+        All queries share one connection: `wait_until` asks twenty times a second, and a new
+        connection starts a process of PostgreSQL or reads SQLite's whole schema.
         """
         if self._connection is not None:
             with suppress(psycopg.OperationalError):  # PostgreSQL was stopped meanwhile
@@ -88,25 +96,25 @@ class Site:
         return sqlite3.connect(Path(self.environment["MHB_DATA_DIR"]) / "mhb.sqlite3", timeout=30)
 
     def number(self, query: str) -> int:
-        """The single number of a SELECT."""
+        """Return the single number that a SELECT finds."""
         return int(self.sql(query)[0][0])
 
-    def until(self, what: str, true: Callable[[], bool]) -> None:
-        """Wait for `true`; the test fails naming `what` when it never comes."""
-        end = time.monotonic() + PATIENCE
-        while not true():
-            assert time.monotonic() < end, f"never came: {what}"
+    def wait_until(self, description: str, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds. On timeout the test fails with the description."""
+        end = time.monotonic() + TIMEOUT
+        while not condition():
+            assert time.monotonic() < end, f"waited in vain: {description}"
             time.sleep(0.05)
 
     def start_models(self, *options: str) -> None:
-        """The simulated models, and an endpoint for each."""
-        self.family.start("models", children.django("simulate_llm", "--port", str(self.models_port), *options))
+        """Start the simulated models."""
+        self.children.start("models", children.django("simulate_llm", "--port", str(self.models_port), *options))
         assert children.wait_for_port(HOST, self.models_port)
 
     def add_endpoints(self, concurrency: int = 8) -> None:
-        """One endpoint per simulated model, under the model's name."""
+        """Add an endpoint for each simulated model, under the model's name."""
         models = ("sim-generator", "sim-careful", "sim-average", "sim-reckless", "sim-judge")
-        done = self.manage(
+        result = self.manage(
             "shell",
             "-v0",
             "-c",
@@ -114,70 +122,78 @@ class Site:
             f"for name in {models!r}:\n"
             f"    add_endpoint(name=name, url={self.models_url!r}, model=name, concurrency={concurrency})\n",
         )
-        assert done.returncode == 0, done.stderr
+        assert result.returncode == 0, result.stderr
 
     def start_worker(self) -> None:
-        self.family.start("worker", children.worker())
+        self.children.start("worker", children.worker())
 
     def start_sweeper(self) -> None:
-        self.family.start("sweeper", children.django("sweep", "--forever"))
+        self.children.start("sweeper", children.django("sweep", "--forever"))
 
     def start_web_for_browsers(self) -> None:
-        """With the static files in place, which production serves from one folder."""
+        """Start the web server with static files, which production serves from one folder."""
         if self.database_url:
-            collected = self.manage("collectstatic", "--noinput", "-v0")
-            assert collected.returncode == 0, collected.stderr
+            result = self.manage("collectstatic", "--noinput", "-v0")
+            assert result.returncode == 0, result.stderr
         self.start_web()
 
     def start_web(self) -> None:
-        self.family.start("web", children.web(HOST, self.port))
+        self.children.start("web", children.web(HOST, self.port))
         assert children.wait_for_port(HOST, self.port)
 
     def kill(self, name: str) -> None:
-        """kill -9, the whole process group, no good-bye."""
-        process = self.family.processes.pop(name)
+        """Kill a child and its whole process group with SIGKILL. It is not restarted."""
+        process = self.children.processes.pop(name)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def kill_amid(self, name: str, what: str, amid: Callable[[], bool]) -> None:
-        """kill -9 once `amid` holds. It is asked of a halted process, so that it still holds when the signal comes."""
-        group = self.family.processes[name].pid
+    def kill_while(self, name: str, description: str, condition: Callable[[], bool]) -> None:
+        """Kill a child with SIGKILL while a condition holds.
 
-        def halted_amid() -> bool:
-            if not amid():
+        The child is halted first and the condition checked again, so that it still holds when the
+        child dies.
+        """
+        group = self.children.processes[name].pid
+
+        def halted() -> bool:
+            if not condition():
                 return False
             os.killpg(group, signal.SIGSTOP)
-            time.sleep(0.1)  # what it had sent to the database comes to its end there
-            if amid():
+            time.sleep(0.1)  # the database finishes the statements that it has already received
+            if condition():
                 return True
             os.killpg(group, signal.SIGCONT)
             return False
 
-        self.until(what, halted_amid)
+        self.wait_until(description, halted)
         self.kill(name)
 
-    def assignment(self, public: str) -> int:
-        """The key behind the number that an address of the workbench shows."""
-        kept = Path(self.environment["MHB_DATA_DIR"]) / "secret_key"
-        return AssignmentId(self.environment.get("MHB_SECRET_KEY") or kept.read_text().strip()).to_python(public)
+    def assignment_pk(self, public_id: str) -> int:
+        """Return the primary key of an assignment whose public ID stands in an address."""
+        key_file = Path(self.environment["MHB_DATA_DIR"]) / "secret_key"
+        key = self.environment.get("MHB_SECRET_KEY") or key_file.read_text().strip()
+        return AssignmentId(key).to_python(public_id)
 
-    def served(self) -> dict[str, Any]:
-        """What the simulated models themselves counted."""
-        with urllib.request.urlopen(f"http://{HOST}:{self.models_port}/stats") as answer:
-            return dict(json.load(answer))
+    def simulator_stats(self) -> dict[str, Any]:
+        """Return the request counts of the simulated models, counted by themselves."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.models_port}/stats") as response:
+            return dict(json.load(response))
 
 
 @contextmanager
 def running_site(kind: str, folder: Path) -> Iterator[Site]:
-    """A migrated site without any process yet. Raises servers.Missing where its services are not installed."""
+    """Provide a migrated site, 'embedded' or 'production', with no process started yet.
+
+    Raises servers.Missing where its services are not installed.
+    """
     environment = {"MHB_DATA_DIR": str(folder), "MHB_STATIC_ROOT": str(folder / "static"), "MHB_LEASE_SECONDS": "5"}
     if kind == "embedded":
-        # The suite's own PostgreSQL pass must not leak into a site that is meant to be embedded.
-        shutil.copy(databases.sqlite(), folder / "mhb.sqlite3")
+        # Empty URLs, so that an embedded site does not inherit those of the PostgreSQL pass.
+        shutil.copy(databases.migrated_sqlite(), folder / "mhb.sqlite3")
         with _site({**environment, "MHB_DATABASE_URL": "", "MHB_REDIS_URL": ""}, "") as site:
             yield site
         return
-    with servers.postgres_server(like=databases.cluster()) as postgres, servers.redis_server() as redis:
+    with servers.postgres_server(like=databases.migrated_cluster()) as postgres, servers.redis_server() as redis:
         environment |= {"MHB_DATABASE_URL": postgres.url, "MHB_REDIS_URL": redis.url, "MHB_SECRET_KEY": "x" * 40}
         environment |= {"MHB_HTTPS": "false"}
         with _site(environment, postgres.url) as site:
@@ -187,17 +203,20 @@ def running_site(kind: str, folder: Path) -> Iterator[Site]:
 
 @contextmanager
 def _site(environment: dict[str, str], database_url: str) -> Iterator[Site]:
-    with forks(environment) as processes:
-        family = Family(processes)
-        site = Site(environment, family, servers.free_port(), servers.free_port(), database_url)
-        over = threading.Event()
-        restart = threading.Thread(target=family.watch, args=(print,), kwargs={"until": over.is_set}, daemon=True)
-        restart.start()  # as in the demo: what dies by itself is started again
+    with fork_server(environment) as server:
+        site_children = ForkedChildren(server)
+        site = Site(environment, site_children, servers.free_port(), servers.free_port(), database_url)
+        stopped = threading.Event()
+        # As in the demo, children that die by themselves are restarted.
+        watcher = threading.Thread(
+            target=site_children.watch, args=(print,), kwargs={"until": stopped.is_set}, daemon=True
+        )
+        watcher.start()
         try:
             yield site
         finally:
-            over.set()
-            restart.join()
-            family.stop()
+            stopped.set()
+            watcher.join()
+            site_children.stop()
             if site._connection is not None:
                 site._connection.close()

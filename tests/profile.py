@@ -1,4 +1,4 @@
-"""How far tests go: `make test` goes as far as every push can wait for, `make test-thorough` farther."""
+"""How much the tests do: enough for every push (`make test`) or more (`make test-thorough`)."""
 
 import os
 from typing import TypeVar
@@ -7,6 +7,6 @@ T = TypeVar("T")
 THOROUGH = os.environ.get("TEST_PROFILE") == "thorough"
 
 
-def far(push: T, thorough: T) -> T:
-    """The value of this profile."""
+def by_profile(push: T, thorough: T) -> T:
+    """Return `thorough` under `make test-thorough`, and `push` otherwise."""
     return thorough if THOROUGH else push

@@ -1,4 +1,4 @@
-"""The schema: made without a warning, complete, and true enough that requests made from it break nothing."""
+"""The schema is generated without warnings and complete; requests built from it break nothing."""
 
 import io
 from collections import defaultdict
@@ -23,34 +23,34 @@ from tests.api.test_lists import World
 from tests.api.test_permissions import EXPECTED, address
 from tests.engine import bare_release
 from tests.in_progress import InProgress
-from tests.profile import far
+from tests.profile import by_profile
 from tests.review.factories import account, opened, take
 
 SIGN_OUT = ("/auth/logout/", "/auth/logoutall/")
-EXAMPLES = far(2, 25)  # for each operation, twice where it is about one row
+EXAMPLES = by_profile(2, 25)  # requests per operation, twice as many where it addresses one row
 
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
-    return made
+    generated: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    return generated
 
 
 @pytest.mark.plain
-def test_it_is_made_without_a_warning() -> None:
+def test_the_schema_is_generated_without_warnings() -> None:
     out = io.StringIO()
     call_command("spectacular", "--validate", "--fail-on-warn", stdout=out)
     assert out.getvalue().startswith("openapi: 3")
 
 
 @pytest.mark.plain
-def test_every_route_is_in_it(schema: dict[str, Any]) -> None:
+def test_the_schema_contains_every_route(schema: dict[str, Any]) -> None:
     described = sum(len(methods) for methods in schema["paths"].values())
-    assert described == len(EXPECTED) - 1, "all but the schema itself"
+    assert described == len(EXPECTED) - 1, "all routes but the schema itself"
 
 
 @pytest.mark.plain
-def test_every_operation_says_what_it_is_who_may_and_how_it_fails(schema: dict[str, Any]) -> None:
+def test_every_operation_has_a_description_its_roles_and_an_error_format(schema: dict[str, Any]) -> None:
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             assert operation["description"], (path, method)
@@ -61,21 +61,21 @@ def test_every_operation_says_what_it_is_who_may_and_how_it_fails(schema: dict[s
 
 
 @pytest.mark.plain
-def test_no_secret_has_a_place_in_an_answer(schema: dict[str, Any]) -> None:
+def test_no_answer_has_a_field_for_a_secret(schema: dict[str, Any]) -> None:
     shapes = schema["components"]["schemas"]
     secret = {"password", "private", "canary", "path", "key", "api_key", "digest", "token_key"}
-    found = {
+    exposed = {
         (name, field)
         for name, shape in shapes.items()
         for field in shape.get("properties", {})
         if field in secret and not name.endswith("Request")
     }
-    keys_of_rubrics_and_questions = {(name, field) for name, field in found if field == "key"}
-    assert found == keys_of_rubrics_and_questions
-    assert not any("Endpoint" in name for name, _field in found)
+    keys_of_rubrics_and_questions = {(name, field) for name, field in exposed if field == "key"}
+    assert exposed == keys_of_rubrics_and_questions
+    assert not any("Endpoint" in name for name, _field in exposed)
 
 
-def test_it_is_served_as_json(api: Api, rui: User, schema: dict[str, Any]) -> None:
+def test_the_schema_is_served_as_json(api: Api, rui: User, schema: dict[str, Any]) -> None:
     answer = api(rui).get(address("schema"))
     assert answer.status_code == 200
     assert answer.json()["paths"].keys() == schema["paths"].keys()
@@ -83,7 +83,7 @@ def test_it_is_served_as_json(api: Api, rui: User, schema: dict[str, Any]) -> No
 
 @pytest.fixture
 def one_connection(db: None) -> Iterator[None]:
-    """The end of a request does not close the connection that the test's transaction is on, as with Django's own client."""
+    """Keep the connection with the test's transaction open when a request ends, as Django's client does."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield
@@ -91,16 +91,18 @@ def one_connection(db: None) -> Iterator[None]:
         signal.connect(close_old_connections)
 
 
-def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, ana: User, one_connection: None) -> None:
-    """Requests that fit the schema, against a world with one row of everything, as someone who may."""
+def test_requests_built_from_the_schema_do_not_break_the_server(
+    api: Api, adela: User, ana: User, one_connection: None
+) -> None:
+    """Send requests that fit the schema, with permission, to a database with one row of everything."""
     world = World(adela, ana)
     world.grow()
     pair = Comparison.objects.get()
     for arm in "AB":
         Batch.objects.create(benchmark="mhb", source=pair.source, comparison=pair, arm=arm, created_at=world.now)
     opened(2)
-    held = take(ana)
-    there: dict[str, dict[str, Any]] = {
+    assignment = take(ana)
+    existing: dict[str, dict[str, Any]] = {
         "sources": {"name": world.source.name},
         "imports": {"id": world.run.pk},
         "endpoints": {"name": "e1"},
@@ -108,73 +110,75 @@ def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, a
         "drafts": {"id": world.draft.pk},
         "comparisons": {"id": pair.pk},
         "samples": {"id": Sample.objects.get().pk},
-        "cases": {"id": held.case_id},
-        "assignments": {"assignment_id": held.pk},
+        "cases": {"id": assignment.case_id},
+        "assignments": {"assignment_id": assignment.pk},
         "reviews": {"review_id": 1},
         "releases": {"name": world.release.name, "version": 1},
         "runs": {"id": world.evaluation.pk},
         "reviewers": {"id": ana.pk},
     }
-    there |= {"guidelines": {"benchmark": "mhb", "stage": "primary"}, "forms": {"benchmark": "mhb"}}
-    there |= {"people": {"id": account("spare").pk}, "calibration": {"id": CalibrationItem.objects.get().pk}}
-    statuses = _answers(api, adela, ana, {kind: [ids] for kind, ids in there.items()})
+    existing |= {"guidelines": {"benchmark": "mhb", "stage": "primary"}, "forms": {"benchmark": "mhb"}}
+    existing |= {"people": {"id": account("spare").pk}, "calibration": {"id": CalibrationItem.objects.get().pk}}
+    statuses = _count_statuses(api, adela, ana, {kind: [ids] for kind, ids in existing.items()})
     assert not [status for status in statuses if status >= 500]
-    assert {200, 400, 404, 409} <= set(statuses), "the requests reach all kinds of answers"
+    assert {200, 400, 404, 409} <= set(statuses), "the requests provoke all kinds of answers"
 
 
-def test_nothing_made_from_the_schema_breaks_the_server_while_work_is_in_progress(
+def test_requests_built_from_the_schema_do_not_break_the_server_while_jobs_work(
     api: Api, adela: User, ana: User, one_connection: None
 ) -> None:
-    """The same of jobs that work with a known remaining time, rest, are paused or over, and of imports under way."""
-    busy = InProgress(adela, bare_release(*[("dialogue", [["A1"], ["C1"]])] * 2))
-    there: dict[str, list[dict[str, Any]]] = {
-        "batches": [{"id": pk} for pk in busy.batches.values()],
-        "runs": [{"id": pk} for pk in busy.runs.values()],
-        "imports": [{"id": pk} for pk in busy.imports.values()],
-        "comparisons": [{"id": busy.comparison}],
-        "endpoints": [{"name": busy.generator.name}],
+    """Likewise with jobs that work, rest, are paused or have ended, and with imports in progress."""
+    jobs = InProgress(adela, bare_release(*[("dialogue", [["A1"], ["C1"]])] * 2))
+    existing: dict[str, list[dict[str, Any]]] = {
+        "batches": [{"id": pk} for pk in jobs.batches.values()],
+        "runs": [{"id": pk} for pk in jobs.runs.values()],
+        "imports": [{"id": pk} for pk in jobs.imports.values()],
+        "comparisons": [{"id": jobs.comparison}],
+        "endpoints": [{"name": jobs.generator.name}],
     }
-    statuses = _answers(api, adela, ana, there, examples=1, made_up=False)
+    statuses = _count_statuses(api, adela, ana, existing, examples=1, made_up=False)
     assert not [status for status in statuses if status >= 500]
     assert {200, 202, 400, 409} <= set(statuses)
 
 
-def _answers(
+def _count_statuses(
     api: Api,
     adela: User,
     ana: User,
-    there: dict[str, list[dict[str, Any]]],
+    existing: dict[str, list[dict[str, Any]]],
     examples: int = EXAMPLES,
     *,
     made_up: bool = True,
 ) -> dict[int, int]:
-    """How often which status was answered to requests about what is there (kind -> path parameters), and about what is
-    `made_up`."""
+    """Send requests to every operation and return how often each status was answered.
+
+    `existing`: path parameters of existing rows by kind; `made_up`: also send made-up parameters.
+    """
     tokens = {person: f"Bearer {api(person).token}" for person in (ana, adela)}
     served = schemathesis.openapi.from_wsgi(
         reverse("api:schema"), application, headers={"Authorization": tokens[adela]}
     )
     statuses: dict[int, int] = defaultdict(int)
-    for found in served.get_all_operations():
-        operation: Any = found.ok()  # type: ignore[union-attr]
+    for result in served.get_all_operations():
+        operation: Any = result.ok()  # type: ignore[union-attr]
         if operation.path.endswith(SIGN_OUT):
             continue
         kind = operation.path.split("/")[3]
-        if kind not in there and "{" in operation.path:
+        if kind not in existing and "{" in operation.path:
             continue
         token = tokens[ana if kind in ("assignments", "reviews") else adela]
-        ids = there[kind] if "{" in operation.path else []
+        ids = existing[kind] if "{" in operation.path else []
         for path_parameters in [None, *ids] if made_up or not ids else ids:
-            for status in _statuses(operation, token, path_parameters, examples):
+            for status in _send_requests(operation, token, path_parameters, examples):
                 statuses[status] += 1
     return statuses
 
 
-def _statuses(
+def _send_requests(
     operation: Any, token: str, path_parameters: dict[str, Any] | None, examples: int = EXAMPLES
 ) -> list[int]:
-    """What some requests made from one operation of the schema are answered."""
-    found: list[int] = []
+    """Send requests built from one operation of the schema; returns the statuses of the answers."""
+    statuses: list[int] = []
 
     @settings(
         max_examples=examples,
@@ -185,10 +189,10 @@ def _statuses(
         suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy(path_parameters=path_parameters))
-    def ask(case: Any) -> None:
+    def send(case: Any) -> None:
         answer = case.call(headers={"Authorization": token})
         case.validate_response(answer, checks=[not_a_server_error])
-        found.append(answer.status_code)
+        statuses.append(answer.status_code)
 
-    ask()
-    return found
+    send()
+    return statuses

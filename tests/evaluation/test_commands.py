@@ -1,4 +1,4 @@
-"""evaluate and report from the shell."""
+"""The commands `evaluate` and `report`."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,8 @@ from evaluation.runs.services import repeat_settings
 from generation.engine.sweeping import sweep
 from generation.errors import NotRepeatable
 from generation.models import Release
-from tests.conftest import cast
-from tests.engine import Manage, bare_release, endpoint, frozen, launched_run
+from tests.conftest import accounts_of
+from tests.engine import Manage, bare_release, endpoint, launch_run, make_release
 from tests.populations import population
 
 TARGETS = ("--endpoint", "sim-careful", "--endpoint", "sim-reckless")
@@ -24,7 +24,7 @@ TARGETS = ("--endpoint", "sim-careful", "--endpoint", "sim-reckless")
 def release(folder: Path, models: str) -> Release:
     for model in ("sim-careful", "sim-reckless", "sim-judge"):
         endpoint(models, model)
-    return frozen(folder, models, cast("ana", "bo"), conversations=2)
+    return make_release(folder, models, accounts_of("ana", "bo"), conversations=2)
 
 
 def test_evaluate_and_report(manage: Manage, release: Release) -> None:
@@ -45,13 +45,13 @@ def test_evaluate_and_report(manage: Manage, release: Release) -> None:
     assert out.startswith("# own v1: Hallucination rate")
 
 
-def test_without_wait_workers_do_the_work(manage: Manage, release: Release) -> None:
+def test_without_wait_the_run_is_left_to_the_workers(manage: Manage, release: Release) -> None:
     run = manage.json("evaluate", "--yes", "--release", "own@1", *TARGETS, "--judge", "sim-judge")
     assert (run["responses"], run["responses_done"], run["calls"]) == (4, 0, 0)
     assert sweep(RUNS) == [run["run"]]
 
 
-def test_the_temperature_of_the_judge(manage: Manage, release: Release) -> None:
+def test_the_temperature_of_the_judge_can_be_set(manage: Manage, release: Release) -> None:
     run = manage.json(
         "evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", "--judge-temperature", "0.2"
     )
@@ -59,7 +59,7 @@ def test_the_temperature_of_the_judge(manage: Manage, release: Release) -> None:
 
 
 @pytest.mark.parametrize("broken", ["sim-judge", "sim-careful"])
-def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, broken: str) -> None:
+def test_evaluate_fails_when_no_criterion_was_judged(manage: Manage, models: str, broken: str) -> None:
     bare_release(("dialogue", [["A1"]]))
     for model in ("sim-judge", "sim-careful"):
         endpoint(models, f"{model}+500" if model == broken else model, name=model)
@@ -75,13 +75,13 @@ def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, b
         "--wait",
         "--json",
     )
-    said = json.loads(out)
-    assert (code, said["failed"], said["judged"], said["unjudged"]) == (1, 1, 0, 1)
+    result = json.loads(out)
+    assert (code, result["failed"], result["judged"], result["unjudged"]) == (1, 1, 0, 1)
     assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["evaluate", "--release", "gone", *TARGETS, "--judge", "sim-judge"], "no release with this name"),
         (["evaluate", "--release", "own@7", *TARGETS, "--judge", "sim-judge"], "own v7"),
@@ -91,45 +91,51 @@ def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, b
         (["report", "9" * 30], "no run with this number"),
     ],
 )
-def test_an_error_is_reported_in_one_sentence(manage: Manage, release: Release, arguments: list[str], said: str) -> None:
-    assert said in manage.refused(*arguments)
+def test_an_error_is_reported_in_one_sentence(
+    manage: Manage, release: Release, arguments: list[str], message: str
+) -> None:
+    assert message in manage.refusal(*arguments)
     assert not Run.objects.exists()
 
 
-def test_a_run_that_nobody_took_can_be_reported(manage: Manage, models: str) -> None:
-    run = launched_run(bare_release(("dialogue", [["A1"]])), models, "sim-average")
+def test_a_run_that_no_worker_has_started_can_be_reported(manage: Manage, models: str) -> None:
+    run = launch_run(bare_release(("dialogue", [["A1"]])), models, "sim-average")
     report = manage.json("report", run.pk)
     assert not report["finished"]
     assert [row["rate"] for row in report["overall"]] == [None]
 
 
-def test_a_run_like_an_earlier_one(manage: Manage, release: Release) -> None:
-    own = ("--answers", "2", "--seed", "7", "--outcome", "refused=excluded", "--judge-temperature", "0.2")
-    made = manage.json("evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", *own)
-    first = Run.objects.get(pk=made["run"])
-    again = Run.objects.get(pk=manage.json("evaluate", "--yes", "--like", first.pk, "--seed", "8")["run"])
-    same = ("release_id", "judge_id", "judge_temperature", "answers_each", "plan", "judging", "sampling")
-    assert [getattr(again, name) for name in same] == [getattr(first, name) for name in same]
-    assert again.seed == 8
-    fewer = manage.json("evaluate", "--yes", "--like", first.pk, "--endpoint", "sim-careful", "--judge", "sim-reckless")
-    run = Run.objects.get(pk=fewer["run"])
-    assert [each.name for each in run.endpoints.all()] == ["sim-careful"]
+def test_like_repeats_the_settings_of_an_earlier_run(manage: Manage, release: Release) -> None:
+    options = ("--answers", "2", "--seed", "7", "--outcome", "refused=excluded", "--judge-temperature", "0.2")
+    launched = manage.json("evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", *options)
+    first = Run.objects.get(pk=launched["run"])
+    repeated = Run.objects.get(pk=manage.json("evaluate", "--yes", "--like", first.pk, "--seed", "8")["run"])
+    repeated_fields = ("release_id", "judge_id", "judge_temperature", "answers_each", "plan", "judging", "sampling")
+    assert [getattr(repeated, name) for name in repeated_fields] == [getattr(first, name) for name in repeated_fields]
+    assert repeated.seed == 8
+    changed = manage.json(
+        "evaluate", "--yes", "--like", first.pk, "--endpoint", "sim-careful", "--judge", "sim-reckless"
+    )
+    run = Run.objects.get(pk=changed["run"])
+    assert [model.name for model in run.endpoints.all()] == ["sim-careful"]
     assert run.judge is not None
     assert (run.judge.name, run.judge_temperature, run.plan["comparisons"]) == ("sim-reckless", 0.5, [])
-    assert "Give --release and --endpoint, or --like RUN." in manage.refused("evaluate", "--yes")
+    assert "Give --release and --endpoint, or --like RUN." in manage.refusal("evaluate", "--yes")
     with pytest.raises(NotRepeatable):
         repeat_settings(Run(origin=Run.Origin.IMPORTED), {})
 
 
-def test_a_run_like_an_earlier_one_over_the_api(manage: Manage, release: Release, admin_client: Client) -> None:
-    made = manage.json("evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", "--answers", "2")
-    body = {"like": made["run"], "seed": 5, "confirmed": True}
+def test_like_repeats_the_settings_of_an_earlier_run_over_the_api(
+    manage: Manage, release: Release, admin_client: Client
+) -> None:
+    first = manage.json("evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", "--answers", "2")
+    body = {"like": first["run"], "seed": 5, "confirmed": True}
 
     def post(address: str, body: dict[str, Any]) -> Any:
         return admin_client.post(f"/api/v1/runs/{address}", json.dumps(body), "application/json")
 
-    told = post("", body)
-    assert told.status_code == 202, told.content
-    assert (told.json()["seed"], told.json()["answers"], told.json()["judge"]) == (5, 2, "sim-judge")
-    assert post("estimate/", {"like": made["run"]}).status_code == 200
+    response = post("", body)
+    assert response.status_code == 202, response.content
+    assert (response.json()["seed"], response.json()["answers"], response.json()["judge"]) == (5, 2, "sim-judge")
+    assert post("estimate/", {"like": first["run"]}).status_code == 200
     assert post("", {"confirmed": True}).status_code == 400

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def migrated(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a bench migrates is migrated already: that takes longer than a tiny run."""
-    made = databases.sqlite()
+    made = databases.migrated_sqlite()
 
     class Home(tempfile.TemporaryDirectory[str]):
         def __init__(self, prefix: str = "mhb-") -> None:

@@ -35,14 +35,14 @@ def test_killed_master_is_started_again(tmp_path: Path) -> None:
     """kill -9 of gunicorn alone: its workers would keep the port, with clients that say nothing for as long as those stay."""
     with running_site("embedded", tmp_path) as site:
         site.start_web()
-        web = site.family.processes["web"]
+        web = site.children.processes["web"]
         master = web.pid
         with connect(site.port, b"GET / HTTP/1.1\r\n"):
             os.kill(master, signal.SIGKILL)
-            site.until("there is another", lambda: site.family.processes["web"].pid != master)
-            site.until("it answers", lambda: answers(site.port))
+            site.wait_until("there is another", lambda: site.children.processes["web"].pid != master)
+            site.wait_until("it answers", lambda: answers(site.port))
         assert web.wait() == web.poll() == -signal.SIGKILL
-        assert len(site.family.deaths["web"]) == 1
+        assert len(site.children.deaths["web"]) == 1
 
 
 def test_a_command_is_told_by_its_code_and_what_it_said(tmp_path: Path) -> None:

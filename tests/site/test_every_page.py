@@ -25,7 +25,7 @@ from playwright.sync_api import Page, expect
 
 from mhb_site.urls import urlpatterns as real_urlpatterns
 from review.models import User
-from tests.profile import THOROUGH, far
+from tests.profile import THOROUGH, by_profile
 from tests.review.factories import PASSWORD
 from tests.site.routes import address, django_admin
 from tests.site.test_permissions import GONE, PUBLIC, TABLE, expected
@@ -163,7 +163,7 @@ class Reader:
         """The languages in which a page is read, each with its widths."""
         language, width = next(self._next)
         once: list[tuple[str, Sequence[int]]] = [(language, (width,))]
-        return far(once, [(each, WIDTHS) for each in LANGUAGES])
+        return by_profile(once, [(each, WIDTHS) for each in LANGUAGES])
 
     def _speaks(self, language: str) -> None:
         self.page.context.add_cookies([{"name": settings.LANGUAGE_COOKIE_NAME, "value": language, "url": self.url}])
@@ -171,13 +171,13 @@ class Reader:
     def looks(self, what: str, widths: Sequence[int] = (), language: str = "en") -> None:
         """At the page as it stands."""
         self.read.append(what)
-        for width in widths or far((next(self._next)[1],), WIDTHS):
+        for width in widths or by_profile((next(self._next)[1],), WIDTHS):
             self.page.set_viewport_size({"width": width, "height": 900})
             where = f"{what}, {language}, {width}"
             for scheme in ("light", "dark"):
                 self._shows(where, scheme)
                 if scheme == "light" or THOROUGH:
-                    self._asks(where, scheme, far(ALL_BUT_COLOUR, EVERYTHING))
+                    self._asks(where, scheme, by_profile(ALL_BUT_COLOUR, EVERYTHING))
                 if not THOROUGH:
                     self._asks(where, scheme, {"runOnly": COLOUR}, colour=True)
             if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):

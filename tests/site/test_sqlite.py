@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from generation.models import WorkerBeat
 from mhb_site.sqlite import base
-from tests.conftest import Together
+from tests.conftest import RunConcurrently
 
 pytestmark = pytest.mark.sqlite_only
 
@@ -47,30 +47,30 @@ def fail_to_begin() -> None:
 
 
 @pytest.mark.parametrize("end", [commit, roll_back, lose_the_connection, fail_to_begin])
-def test_the_turn_is_given_on(end: Callable[[], None], together: Together) -> None:
+def test_the_turn_is_given_on(end: Callable[[], None], run_concurrently: RunConcurrently) -> None:
     turn = base._write_locks[str(connection.settings_dict["NAME"])]
-    assert together([end]) == [None]
+    assert run_concurrently([end]) == [None]
     assert not turn.locked()
-    assert together([commit]) == [None]
+    assert run_concurrently([commit]) == [None]
 
 
-def test_one_at_a_time_and_nothing_is_lost(together: Together) -> None:
+def test_one_at_a_time_and_nothing_is_lost(run_concurrently: RunConcurrently) -> None:
     def add() -> None:
         for _ in range(20):
             with transaction.atomic():
                 assert base._write_locks[str(connection.settings_dict["NAME"])].locked()
                 WorkerBeat.objects.create(name=str(WorkerBeat.objects.count()), seen_at=timezone.now())
 
-    assert together([add] * 6) == [None] * 6  # a name given twice would be an IntegrityError
+    assert run_concurrently([add] * 6) == [None] * 6  # a name given twice would be an IntegrityError
     assert WorkerBeat.objects.count() == 120
 
 
-def test_who_waits_too_long_is_told(together: Together) -> None:
+def test_who_waits_too_long_is_told(run_concurrently: RunConcurrently) -> None:
     connections["default"].settings_dict["OPTIONS"]["timeout"] = 0.2
     try:
         with transaction.atomic():
             write()
-            [outcome] = together([commit])
+            [outcome] = run_concurrently([commit])
     finally:
         connections["default"].settings_dict["OPTIONS"]["timeout"] = 30
     assert "database is locked" in str(outcome)

@@ -1,4 +1,4 @@
-"""Two runs side by side, a model added to a finished run, and what a release can show."""
+"""Comparing two runs, adding a model to a finished run, and the power of a release."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ from evaluation.interchange import comparing, importing, power, rows
 from evaluation.models import Response, Run
 from evaluation.runs import adding, work
 from generation.models import Call, Endpoint, Release, ReleasedSample
-from tests.conftest import PHYSICIANS, cast
-from tests.engine import Manage, bare_release, endpoint, evaluated, frozen, launched_run
+from tests.conftest import PHYSICIANS, accounts_of
+from tests.engine import Manage, bare_release, endpoint, evaluate_release, launch_run, make_release
 from tests.evaluation.toy import toy, toy_release
 from tests.populations import population
 
@@ -27,8 +27,8 @@ def release(db: None) -> Release:
     return bare_release(*[("dialogue", [["A1"], ["C2"]])] * COUNT)
 
 
-def study(release: Release, folder: Path, name: str, failed: set[int], model: str = "theirs") -> Run:
-    """A study in which the first criterion of these samples was failed."""
+def import_study(release: Release, folder: Path, name: str, failed: set[int], model: str = "theirs") -> Run:
+    """Import a study in which the first criterion of the samples at these positions was failed."""
     lines: list[Any] = [
         {"sample": sample.key, "rubric": rubric, "model": model, "met": not (at in failed and rubric == "R1")}
         for at, sample in enumerate(release.samples.order_by("position"))
@@ -42,13 +42,13 @@ def study(release: Release, folder: Path, name: str, failed: set[int], model: st
 
 
 @pytest.mark.both
-def test_what_moved_and_which_samples_flipped(release: Release, tmp_path: Path, manage: Manage) -> None:
-    first, second = study(release, tmp_path, "a", {0, 1}), study(release, tmp_path, "b", {1, 2, 3})
-    found = manage.json("compare", first.pk, second.pk)
-    assert (found["same_release"], found["shared_samples"], found["changed_samples"]) == (True, COUNT, 0)
-    rates = [(row["model"], row["dataset"], row["rate"], row["shared"]) for row in found["rows"]]
+def test_a_comparison_shows_differences_and_flipped_samples(release: Release, tmp_path: Path, manage: Manage) -> None:
+    first, second = import_study(release, tmp_path, "a", {0, 1}), import_study(release, tmp_path, "b", {1, 2, 3})
+    comparison = manage.json("compare", first.pk, second.pk)
+    assert (comparison["same_release"], comparison["shared_samples"], comparison["changed_samples"]) == (True, COUNT, 0)
+    rates = [(row["model"], row["dataset"], row["rate"], row["shared"]) for row in comparison["rows"]]
     assert rates == [("theirs", "dialogue", name, COUNT) for name in ("hallucination_rate", "samples_failed")]
-    row, by_sample = found["rows"]
+    row, by_sample = comparison["rows"]
     assert (by_sample["first"], by_sample["second"], by_sample["worse"]) == (2 / 8, 3 / 8, 2)
     assert (row["first"], row["second"]) == (2 / 16, 3 / 16)
     assert row["difference"] == pytest.approx(1 / 16)
@@ -56,81 +56,81 @@ def test_what_moved_and_which_samples_flipped(release: Release, tmp_path: Path, 
     assert [flip["sample"] for flip in row["flips"]] == [keys[0], keys[2], keys[3]]
     assert (row["worse"], row["better"]) == (2, 1)
     assert row["flips"][0] == {"sample": keys[0], "first": [1, 2], "second": [0, 2]}
-    back = comparing.as_dict(comparing.compare_runs(second, first))
-    assert back["rows"][0]["difference"] == pytest.approx(-1 / 16)  # type: ignore[index]
+    reverse = comparing.as_dict(comparing.compare_runs(second, first))
+    assert reverse["rows"][0]["difference"] == pytest.approx(-1 / 16)  # type: ignore[index]
 
 
-def test_two_models_by_name_or_the_only_ones(release: Release, tmp_path: Path) -> None:
-    first, second = study(release, tmp_path, "a", {0}), study(release, tmp_path, "b", {1}, model="another")
-    found = comparing.compare_runs(first, second)
-    assert {(row.first, row.second) for row in found.rows} == {("theirs", "another")}
-    study(release, tmp_path, "b", {1}, model="theirs")
-    found = comparing.compare_runs(first, second)
-    assert {(row.first, row.second) for row in found.rows} == {("theirs", "theirs")}
-    assert found.only_second == ["another"]
+def test_models_are_matched_by_name_or_if_each_run_has_one(release: Release, tmp_path: Path) -> None:
+    first, second = import_study(release, tmp_path, "a", {0}), import_study(release, tmp_path, "b", {1}, model="another")
+    comparison = comparing.compare_runs(first, second)
+    assert {(row.first, row.second) for row in comparison.rows} == {("theirs", "another")}
+    import_study(release, tmp_path, "b", {1}, model="theirs")
+    comparison = comparing.compare_runs(first, second)
+    assert {(row.first, row.second) for row in comparison.rows} == {("theirs", "theirs")}
+    assert comparison.only_second == ["another"]
 
 
-def test_two_releases_are_matched_by_key_and_say_so(release: Release, tmp_path: Path, toy: None) -> None:
-    fields = {each.attname: getattr(release, each.attname) for each in Release._meta.concrete_fields}
-    later = Release.objects.create(**{**fields, "id": None, "version": 2})
+def test_samples_of_two_releases_are_matched_by_key(release: Release, tmp_path: Path, toy: None) -> None:
+    fields = {field.attname: getattr(release, field.attname) for field in Release._meta.concrete_fields}
+    later_version = Release.objects.create(**{**fields, "id": None, "version": 2})
     for sample in list(release.samples.order_by("position"))[:5]:
-        made = ReleasedSample.objects.create(
-            release=later, position=sample.position, version=sample.version, key=sample.key, task=sample.task,
+        copied = ReleasedSample.objects.create(
+            release=later_version, position=sample.position, version=sample.version, key=sample.key, task=sample.task,
             exported=sample.exported,
         )  # fmt: skip
         for key in ("R1", "R2"):
-            made.rubrics.create(key=key, criterion="Says so.", traps=["A1"])
-    found = comparing.compare_runs(study(release, tmp_path, "a", {0, 7}), study(later, tmp_path, "b", {0}))
-    assert (found.same_release, found.shared_samples, found.rows[0].shared) == (False, 5, 5)
-    assert found.rows[0].difference.difference == 0
+            copied.rubrics.create(key=key, criterion="Says so.", traps=["A1"])
+    comparison = comparing.compare_runs(import_study(release, tmp_path, "a", {0, 7}), import_study(later_version, tmp_path, "b", {0}))
+    assert (comparison.same_release, comparison.shared_samples, comparison.rows[0].shared) == (False, 5, 5)
+    assert comparison.rows[0].difference.difference == 0
     other = Run.objects.create(release=toy_release(2), created_at=release.created_at)
     with pytest.raises(errors.OtherBenchmarks):
-        comparing.compare_runs(found.first, other)
+        comparing.compare_runs(comparison.first, other)
 
 
 @population
-def real(folder: Path, models: str) -> Release:
-    """A release whose criteria the simulated judge can decide on."""
-    return frozen(folder, models, cast(*PHYSICIANS[:3]), conversations=2)
+def judgeable(folder: Path, models: str) -> Release:
+    """A release with criteria that the simulated judge can decide."""
+    return make_release(folder, models, accounts_of(*PHYSICIANS[:3]), conversations=2)
 
 
-def test_a_run_with_itself_does_not_differ(real: Release, models: str) -> None:
-    run = evaluated(real, models, "sim-careful", "sim-reckless")
-    found = comparing.compare_runs(run, run)
-    assert {(row.dataset, row.difference.difference) for row in found.rows} == {("dialogue", 0)}
-    assert {row.first for row in found.rows} == {"sim-careful", "sim-reckless"}
-    assert all(not row.flips for row in found.rows)
+def test_a_run_does_not_differ_from_itself(judgeable: Release, models: str) -> None:
+    run = evaluate_release(judgeable, models, "sim-careful", "sim-reckless")
+    comparison = comparing.compare_runs(run, run)
+    assert {(row.dataset, row.difference.difference) for row in comparison.rows} == {("dialogue", 0)}
+    assert {row.first for row in comparison.rows} == {"sim-careful", "sim-reckless"}
+    assert all(not row.flips for row in comparison.rows)
 
 
 # ---------------------------------------------------------------------------------------------------------- add a model
 
 
 @pytest.mark.both
-def test_a_model_is_added_and_nobody_else_is_asked_again(real: Release, models: str, manage: Manage) -> None:
-    run = evaluated(real, models, "sim-careful")
-    asked = 2 + real.rubrics_count
-    before = {(one.pk, one.text, one.call_id) for one in Response.objects.all()}
+def test_adding_a_model_asks_no_other_model_again(judgeable: Release, models: str, manage: Manage) -> None:
+    run = evaluate_release(judgeable, models, "sim-careful")
+    new_calls = 2 + judgeable.rubrics_count
+    before = {(row.pk, row.text, row.call_id) for row in Response.objects.all()}
     calls, finished = run.calls, run.finished_at
     new = endpoint(models, "sim-reckless", temperature=0.25)
     code, out, _err = manage("add_model", run.pk, "sim-reckless", "--json")
-    assert (code, json.loads(out)["calls"]) == (1, asked)
-    said = manage.json("add_model", run.pk, "sim-reckless", "--yes", "--wait")
-    assert (said["models"], said["status"], said["responses"], said["responses_done"], said["judged"]) == (
-        ["sim-careful", "sim-reckless"], "finished", 4, 4, 2 * real.rubrics_count
+    assert (code, json.loads(out)["calls"]) == (1, new_calls)
+    output = manage.json("add_model", run.pk, "sim-reckless", "--yes", "--wait")
+    assert (output["models"], output["status"], output["responses"], output["responses_done"], output["judged"]) == (
+        ["sim-careful", "sim-reckless"], "finished", 4, 4, 2 * judgeable.rubrics_count
     )  # fmt: skip
     run.refresh_from_db()
     assert run.finished_at is not None
     assert finished is not None
     assert run.finished_at > finished
-    assert before <= {(one.pk, one.text, one.call_id) for one in Response.objects.all()}
-    assert run.calls == calls + asked
+    assert before <= {(row.pk, row.text, row.call_id) for row in Response.objects.all()}
+    assert run.calls == calls + new_calls
     assert Call.objects.filter(job=run.pk, endpoint__name="sim-careful").count() == 2
     assert run.endpoint_settings[str(new.pk)]["temperature"] == 0.25
-    assert (run.responses_total, run.rubrics_total) == (4, 2 * real.rubrics_count)
+    assert (run.responses_total, run.rubrics_total) == (4, 2 * judgeable.rubrics_count)
 
 
-def test_the_added_budget_is_beyond_what_was_spent(release: Release, models: str) -> None:
-    run = evaluated(release, models, "sim-careful", budget_calls=6 * COUNT)
+def test_the_budget_of_an_added_model_is_beyond_what_was_spent(release: Release, models: str) -> None:
+    run = evaluate_release(release, models, "sim-careful", budget_calls=6 * COUNT)
     added = adding.add_model(run.pk, endpoint(models, "sim-reckless"), calls=5)
     assert (added.status, added.budget_calls, added.budget_money) == (Run.Status.RUNNING, run.calls + 5, None)
     work.work_on_run(run.pk)
@@ -138,17 +138,17 @@ def test_the_added_budget_is_beyond_what_was_spent(release: Release, models: str
     assert (added.status, added.calls) == (Run.Status.PAUSED, run.calls + 5)
 
 
-def test_what_cannot_be_added(release: Release, models: str, tmp_path: Path, manage: Manage) -> None:
-    running = launched_run(release, models, "sim-careful")
-    assert "has not finished yet" in manage.refused(
+def test_unsuitable_models_and_runs_are_refused(release: Release, models: str, tmp_path: Path, manage: Manage) -> None:
+    running = launch_run(release, models, "sim-careful")
+    assert "has not finished yet" in manage.refusal(
         "add_model", running.pk, endpoint(models, "sim-reckless").name, "--yes"
     )
-    assert "already" in manage.refused("add_model", running.pk, "sim-careful", "--yes")
-    theirs = study(release, tmp_path, "a", set())
-    assert "was imported" in manage.refused("add_model", theirs.pk, "sim-careful", "--yes")
+    assert "already" in manage.refusal("add_model", running.pk, "sim-careful", "--yes")
+    imported = import_study(release, tmp_path, "a", set())
+    assert "was imported" in manage.refusal("add_model", imported.pk, "sim-careful", "--yes")
     work.work_on_run(running.pk)
-    assert "imported results only" in manage.refused("add_model", running.pk, "theirs", "--yes")
-    assert "imported results only" in manage.refused(
+    assert "imported results only" in manage.refusal("add_model", running.pk, "theirs", "--yes")
+    assert "imported results only" in manage.refusal(
         "evaluate", "--yes", "--release", "bare", "--endpoint", "theirs", "--judge", "sim-judge"
     )
     assert Endpoint.objects.get(name="theirs").url == ""
@@ -157,10 +157,10 @@ def test_what_cannot_be_added(release: Release, models: str, tmp_path: Path, man
 # ---------------------------------------------------------------------------------------------------------------- power
 
 
-def test_what_a_release_can_show(release: Release, manage: Manage) -> None:
-    found = manage.json("power", "--release", "bare", "--models", "4")
-    cells = {(cell["dataset"], cell["facet"], cell["value"]): cell for cell in found["cells"]}
-    assert (found["models"], cells["dialogue", "", ""]["criteria"]) == (4, 2 * COUNT)
+def test_power_is_shown_for_each_part_of_a_release(release: Release, manage: Manage) -> None:
+    output = manage.json("power", "--release", "bare", "--models", "4")
+    cells = {(cell["dataset"], cell["facet"], cell["value"]): cell for cell in output["cells"]}
+    assert (output["models"], cells["dialogue", "", ""]["criteria"]) == (4, 2 * COUNT)
     assert cells["dialogue", "", ""]["clusters"] == COUNT  # too few for an interval
     assert cells["dialogue", "", ""]["half_width"] is None
     assert {key for key in cells if key[1] == "subtype"} == {
@@ -169,7 +169,7 @@ def test_what_a_release_can_show(release: Release, manage: Manage) -> None:
     }
 
 
-def test_more_models_can_show_less(release: Release) -> None:
+def test_more_models_mean_less_power(release: Release) -> None:
     few, many = (power.release_power(release, models, facets=False, minimum=COUNT)[0] for models in (2, 9))
     assert (few.clusters, few.criteria) == (COUNT, 2 * COUNT)
     assert few.half_width == many.half_width

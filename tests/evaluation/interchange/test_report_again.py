@@ -1,4 +1,4 @@
-"""Every number of a report follows from the rows of its bundle, and a changed row or number is named."""
+"""Every number of a report can be recomputed from its bundle, and a changed row or number is named."""
 
 import copy
 import json
@@ -24,21 +24,21 @@ from generation.models import Call
 from generation.models.work import Work
 from review.models import Assignment
 from tests.engine import Manage, endpoint
-from tests.evaluation.interchange.test_bundle import resealed
-from tests.evaluation.judges.test_validation import NOWHERE, physicians, worked
+from tests.evaluation.interchange.test_bundle import update_checksums
+from tests.evaluation.judges.test_validation import NOWHERE, create_physicians, answer_queue
 from tests.evaluation.reports.test_counting import with_controls
-from tests.profile import far
+from tests.profile import by_profile
 
 pytestmark = pytest.mark.django_db
 
 MET, NOT_MET = "met", "not_met"
-# Judge-1 is of the family of one model, so that there is something to say of self-preference.
+# The first judge is of the family of the first model, so that there is self-preference to report.
 MODELS, JUDGES = ("one-1", "two-1"), ("one-judge", "other-judge", "third-judge")
 SEED = 20261122
 
 
-def judged_by_three(run: Run) -> None:
-    """Two answers to each question, judged by three judges twice; now and then a vote fails."""
+def add_votes_and_judgments(run: Run) -> None:
+    """Judge every answer twice by each of three judges; now and then a vote fails."""
     dice, votes = Random(SEED), []
     judges = [run.judge, *(row.endpoint for row in run.further_judges.order_by("pk"))]
     for response in Response.objects.filter(run=run).select_related("endpoint").order_by("pk"):
@@ -46,8 +46,8 @@ def judged_by_three(run: Run) -> None:
         Response.objects.filter(pk=response.pk).update(status=Work.Status.DONE, outcome="answered", text="Drops.")
         for rubric in response.sample.rubrics.order_by("pk"):
             truth = dice.random() < (0.25 if first else 0.5)
-            of = [[_vote(dice, truth, lenient=first and at == 0) for _each in range(2)] for at in range(3)]
-            decided = panels.decide("majority", of)
+            by_judge = [[_vote(dice, truth, lenient=first and at == 0) for _ in range(2)] for at in range(3)]
+            decided = panels.decide("majority", by_judge)
             judgment = Judgment.objects.create(
                 run=run,
                 response=response,
@@ -65,8 +65,8 @@ def judged_by_three(run: Run) -> None:
                     verdict=verdict,
                     status=Work.Status.DONE if verdict else Work.Status.FAILED,
                 )
-                for judge, own in zip(judges, of, strict=True)
-                for repeat, verdict in enumerate(own)
+                for judge, verdicts in zip(judges, by_judge, strict=True)
+                for repeat, verdict in enumerate(verdicts)
             ]
     Vote.objects.bulk_create(votes)
 
@@ -80,8 +80,11 @@ def _vote(dice: Random, truth: bool, *, lenient: bool) -> str:
 
 
 @pytest.fixture
-def folder(made_once: Callable[[Callable[[Path], object]], Path]) -> Path:
-    """The bundle of a run with controls, three judges, repeats, a validation in which physicians differ, and paid calls."""
+def folder(cached_folder: Callable[[Callable[[Path], object]], Path]) -> Path:
+    """The bundle of a run with controls, three judges, repeats, a validation and paid calls.
+
+    In the validation physicians disagree on some criteria.
+    """
 
     def make(out: Path) -> None:
         release = with_controls(24)
@@ -96,7 +99,7 @@ def folder(made_once: Callable[[Callable[[Path], object]], Path]) -> Path:
             judgments=2,
         )
         run = services.launch_run(settings)
-        judged_by_three(run)
+        add_votes_and_judgments(run)
         at = datetime(2026, 11, 22, tzinfo=UTC)
         for number, judge in enumerate(judges):
             Call.objects.create(
@@ -109,129 +112,129 @@ def folder(made_once: Callable[[Callable[[Path], object]], Path]) -> Path:
         run.refresh_from_db()
         judges_services.start_validation(run.pk, n=60, seed=3)
         dice = Random(SEED)
-        worked(
-            physicians(3), lambda _who, rubric, _role: "met" if (rubric % 3 > 0) == (dice.random() < 0.9) else "not-met"
+        answer_queue(
+            create_physicians(3), lambda _who, rubric, _role: "met" if (rubric % 3 > 0) == (dice.random() < 0.9) else "not-met"
         )
         assert summary.validation(run)
         bundle.export_run(run, out)
 
-    return made_once(make)
+    return cached_folder(make)
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every value that is a number, a yes or no, or a number written as text."""
+    """The path and value of every number and boolean, and of the cost, which is text."""
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from leaves(each, (*path, key))
+        for key, child in value.items():
+            yield from leaves(child, (*path, key))
     elif isinstance(value, list):
-        for at, each in enumerate(value):
-            yield from leaves(each, (*path, at))
+        for at, child in enumerate(value):
+            yield from leaves(child, (*path, at))
     elif isinstance(value, (int, float)) or path == ("cost",):
         yield path, value
 
 
-def altered(told: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """The same with one value changed."""
+def altered(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy of `data` in which the value at `path` is changed."""
     if not path:
         if isinstance(value, str):
             return str(Decimal(value) + 1)
         return not value if isinstance(value, bool) else value + (1 if isinstance(value, int) else 1e-3)
-    changed = copy.copy(told)
-    changed[path[0]] = altered(told[path[0]], path[1:], value)
+    changed = copy.copy(data)
+    changed[path[0]] = altered(data[path[0]], path[1:], value)
     return changed
 
 
 @pytest.mark.both
-def test_all_of_it_is_worked_out_again(folder: Path) -> None:
-    found = verify_run.check(folder)
-    assert (found["faults"], found["not_recomputed"]) == ([], {})
-    told = json.loads((folder / "report.json").read_text())
-    assert {len(told["judges"]["pairs"]), len(told["judges"]["repeats"])} == {3}
-    assert told["self_preference"]["preferences"][0]["difference"] < 0
-    assert all(each["judge"] and each["answer"] is not None for each in told["repeats"]["models"])
-    for each in told["validation"]["models"]:
-        assert each["corrected"]["low"] < each["corrected"]["value"] < each["corrected"]["high"]
-        assert each["judge"]["kappa"]["low"] < each["judge"]["kappa"]["high"]
-        assert 0 < each["physicians"]["kappa"]["value"] < 1
-    assert told["validation"]["third"]
-    assert {each["place"] for each in told["ranks"]} == {1, 2}
-    assert Decimal(told["cost"]) == Decimal("0.00072")
+def test_the_whole_report_is_recomputed(folder: Path) -> None:
+    result = verify_run.check(folder)
+    assert (result["faults"], result["not_recomputed"]) == ([], {})
+    report = json.loads((folder / "report.json").read_text())
+    assert {len(report["judges"]["pairs"]), len(report["judges"]["repeats"])} == {3}
+    assert report["self_preference"]["preferences"][0]["difference"] < 0
+    assert all(row["judge"] and row["answer"] is not None for row in report["repeats"]["models"])
+    for model in report["validation"]["models"]:
+        assert model["corrected"]["low"] < model["corrected"]["value"] < model["corrected"]["high"]
+        assert model["judge"]["kappa"]["low"] < model["judge"]["kappa"]["high"]
+        assert 0 < model["physicians"]["kappa"]["value"] < 1
+    assert report["validation"]["third"]
+    assert {rank["place"] for rank in report["ranks"]} == {1, 2}
+    assert Decimal(report["cost"]) == Decimal("0.00072")
 
 
-def test_every_number_of_the_report_is_compared(folder: Path) -> None:
-    """All of them, one after the other: what was worked out is made once, as it takes seconds."""
+def test_a_change_of_any_number_of_the_report_is_found(folder: Path) -> None:
+    """Change each number in turn; the expected report is built only once because that takes seconds."""
     checks = verify_run.Checks(folder)
     expected, faults = verify_report.build_report(checks.counts, checks.numbers, folder)
     assert faults == []
-    told = json.loads((folder / "report.json").read_text())
-    numbers = list(leaves(told))
+    report = json.loads((folder / "report.json").read_text())
+    numbers = list(leaves(report))
     assert len(numbers) > 500
     missed = [
-        path for path, value in numbers if not verify_report.ReportCheck(expected, altered(told, path, value)).faults
+        path for path, value in numbers if not verify_report.ReportCheck(expected, altered(report, path, value)).faults
     ]
     assert missed == []
-    for at in ({"more": 1}, {"more": {"of": [1.5]}}):
-        assert verify_report.ReportCheck(expected, told | at).faults == [
+    for addition in ({"more": 1}, {"more": {"of": [1.5]}}):
+        assert verify_report.ReportCheck(expected, report | addition).faults == [
             "report.json: more: does not follow from the rows"
         ]
-    assert verify_report.ReportCheck(expected, told | {"ranks": told["ranks"][1:]}).faults
+    assert verify_report.ReportCheck(expected, report | {"ranks": report["ranks"][1:]}).faults
 
 
-@pytest.mark.parametrize("seed", range(far(2, 12)))
+@pytest.mark.parametrize("seed", range(by_profile(2, 12)))
 @pytest.mark.parametrize("name", ["report.json", "numbers.json"])
 def test_a_changed_number_is_named(folder: Path, name: str, seed: int) -> None:
     path = folder / name
-    told = json.loads(path.read_text())
-    at, value = Random(f"{SEED}/{seed}").choice(list(leaves(told)))
-    path.write_text(json.dumps(altered(told, at, value)))
-    resealed(folder)
+    report = json.loads(path.read_text())
+    at, value = Random(f"{SEED}/{seed}").choice(list(leaves(report)))
+    path.write_text(json.dumps(altered(report, at, value)))
+    update_checksums(folder)
     faults = verify_run.check(folder)["faults"]
     assert any(fault.startswith(f"{name}: ") for fault in faults), at
 
 
-def _weight(rows: list[Any], dice: Random) -> None:
+def _change_weight(rows: list[Any], dice: Random) -> None:
     dice.choice(rows)["weight"] += 1
 
 
-def _counted(rows: list[Any]) -> list[Any]:
-    """What an adjudicator says decides nothing where the first two agreed."""
+def _decisive(rows: list[Any]) -> list[Any]:
+    """The rows without those of adjudicators, which decide nothing where the first two agreed."""
     return [row for row in rows if row.get("role") != "adjudicator-1"]
 
 
-def _answer(rows: list[Any], dice: Random) -> None:
-    row = dice.choice(_counted(rows))
+def _change_answer(rows: list[Any], dice: Random) -> None:
+    row = dice.choice(_decisive(rows))
     row["answer"] = "met" if row["answer"] == "not-met" else "not-met"
 
 
-def _verdict(rows: list[Any], dice: Random) -> None:
+def _change_verdict(rows: list[Any], dice: Random) -> None:
     row = dice.choice([row for row in rows if row["verdict"]])
     row["verdict"] = MET if row["verdict"] == NOT_MET else NOT_MET
 
 
-def _less(rows: list[Any], dice: Random) -> None:
-    rows.remove(dice.choice(_counted(rows)))
+def _remove_row(rows: list[Any], dice: Random) -> None:
+    rows.remove(dice.choice(_decisive(rows)))
 
 
-def _twice(rows: list[Any], dice: Random) -> None:
+def _repeat_row(rows: list[Any], dice: Random) -> None:
     rows.append(dice.choice(rows))
 
 
-def _cost(rows: list[Any], dice: Random) -> None:
+def _change_cost(rows: list[Any], dice: Random) -> None:
     dice.choice(rows)["cost"] = "0.5"
 
 
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("validation.jsonl", _weight),
-        ("validation.jsonl", _less),
-        ("physicians.jsonl", _answer),
-        ("physicians.jsonl", _less),
-        ("physicians.jsonl", _twice),
-        ("votes.jsonl", _verdict),
-        ("judgments.jsonl", _verdict),
-        ("calls.jsonl", _cost),
-        ("calls.jsonl", _less),
+        ("validation.jsonl", _change_weight),
+        ("validation.jsonl", _remove_row),
+        ("physicians.jsonl", _change_answer),
+        ("physicians.jsonl", _remove_row),
+        ("physicians.jsonl", _repeat_row),
+        ("votes.jsonl", _change_verdict),
+        ("judgments.jsonl", _change_verdict),
+        ("calls.jsonl", _change_cost),
+        ("calls.jsonl", _remove_row),
     ],
 )
 def test_a_changed_row_is_named(
@@ -240,7 +243,7 @@ def test_a_changed_row_is_named(
     rows = [json.loads(line) for line in (folder / name).read_text().splitlines()]
     change(rows, Random(SEED))
     (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    resealed(folder)
+    update_checksums(folder)
     code, out, _err = manage("verify_run", folder, "--json")
     faults = json.loads(out)["faults"]
     assert code == 1
@@ -248,7 +251,7 @@ def test_a_changed_row_is_named(
     assert any(fault.startswith((f"{name}: ", "report.json: ")) for fault in faults), faults
 
 
-def test_physicians_have_no_names(folder: Path) -> None:
+def test_a_bundle_names_no_physician(folder: Path) -> None:
     text = "".join((folder / name).read_text() for name in ("physicians.jsonl", "validation.jsonl", "run.json"))
     assert "doc0" not in text
     rows = [json.loads(line) for line in (folder / "physicians.jsonl").read_text().splitlines()]
@@ -257,12 +260,12 @@ def test_physicians_have_no_names(folder: Path) -> None:
     assert {row["role"] for row in rows} == {"primary", "secondary", "adjudicator-1"}
 
 
-def test_a_bundle_of_an_earlier_version_says_what_was_not_read(folder: Path) -> None:
+def test_the_report_of_an_earlier_bundle_version_is_not_read_and_this_is_said(folder: Path) -> None:
     for name in ("calls.jsonl", "validation.jsonl", "physicians.jsonl", "report.json"):
         (folder / name).write_text("")
-    about = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**about, "format": 1}))
-    resealed(folder)
-    found = verify_run.check(folder)
-    assert found["faults"] == []
-    assert [*found["not_recomputed"]] == ["report.json of an earlier version, which is not read"]
+    settings = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**settings, "format": 1}))
+    update_checksums(folder)
+    result = verify_run.check(folder)
+    assert result["faults"] == []
+    assert [*result["not_recomputed"]] == ["report.json of an earlier version, which is not read"]

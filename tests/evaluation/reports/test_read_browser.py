@@ -1,4 +1,7 @@
-"""The pages of a benchmark without a judge, in a browser: axe finds nothing, and the launch form suits the release."""
+"""The pages of a benchmark without a judge in a browser.
+
+They pass axe, and the launch form has the fields of the chosen release.
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from generation.models import Release
 from review.models import User
-from tests.conftest import Together
+from tests.conftest import RunConcurrently
 from tests.engine import endpoint
 from tests.evaluation.toy import SEED, claimants, toy, toy_release
 from tests.site.test_every_page import Reader, reader
@@ -21,11 +24,15 @@ __all__ = ["claimants", "reader", "toy"]
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("toy", "transactional_db")]
 
 
-def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: User, together: Together) -> None:
+def test_report_answers_and_launch_form_work_without_a_judge(
+    reader: Reader, claimants: str, adela: User, run_concurrently: RunConcurrently
+) -> None:
     release = toy_release(24)
     models = [endpoint(claimants, name) for name in ("sim-careful", "sim-average")]
     run = services.launch_run(RunSettings(release, models, seed=SEED))
-    together([lambda: work.work_on_run(run.pk)])  # not here: the browser's loop runs in this thread
+    run_concurrently(
+        [lambda: work.work_on_run(run.pk)]
+    )  # in another thread: this one runs the event loop of the browser
     reader.becomes(adela)
     report, answers, launch = (
         reverse("evaluation:run", args=[run.pk]),
@@ -56,12 +63,13 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()
     page.wait_for_url("**/runs/*/")
-    made = Run.objects.latest("pk")
-    assert (made.judge, made.seed, made.variants) == (None, 3, ["hinted"])
+    launched = Run.objects.latest("pk")
+    assert (launched.judge, launched.seed, launched.variants) == (None, 3, ["hinted"])
     assert reader.faults == []
 
 
-CHOSEN_AT_THE_SWAP = """value => {
+# Chooses another release at the moment when htmx swaps in the fields of the previous choice.
+CHOOSE_DURING_SWAP = """value => {
     document.addEventListener("htmx:afterSwap", () => {
         const release = document.querySelector("#id_release");
         release.value = value;
@@ -70,14 +78,14 @@ CHOSEN_AT_THE_SWAP = """value => {
 }"""
 
 
-def shows(page: Any, release: Release, *, judged: bool) -> None:
-    """The fields of this release, and of no other."""
+def expect_fields_of(page: Any, release: Release, *, judged: bool) -> None:
+    """Expect the form to show the fields of this release, and of no other."""
     expect(page.get_by_label("Judge", exact=True)).to_have_count(int(judged))
     expect(page.get_by_label("Seed")).to_have_count(int(not judged))
     expect(page.get_by_label("Release")).to_have_value(str(release.pk))
 
 
-def test_the_form_suits_the_release_that_was_chosen_last(reader: Reader, claimants: str, adela: User) -> None:
+def test_the_form_has_the_fields_of_the_release_chosen_last(reader: Reader, claimants: str, adela: User) -> None:
     release = toy_release(2)
     endpoint(claimants, "sim-careful")
     bare = Release.objects.get(name="bare")
@@ -85,22 +93,22 @@ def test_the_form_suits_the_release_that_was_chosen_last(reader: Reader, claiman
     page: Any = reader.page
     page.goto(f"{reader.url}{reverse('evaluation:run-new')}?release={release.pk}")
 
-    # Chosen again in the moment in which the answer to the first choice has come, and htmx has not settled.
-    page.evaluate(CHOSEN_AT_THE_SWAP, str(release.pk))
+    # Choose again when the response to the first choice has arrived and htmx has not settled yet.
+    page.evaluate(CHOOSE_DURING_SWAP, str(release.pk))
     page.get_by_label("Release").select_option(str(bare.pk))
-    shows(page, release, judged=False)
+    expect_fields_of(page, release, judged=False)
     expect(page.locator(".htmx-request, .htmx-settling, .htmx-swapping")).to_have_count(0)
-    shows(page, release, judged=False)
+    expect_fields_of(page, release, judged=False)
 
-    # Chosen again while the first answer is on its way, which then comes after the second.
-    late: list[Any] = []
-    page.route(f"**/runs/new/?release={bare.pk}", lambda route: late.append(route))
+    # Choose again while the first response is delayed, so that it arrives after the second.
+    delayed: list[Any] = []
+    page.route(f"**/runs/new/?release={bare.pk}", lambda route: delayed.append(route))
     with page.expect_request(f"**/runs/new/?release={bare.pk}"):
         page.get_by_label("Release").select_option(str(bare.pk))
     page.get_by_label("Release").select_option(str(release.pk))
     expect(page.locator(".htmx-request, .htmx-settling, .htmx-swapping")).to_have_count(0)
-    late[0].continue_()
+    delayed[0].continue_()
     page.unroute_all(behavior="wait")
-    shows(page, release, judged=False)
+    expect_fields_of(page, release, judged=False)
     page.get_by_label("Release").select_option(str(bare.pk))
-    shows(page, bare, judged=True)
+    expect_fields_of(page, bare, judged=True)

@@ -20,8 +20,8 @@ from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
 from generation.models import Batch, Call, EndpointDay, Release
 from review.models import User
 from tests.api.conftest import Api, api
-from tests.conftest import Together
-from tests.engine import Manage, bare_release, endpoint, evaluated, frozen, launched_run
+from tests.conftest import RunConcurrently
+from tests.engine import Manage, bare_release, endpoint, evaluate_release, launch_run, make_release
 
 __all__ = ["api"]
 
@@ -63,7 +63,7 @@ def text_of(page: Page) -> str:
 def test_a_run_is_paused_resumed_and_given_more_on_the_page(
     admin: Client, rui: User, release: Release, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
 ) -> None:
-    run = launched_run(release, models, "sim-careful", budget_calls=2)
+    run = launch_run(release, models, "sim-careful", budget_calls=2)
     for _ in range(2):
         assert admin.post(address(run, "-pause")).status_code == 302
     page = text_of(admin.get(address(run)))
@@ -87,7 +87,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
 
 
 def test_cancelling_asks_first(admin: Client, release: Release, models: str) -> None:
-    run = launched_run(release, models, "sim-careful")
+    run = launch_run(release, models, "sim-careful")
     assert "cannot be undone" in text_of(admin.get(address(run, "-cancel")))
     assert Run.objects.get().status == Status.RUNNING
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_cancelling_asks_first(admin: Client, release: Release, models: str) -> 
 
 
 def test_the_controls_of_the_api(api: Api, adela: User, release: Release, models: str) -> None:
-    run, client = launched_run(release, models, "sim-careful", budget_calls=1), api(adela)
+    run, client = launch_run(release, models, "sim-careful", budget_calls=1), api(adela)
 
     def post(what: str, body: Any = None, status: int = 200) -> dict[str, Any]:
         answer = client.post(reverse(f"api:run-{what}", args=[run.pk]), body)
@@ -117,7 +117,7 @@ def test_the_controls_of_the_api(api: Api, adela: User, release: Release, models
 
 
 def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str) -> None:
-    run = launched_run(release, models, "sim-careful", budget_calls=1)
+    run = launch_run(release, models, "sim-careful", budget_calls=1)
     name = f"run:{run.pk}"
     for _ in range(2):
         assert manage.json("job", "pause", name)["status"] == "paused"
@@ -126,17 +126,17 @@ def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str
     said = manage.json("job", "budget", name, "--budget-calls", 11)
     assert (said["job"], said["status"], said["budget_calls"], said["calls"]) == (name, "running", 11, 1)
     work.work_on_run(run.pk)
-    assert "already ended" in manage.refused("job", "cancel", name)
+    assert "already ended" in manage.refusal("job", "cancel", name)
     again = manage.json("job", "retry", name)
     assert (again["again"], again["status"]) == (4, "running"), "the judge knew none of these criteria"
     assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "already ended" in manage.refused("job", "retry", name)
-    assert "no run with this number" in manage.refused("job", "pause", "run:4711")
+    assert "already ended" in manage.refusal("job", "retry", name)
+    assert "no run with this number" in manage.refusal("job", "pause", "run:4711")
 
 
 def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:
     """In yen a run of a few thousand calls costs millions."""
-    run, client = launched_run(release, models, "sim-careful"), api(adela)
+    run, client = launch_run(release, models, "sim-careful"), api(adela)
     dear = Decimal("9999999999.50000000")
     Run.objects.update(cost=dear)
     Batch.objects.update(cost=dear)
@@ -173,11 +173,11 @@ def test_questions_are_counted_as_the_run_will_ask_them(release: Release, models
 
 
 def test_it_is_what_the_run_then_asks(tmp_path: Path, models: str, ana: User, bo: User) -> None:
-    release = frozen(tmp_path, models, [ana, bo], conversations=2)
+    release = make_release(tmp_path, models, [ana, bo], conversations=2)
     for judging in Run.Judging.values:
         target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
         said = runs_estimate.estimate_run(RunSettings(release, [target], judge, judging=judging, fresh=True))
-        run = evaluated(release, models, "sim-careful", judging=judging, fresh=True)
+        run = evaluate_release(release, models, "sim-careful", judging=judging, fresh=True)
         assert run.calls == said.calls
         prompts = set(Call.objects.filter(job=run).values_list("prompt", flat=True))
         assert prompts == {line.prompt for line in said.lines}
@@ -187,7 +187,7 @@ def test_it_is_what_the_run_then_asks(tmp_path: Path, models: str, ana: User, bo
 
 def test_what_is_paid_for_is_not_counted_again_unless_asked_anew(release: Release, models: str) -> None:
     """The judge does not know these criteria: each reply of it was repaired once, and that is expected of the next."""
-    evaluated(release, models, "sim-careful")
+    evaluate_release(release, models, "sim-careful")
     target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
     again = runs_estimate.estimate_run(RunSettings(release, [target], judge)).lines
     assert [(line.requests, line.cached, line.calls) for line in again] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
@@ -210,7 +210,7 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
     assert found.lines[:2] == live.lines[:2]
     assert (found.lines[2].calls, found.lines[2].cost) == (4, live.lines[2].cost / 4)
     # The judge does not know these criteria: each reply of it is repaired once, live.
-    evaluated(release, models, "sim-careful")
+    evaluate_release(release, models, "sim-careful")
     live, found = (
         runs_estimate.estimate_run(RunSettings(release, [target], judge, transport=how)) for how in Run.Transport.values
     )
@@ -267,7 +267,7 @@ def test_the_shell_and_the_api_ask_before_they_launch(
 
 
 def test_the_api_launches_once_under_a_key(
-    api: Api, adela: User, bo: User, together: Together, release: Release, models: str
+    api: Api, adela: User, bo: User, run_concurrently: RunConcurrently, release: Release, models: str
 ) -> None:
     targets, judge = [endpoint(models, "sim-careful")], endpoint(models, "sim-judge")
     body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "confirmed": True}
@@ -278,5 +278,7 @@ def test_the_api_launches_once_under_a_key(
     assert first == again != other
     assert services.launch_run(RunSettings(release, targets, judge), actor=bo, key="a").pk not in (first, other)
     assert services.launch_run(RunSettings(release, targets, judge), actor=adela, key="").launch_key is None
-    at_once = together([lambda: services.launch_run(RunSettings(release, targets, judge), actor=adela, key="c").pk] * 2)
+    at_once = run_concurrently(
+        [lambda: services.launch_run(RunSettings(release, targets, judge), actor=adela, key="c").pk] * 2
+    )
     assert at_once[0] == at_once[1]

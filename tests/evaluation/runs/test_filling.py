@@ -12,8 +12,8 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import filling, queues
 from generation.engine.sweeping import sweep
 from generation.models import Release
-from tests.conftest import Together
-from tests.engine import bare_release, launched_run
+from tests.conftest import RunConcurrently
+from tests.engine import bare_release, launch_run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 COUNT = 9
@@ -34,7 +34,7 @@ def asked(run: Run) -> Counter[tuple[str, str]]:
 
 
 def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, models: str) -> None:
-    run = launched_run(release, models, "sim-careful", "sim-reckless")
+    run = launch_run(release, models, "sim-careful", "sim-reckless")
     assert run.responses.count() == 4
     assert (run.responses_total, run.rubrics_total) == (2 * COUNT, 2 * release.rubrics_count)
     progress = RUNS.progress(run)
@@ -44,7 +44,7 @@ def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, mo
 
 
 def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str) -> None:
-    run = launched_run(release, models, "sim-careful", "sim-reckless")
+    run = launch_run(release, models, "sim-careful", "sim-reckless")
     work.work_on_run(run.pk)
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
@@ -56,7 +56,7 @@ def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str)
 
 def test_a_kill_between_or_within_chunks(release: Release, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a chunk has done is undone with it; the next worker begins where the last whole chunk ended."""
-    run = launched_run(release, models, "sim-careful", "sim-reckless")
+    run = launch_run(release, models, "sim-careful", "sim-reckless")
     make: Any = Response.objects.bulk_create
 
     class Killed(Exception):
@@ -79,15 +79,15 @@ def test_a_kill_between_or_within_chunks(release: Release, models: str, monkeypa
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_never_make_the_same_rows(release: Release, models: str, together: Together) -> None:
-    run = launched_run(release, models, "sim-careful", "sim-reckless")
-    together([lambda: filling.fill_all(run)] * 3)
+def test_two_workers_never_make_the_same_rows(release: Release, models: str, run_concurrently: RunConcurrently) -> None:
+    run = launch_run(release, models, "sim-careful", "sim-reckless")
+    run_concurrently([lambda: filling.fill_all(run)] * 3)
     assert set(asked(run).values()) == {1}
     assert len(asked(run)) == 2 * COUNT
 
 
 def test_a_run_on_one_data_set_is_filled_with_it_alone(release: Release, models: str) -> None:
-    run = launched_run(release, models, "sim-careful", variants=["report"])
+    run = launch_run(release, models, "sim-careful", variants=["report"])
     filling.fill_all(run)
     run.refresh_from_db()
     assert (run.responses_total, run.rubrics_total) == (4, 4) == (run.responses.count(), 4)

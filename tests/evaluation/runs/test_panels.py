@@ -22,9 +22,9 @@ from generation.engine.task_queue import finish, take
 from generation.jobs import services as jobs_services
 from generation.models import Call, Endpoint, Release
 from generation.models.work import Work
-from tests.conftest import Together
+from tests.conftest import RunConcurrently
 from tests.engine import bare_release, calls, endpoint
-from tests.generation.llm.helpers import endpoint as answering
+from tests.generation.llm.helpers import fake_endpoint
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
@@ -112,7 +112,11 @@ def test_a_models_name_tells_its_family(model: str, family: str) -> None:
 
 
 def test_a_majority_of_three(bare: Release) -> None:
-    with answering("An answer.") as target, answering(says(True, "Yes.")) as one, answering(says(False, "No.")) as two:
+    with (
+        fake_endpoint("An answer.") as target,
+        fake_endpoint(says(True, "Yes.")) as one,
+        fake_endpoint(says(False, "No.")) as two,
+    ):
         run = worked(bare, target.url, [("a", one.url), ("b", two.url), ("c", one.url)])
     assert run.status == Run.Status.FINISHED
     assert verdicts(run) == [(MET, ""), (MET, "")]
@@ -128,7 +132,7 @@ def test_a_majority_of_three(bare: Release) -> None:
 
 
 def test_a_tie_stays_unjudged_and_is_not_asked_again(bare: Release) -> None:
-    with answering("An answer.") as target, answering(says(True)) as one, answering(says(False)) as two:
+    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one, fake_endpoint(says(False)) as two:
         run = worked(bare, target.url, [("a", one.url), ("b", two.url)])
         assert verdicts(run) == [("", panel.NO_MAJORITY)] * 2
         assert set(Judgment.objects.values_list("status", "detail")) == {(Status.FAILED, "met 1, not_met 1")}
@@ -140,17 +144,21 @@ def test_a_tie_stays_unjudged_and_is_not_asked_again(bare: Release) -> None:
 
 
 def test_unanimity(bare: Release) -> None:
-    with answering("An answer.") as target, answering(says(True)) as one, answering(says(False), says(True)) as two:
+    with (
+        fake_endpoint("An answer.") as target,
+        fake_endpoint(says(True)) as one,
+        fake_endpoint(says(False), says(True)) as two,
+    ):
         run = worked(bare, target.url, [("a", one.url), ("b", two.url)], panel="unanimity")
     assert sorted(verdicts(run)) == [("", panel.NO_MAJORITY), (MET, "")]
 
 
 def test_only_what_is_disputed_goes_to_another_family(bare: Release) -> None:
     with (
-        answering("An answer.") as target,
-        answering(says(True)) as one,
-        answering(says(True), says(False)) as two,
-        answering(says(False)) as three,
+        fake_endpoint("An answer.") as target,
+        fake_endpoint(says(True)) as one,
+        fake_endpoint(says(True), says(False)) as two,
+        fake_endpoint(says(False)) as three,
     ):
         judges = [("gpt-1", one.url), ("other-3", three.url), ("gpt-2", two.url)]
         run = worked(bare, target.url, judges, panel="escalation")
@@ -168,7 +176,7 @@ def test_a_judge_asked_three_times_is_paid_three_times(bare: Release, judging: s
         for met in (True, False, True)
     ]
     alone = [says(met) for met in (True, False, True) for _ in range(2)]
-    with answering("An answer.") as target, answering(*(both if per_sample else alone)) as one:
+    with fake_endpoint("An answer.") as target, fake_endpoint(*(both if per_sample else alone)) as one:
         endpoint(one.url, "a", concurrency=1)
         run = worked(bare, target.url, [("a", one.url)], judgments=3, judging=judging)
         assert len(one.bodies) == (3 if per_sample else 6)
@@ -180,11 +188,11 @@ def test_a_judge_asked_three_times_is_paid_three_times(bare: Release, judging: s
 
 def test_failed_votes_are_asked_again_and_decide(bare: Release) -> None:
     broken = "nothing of the kind"
-    with answering("An answer.") as target, answering(says(True)) as one, answering(broken) as two:
+    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one, fake_endpoint(broken) as two:
         run = worked(bare, target.url, [("a", one.url), ("b", two.url)])
         assert verdicts(run) == [("", panel.NO_MAJORITY)] * 2
         assert set(Judgment.objects.values_list("detail", flat=True)) == {"failed 1, met 1"}
-    with answering(says(True)) as mended:
+    with fake_endpoint(says(True)) as mended:
         Endpoint.objects.filter(name="b").update(url=mended.url)
         assert jobs_services.retry_failed(run.pk) == 2
         assert not Judgment.objects.exclude(status=Status.QUEUED).exists()
@@ -195,13 +203,13 @@ def test_failed_votes_are_asked_again_and_decide(bare: Release) -> None:
 
 
 def test_where_no_vote_came_the_judgment_says_why(bare: Release) -> None:
-    with answering("An answer.") as target, answering("no JSON") as one:
+    with fake_endpoint("An answer.") as target, fake_endpoint("no JSON") as one:
         run = worked(bare, target.url, [("a", one.url)], judgments=2)
     assert verdicts(run) == [("", "BrokenReply")] * 2
 
 
 def test_a_worker_killed_between_two_votes(bare: Release) -> None:
-    with answering("An answer.") as target, answering(says(True)) as one:
+    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
         run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url), ("c", one.url)]))
         of = votes.panel_of(run)
         [row] = take(Response.objects.filter(run=run), 1)
@@ -224,8 +232,8 @@ def test_a_worker_killed_between_two_votes(bare: Release) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together: Together) -> None:
-    with answering("An answer.") as target, answering(says(True)) as one:
+def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, run_concurrently: RunConcurrently) -> None:
+    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
         run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url)]))
     of = votes.panel_of(run)
     [row] = take(Response.objects.filter(run=run), 1)
@@ -241,12 +249,12 @@ def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together
         with transaction.atomic():
             return votes.store_votes(of, [(vote, Status.DONE, {"verdict": MET, "explanation": ""})])
 
-    assert together([partial(end, vote) for vote in rows]) == [[True]] * 4
+    assert run_concurrently([partial(end, vote) for vote in rows]) == [[True]] * 4
     assert verdicts(run) == [(MET, "")] * 2
 
 
 def test_the_database_lets_nobody_vote_twice(bare: Release) -> None:
-    with answering("An answer.") as target, answering(says(True)) as one:
+    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
         run = worked(bare, target.url, [("a", one.url), ("b", one.url)])
     vote = Vote.objects.filter(run=run)[0]
     for wrong in (
@@ -263,7 +271,7 @@ def test_the_database_lets_nobody_vote_twice(bare: Release) -> None:
 
 
 def test_three_answers_cost_three_calls_and_not_one(bare: Release) -> None:
-    with answering("One.", "Two.", "Three.") as target, answering(says(True)) as one:
+    with fake_endpoint("One.", "Two.", "Three.") as target, fake_endpoint(says(True)) as one:
         endpoint(target.url, "m-1", concurrency=1)
         run = worked(bare, target.url, [("a", one.url)], answers=3)
         assert len(target.bodies) == 3
@@ -278,14 +286,14 @@ def test_three_answers_cost_three_calls_and_not_one(bare: Release) -> None:
 
 
 def test_answers_that_read_alike_are_judged_by_themselves(bare: Release) -> None:
-    with answering("The same.") as target, answering(says(True)) as one:
+    with fake_endpoint("The same.") as target, fake_endpoint(says(True)) as one:
         run = worked(bare, target.url, [("a", one.url)], answers=2, judgments=2)
         assert len(one.bodies) == 2 * 2 * 2
     assert (run.calls, run.hits) == (2 + 8, 0)
 
 
 def test_the_budget_holds_for_votes(bare: Release) -> None:
-    with answering("An answer.") as target, answering(says(True)) as one:
+    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
         run = worked(bare, target.url, [("a", one.url)], judgments=3, budget_calls=4)
     assert (run.calls, run.status, run.paused_because) == (4, Run.Status.PAUSED, "BudgetSpent")
 

@@ -39,9 +39,9 @@ from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
 from generation.models.work import Work
 from review.models import User
-from tests.conftest import Clock, Together
-from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
-from tests.generation.llm.helpers import endpoint as answering
+from tests.conftest import Clock, RunConcurrently
+from tests.engine import SEED, Manage, bare_release, calls, create_lane, endpoint, launch_run, simulator_stats
+from tests.generation.llm.helpers import fake_endpoint
 from tests.populations import population
 
 pytestmark = pytest.mark.django_db
@@ -91,7 +91,7 @@ def in_batches(
 ) -> Run:
     for model in (target, judge):
         endpoint(url, model, batches=True, **PRICES)
-    return launched_run(release, url, target, judge=judge, transport=BATCH, **options)
+    return launch_run(release, url, target, judge=judge, transport=BATCH, **options)
 
 
 def worked(run: Run, rounds: int = 12) -> Run:
@@ -130,7 +130,7 @@ def verdicts(run: Run) -> list[tuple[Any, ...]]:
 def test_a_run_in_batches_finds_what_a_live_one_finds_at_half_the_price(release: Release, url: str) -> None:
     run = worked(in_batches(release, url))
     assert run.status == Run.Status.FINISHED
-    stats = served(url)
+    stats = simulator_stats(url)
     assert stats["requests"] == 0, "nothing was asked live"
     made = list(queries.provider_batches_of(run))
     assert [(each.endpoint.name, each.lines_count, each.state) for each in made] == [
@@ -146,7 +146,7 @@ def test_a_run_in_batches_finds_what_a_live_one_finds_at_half_the_price(release:
     ]
     assert lines.aggregate(cost=Sum("cost"))["cost"] == sum(whole) / 2
     assert run.calls == stats["batch_billed"] + stats["requests"]
-    live = launched_run(release, url, "sim-average", fresh=True)
+    live = launch_run(release, url, "sim-average", fresh=True)
     work.work_on_run(live.pk)
     assert verdicts(live) == verdicts(run)
     assert ended(run) == {"Response": {Status.DONE: 4}, "Judgment": {Status.DONE: 8}}
@@ -158,29 +158,29 @@ def test_per_sample_judging_goes_in_batches_too(release: Release, url: str) -> N
     assert [each.lines_count for each in queries.provider_batches_of(run)] == [4, 4]
     assert ended(run) == {"Response": {Status.DONE: 4}, "Judgment": {Status.DONE: 8}}
     assert set(Counter(call.subject for call in calls(run) if call.hit_of_id is None).values()) == {1}
-    assert (served(url)["batch_billed"], served(url)["requests"]) == (8, 0)
+    assert (simulator_stats(url)["batch_billed"], simulator_stats(url)["requests"]) == (8, 0)
 
 
 def test_an_endpoint_without_batches_is_asked_live_beside_one_that_has_them(release: Release, url: str) -> None:
     endpoint(url, "sim-careful")
     run = worked(in_batches(release, url, target="sim-careful"))
     Endpoint.objects.filter(name="sim-careful").update(batches=False)
-    plain = worked(launched_run(release, url, "sim-careful", transport=BATCH, fresh=True))
+    plain = worked(launch_run(release, url, "sim-careful", transport=BATCH, fresh=True))
     assert {run.status, plain.status} == {Run.Status.FINISHED}
     assert [each.endpoint.name for each in queries.provider_batches_of(plain)] == ["sim-judge"]
 
 
 def test_where_none_offers_batches_the_run_is_refused(release: Release, url: str) -> None:
     with pytest.raises(errors.NoBatches):
-        launched_run(release, url, "sim-average", transport=BATCH)
+        launch_run(release, url, "sim-average", transport=BATCH)
 
 
 def test_what_was_paid_for_before_is_not_submitted_again(release: Release, url: str) -> None:
     worked(in_batches(release, url))
-    before = served(url)
+    before = simulator_stats(url)
     again = worked(in_batches(release, url))
     assert again.status == Run.Status.FINISHED
-    assert served(url)["batches"] == before["batches"]
+    assert simulator_stats(url)["batches"] == before["batches"]
     assert again.hits >= 4
 
 
@@ -191,7 +191,7 @@ def test_two_runs_at_once_submit_a_request_once(release: Release) -> None:
         work.work_on_run(first.pk)
         work.work_on_run(second.pk)
         assert ProviderLine.objects.count() == 4
-        assert served(url)["batches"] == 1
+        assert simulator_stats(url)["batches"] == 1
         assert set(Response.objects.values_list("via__job", flat=True)) == {first.pk}
 
 
@@ -210,7 +210,7 @@ def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
     life_cycle.pause(first.pk)
     assert worked(third).status == Run.Status.FINISHED, "it did not join"
     assert worked(second).status == Run.Status.FINISHED, "it was let go"
-    assert served(url)["batch_billed"] == 12
+    assert simulator_stats(url)["batch_billed"] == 12
     jobs_services.resume(first.pk)
     assert worked(first).status == Run.Status.FINISHED
 
@@ -219,7 +219,7 @@ def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
 def test_lines_that_fail_are_asked_live(release: Release) -> None:
     with simulated() as url:
         run = worked(in_batches(release, url, target="sim-average+500@0.5"))
-        stats = served(url)
+        stats = simulator_stats(url)
     assert run.status == Run.Status.FINISHED
     assert ended(run)["Response"] == {Status.DONE: 4}
     [made] = queries.provider_batches_of(run).filter(endpoint__name="sim-average-500-0-5")
@@ -266,7 +266,7 @@ def test_lines_that_expire_are_asked_live(release: Release) -> None:
 def test_a_reply_that_is_no_json_is_repaired_live(release: Release) -> None:
     with simulated() as url:
         run = worked(in_batches(release, url, judge="sim-judge+broken-json@0.4"))
-        stats = served(url)
+        stats = simulator_stats(url)
     assert run.status == Run.Status.FINISHED
     assert stats["batch_billed"] == 12
     assert stats["requests"] >= 1, "the repairs"
@@ -323,10 +323,10 @@ def test_a_batch_that_the_endpoint_does_not_know_any_more_is_dropped_and_asked_f
     assert "answered and charged" in life_cycle.advice(run)
     assert ledger.outstanding(run).count() == 0
     assert not sweep(RUNS), "nobody looks at it again"
-    assert served(url)["files"] == 0, "nor submits it again unasked"
+    assert simulator_stats(url)["files"] == 0, "nor submits it again unasked"
     jobs_services.resume(run.pk)
     assert worked(run).status == Run.Status.FINISHED
-    assert (served(url)["batch_billed"], served(url)["requests"]) == (12, 0)
+    assert (simulator_stats(url)["batch_billed"], simulator_stats(url)["requests"]) == (12, 0)
 
 
 def test_a_batch_that_is_listed_is_not_given_up(release: Release, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ def test_a_batch_that_is_listed_is_not_given_up(release: Release, url: str, monk
     monkeypatch.setattr(BatchClient, "state", unknown)
     run = worked(in_batches(release, url))
     assert run.status == Run.Status.FINISHED
-    assert served(url)["batches"] == 2
+    assert simulator_stats(url)["batches"] == 2
 
 
 def test_of_a_batch_whose_results_are_gone_what_was_collected_is_kept(
@@ -369,7 +369,7 @@ def test_what_an_unmarked_endpoint_does_not_know_is_asked_live(release: Release)
     with simulated(batch_delay=600) as forgetful:
         run = in_batches(release, forgetful)
         work.work_on_run(run.pk)
-    with answering('{"explanation": "It does.", "criteria_met": true}') as plain:
+    with fake_endpoint('{"explanation": "It does.", "criteria_met": true}') as plain:
         Endpoint.objects.update(url=plain.url)
         assert worked(run).paused_because == "BadRequest"
         assert queries.provider_batches_of(run).get().state == State.SUBMITTED, "the address may be wrong"
@@ -382,7 +382,7 @@ def test_what_an_unmarked_endpoint_does_not_know_is_asked_live(release: Release)
 
 
 def test_an_endpoint_without_the_protocol_pauses_the_run_and_is_asked_live_when_it_says_so(release: Release) -> None:
-    with answering("I would ask a pharmacist.") as plain:
+    with fake_endpoint("I would ask a pharmacist.") as plain:
         run = worked(in_batches(release, plain.url, target="m-1", judge="m-2"))
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BadRequest")
         Endpoint.objects.update(batches=False)
@@ -398,11 +398,11 @@ def test_what_failed_is_tried_again_in_a_new_batch(url: str) -> None:
     assert ended(run) == {"Response": {Status.FAILED: 2}, "Judgment": {Status.FAILED: 4}}
     assert set(Response.objects.values_list("error", flat=True)) == {"ServerError"}
     Endpoint.objects.filter(name="sim-average-500").update(model="sim-average")
-    before = served(url)
+    before = simulator_stats(url)
     assert jobs_services.retry_failed(run.pk) == 2
     assert worked(run).status == Run.Status.FINISHED
     assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.DONE: 4}}
-    after = served(url)
+    after = simulator_stats(url)
     assert after["batch_billed"] - before["batch_billed"] == 6
     assert after["requests"] == before["requests"], "nothing was asked live"
     assert run.calls == Call.objects.filter(job=run, hit_of=None).count()
@@ -423,11 +423,11 @@ def test_judgments_whose_replies_could_not_be_used_are_asked_anew_live() -> None
         run = worked(in_batches(bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2), url))
         assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.FAILED: 4}}
         models.well = True
-        before = served(url)
+        before = simulator_stats(url)
         assert jobs_services.retry_failed(run.pk) == 4
         assert worked(run).status == Run.Status.FINISHED
         assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.DONE: 4}}
-        after = served(url)
+        after = simulator_stats(url)
     assert after["batch_billed"] == before["batch_billed"]
     assert after["requests"] - before["requests"] == 4
     assert run.calls == after["batch_billed"] + after["requests"]
@@ -499,7 +499,7 @@ def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
         run = in_batches(release, url)
         killed_at(run, monkeypatch, clock, owner, name, after=after)
         assert finished(run).status == Run.Status.FINISHED
-        stats = served(url)
+        stats = simulator_stats(url)
     assert stats["batches"] == 2
     assert stats["batch_billed"] == 12
     assert run.calls == stats["batch_billed"] + stats["requests"]
@@ -518,7 +518,7 @@ def test_a_batch_is_known_by_its_file_where_the_endpoint_drops_our_name_for_it(
         run = in_batches(release, url)
         killed_at(run, monkeypatch, clock, BatchClient, "create", after=True)
         assert finished(run).status == Run.Status.FINISHED
-        stats = served(url)
+        stats = simulator_stats(url)
     assert (stats["batches"], stats["batch_billed"]) == (2, 12)
 
 
@@ -529,7 +529,7 @@ def test_a_kill_while_a_batch_is_prepared_gives_its_rows_back(
     killed_at(run, monkeypatch, clock, provider_batch_filling, "_give_back", after=False)
     assert not ProviderBatch.objects.exists()
     assert worked(run).status == Run.Status.FINISHED
-    assert served(url)["batch_billed"] == 12
+    assert simulator_stats(url)["batch_billed"] == 12
 
 
 def test_who_lost_the_lease_writes_nothing(release: Release, url: str, clock: Clock) -> None:
@@ -547,7 +547,7 @@ def test_who_lost_the_lease_writes_nothing(release: Release, url: str, clock: Cl
 def test_never_more_lines_than_the_budget_of_calls(release: Release, url: str) -> None:
     run = worked(in_batches(release, url, budget_calls=6))
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BudgetSpent")
-    assert run.calls == 6 == served(url)["batch_billed"]
+    assert run.calls == 6 == simulator_stats(url)["batch_billed"]
     life_cycle.set_budget(run.pk, money=None, calls=None)
     assert worked(run).status == Run.Status.FINISHED
 
@@ -571,7 +571,7 @@ def test_live_calls_count_what_is_in_batches(release: Release) -> None:
         run = in_batches(release, url, budget_calls=5)
         work.work_on_run(run.pk)
         assert ledger.outstanding(run).count() == 4
-        assert ledger.reserve(run, 3, lane=held(run).pk, now=timezone.now()) == 1
+        assert ledger.reserve(run, 3, lane=create_lane(run).pk, now=timezone.now()) == 1
 
 
 def test_live_calls_leave_alone_what_is_set_aside_for_batches(release: Release, clock: Clock, settings: Any) -> None:
@@ -583,14 +583,14 @@ def test_live_calls_leave_alone_what_is_set_aside_for_batches(release: Release, 
         assert aside > 0
         room = Decimal("0.0001")
         Run.objects.filter(pk=run.pk).update(cost=1 - aside - room)
-        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 3
+        assert ledger.reserve(run, 3, lane=create_lane(run).pk, now=clock()) == 3
         Run.objects.filter(pk=run.pk).update(cost=1 - aside)
-        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
+        assert ledger.reserve(run, 3, lane=create_lane(run).pk, now=clock()) == 0
         job = life_cycle.pause(run.pk, because="BudgetSpent")
         assert job.status == Run.Status.RUNNING, "what comes back may have cost less"
         assert job.rests_until == ProviderBatch.objects.get().next_at
         Run.objects.filter(pk=run.pk).update(cost=1)
-        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
+        assert ledger.reserve(run, 3, lane=create_lane(run).pk, now=clock()) == 0
         assert life_cycle.pause(run.pk, because="BudgetSpent").status == Run.Status.PAUSED
 
 
@@ -606,7 +606,7 @@ def test_what_is_set_aside_is_what_such_lines_cost(release: Release, url: str) -
     assert all(least < each < least * 2 for each in estimates), "nothing was measured: all that it may say"
     assert worked(run).status == Run.Status.FINISHED
     ProviderLine.objects.all().update(estimate=0)
-    again = launched_run(release, url, "sim-average", transport=BATCH, fresh=True)
+    again = launch_run(release, url, "sim-average", transport=BATCH, fresh=True)
     work.work_on_run(again.pk)
     assert all(0 < each < least for each in estimates.filter(batch__job=again, batch__endpoint__name="sim-average"))
 
@@ -626,10 +626,10 @@ def _pause_at_every_step(run: Run, url: str) -> None:
         work.work_on_run(run.pk)
     life_cycle.pause(run.pk)
     work.work_on_run(run.pk)
-    assert served(url)["files"] == 0, "prepared, and not submitted"
+    assert simulator_stats(url)["files"] == 0, "prepared, and not submitted"
     jobs_services.resume(run.pk)
     provider_batches.advance_batches(Run.objects.get(pk=run.pk))
-    assert served(url)["batches"] == 1
+    assert simulator_stats(url)["batches"] == 1
     life_cycle.pause(run.pk)
     time.sleep(0.4)
     assert run.pk in sweep(RUNS)
@@ -649,7 +649,7 @@ def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_done(release: Re
         time.sleep(1.6)
         jobs_services.cancel(run.pk)
         worked(run)
-        stats = served(url)
+        stats = simulator_stats(url)
     [made] = queries.provider_batches_of(run)
     assert (made.said, made.state) == ("cancelled", State.COLLECTED)
     assert 0 < made.answered < 4
@@ -666,7 +666,7 @@ def test_a_cancelled_run_drops_what_was_never_submitted(release: Release, url: s
     jobs_services.cancel(run.pk)
     worked(run)
     assert [each.state for each in queries.provider_batches_of(run)] == [State.DROPPED]
-    assert served(url)["batches"] == 0
+    assert simulator_stats(url)["batches"] == 0
 
 
 # ------------------------------------------------------------------------------------------------- what would do harm
@@ -701,7 +701,7 @@ def test_a_batch_with_which_workers_die_is_given_up_for_good(
             if cancelled and deaths == 1:
                 jobs_services.cancel(run.pk)
             clock.advance(minutes=5)
-        stats = served(url)
+        stats = simulator_stats(url)
     run.refresh_from_db()
     made = queries.provider_batches_of(run).get()
     assert deaths == 10
@@ -852,7 +852,7 @@ def test_many_rows_make_several_batches(release: Release, url: str, monkeypatch:
     run = worked(in_batches(release, url))
     assert run.status == Run.Status.FINISHED
     assert [each.lines_count for each in queries.provider_batches_of(run)][:2] == [3, 1]
-    assert served(url)["batch_billed"] == 12
+    assert simulator_stats(url)["batch_billed"] == 12
 
 
 def test_no_file_is_larger_than_providers_allow(release: Release, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -866,17 +866,17 @@ def test_no_file_is_larger_than_providers_allow(release: Release, url: str, monk
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workers_that_come_at_once_submit_each_request_once(together: Together) -> None:
+def test_workers_that_come_at_once_submit_each_request_once(run_concurrently: RunConcurrently) -> None:
     with simulated(batch_delay=0.2) as url:
         run = in_batches(of_samples(4), url)
         for _ in range(20):
-            outcomes = together([partial(work.work_on_run, run.pk)] * 3)
+            outcomes = run_concurrently([partial(work.work_on_run, run.pk)] * 3)
             assert not [each for each in outcomes if isinstance(each, Exception)]
             run.refresh_from_db()
             if run.status == Run.Status.FINISHED:
                 break
             time.sleep(0.1)
-        stats = served(url)
+        stats = simulator_stats(url)
     assert run.status == Run.Status.FINISHED
     assert stats["batch_billed"] == 12
     assert run.calls == stats["batch_billed"] + stats["requests"]
@@ -924,7 +924,7 @@ def test_the_page_lists_them_in_as_many_queries_however_many(
         few = worked(in_batches(release, url, target="sim-average+timeout@0.5"))
         monkeypatch.setattr(provider_batches, "MAX_LINES", 1)
         many = worked(in_batches(release, url, target="sim-careful", fresh=True))
-        live = launched_run(release, url, "sim-careful")
+        live = launch_run(release, url, "sim-careful")
     text, asked = page(few)
     assert text.count(">collected</span>") == 2
     [expired] = queries.provider_batches_of(few).filter(said="expired")
@@ -948,7 +948,7 @@ def test_the_command_takes_it_and_follows_it_to_its_end(release: Release, url: s
     assert set(Endpoint.objects.values_list("batches", "batch_discount")) == {(True, Decimal("0.25"))}
     chosen = ["--release", "bare", "--endpoint", "sim-average", "--judge", "sim-judge", "--transport", "batch"]
     assert manage.json("evaluate", *chosen, "--yes", "--wait")["status"] == "finished"
-    assert served(url)["batch_billed"] == 12
+    assert simulator_stats(url)["batch_billed"] == 12
 
 
 def test_the_api_says_what_became_of_each_batch(release: Release, adela: User, client: Client) -> None:

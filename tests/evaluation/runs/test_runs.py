@@ -34,19 +34,18 @@ from generation.jobs import services as jobs_services
 from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
-from tests.conftest import PHYSICIANS, Clock, Together, cast
+from tests.conftest import PHYSICIANS, Clock, RunConcurrently, accounts_of
 from tests.engine import (
     bare_release,
     calls,
+    create_lane,
     endpoint,
-    evaluated,
-    frozen,
-    held,
-    launched_run,
-    simulated,
+    evaluate_release,
+    launch_run,
+    make_release,
+    simulator,
 )
-from tests.generation.llm.helpers import app_of, said
-from tests.generation.llm.helpers import endpoint as answering
+from tests.generation.llm.helpers import app_of, completion, fake_endpoint
 from tests.populations import population
 from tests.review.factories import account
 
@@ -56,7 +55,7 @@ Status = Work.Status
 
 @population
 def release(folder: Path, models: str) -> Release:
-    return frozen(folder, models, cast(*PHYSICIANS[:3]), conversations=2, reports=2)
+    return make_release(folder, models, accounts_of(*PHYSICIANS[:3]), conversations=2, reports=2)
 
 
 @population
@@ -79,7 +78,7 @@ def statuses(run: Run, model: type[Response] | type[Judgment]) -> Counter[str]:
 
 @pytest.mark.both
 def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release, models: str) -> None:
-    run = evaluated(release, models, "sim-careful", "sim-reckless")
+    run = evaluate_release(release, models, "sim-careful", "sim-reckless")
     rubrics = release.rubrics_count
     assert run.status == Run.Status.FINISHED
     assert run.finished_at is not None
@@ -100,7 +99,7 @@ def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release
 
 
 def test_the_judge_sees_the_approved_criterion_and_not_the_trap(release: Release, models: str) -> None:
-    run = evaluated(release, models, "sim-average")
+    run = evaluate_release(release, models, "sim-average")
     for judgment in Judgment.objects.filter(run=run).select_related("rubric__sample", "response"):
         [call] = calls(f"judgment:{judgment.pk}")
         asked = call.sent["messages"][-1]["content"]
@@ -112,7 +111,7 @@ def test_the_judge_sees_the_approved_criterion_and_not_the_trap(release: Release
 
 
 def test_a_model_under_test_is_sent_the_sample_and_nothing_else(release: Release, models: str) -> None:
-    run = evaluated(release, models, "sim-average")
+    run = evaluate_release(release, models, "sim-average")
     for response in Response.objects.filter(run=run).select_related("sample"):
         [call] = calls(f"response:{response.pk}")
         content = response.sample.exported["content"]
@@ -127,7 +126,7 @@ def test_a_model_under_test_is_sent_the_sample_and_nothing_else(release: Release
 
 @pytest.mark.both
 def test_the_database_lets_nothing_be_said_twice(bare: Release, models: str) -> None:
-    run = launched_run(bare, models, "sim-average")
+    run = launch_run(bare, models, "sim-average")
     response = Response.objects.filter(run=run)[0]
     rubric = ReleasedRubric.objects.filter(sample=response.sample)[0]
     Judgment.objects.create(run=run, response=response, rubric=rubric)
@@ -146,20 +145,20 @@ def test_the_database_lets_nothing_be_said_twice(bare: Release, models: str) -> 
 
 
 def test_the_same_endpoint_twice_is_one(bare: Release, models: str) -> None:
-    run = launched_run(bare, models, "sim-average", "sim-careful", "sim-average")
+    run = launch_run(bare, models, "sim-average", "sim-careful", "sim-average")
     assert list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)) == ["sim-average", "sim-careful"]
     assert Response.objects.count() == 4
 
 
 def test_nobody_under_test(bare: Release, models: str) -> None:
     with pytest.raises(errors.NoEndpoints):
-        launched_run(bare, models)
+        launch_run(bare, models)
     assert not Run.objects.exists()
 
 
 def test_a_model_may_judge_itself(bare: Release) -> None:
-    with answering(verdict()) as seen:
-        run = evaluated(bare, seen.url, "m-1", judge="m-1")
+    with fake_endpoint(verdict()) as seen:
+        run = evaluate_release(bare, seen.url, "m-1", judge="m-1")
     assert statuses(run, Response) == {Status.DONE: 2}
     assert statuses(run, Judgment) == {Status.DONE: 4}
 
@@ -170,9 +169,9 @@ def test_a_model_may_judge_itself(bare: Release) -> None:
     ids=["published", "published over the judge's", "published over the judge's zero", "the run's", "the run's zero"],
 )
 def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_for: float | None, sent: float) -> None:
-    with answering(verdict()) as seen:
+    with fake_endpoint(verdict()) as seen:
         judge = endpoint(seen.url, "m-judge", temperature=own)
-        run = evaluated(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
+        run = evaluate_release(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # what is changed later is not what was measured
     assert RUNS.get(run.pk).judge_temperature == sent
     by_judge = [body for body in seen.bodies if body["model"] == "m-judge"]
@@ -185,8 +184,8 @@ def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_fo
 
 
 def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Release) -> None:
-    with answering("  \n") as seen:
-        run = evaluated(bare, seen.url, "m-1", judge="m-judge")
+    with fake_endpoint("  \n") as seen:
+        run = evaluate_release(bare, seen.url, "m-1", judge="m-judge")
     assert run.status == Run.Status.FINISHED
     assert set(Response.objects.values_list("status", "error", "text")) == {(Status.FAILED, "BrokenReply", "")}
     assert set(Judgment.objects.values_list("status", "error", "verdict")) == {(Status.FAILED, NO_RESPONSE, "")}
@@ -200,9 +199,9 @@ def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Rel
 
 @pytest.mark.parametrize("broken", ["Yes, it does.", verdict("true"), verdict(None), '{"criteria_met": true', "{}"])
 def test_a_judgment_that_is_none_is_asked_again_and_then_unjudged(bare: Release, broken: str) -> None:
-    with answering("I would ask a pharmacist.") as target, answering(broken) as judge:
+    with fake_endpoint("I would ask a pharmacist.") as target, fake_endpoint(broken) as judge:
         endpoint(judge.url, "m-judge")
-        run = evaluated(bare, target.url, "m-1", judge="m-judge")
+        run = evaluate_release(bare, target.url, "m-1", judge="m-judge")
     assert run.status == Run.Status.FINISHED
     assert statuses(run, Response) == {Status.DONE: 2}
     for judgment in Judgment.objects.filter(run=run):
@@ -216,9 +215,12 @@ def test_a_judgment_that_is_none_is_asked_again_and_then_unjudged(bare: Release,
 
 
 def test_one_broken_verdict_is_healed_by_the_next(bare: Release) -> None:
-    with answering("I would ask a pharmacist.") as target, answering("none", verdict(met=False), verdict()) as judge:
+    with (
+        fake_endpoint("I would ask a pharmacist.") as target,
+        fake_endpoint("none", verdict(met=False), verdict()) as judge,
+    ):
         endpoint(judge.url, "m-judge", concurrency=1)
-        run = evaluated(bare, target.url, "m-1", judge="m-judge")
+        run = evaluate_release(bare, target.url, "m-1", judge="m-judge")
     assert statuses(run, Judgment) == {Status.DONE: 4}
     asked = [len(calls(f"judgment:{pk}")) for pk in Judgment.objects.values_list("pk", flat=True)]
     assert sorted(asked) == [1, 1, 1, 2]
@@ -228,8 +230,8 @@ def test_one_broken_verdict_is_healed_by_the_next(bare: Release) -> None:
 
 @pytest.mark.both
 def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
-    with simulated("500@0.15", "429@0.15", "cut@0.1", "broken-json@0.1") as url:
-        run = evaluated(release, url, "sim-average", "sim-careful")
+    with simulator("500@0.15", "429@0.15", "cut@0.1", "broken-json@0.1") as url:
+        run = evaluate_release(release, url, "sim-average", "sim-careful")
     assert run.status == Run.Status.FINISHED
     judged, unjudged = statuses(run, Judgment)[Status.DONE], statuses(run, Judgment)[Status.FAILED]
     assert judged + unjudged == 2 * release.rubrics_count
@@ -242,7 +244,7 @@ def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
 def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
     endpoint(models, "sim-average", price_in="2", price_out="6")
     endpoint(models, "sim-judge", price_in="10", price_out="30")
-    run = evaluated(bare, models, "sim-average")
+    run = evaluate_release(bare, models, "sim-average")
     expected = sum(
         Decimal(call.tokens_in * price[0] + call.tokens_out * price[1])
         for call in calls(run)
@@ -259,8 +261,8 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
     dear = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
     sane = {"prompt_tokens": 0, "completion_tokens": MAX_TOKENS}
     wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
-    answers = [{**said(verdict()), "usage": usage} for usage in (sane, wild)]
-    with answering(*answers) as target, answering(verdict()) as judge:
+    answers = [{**completion(verdict()), "usage": usage} for usage in (sane, wild)]
+    with fake_endpoint(*answers) as target, fake_endpoint(verdict()) as judge:
         chosen = endpoint(target.url, "m", concurrency=1, **dear)
         run = services.launch_run(RunSettings(bare, [chosen], endpoint(judge.url, "judge")))
         work.work_on_run(run.pk)
@@ -274,7 +276,7 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
 
 @pytest.mark.both
 def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
-    with answering(verdict()) as target, answering(verdict()) as judge:
+    with fake_endpoint(verdict()) as target, fake_endpoint(verdict()) as judge:
         models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
         first, second = (services.launch_run(RunSettings(bare, *models)) for _ in range(2))
         [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
@@ -303,19 +305,19 @@ def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
+def test_two_runs_at_once_ask_each_question_once(run_concurrently: RunConcurrently) -> None:
     release = bare_release(*[("dialogue", [["A1"]])] * 24)
     asked: Counter[str] = Counter()
 
     async def answer(request: web.Request) -> web.Response:
         asked[(await request.json())["model"]] += 1
         await asyncio.sleep(0.1)
-        return web.json_response(said(verdict()))
+        return web.json_response(completion(verdict()))
 
     with run_in_background(app_of(answer)) as url:
         models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
         runs = [services.launch_run(RunSettings(release, *models)) for _ in range(2)]
-        outcomes = together([partial(work.work_on_run, run.pk) for run in runs])
+        outcomes = run_concurrently([partial(work.work_on_run, run.pk) for run in runs])
         assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
         while due := sweep(RUNS):
             work.work_on_run(due[0])
@@ -327,7 +329,7 @@ def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
 @pytest.mark.both
 def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
     endpoint(models, "sim-average+500", name="sim-average")
-    run = evaluated(release, models, "sim-careful", "sim-average")
+    run = evaluate_release(release, models, "sim-careful", "sim-average")
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
     assert "sim-average (ServerError" in run.paused_detail
     assert statuses(run, Response)[Status.DONE] == 4, "the other model's were brought to their end"
@@ -353,7 +355,7 @@ def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, model
 @pytest.mark.both
 def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     judge = endpoint(models, "sim-judge+500", name="sim-judge")
-    run = evaluated(bare, models, "sim-average")
+    run = evaluate_release(bare, models, "sim-average")
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
     assert statuses(run, Judgment)[Status.DONE] == 0
     assert set(Judgment.objects.values_list("error", flat=True)) <= {"ServerError", ""}
@@ -370,7 +372,7 @@ def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
 @pytest.mark.both
 def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Release) -> None:
     """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
-    with answering(verdict()) as target:
+    with fake_endpoint(verdict()) as target:
         chosen = endpoint(target.url, "m")
         run = services.launch_run(RunSettings(bare, [chosen], chosen))
         rows = Response.objects.filter(run=run).order_by("pk")
@@ -406,7 +408,7 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
 
 
 def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
-    run = launched_run(bare, models, "sim-average")
+    run = launch_run(bare, models, "sim-average")
     jobs_services.cancel(run.pk)
     assert work.work_on_run(run.pk) == 0
     assert sweep(RUNS) == []
@@ -425,7 +427,7 @@ def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
 def test_cancelled_in_the_middle_what_was_judged_stays(
     release: Release, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = launched_run(release, models, "sim-average", "sim-careful")
+    run = launch_run(release, models, "sim-average", "sim-careful")
     Endpoint.objects.update(concurrency=1)
     keep, kept = work._store_responses, 0
 
@@ -445,7 +447,7 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
 
 
 def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
-    run = evaluated(bare, models, "sim-average")
+    run = evaluate_release(bare, models, "sim-average")
     with pytest.raises(JobOver):
         jobs_services.cancel(run.pk)
 
@@ -455,10 +457,10 @@ def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
 
 @pytest.mark.both
 def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: Clock) -> None:
-    idle, busy, stale = (launched_run(bare, models, "sim-average") for _ in range(3))
-    held(stale)
+    idle, busy, stale = (launch_run(bare, models, "sim-average") for _ in range(3))
+    create_lane(stale)
     clock.advance(minutes=2)
-    held(busy)
+    create_lane(busy)
     assert sorted(sweep(RUNS)) == [idle.pk, stale.pk]
     work.work_on_run(idle.pk)
     assert sweep(RUNS) == [stale.pk]
@@ -466,7 +468,7 @@ def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: 
 
 @pytest.mark.both
 def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
-    run = launched_run(bare, models, "sim-average")
+    run = launch_run(bare, models, "sim-average")
     take(Response.objects.filter(run=run).order_by("pk"), 1)
     work.work_on_run(run.pk)
     assert RUNS.get(run.pk).status == Run.Status.RUNNING, "one row is still held"
@@ -498,7 +500,7 @@ def test_a_lost_lease_says_nothing_twice(
         return keep(protocol, ends)
 
     monkeypatch.setattr(work, "_store_responses", sleepy)
-    run = evaluated(bare, models, "sim-average")
+    run = evaluate_release(bare, models, "sim-average")
     assert Response.objects.get(pk=slept).text == "The second one's."
     assert statuses(run, Response)[Status.DONE] + statuses(run, Response)[Status.QUEUED] == 2
     assert Judgment.objects.values("response", "rubric").distinct().count() == Judgment.objects.count()
@@ -509,7 +511,7 @@ def test_a_lost_lease_says_nothing_twice(
 def test_what_stops_the_lane_again_and_again_stays_unjudged(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str, failed: type[Work]
 ) -> None:
-    run = launched_run(bare, models, "sim-average")
+    run = launch_run(bare, models, "sim-average")
 
     def stumble(row: object) -> None:
         raise ZeroDivisionError
@@ -525,11 +527,11 @@ def test_what_stops_the_lane_again_and_again_stays_unjudged(
     assert statuses(run, Judgment) == {Status.FAILED: 4}
 
 
-def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, models: str) -> None:
-    release = frozen(tmp_path, models, [account("ana"), account("bo")], conversations=4)
-    run = launched_run(release, models, "sim-average", "sim-careful")
+def test_lanes_at_once_do_each_row_once(tmp_path: Path, run_concurrently: RunConcurrently, models: str) -> None:
+    release = make_release(tmp_path, models, [account("ana"), account("bo")], conversations=4)
+    run = launch_run(release, models, "sim-average", "sim-careful")
     Endpoint.objects.update(concurrency=2)
-    outcomes = together([lambda: work.work_on_run(run.pk)] * 3)
+    outcomes = run_concurrently([lambda: work.work_on_run(run.pk)] * 3)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run))
     assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}

@@ -1,4 +1,7 @@
-"""What is written here says what the libraries say. One worker runs this file: they take seconds to import."""
+"""Our statistics agree with scipy and statsmodels.
+
+These libraries take seconds to import; one worker runs all tests of this file.
+"""
 
 from math import isclose
 from typing import Any
@@ -18,26 +21,26 @@ from evaluation.statistics.planning import power_of_difference
 from evaluation.statistics.repeats import variance_components
 from evaluation.statistics.validation import balanced_f1, judge_quality
 from tests.evaluation.statistics import coverage
-from tests.profile import far
+from tests.profile import by_profile
 
 pytestmark = pytest.mark.plain
 
 SHAPES = st.floats(0.01, 1e4)
 SHARES = st.floats(0, 1, allow_subnormal=False)
-few = settings(max_examples=far(30, 500))
+few_examples = settings(max_examples=by_profile(30, 500))
 
 
-@few
+@few_examples
 @given(SHARES, SHAPES, SHAPES)
-def test_beta_is_scipys(x: float, a: float, b: float) -> None:
+def test_the_beta_distribution_is_that_of_scipy(x: float, a: float, b: float) -> None:
     from scipy import special
 
     assert distributions.beta_cdf(x, a, b) == pytest.approx(special.betainc(a, b, x), abs=1e-9)
 
 
-@few
+@few_examples
 @given(st.floats(1e-4, 1 - 1e-4), st.floats(1, 1e5))
-def test_t_is_scipys(p: float, df: float) -> None:
+def test_the_t_distribution_is_that_of_scipy(p: float, df: float) -> None:
     from scipy import stats
 
     t = distributions.t_quantile(p, df)
@@ -46,32 +49,33 @@ def test_t_is_scipys(p: float, df: float) -> None:
     assert distributions.t_p_value(t, df) == pytest.approx(2 * stats.t.sf(abs(t), df), abs=1e-9)
 
 
-@few
+@few_examples
 @given(st.integers(0, 400), st.integers(0, 400), SHARES)
-def test_binomial_is_scipys(k: int, n: int, p: float) -> None:
+def test_the_binomial_distribution_is_that_of_scipy(k: int, n: int, p: float) -> None:
     from scipy import stats
 
     assert distributions.binomial_cdf(k, n, p) == pytest.approx(stats.binom.cdf(k, n, p), abs=1e-10)
 
 
 def rows(hits: NDArray[Any], counted: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """One entry a criterion: failed or not, and its cluster."""
+    """Whether each criterion failed, and its cluster."""
     failed = np.concatenate([np.arange(m) < y for y, m in zip(hits, counted, strict=True)]).astype(float)
     return failed, np.repeat(np.arange(len(counted)), counted)
 
 
-def clustered(seed: int, clusters: int = 25, rate: float = 0.3) -> tuple[NDArray[Any], NDArray[Any]]:
+def simulated_study(seed: int, clusters: int = 25, rate: float = 0.3) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Failures and criteria of each cluster of a simulated study."""
     random = np.random.default_rng(seed)
     m = coverage.sizes(random, clusters)
     return random.binomial(m, coverage.chances(random, rate, 0.4, clusters)), m
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_linearised_variance_is_statsmodels(seed: int) -> None:
-    """Without the correction (CR0): a regression on a constant with cluster-robust errors."""
+def test_the_linearised_variance_is_that_of_statsmodels(seed: int) -> None:
+    """Uncorrected (CR0), it is that of a regression on a constant with cluster-robust errors."""
     import statsmodels.api as sm
 
-    y, m = clustered(seed)
+    y, m = simulated_study(seed)
     failed, cluster = rows(y, m)
     theirs = sm.OLS(failed, np.ones(len(failed))).fit(
         cov_type="cluster", cov_kwds={"groups": cluster, "use_correction": False}
@@ -82,7 +86,7 @@ def test_linearised_variance_is_statsmodels(seed: int) -> None:
     assert (ours.residuals**2).sum() == pytest.approx(theirs.bse[0] ** 2)
 
 
-def test_cr2_of_single_clusters_is_hc2() -> None:
+def test_cr2_equals_hc2_for_clusters_of_one() -> None:
     import statsmodels.api as sm
 
     failed = np.array([1.0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0])
@@ -93,20 +97,20 @@ def test_cr2_of_single_clusters_is_hc2() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cr2_and_its_degrees_of_freedom_are_the_matrix_formulas(seed: int) -> None:
-    """Bell & McCaffrey (2002) written out with matrices: A = (I - H)^(-1/2) per cluster, df = tr(G)^2 / tr(G G)."""
-    y, m = clustered(seed, clusters=12)
+def test_cr2_and_its_degrees_of_freedom_follow_the_matrix_formulas(seed: int) -> None:
+    """Bell & McCaffrey (2002) with matrices: A = (I - H)^(-1/2) per cluster, df = tr(G)^2 / tr(G G)."""
+    y, m = simulated_study(seed, clusters=12)
     failed, cluster = rows(y, m)
     n = len(failed)
     annihilator = np.eye(n) - np.ones((n, n)) / n
     residuals = annihilator @ failed
     variance, columns = 0.0, []
     for one in range(12):
-        own = np.flatnonzero(cluster == one)
-        values, vectors = np.linalg.eigh(np.eye(len(own)) - np.ones((len(own), len(own))) / n)
+        members = np.flatnonzero(cluster == one)
+        values, vectors = np.linalg.eigh(np.eye(len(members)) - np.ones((len(members), len(members))) / n)
         adjust = vectors @ np.diag(values**-0.5) @ vectors.T
-        variance += float((adjust @ residuals[own]).sum() / n) ** 2
-        columns.append(annihilator[:, own] @ adjust.sum(axis=0) / n)
+        variance += float((adjust @ residuals[members]).sum() / n) ** 2
+        columns.append(annihilator[:, members] @ adjust.sum(axis=0) / n)
     gram = np.array(columns) @ np.array(columns).T
     ours = ratio(y, m)
     assert ours is not None
@@ -114,27 +118,30 @@ def test_cr2_and_its_degrees_of_freedom_are_the_matrix_formulas(seed: int) -> No
     assert satterthwaite_df(ours.shares) == pytest.approx(np.trace(gram) ** 2 / np.trace(gram @ gram))
 
 
-def test_single_clusters_have_wilsons_interval() -> None:
+def test_clusters_of_one_have_the_interval_of_wilson() -> None:
     from statsmodels.stats.proportion import proportion_confint
 
     failed = np.array([1.0] * 7 + [0.0] * 33)
-    found = rate_interval(failed, np.ones(40))
-    assert found.method is Method.WILSON
-    assert (found.low, found.high) == pytest.approx(proportion_confint(7, 40, method="wilson"))
+    interval = rate_interval(failed, np.ones(40))
+    assert interval.method is Method.WILSON
+    assert (interval.low, interval.high) == pytest.approx(proportion_confint(7, 40, method="wilson"))
 
 
-def test_clustered_interval_comes_to_the_robust_one_with_many_clusters() -> None:
+def test_with_many_clusters_the_interval_is_the_cluster_robust_one() -> None:
     import statsmodels.api as sm
 
-    y, m = clustered(9, clusters=4000)
+    y, m = simulated_study(9, clusters=4000)
     failed, cluster = rows(y, m)
     theirs = sm.OLS(failed, np.ones(len(failed))).fit(cov_type="cluster", cov_kwds={"groups": cluster}).conf_int()[0]
-    found = rate_interval(y, m)
-    assert (found.low, found.high) == pytest.approx(tuple(theirs), abs=2e-4)
+    ours = rate_interval(y, m)
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs), abs=2e-4)
 
 
-def test_difference_comes_to_the_robust_one_with_many_clusters() -> None:
-    """Two rows a criterion, a column for the model: the coefficient's cluster-robust interval, p and log odds ratio."""
+def test_with_many_clusters_the_difference_is_the_cluster_robust_one() -> None:
+    """Compare with regressions on two rows per criterion and a column for the model.
+
+    Their coefficient gives the cluster-robust interval, p value and log odds ratio.
+    """
     import statsmodels.api as sm
 
     random = np.random.default_rng(2)
@@ -144,56 +151,56 @@ def test_difference_comes_to_the_robust_one_with_many_clusters() -> None:
     groups = {"groups": np.concatenate([cluster, cluster])}
     design = sm.add_constant(model)
     linear = sm.OLS(outcome, design).fit(cov_type="cluster", cov_kwds=groups)
-    found = paired_difference(y1, m, y2, m)
-    assert found.difference == pytest.approx(linear.params[1])
-    assert (found.low, found.high) == pytest.approx(tuple(linear.conf_int()[1]), abs=3e-4)
-    assert found.p == pytest.approx(linear.pvalues[1], abs=0.01)
+    ours = paired_difference(y1, m, y2, m)
+    assert ours.difference == pytest.approx(linear.params[1])
+    assert (ours.low, ours.high) == pytest.approx(tuple(linear.conf_int()[1]), abs=3e-4)
+    assert ours.p == pytest.approx(linear.pvalues[1], abs=0.01)
     logistic = sm.GLM(outcome, design, family=sm.families.Binomial()).fit(cov_type="cluster", cov_kwds=groups)
-    odds = found.odds_ratio
+    odds = ours.odds_ratio
     assert odds is not None
     assert odds.value == pytest.approx(np.exp(logistic.params[1]))
     assert (odds.low, odds.high) == pytest.approx(tuple(np.exp(logistic.conf_int()[1])), rel=2e-3)
 
 
-def test_effect_size_is_statsmodels() -> None:
+def test_the_effect_size_is_that_of_statsmodels() -> None:
     from statsmodels.stats.proportion import proportion_effectsize
 
-    found = paired_difference([3] * 10, [10] * 10, [5] * 10, [10] * 10)
-    assert found.cohens_h == pytest.approx(proportion_effectsize(0.3, 0.5))
+    comparison = paired_difference([3] * 10, [10] * 10, [5] * 10, [10] * 10)
+    assert comparison.cohens_h == pytest.approx(proportion_effectsize(0.3, 0.5))
 
 
-@few
+@few_examples
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60))
-def test_mcnemar_is_statsmodels(pairs: list[tuple[bool, bool]]) -> None:
+def test_the_mcnemar_test_is_that_of_statsmodels(pairs: list[tuple[bool, bool]]) -> None:
     from statsmodels.stats.contingency_tables import mcnemar as theirs
 
-    found = mcnemar([one for one, _ in pairs], [other for _, other in pairs])
-    b, c = found.only_first, found.only_second
+    ours = mcnemar([one for one, _ in pairs], [other for _, other in pairs])
+    b, c = ours.only_first, ours.only_second
     assert (b, c) == (pairs.count((True, False)), pairs.count((False, True)))
     if b + c:
-        assert found.p == pytest.approx(theirs([[0, b], [c, 0]], exact=True).pvalue)
+        assert ours.p == pytest.approx(theirs([[0, b], [c, 0]], exact=True).pvalue)
     else:
-        assert found.p == 1
+        assert ours.p == 1
 
 
 @pytest.mark.parametrize("p", [[0.01, 0.04, 0.03, 0.005, 0.5], [0.02] * 4 + [0.9, 1.0, 0.0], [0.3]])
-def test_adjusted_p_is_statsmodels(p: list[float]) -> None:
+def test_adjusted_p_values_are_those_of_statsmodels(p: list[float]) -> None:
     from statsmodels.stats.multitest import multipletests
 
     assert holm(p) == pytest.approx(list(multipletests(p, method="holm")[1]))
     assert benjamini_hochberg(p) == pytest.approx(list(multipletests(p, method="fdr_bh")[1]))
 
 
-def test_power_is_statsmodels() -> None:
-    """Unpaired, a criterion a sample: the normal test of two proportions with unpooled variance."""
+def test_power_is_that_of_statsmodels() -> None:
+    """Unpaired, with one criterion per sample: the normal test of two proportions, unpooled variance."""
     from statsmodels.stats.power import normal_power
 
     effect = (0.3 - 0.4) / np.sqrt(0.3 * 0.7 + 0.4 * 0.6)
     assert power_of_difference(0.3, 0.4, 300) == pytest.approx(normal_power(effect, 300, 0.05))
 
 
-def test_components_are_restricted_maximum_likelihood() -> None:
-    """Balanced: what a mixed model with answers inside samples estimates."""
+def test_variance_components_are_restricted_maximum_likelihood_estimates() -> None:
+    """With balanced data they equal those of a mixed model with answers nested in samples."""
     import pandas as pd
     import statsmodels.formula.api as smf
 
@@ -208,32 +215,32 @@ def test_components_are_restricted_maximum_likelihood() -> None:
     )
     data = pd.DataFrame({"y": values, "sample": sample, "answer": answer})
     fit: Any = smf.mixedlm("y ~ 1", data, groups="sample", re_formula="1", vc_formula={"answer": "0 + C(answer)"}).fit()
-    found = variance_components(sample, answer, values)
-    assert found.clipped == ()
-    assert found.sample == pytest.approx(float(fit.cov_re.iloc[0, 0]), rel=1e-3)
-    assert found.answer == pytest.approx(float(fit.vcomp[0]), rel=1e-3)
-    assert found.judge == pytest.approx(float(fit.scale), rel=1e-3)
+    components = variance_components(sample, answer, values)
+    assert components.clipped == ()
+    assert components.sample == pytest.approx(float(fit.cov_re.iloc[0, 0]), rel=1e-3)
+    assert components.answer == pytest.approx(float(fit.vcomp[0]), rel=1e-3)
+    assert components.judge == pytest.approx(float(fit.scale), rel=1e-3)
 
 
-def test_weighted_agreement_is_that_of_repeated_rows() -> None:
-    """Whole weights say the same as so many rows; unweighted, kappa is statsmodels'."""
+def test_weighted_agreement_equals_that_of_repeated_rows() -> None:
+    """An integer weight counts as that many rows; on these rows kappa is that of statsmodels."""
     from statsmodels.stats.inter_rater import cohens_kappa
 
     random = np.random.default_rng(4)
     truth, judge, weights = random.random(60) < 0.4, random.random(60) < 0.4, random.integers(1, 4, 60)
     judge = np.where(random.random(60) < 0.7, truth, judge)
-    found = judge_quality(np.arange(60), truth, judge, weights)
-    again = np.repeat(np.arange(60), weights)
-    repeated = judge_quality(again, truth[again], judge[again], draws=0)
-    table = [[(truth & judge)[again].sum(), (truth & ~judge)[again].sum()]]
-    table += [[(~truth & judge)[again].sum(), (~truth & ~judge)[again].sum()]]
-    assert found.kappa.value == pytest.approx(cohens_kappa(np.array(table)).kappa)
+    weighted = judge_quality(np.arange(60), truth, judge, weights)
+    repeated_sample = np.repeat(np.arange(60), weights)
+    repeated = judge_quality(repeated_sample, truth[repeated_sample], judge[repeated_sample], draws=0)
+    table = [[(truth & judge)[repeated_sample].sum(), (truth & ~judge)[repeated_sample].sum()]]
+    table += [[(~truth & judge)[repeated_sample].sum(), (~truth & ~judge)[repeated_sample].sum()]]
+    assert weighted.kappa.value == pytest.approx(cohens_kappa(np.array(table)).kappa)
     for name in ("kappa", "ac1", "balanced_f1", "sensitivity", "specificity"):
-        assert getattr(found, name).value == pytest.approx(getattr(repeated, name).value)
-    assert isclose(found.sensitivity.value or 0, table[0][0] / sum(table[0]))
+        assert getattr(weighted, name).value == pytest.approx(getattr(repeated, name).value)
+    assert isclose(weighted.sensitivity.value or 0, table[0][0] / sum(table[0]))
 
 
-def test_balanced_f1_by_hand() -> None:
-    """30 + 40 right, 10 false alarms, 20 missed: F1 of failed 2*30/90, of passed 2*40/110."""
+def test_balanced_f1_is_as_computed_by_hand() -> None:
+    """30 + 40 right, 10 false alarms, 20 missed: the F1 is 2*30/90 for failed, 2*40/110 for passed."""
     assert balanced_f1(np.array([[30.0, 20], [10, 40]])) == pytest.approx((60 / 90 + 80 / 110) / 2)
     assert np.isnan(balanced_f1(np.array([[0.0, 0], [10, 40]])))

@@ -65,7 +65,7 @@ def stopped(folder: Path, models: str) -> Draft:
 # -------------------------------------------------------------------------------------------------------- likenesses
 
 
-def test_the_same_text_is_stopped_with_its_reason_and_the_sample_it_repeats(stopped: Draft) -> None:
+def test_an_identical_text_is_stopped_with_the_sample_that_it_repeats(stopped: Draft) -> None:
     [first] = Sample.objects.all()
     assert (stopped.status, stopped.gate, stopped.error) == (Status.DROPPED, Gate.STOPPED, pre_review_checks.STOPPED)
     [finding] = stopped.findings.all()
@@ -78,9 +78,7 @@ def test_the_same_text_is_stopped_with_its_reason_and_the_sample_it_repeats(stop
     assert stopped.batch.status == Batch.Status.FINISHED
 
 
-def test_the_page_of_the_batch_says_in_words_which_check_stopped_it(
-    stopped: Draft, client: Client, adela: User
-) -> None:
+def test_the_page_of_a_batch_names_the_check_that_stopped_a_draft(stopped: Draft, client: Client, adela: User) -> None:
     client.force_login(adela)
     page = client.get(reverse("generation:batch", args=[stopped.batch_id])).content.decode()
     dropped = " ".join(page.partition('id="dropped"')[2].partition("</section>")[0].split())
@@ -88,7 +86,7 @@ def test_the_page_of_the_batch_says_in_words_which_check_stopped_it(
     assert "identical:" not in dropped
 
 
-def test_nearly_the_same_text_is_stopped_with_how_like_it_is(tmp_path: Path, models: str, db: None) -> None:
+def test_a_nearly_identical_text_is_stopped_with_its_likeness(tmp_path: Path, models: str, db: None) -> None:
     long = [{"role": "user", "content": f"{' '.join(f'It hurts on day {n}.' for n in range(60))} What is it?"}]
     near = [{"role": "user", "content": long[0]["content"].replace("on day 7.", "on the seventh.")}]
     script = fixed(simulate.MhbModels())
@@ -141,7 +139,9 @@ def test_different_texts_pass(tmp_path: Path, models: str) -> None:
     assert Band.objects.count() == 12 * text_similarity.BANDS
 
 
-def test_of_two_like_texts_that_arrive_at_once_one_is_stopped(tmp_path: Path, run_concurrently: RunConcurrently, models: str) -> None:
+def test_only_one_of_several_simultaneous_identical_texts_passes(
+    tmp_path: Path, run_concurrently: RunConcurrently, models: str
+) -> None:
     sources = twins(tmp_path, "one", "two", "three", "four")
     endpoint(models)
     outcomes = run_concurrently([partial(batch_over, source, models) for source in sources])
@@ -150,7 +150,7 @@ def test_of_two_like_texts_that_arrive_at_once_one_is_stopped(tmp_path: Path, ru
     assert Draft.objects.filter(gate=Gate.STOPPED).count() == 3
 
 
-def test_what_was_discarded_or_rejected_may_be_made_again(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+def test_a_rejected_text_may_be_made_again(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     first, second = twins(tmp_path, "one", "two")
     batch = batch_over(first, models)
     decide(Sample.objects.get(), ana, bo, reject)
@@ -168,7 +168,7 @@ def test_a_version_is_not_compared_with_its_own_sample(tmp_path: Path, models: s
     assert SampleVersion.objects.count() == 2
 
 
-def test_checks_that_are_not_asked_for_are_not_made(tmp_path: Path, models: str) -> None:
+def test_only_the_chosen_checks_are_made(tmp_path: Path, models: str) -> None:
     first, second, third, fourth = twins(tmp_path, "one", "two", "three", "four")
     batch_over(first, models)
     assert batch_over(second, models, checks=()).drafts.get().gate == ""
@@ -177,7 +177,7 @@ def test_checks_that_are_not_asked_for_are_not_made(tmp_path: Path, models: str)
         batch_over(fourth, models, checks=("spelling",))
 
 
-def test_the_comparison_costs_the_same_however_many_there_are(
+def test_the_similarity_check_makes_as_many_queries_however_large_the_index(
     tmp_path: Path, models: str, django_assert_max_num_queries: Callable[[int], Any]
 ) -> None:
     """No pair is looked at that shares no band: however many strangers are in the index, none is read."""
@@ -208,7 +208,7 @@ def test_the_comparison_costs_the_same_however_many_there_are(
 
 
 @pytest.mark.both
-def test_let_through_puts_it_before_physicians_and_keeps_who_and_why(stopped: Draft, adela: User) -> None:
+def test_a_draft_that_is_let_through_goes_to_physicians_and_keeps_actor_and_reason(stopped: Draft, adela: User) -> None:
     version = services.let_through(stopped.pk, actor=adela, reason=" Another patient after all. ")
     stopped.refresh_from_db()
     assert (stopped.status, stopped.gate, stopped.error, stopped.detail) == (Status.DONE, Gate.LET_THROUGH, "", "")
@@ -221,7 +221,7 @@ def test_let_through_puts_it_before_physicians_and_keeps_who_and_why(stopped: Dr
     assert stopped.findings.exists(), "the finding stays"
 
 
-def test_discarded_is_kept_and_never_a_sample(stopped: Draft, adela: User) -> None:
+def test_a_discarded_draft_is_kept_and_never_becomes_a_sample(stopped: Draft, adela: User) -> None:
     services.discard_stopped(stopped.pk, actor=adela, reason="A copy.")
     stopped.refresh_from_db()
     assert (stopped.status, stopped.gate) == (Status.DROPPED, Gate.DISCARDED)
@@ -231,7 +231,7 @@ def test_discarded_is_kept_and_never_a_sample(stopped: Draft, adela: User) -> No
             decide_again(stopped.pk, actor=adela, reason="Yet another thought.")
 
 
-def test_a_decision_wants_a_reason_and_a_stopped_draft(stopped: Draft, adela: User) -> None:
+def test_a_decision_needs_a_reason_and_a_stopped_draft(stopped: Draft, adela: User) -> None:
     with pytest.raises(errors.ReasonMissing):
         services.let_through(stopped.pk, actor=adela, reason="  ")
     passed = SampleVersion.objects.get().draft_id
@@ -240,7 +240,7 @@ def test_a_decision_wants_a_reason_and_a_stopped_draft(stopped: Draft, adela: Us
     assert GateEvent.objects.count() == 1
 
 
-def test_two_admins_at_once_decide_once(
+def test_only_one_of_several_simultaneous_decisions_counts(
     tmp_path: Path, run_concurrently: RunConcurrently, models: str, transactional_db: None, adela: User
 ) -> None:
     first, second = twins(tmp_path, "one", "two")
@@ -252,7 +252,7 @@ def test_two_admins_at_once_decide_once(
     assert Case.objects.count() == 2
 
 
-def test_a_next_version_that_is_stopped_waits_and_its_sample_with_it(
+def test_a_stopped_next_version_makes_its_sample_wait(
     tmp_path: Path, models: str, ana: User, bo: User, adela: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [source] = twins(tmp_path, "one")
@@ -269,14 +269,14 @@ def test_a_next_version_that_is_stopped_waits_and_its_sample_with_it(
 
 
 @pytest.mark.both
-def test_what_happened_at_the_gate_cannot_be_rewritten(stopped: Draft) -> None:
+def test_gate_events_cannot_be_changed_or_deleted(stopped: Draft) -> None:
     for change in (lambda rows: rows.update(reason="None."), lambda rows: rows.delete()):
         with pytest.raises(DatabaseError), transaction.atomic():
             change(GateEvent.objects.filter(draft=stopped))
 
 
 @pytest.mark.both
-def test_the_database_refuses_a_gate_that_does_not_fit(stopped: Draft) -> None:
+def test_the_database_refuses_a_gate_that_contradicts_the_status(stopped: Draft) -> None:
     for fields in ({"status": Status.QUEUED}, {"gate": "let-through"}, {"gate": "whatever"}):
         with pytest.raises(DatabaseError), transaction.atomic():
             Draft.objects.filter(pk=stopped.pk).update(**fields)
@@ -311,7 +311,7 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
     assert "Cephalorin" not in asked.text
 
 
-def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path: Path, models: str) -> None:
+def test_only_reports_are_checked_for_answers_and_only_where_the_check_is_chosen(tmp_path: Path, models: str) -> None:
     checks = ("leak", "answerable")
     talk = batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 2)), models, checks=checks)
     assert len(calls(talk)) == 2
@@ -320,7 +320,7 @@ def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path:
     assert len(calls(batch_over(reports, models, checks=("leak",)))) == 1
 
 
-def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
+def test_a_separate_checker_is_asked(tmp_path: Path, models: str) -> None:
     source = import_file(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
     other = endpoint(models, name="other")
     batch = launch.launch_batch(
@@ -330,7 +330,7 @@ def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
     assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "other"]  # the examiner's too
 
 
-def test_what_made_a_version_stands_on_it(tmp_path: Path, models: str) -> None:
+def test_a_version_records_its_prompt_generator_traps_and_checks(tmp_path: Path, models: str) -> None:
     batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 1)), models)
     version = SampleVersion.objects.get()
     assert (version.prompt, version.generator) == ("mhb/inject_dialogue@3", "sim-generator")

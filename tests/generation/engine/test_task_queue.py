@@ -15,7 +15,7 @@ from django.utils import timezone
 from generation.engine.task_queue import Claim, finish, give_back_expired, lease, renew, run_lane, take
 from generation.models import Batch, Draft
 from generation.models.work import Work
-from tests.conftest import Clock, Together
+from tests.conftest import Clock, RunConcurrently
 from tests.engine import drafts
 
 pytestmark = pytest.mark.both
@@ -45,7 +45,7 @@ async def done(row: Work) -> None:
 
 
 @pytest.mark.django_db
-def test_no_more_than_asked_for_in_the_order_of_the_queue() -> None:
+def test_take_returns_no_more_rows_than_asked_for_in_queue_order() -> None:
     batch = drafts(20)  # so few that PostgreSQL plans a nested loop
     first = take(queue(batch), 3)
     assert [row.pk for row in first] == list(queue(batch).values_list("pk", flat=True)[:3])
@@ -57,7 +57,7 @@ def test_no_more_than_asked_for_in_the_order_of_the_queue() -> None:
 
 
 @pytest.mark.django_db
-def test_whoever_did_not_hear_that_rows_were_taken_finds_them_again() -> None:
+def test_a_repeated_claim_returns_the_rows_that_it_took_before() -> None:
     batch = drafts(5)
     claim = Claim()
     first = take(queue(batch), 3, claim)
@@ -69,13 +69,13 @@ def test_whoever_did_not_hear_that_rows_were_taken_finds_them_again() -> None:
 
 
 @pytest.mark.django_db
-def test_another_batch_is_not_touched() -> None:
+def test_rows_of_other_batches_are_not_taken() -> None:
     one, other = drafts(2, "one"), drafts(2, "other")
     assert {row.batch_id for row in take(queue(one), 10)} == {one.pk}
     assert queue(other).filter(status=Status.QUEUED).count() == 2
 
 
-def test_eight_takers_never_get_the_same_row(together: Together) -> None:
+def test_eight_takers_never_get_the_same_row(run_concurrently: RunConcurrently) -> None:
     batch = drafts(60)
 
     def taker() -> list[int]:
@@ -85,7 +85,7 @@ def test_eight_takers_never_get_the_same_row(together: Together) -> None:
             got += [row.pk for row in rows]
         return got
 
-    outcomes = together([taker] * 8)
+    outcomes = run_concurrently([taker] * 8)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     taken = [pk for outcome in outcomes for pk in outcome]
     assert len(taken) == len(set(taken)) == 60
@@ -93,7 +93,7 @@ def test_eight_takers_never_get_the_same_row(together: Together) -> None:
 
 
 @pytest.mark.django_db
-def test_a_lost_lease_writes_nothing(clock: Clock) -> None:
+def test_a_worker_that_lost_its_lease_writes_nothing(clock: Clock) -> None:
     batch = drafts(1)
     [late] = take(queue(batch), 1)
     clock.advance(seconds=lease().total_seconds() + 1)
@@ -110,7 +110,7 @@ def test_a_lost_lease_writes_nothing(clock: Clock) -> None:
 
 
 @pytest.mark.django_db
-def test_only_expired_rows_come_back(clock: Clock) -> None:
+def test_only_rows_with_an_expired_lease_return_to_the_queue(clock: Clock) -> None:
     batch = drafts(3)
     take(queue(batch), 1)
     clock.advance(seconds=lease().total_seconds() - 1)
@@ -121,7 +121,7 @@ def test_only_expired_rows_come_back(clock: Clock) -> None:
 
 
 @pytest.mark.django_db
-def test_a_lease_is_renewed_by_whoever_holds_the_row_only(clock: Clock) -> None:
+def test_only_the_holder_of_a_row_renews_its_lease(clock: Clock) -> None:
     batch = drafts(2)
     [late] = take(queue(batch), 1)
     clock.advance(seconds=lease().total_seconds() + 1)
@@ -154,7 +154,7 @@ def test_the_database_refuses_impossible_rows(wrong: dict[str, Any]) -> None:
 
 
 @pytest.mark.django_db
-def test_a_lane_fills_its_slots_and_runs_dry() -> None:
+def test_a_lane_fills_its_slots_and_ends_when_the_queue_is_empty() -> None:
     batch = drafts(11)
     flying = peak = 0
     full = asyncio.Event()
@@ -175,7 +175,7 @@ def test_a_lane_fills_its_slots_and_runs_dry() -> None:
 
 
 @pytest.mark.django_db
-def test_a_row_that_comes_back_to_the_queue_is_taken_again() -> None:
+def test_a_row_that_returns_to_the_queue_is_taken_again() -> None:
     batch = drafts(2)
 
     async def work(row: Work) -> None:
@@ -187,7 +187,7 @@ def test_a_row_that_comes_back_to_the_queue_is_taken_again() -> None:
 
 
 @pytest.mark.django_db
-def test_a_fault_of_ours_stops_the_lane_when_what_flies_has_landed(clock: Clock) -> None:
+def test_an_unexpected_exception_stops_the_lane_after_the_rows_in_flight(clock: Clock) -> None:
     batch = drafts(6)
     first = queue(batch).first().pk
     stumbled = asyncio.Event()
@@ -211,7 +211,7 @@ def test_a_fault_of_ours_stops_the_lane_when_what_flies_has_landed(clock: Clock)
 
 
 @pytest.mark.django_db
-def test_a_lane_that_loses_the_database_hangs_up(clock: Clock) -> None:
+def test_a_lane_that_loses_the_database_cancels_its_calls(clock: Clock) -> None:
     batch = drafts(6)
     hung_up: list[int] = []
 
@@ -281,7 +281,7 @@ def test_leases_are_renewed_while_a_model_is_slow(
 
 
 @pytest.mark.django_db
-def test_a_lane_says_that_it_lives_before_it_takes_anything() -> None:
+def test_a_lane_sends_a_pulse_before_it_takes_rows() -> None:
     said: list[timedelta] = []
     assert lane(drafts(0), done, alive=lambda: said.append(lease())) == 0
     assert said

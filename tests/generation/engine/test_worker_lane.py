@@ -30,22 +30,21 @@ from generation.llm.admission_control import BREAK_AFTER, MAX_OPENINGS
 from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.models.work import Work
-from tests.conftest import Clock, Together
+from tests.conftest import Clock, RunConcurrently
 from tests.engine import (
     calls,
     conversation,
     conversations_file,
+    create_lane,
     drafts,
     endpoint,
-    held,
-    imported,
-    launched,
-    served,
-    simulated,
-    statuses,
+    import_file,
+    launch_batch,
+    simulator,
+    simulator_stats,
+    status_counts,
 )
-from tests.generation.llm.helpers import Answer, app_of, complaint, said
-from tests.generation.llm.helpers import endpoint as answering
+from tests.generation.llm.helpers import Answer, app_of, completion, error_body, fake_endpoint
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
@@ -54,7 +53,7 @@ Status = Work.Status
 @pytest.fixture
 def source(tmp_path: Path, db: None) -> Source:
     """Twelve conversations."""
-    return imported(conversations_file(tmp_path / "own.jsonl", 12))
+    return import_file(conversations_file(tmp_path / "own.jsonl", 12))
 
 
 def seen(wish: int = 100, **changes: Any) -> LaneReport:
@@ -92,7 +91,7 @@ def shared(db: None) -> tuple[Endpoint, Batch]:
 
 def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(shared: tuple[Endpoint, Batch]) -> None:
     of, job = shared
-    first, second = held(job), held(job)
+    first, second = create_lane(job), create_lane(job)
     assert pulse(first, of, job).hold == 8, "alone"
     assert pulse(second, of, job, flying=0).hold == 0, "the first still holds all of it"
     assert pulse(first, of, job, flying=8).hold == 4
@@ -108,29 +107,31 @@ def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(shared: tuple[E
 
 def test_a_dead_lane_holds_nothing(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
     of, job = shared
-    dead = held(job)
+    dead = create_lane(job)
     pulse(dead, of, job)
     clock.advance(minutes=2)
-    assert pulse(held(job), of, job).hold == 8
+    assert pulse(create_lane(job), of, job).hold == 8
     assert pulse(dead, of, job) is None, "and stops where it was only thought dead"
 
 
-def test_two_jobs_at_one_endpoint_keep_to_its_limit(tmp_path: Path, together: Together, settings: Any) -> None:
+def test_two_jobs_at_one_endpoint_keep_to_its_limit(
+    tmp_path: Path, run_concurrently: RunConcurrently, settings: Any
+) -> None:
     settings.MHB_LANES = 2
-    one, other = (imported(conversations_file(tmp_path / f"{name}.jsonl", 20), name) for name in ("one", "other"))
-    with simulated(latency=0.3) as url:
-        batches = [launched(source, endpoint(url, concurrency=4), fresh=True) for source in (one, other)]
-        outcomes = together([partial(services.work_on_batch, batch.pk) for batch in batches * 2])
+    one, other = (import_file(conversations_file(tmp_path / f"{name}.jsonl", 20), name) for name in ("one", "other"))
+    with simulator(latency=0.3) as url:
+        batches = [launch_batch(source, endpoint(url, concurrency=4), fresh=True) for source in (one, other)]
+        outcomes = run_concurrently([partial(services.work_on_batch, batch.pk) for batch in batches * 2])
         assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
-        assert served(url)["peak_in_flight"] <= 4
-        assert served(url)["requests"] == 40
-    assert all(statuses(batch) == {Status.DONE: 20} for batch in batches)
+        assert simulator_stats(url)["peak_in_flight"] <= 4
+        assert simulator_stats(url)["requests"] == 40
+    assert all(status_counts(batch) == {Status.DONE: 20} for batch in batches)
     assert len([done for done in outcomes if done]) >= 3, "several lanes had part in it"
 
 
-def test_a_lane_without_a_share_says_nothing_of_what_an_endpoint_bears(shared: tuple[Endpoint, Batch]) -> None:
+def test_a_lane_without_a_share_keeps_the_learned_limit(shared: tuple[Endpoint, Batch]) -> None:
     of, job = shared
-    first, second = held(job), held(job)
+    first, second = create_lane(job), create_lane(job)
     pulse(first, of, job, bears=0.25)
     assert pulse(second, of, job, bears=None).bears == 0.25
 
@@ -138,9 +139,9 @@ def test_a_lane_without_a_share_says_nothing_of_what_an_endpoint_bears(shared: t
 # ----------------------------------------------------------------------------------------------------- pauses, breakers
 
 
-def test_what_one_lane_is_told_all_know(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
+def test_a_pause_that_one_lane_reports_reaches_all_lanes(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
     of, job = shared
-    first, second = held(job), held(job)
+    first, second = create_lane(job), create_lane(job)
     pulse(first, of, job, blocked_for=30.0, because="RateLimited", openings=2, opened=True)
     told = pulse(second, of, job)
     assert (told.blocked_for, told.because, told.openings) == (30.0, "RateLimited", 2)
@@ -154,9 +155,9 @@ def test_what_one_lane_is_told_all_know(shared: tuple[Endpoint, Batch], clock: C
     assert (told.blocked_for, told.because, told.openings) == (0.0, "", 0)
 
 
-def test_a_lane_that_only_heard_of_a_pause_does_not_bring_it_back(shared: tuple[Endpoint, Batch]) -> None:
+def test_a_lane_that_only_heard_of_a_pause_does_not_restore_it(shared: tuple[Endpoint, Batch]) -> None:
     of, job = shared
-    first, idle = held(job), held(job)
+    first, idle = create_lane(job), create_lane(job)
     pulse(first, of, job, openings=1, opened=True)
     assert pulse(idle, of, job).openings == 1
     assert pulse(first, of, job, proved=True).openings == 0
@@ -164,25 +165,25 @@ def test_a_lane_that_only_heard_of_a_pause_does_not_bring_it_back(shared: tuple[
     assert pulse(first, of, job).openings == 0
 
 
-def test_a_pulse_is_often_enough() -> None:
+def test_lanes_pulse_at_least_once_a_second() -> None:
     assert PULSE <= 1, "seconds until all know of a 429"
 
 
 def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared: tuple[Endpoint, Batch]) -> None:
     of, job = shared
-    first, second = held(job), held(job)
+    first, second = create_lane(job), create_lane(job)
     pulse(first, of, job, down=True, because="ServerError", detail="on fire")
     assert pulse(second, of, job).down
     jobs_services.reset_endpoints([of])
     assert not pulse(second, of, job).down
 
 
-def test_what_an_endpoint_was_given_up_for_is_not_held_against_it_for_ever(source: Source, clock: Clock) -> None:
+def test_an_endpoint_that_is_down_is_asked_again_by_a_new_job_and_after_an_hour(source: Source, clock: Clock) -> None:
     """A job that is new asks it once more; one that has asked before does after an hour. If that fails it is down again."""
-    with answering(Answer("on fire", 500)) as target:
+    with fake_endpoint(Answer("on fire", 500)) as target:
         of = endpoint(target.url, "m-1", concurrency=4)
         EndpointState.objects.create(endpoint=of, down_since=clock.now, because="AuthFailed", detail="old")
-        batch = launched(source, of)
+        batch = launch_batch(source, of)
         services.work_on_batch(batch.pk)
         assert len(target.bodies) == 1
         batch.refresh_from_db()
@@ -194,23 +195,23 @@ def test_what_an_endpoint_was_given_up_for_is_not_held_against_it_for_ever(sourc
             services.work_on_batch(batch.pk)
             assert len(target.bodies) == asked
             Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
-    assert statuses(batch) == {Status.QUEUED: 12}
+    assert status_counts(batch) == {Status.QUEUED: 12}
 
 
-def test_a_new_job_goes_on_where_an_endpoint_has_recovered(source: Source, models: str, clock: Clock) -> None:
+def test_a_new_job_uses_an_endpoint_that_has_recovered(source: Source, models: str, clock: Clock) -> None:
     of = endpoint(models)
     EndpointState.objects.create(endpoint=of, down_since=clock.now - timedelta(days=30), because="ServerError")
-    batch = launched(source, of)
+    batch = launch_batch(source, of)
     assert services.work_on_batch(batch.pk) == 12
     assert not EndpointState.objects.get().openings
 
 
-def test_a_429_of_one_lane_stops_the_other(source: Source, together: Together, settings: Any) -> None:
+def test_a_429_of_one_lane_stops_the_other(source: Source, run_concurrently: RunConcurrently, settings: Any) -> None:
     settings.MHB_LANES = 2
-    with answering(Answer("later", 429, {"Retry-After": "2"}), "no JSON at all") as target:
-        batch = launched(source, endpoint(target.url, "m-1", concurrency=2))
+    with fake_endpoint(Answer("later", 429, {"Retry-After": "2"}), "no JSON at all") as target:
+        batch = launch_batch(source, endpoint(target.url, "m-1", concurrency=2))
         begun = time.monotonic()
-        together([lambda: services.work_on_batch(batch.pk)] * 2)
+        run_concurrently([lambda: services.work_on_batch(batch.pk)] * 2)
         assert time.monotonic() - begun >= 2
     limited = Call.objects.get(error="RateLimited")
     others = Call.objects.exclude(pk=limited.pk)
@@ -220,16 +221,16 @@ def test_a_429_of_one_lane_stops_the_other(source: Source, together: Together, s
     assert others.count() == 24
 
 
-def test_asked_to_come_back_tomorrow_the_batch_rests(source: Source, clock: Clock) -> None:
-    with answering(Answer("tomorrow", 429, {"Retry-After": "86400"}), "no JSON at all") as target:
-        batch = launched(source, endpoint(target.url, "m-1", concurrency=1))
+def test_a_batch_rests_when_told_to_retry_tomorrow(source: Source, clock: Clock) -> None:
+    with fake_endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"}), "no JSON at all") as target:
+        batch = launch_batch(source, endpoint(target.url, "m-1", concurrency=1))
         services.work_on_batch(batch.pk)
         assert len(target.bodies) == 1
         batch.refresh_from_db()
         assert batch.status == Batch.Status.RUNNING
         assert batch.rests_until is not None
         assert 86_000 < (batch.rests_until - clock.now).total_seconds() <= 86_400
-        assert statuses(batch) == {Status.QUEUED: 12}
+        assert status_counts(batch) == {Status.QUEUED: 12}
         assert sweep(BATCHES) == []
         assert services.work_on_batch(batch.pk) == 0
         assert len(target.bodies) == 1
@@ -240,8 +241,8 @@ def test_asked_to_come_back_tomorrow_the_batch_rests(source: Source, clock: Cloc
 
 
 def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: Source) -> None:
-    with answering(Answer("on fire", 500)) as target:
-        batch = launched(source, endpoint(target.url, "m-1", concurrency=4))
+    with fake_endpoint(Answer("on fire", 500)) as target:
+        batch = launch_batch(source, endpoint(target.url, "m-1", concurrency=4))
         services.work_on_batch(batch.pk)
         asked = len(target.bodies)
     batch.refresh_from_db()
@@ -249,8 +250,8 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     assert "m-1 (ServerError: " in batch.paused_detail
     assert "on fire" in batch.paused_detail
     assert asked < 40
-    assert statuses(batch)[Status.RUNNING] == 0
-    assert statuses(batch)[Status.QUEUED] >= 9
+    assert status_counts(batch)[Status.RUNNING] == 0
+    assert status_counts(batch)[Status.QUEUED] >= 9
     assert len(calls(batch)) == asked
     state = EndpointState.objects.get()
     assert state.down_since is not None
@@ -262,62 +263,62 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
 
 @pytest.mark.parametrize("status", [401, 402, 404])
 def test_an_account_or_a_model_that_is_gone_pauses_the_batch_and_loses_no_row(source: Source, status: int) -> None:
-    with answering(Answer({"error": {"message": "Insufficient Balance"}}, status)) as target:
-        batch = launched(source, endpoint(target.url, "m-1", concurrency=2))
+    with fake_endpoint(Answer({"error": {"message": "Insufficient Balance"}}, status)) as target:
+        batch = launch_batch(source, endpoint(target.url, "m-1", concurrency=2))
         services.work_on_batch(batch.pk)
         asked = len(target.bodies)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
     assert "Insufficient Balance" in batch.paused_detail
-    assert statuses(batch) == {Status.QUEUED: 12}
+    assert status_counts(batch) == {Status.QUEUED: 12}
     assert asked <= 6
 
 
-def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(source: Source) -> None:
+def test_an_unreachable_endpoint_pauses_the_batch_and_loses_no_row(source: Source) -> None:
     """A wrong port, or a network that stays away, with so few in flight that a row would give up first."""
-    with simulated() as url:
+    with simulator() as url:
         pass
-    batch = launched(source, endpoint(url, concurrency=1))
+    batch = launch_batch(source, endpoint(url, concurrency=1))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
     assert "sim-generator (NotReached: " in batch.paused_detail
-    assert statuses(batch) == {Status.QUEUED: 12}
+    assert status_counts(batch) == {Status.QUEUED: 12}
     assert set(batch.drafts.values_list("tries", flat=True)) == {0}
     assert {call.error for call in calls(batch)} == {"NotReached"}
     assert len(calls(batch)) == BREAK_AFTER + MAX_OPENINGS
-    with simulated() as url:
+    with simulator() as url:
         Endpoint.objects.update(url=url)
         jobs_services.resume(batch.pk)
         assert services.work_on_batch(batch.pk) == 12
-    assert statuses(batch) == {Status.DONE: 12}
+    assert status_counts(batch) == {Status.DONE: 12}
 
 
 # ------------------------------------------------------------------------------------------------------- lanes in time
 
 
-def test_a_lane_ends_itself_and_is_started_again(
+def test_a_lane_ends_when_its_time_is_up_and_wakes_the_next(
     source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MHB_LANE_SECONDS = 0.3
     woken: list[int] = []
     monkeypatch.setattr("celery.app.task.Task.delay", lambda _task, pk: woken.append(pk))
-    with simulated(latency=0.2) as url:
-        batch = launched(source, endpoint(url, concurrency=2))
+    with simulator(latency=0.2) as url:
+        batch = launch_batch(source, endpoint(url, concurrency=2))
         tasks.work_on_job(batch.pk)
-        done = statuses(batch)[Status.DONE]
+        done = status_counts(batch)[Status.DONE]
         assert 2 <= done < 12
-        assert statuses(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, "what flew has landed"
+        assert status_counts(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, "what flew has landed"
         assert woken == [batch.pk]
         for _ in range(12):
             if woken:
                 tasks.work_on_job(woken.pop())
-        assert served(url)["requests"] == 12
-    assert statuses(batch) == {Status.DONE: 12}
+        assert simulator_stats(url)["requests"] == 12
+    assert status_counts(batch) == {Status.DONE: 12}
     assert woken == []
 
 
-def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
+def test_a_lane_uses_the_response_format_that_an_earlier_lane_found(
     source: Source, settings: Any, models: str, clock: Clock
 ) -> None:
     asked: list[str] = []
@@ -325,17 +326,17 @@ def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
     async def handler(request: web.Request) -> web.Response:
         asked.append((await request.json()).get("response_format", {}).get("type", ""))
         if asked[-1]:
-            return web.json_response(complaint("response_format is not supported"), status=400)
-        return web.json_response(said("no JSON at all"))
+            return web.json_response(error_body("response_format is not supported"), status=400)
+        return web.json_response(completion("no JSON at all"))
 
     with run_in_background(app_of(handler)) as url:
-        batch = launched(source, endpoint(url, "m-1", concurrency=1), limit=2)
+        batch = launch_batch(source, endpoint(url, "m-1", concurrency=1), limit=2)
         services.work_on_batch(batch.pk)
         assert set(asked) == {"json_schema", "json_object", ""}
         for days, before in ((0, {""}), (2, {"json_schema", "json_object", ""})):
             clock.advance(days=days)
             asked.clear()
-            again = launched(source, endpoint(url, "m-1"), limit=2)
+            again = launch_batch(source, endpoint(url, "m-1"), limit=2)
             services.work_on_batch(again.pk)
             assert set(asked) == before
 
@@ -349,16 +350,16 @@ def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkey
         worker_shutting_down.send(sender="one@here", sig="SIGTERM", how="Warm", exitcode=0)
         await asyncio.sleep(1)
         answered += 1
-        return web.json_response(said("no JSON at all"))
+        return web.json_response(completion("no JSON at all"))
 
     with run_in_background(app_of(handler)) as url:
-        batch = launched(source, endpoint(url, "m-1", concurrency=3))
+        batch = launch_batch(source, endpoint(url, "m-1", concurrency=3))
         begun = time.monotonic()
         services.work_on_batch(batch.pk)
         assert time.monotonic() - begun < worker_lane.DRAIN_SECONDS / 3
         assert 1 <= answered <= 3
         assert len(calls(batch)) == answered
-        assert statuses(batch) == {Status.QUEUED: 12}
+        assert status_counts(batch) == {Status.QUEUED: 12}
         assert not Lane.objects.exists()
         assert services.work_on_batch(batch.pk) == 0
         assert len(calls(batch)) == answered
@@ -373,13 +374,13 @@ def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkey
     async def handler(request: web.Request) -> web.Response:
         asked = json.dumps(await request.json())
         if "This is case 3." not in asked:
-            return web.json_response(said("no JSON at all"))
+            return web.json_response(completion("no JSON at all"))
         hung.append(asked)
         await asyncio.sleep(30)
         raise AssertionError("it was waited for")
 
     with run_in_background(app_of(handler)) as url:
-        batch = launched(source, endpoint(url, "m-1", timeout=0.35))
+        batch = launch_batch(source, endpoint(url, "m-1", timeout=0.35))
         for _ in range(6):
             services.work_on_batch(batch.pk)
     stuck = Draft.objects.get(record__external_id=conversation(3)["prompt_id"])
@@ -390,13 +391,13 @@ def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkey
     assert batch.status == Batch.Status.FINISHED
 
 
-def test_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, clock: Clock) -> None:
+def test_a_job_gets_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, clock: Clock) -> None:
     settings.MHB_LANES = 2
-    batch = launched(source, endpoint(models))
+    batch = launch_batch(source, endpoint(models))
     assert sweep(BATCHES) == [batch.pk] * 2
-    held(batch)
+    create_lane(batch)
     assert sweep(BATCHES) == [batch.pk]
-    held(batch)
+    create_lane(batch)
     assert sweep(BATCHES) == []
     assert services.work_on_batch(batch.pk) == 0
     clock.advance(minutes=2)
@@ -407,7 +408,7 @@ def test_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, 
 # ------------------------------------------------------------------------------------------------------ group commit
 
 
-def test_what_is_wanted_at_the_same_moment_shares_a_transaction() -> None:
+def test_simultaneous_writes_share_a_transaction() -> None:
     sizes: list[int] = []
 
     def work(items: list[int]) -> list[int]:
@@ -423,7 +424,7 @@ def test_what_is_wanted_at_the_same_moment_shares_a_transaction() -> None:
     assert len(sizes) < 5
 
 
-def test_only_the_one_at_fault_is_told_so(transactional_db: None) -> None:
+def test_a_failing_write_fails_only_for_its_own_caller(transactional_db: None) -> None:
     batch = drafts(6)
 
     def fail(pks: list[int]) -> list[int]:
@@ -469,22 +470,22 @@ def outage(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Any:
     return plan
 
 
-def test_a_database_that_restarts_costs_nothing(tmp_path: Path, outage: Any) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
-    with simulated() as url:
-        batch = launched(source, endpoint(url, concurrency=3))
+def test_a_database_restart_costs_no_calls(tmp_path: Path, outage: Any) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
+    with simulator() as url:
+        batch = launch_batch(source, endpoint(url, concurrency=3))
         outage(after=4, failures=20)
         assert services.work_on_batch(batch.pk) == 12
-        assert served(url)["requests"] == len(calls(batch)) == 12
-    assert statuses(batch) == {Status.DONE: 12}
+        assert simulator_stats(url)["requests"] == len(calls(batch)) == 12
+    assert status_counts(batch) == {Status.DONE: 12}
 
 
-def test_what_was_written_when_the_database_went_away_is_written_once(
+def test_a_commit_whose_reply_was_lost_is_not_written_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
 ) -> None:
     """It went between COMMIT and its reply, each time."""
     monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
-    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
     plain, heard = group_commit._in_one_transaction, [True]
 
     def deaf(wanted: Any) -> Any:
@@ -495,11 +496,11 @@ def test_what_was_written_when_the_database_went_away_is_written_once(
         return outcomes
 
     monkeypatch.setattr(group_commit, "_in_one_transaction", deaf)
-    with simulated("500@0.3") as url:
+    with simulator("500@0.3") as url:
         of = endpoint(url, concurrency=3, price_in="1")
-        batch = launched(source, of)
+        batch = launch_batch(source, of)
         assert services.work_on_batch(batch.pk) == 12
-        asked = served(url)["requests"]
+        asked = simulator_stats(url)["requests"]
     written = calls(batch)
     batch.refresh_from_db()
     assert len(heard) > 20
@@ -508,15 +509,15 @@ def test_what_was_written_when_the_database_went_away_is_written_once(
     assert len(failed) == batch.failed == JobError.objects.get(job=batch).calls
     assert batch.cost == sum(call.cost for call in written) > 0
     assert len({call.attempt_id for call in written} - {None}) == len(written)
-    assert statuses(batch) == {Status.DONE: 12}
+    assert status_counts(batch) == {Status.DONE: 12}
 
 
-def test_rows_that_were_taken_when_the_database_went_away_are_worked_on(
+def test_rows_are_worked_on_when_the_reply_to_their_claim_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
 ) -> None:
     """It went between COMMIT and its reply."""
     monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
-    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
     lost = [True, False, True, True]
 
     def taken(*arguments: Any) -> Any:
@@ -526,34 +527,37 @@ def test_rows_that_were_taken_when_the_database_went_away_are_worked_on(
         return rows
 
     monkeypatch.setattr(services, "take", taken)
-    with simulated() as url:
-        batch = launched(source, endpoint(url, concurrency=3))
+    with simulator() as url:
+        batch = launch_batch(source, endpoint(url, concurrency=3))
         assert services.work_on_batch(batch.pk) == 12
-        assert served(url)["requests"] == 12
+        assert simulator_stats(url)["requests"] == 12
     assert not lost
-    assert statuses(batch) == {Status.DONE: 12}
+    assert status_counts(batch) == {Status.DONE: 12}
     assert not Call.objects.filter(repeated=True).exists()
 
 
-def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_goes_on(
+def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_continues(
     tmp_path: Path, outage: Any, settings: Any, clock: Clock
 ) -> None:
     settings.MHB_LEASE_SECONDS = 0.2
-    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
-    with simulated() as url:
-        batch = launched(source, endpoint(url, concurrency=3))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
+    with simulator() as url:
+        batch = launch_batch(source, endpoint(url, concurrency=3))
         outage(after=6, failures=10**6)
         with pytest.raises(OperationalError):
             services.work_on_batch(batch.pk)
-        lost = served(url)["requests"] - len(calls(batch))
+        lost = simulator_stats(url)["requests"] - len(calls(batch))
         assert 0 <= lost <= 3, "no more than was in flight"
         settings.MHB_LEASE_SECONDS = 60
         outage(after=0, failures=0)
         clock.advance(minutes=2)
         assert set(sweep(BATCHES)) == {batch.pk}
         services.work_on_batch(batch.pk)
-        assert served(url)["requests"] == len(calls(batch)) + lost - Call.objects.filter(hit_of__isnull=False).count()
-    assert statuses(batch) == {Status.DONE: 12}
+        assert (
+            simulator_stats(url)["requests"]
+            == len(calls(batch)) + lost - Call.objects.filter(hit_of__isnull=False).count()
+        )
+    assert status_counts(batch) == {Status.DONE: 12}
     assert Sample.objects.count() == 12
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
@@ -574,15 +578,15 @@ def meets(what: Exception) -> Any:
 
 
 @pytest.mark.parametrize("what", [Odd("x"), MemoryError(), RecursionError(), LookupError("hex"), UnicodeError()])
-def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
+def test_any_exception_in_an_attempt_is_counted_and_ends_the_row(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch, what: Exception
 ) -> None:
-    batch = launched(source, endpoint(models), limit=1)
-    before = served(models)["requests"]
+    batch = launch_batch(source, endpoint(models), limit=1)
+    before = simulator_stats(models)["requests"]
     with monkeypatch.context() as patch:
         patch.setattr("generation.llm.http.transport.decode_text", meets(what))
         services.work_on_batch(batch.pk)
-    sent = served(models)["requests"] - before
+    sent = simulator_stats(models)["requests"] - before
     batch.refresh_from_db()
     lines = calls(batch)
     assert [(line.error, type(what).__name__ in line.detail) for line in lines] == [("UnexpectedError", True)] * sent
@@ -595,24 +599,24 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
     assert batch.drafts.get().status == "done"
 
 
-def test_a_budget_holds_whatever_the_attempts_meet(
+def test_a_budget_holds_whatever_the_attempts_raise(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = served(models)["requests"]
-    batch = launched(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
+    before = simulator_stats(models)["requests"]
+    batch = launch_batch(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
     monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
     for _ in range(5):
         services.work_on_batch(batch.pk)
     batch.refresh_from_db()
-    assert served(models)["requests"] - before == batch.calls == len(calls(batch)) == 7
+    assert simulator_stats(models)["requests"] - before == batch.calls == len(calls(batch)) == 7
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
     assert not batch.drafts.filter(status="running").exists()
 
 
-def test_an_endpoint_with_which_everything_goes_wrong_pauses_the_batch(
+def test_an_endpoint_whose_attempts_all_raise_pauses_the_batch(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = launched(source, endpoint(models, name="odd"))
+    batch = launch_batch(source, endpoint(models, name="odd"))
     monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -621,10 +625,10 @@ def test_an_endpoint_with_which_everything_goes_wrong_pauses_the_batch(
     assert not batch.drafts.filter(status="running").exists()
 
 
-def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
+def test_a_reply_that_the_ledger_cannot_store_is_counted_and_ends_its_row(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = launched(source, endpoint(models), limit=3)
+    batch = launch_batch(source, endpoint(models), limit=3)
     plain, cursed = books._call, list[str]()
 
     def call(job: int, line: books.LedgerLine) -> Call:

@@ -25,17 +25,17 @@ from generation.models import Batch, Call, Endpoint, EndpointState, Source
 from generation.models.work import Work
 from review.models import User
 from tests.api.conftest import Api, api, woken
-from tests.conftest import Together
+from tests.conftest import RunConcurrently
 from tests.engine import (
     Manage,
     conversations_file,
     drafts,
     endpoint,
-    generated,
-    imported,
-    launched,
+    import_file,
+    launch_batch,
     reports_file,
-    simulated,
+    run_batch,
+    simulator,
 )
 
 __all__ = ["api", "woken"]
@@ -53,7 +53,7 @@ def admin(client: Client, adela: User) -> Client:
 @pytest.fixture
 def source(tmp_path: Path, db: None) -> Source:
     """Six conversations."""
-    return imported(conversations_file(tmp_path / "own.jsonl", 6))
+    return import_file(conversations_file(tmp_path / "own.jsonl", 6))
 
 
 def address(batch: Batch, what: str = "") -> str:
@@ -67,10 +67,10 @@ def text_of(page: Page) -> str:
 # ------------------------------------------------------------------------------------------------------------ controls
 
 
-def test_paused_and_resumed_on_the_page_each_twice(
+def test_pause_and_resume_on_the_page_may_be_repeated(
     admin: Client, source: Source, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
 ) -> None:
-    batch = launched(source, endpoint(models))
+    batch = launch_batch(source, endpoint(models))
     page = text_of(admin.get(address(batch)))
     assert address(batch, "-pause") in page
     assert address(batch, "-resume") not in page
@@ -94,7 +94,7 @@ def test_paused_and_resumed_on_the_page_each_twice(
 
 
 def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, models: str) -> None:
-    batch = launched(source, endpoint(models), budget_calls=2)
+    batch = launch_batch(source, endpoint(models), budget_calls=2)
     services.work_on_batch(batch.pk)
     page = text_of(admin.get(address(batch)))
     assert "Raise the budget" in page
@@ -113,8 +113,10 @@ def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, mod
     assert (batch.status, batch.calls) == (Status.FINISHED, 6)
 
 
-def test_a_missing_key_is_named(admin: Client, source: Source, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = launched(source, endpoint(models, key_env="OWN_KEY"))
+def test_a_missing_key_is_named_on_the_page(
+    admin: Client, source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = launch_batch(source, endpoint(models, key_env="OWN_KEY"))
     services.work_on_batch(batch.pk)
     page = text_of(admin.get(address(batch)))
     assert "<code>OWN_KEY</code>" in page
@@ -126,8 +128,8 @@ def test_a_missing_key_is_named(admin: Client, source: Source, models: str, monk
     assert batch.status == Status.FINISHED
 
 
-def test_an_endpoint_that_is_down_is_linked_to(admin: Client, source: Source, models: str) -> None:
-    batch = launched(source, endpoint(models))
+def test_the_page_links_to_the_endpoint_that_is_down(admin: Client, source: Source, models: str) -> None:
+    batch = launch_batch(source, endpoint(models))
     other = endpoint(models, "sim-judge")
     now = timezone.now()
     for one in (Endpoint.objects.get(name="sim-generator"), other):
@@ -138,8 +140,8 @@ def test_an_endpoint_that_is_down_is_linked_to(admin: Client, source: Source, mo
     assert "sim-judge" not in paused, "it has no part in this batch"
 
 
-def test_a_batch_that_rests_can_be_told_to_ask_again(admin: Client, source: Source, models: str) -> None:
-    batch = launched(source, endpoint(models))
+def test_a_resting_batch_can_be_resumed_at_once(admin: Client, source: Source, models: str) -> None:
+    batch = launch_batch(source, endpoint(models))
     of = Endpoint.objects.get(name="sim-generator")
     until = timezone.now() + timedelta(hours=20)
     EndpointState.objects.create(endpoint=of, blocked_until=until, because="RateLimited")
@@ -153,7 +155,7 @@ def test_a_batch_that_rests_can_be_told_to_ask_again(admin: Client, source: Sour
     assert services.work_on_batch(batch.pk) == 6
 
 
-def test_the_page_of_a_batch_costs_the_same_however_large(admin: Client) -> None:
+def test_the_page_of_a_batch_makes_as_many_queries_however_large_it_is(admin: Client) -> None:
     def counted(batch: Batch) -> int:
         with CaptureQueriesContext(connection) as seen:
             assert admin.get(address(batch)).status_code == 200
@@ -167,8 +169,8 @@ def test_the_page_of_a_batch_costs_the_same_however_large(admin: Client) -> None
     assert counted(small) == counted(large)
 
 
-def test_the_controls_of_the_api(api: Api, adela: User, source: Source, models: str) -> None:
-    batch, client = launched(source, endpoint(models), budget_calls=2), api(adela)
+def test_a_batch_is_controlled_over_the_api(api: Api, adela: User, source: Source, models: str) -> None:
+    batch, client = launch_batch(source, endpoint(models), budget_calls=2), api(adela)
 
     def post(what: str, body: Any = None, status: int = 200) -> dict[str, Any]:
         answer = client.post(reverse(f"api:batch-{what}", args=[batch.pk]), body)
@@ -195,14 +197,14 @@ def test_the_controls_of_the_api(api: Api, adela: User, source: Source, models: 
     assert post("budget", {"budget_calls": 9}, status=409)["status"] == 409
 
 
-def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) -> None:
-    batch = launched(source, endpoint(models), budget_calls=2)
+def test_a_batch_is_controlled_from_the_shell(manage: Manage, source: Source, models: str) -> None:
+    batch = launch_batch(source, endpoint(models), budget_calls=2)
     name = f"batch:{batch.pk}"
     for _ in range(2):
         assert manage.json("job", "pause", name)["status"] == "paused"
     assert manage.json("job", "resume", name)["status"] == "running"
     services.work_on_batch(batch.pk)
-    assert "no more calls" in manage.refused("job", "resume", name)
+    assert "no more calls" in manage.refusal("job", "resume", name)
     said = manage.json("job", "budget", name, "--budget", "3.5")
     assert (said["status"], said["budget"], said["budget_calls"]) == ("paused", "3.5000", 2)
     assert "Raise the budget" in said["advice"]
@@ -211,9 +213,9 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
     assert manage.json("job", "retry", name)["again"] == 4
     for _ in range(2):
         assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "already ended" in manage.refused("job", "retry", name)
-    assert "no batch with this number" in manage.refused("job", "pause", "batch:4711")
-    assert "--budget" in manage.refused("job", "budget", name)
+    assert "already ended" in manage.refusal("job", "retry", name)
+    assert "no batch with this number" in manage.refusal("job", "pause", "batch:4711")
+    assert "--budget" in manage.refusal("job", "budget", name)
     for wrong in ("batch", "sample:1", f"batch:{'9' * 30}"):
         code, out, err = manage("job", "pause", wrong)
         assert (bool(code), out) == (True, "")
@@ -223,8 +225,8 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
 # ----------------------------------------------------------------------------------------------------------- estimates
 
 
-def test_what_was_never_asked_is_assumed(tmp_path: Path, source: Source, models: str) -> None:
-    reports = imported(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
+def test_an_estimate_makes_assumptions_about_prompts_without_calls(tmp_path: Path, source: Source, models: str) -> None:
+    reports = import_file(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
     asked = {"benchmark": "mhb", "roles": {"generator": endpoint(models, price_in="1", price_out="10")}}
     found = batches_estimate.estimate_batch(BatchSettings(source=reports, **asked))  # type: ignore[arg-type]
     lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in found.lines]
@@ -247,10 +249,10 @@ def test_what_was_never_asked_is_assumed(tmp_path: Path, source: Source, models:
     assert (pair.calls, pair.jobs, pair.budget_calls) == (6, 2, 4)
 
 
-def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> None:
-    with simulated("500@0.3") as url:
+def test_an_estimate_uses_earlier_calls_including_their_retries(source: Source) -> None:
+    with simulator("500@0.3") as url:
         maker = endpoint(url, price_in="2", price_out="4")
-        batch = generated(source, maker, 4)
+        batch = run_batch(source, maker, 4)
     calls = Call.objects.filter(job=batch)
     found = batches_estimate.estimate_batch(
         BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
@@ -274,10 +276,12 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
     assert measured == [line.measured, 0]
 
 
-def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated() as url:
+def test_an_estimate_averages_the_latest_calls_and_finds_them_by_index(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simulator() as url:
         maker = endpoint(url)
-        batch = generated(source, maker, 4)
+        batch = run_batch(source, maker, 4)
     lines = Call.objects.filter(job=batch).order_by("-pk")
     last = list(lines.values_list("pk", flat=True)[:3])
     lines.exclude(pk__in=last).update(tokens_in=10**6)
@@ -330,8 +334,8 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
     assert batch.drafts.count() == 4
 
 
-def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
-    source: Source, adela: User, together: Together, models: str
+def test_simultaneous_launches_with_the_same_key_make_one_batch(
+    source: Source, adela: User, run_concurrently: RunConcurrently, models: str
 ) -> None:
     """The second one waits for the records, and then finds others, or none."""
     what: dict[str, Any] = {
@@ -341,13 +345,13 @@ def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
     }
     for key, limit in (("some", 1), ("rest", None)):
         settings = BatchSettings(**what, limit=limit)
-        one, other = together([partial(batches_launch.launch_batch, settings, actor=adela, key=key)] * 2)
+        one, other = run_concurrently([partial(batches_launch.launch_batch, settings, actor=adela, key=key)] * 2)
         assert isinstance(one, Batch)
         assert one == other
     assert Batch.objects.count() == 2
 
 
-def test_a_comparison_is_launched_once_under_a_key(source: Source, adela: User, models: str) -> None:
+def test_launches_with_the_same_key_make_one_comparison(source: Source, adela: User, models: str) -> None:
     what: dict[str, Any] = {
         "benchmark": "mhb",
         "source": source,
@@ -401,7 +405,7 @@ def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, 
 # ----------------------------------------------------------------------------------------------------------- endpoints
 
 
-def test_rates_of_an_endpoint_from_page_and_api(admin: Client, api: Api, adela: User) -> None:
+def test_rate_limits_of_an_endpoint_are_set_by_page_and_api(admin: Client, api: Api, adela: User) -> None:
     fields = {"name": "new", "url": "https://models.example/v1", "model": "m", "price_in": 0, "price_out": 0}
     fields |= {"concurrency": 4, "timeout": 60}
     assert admin.post(reverse("generation:endpoints"), {**fields, "rpm": 60, "tpm": 9000}).status_code == 302

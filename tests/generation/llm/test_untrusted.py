@@ -21,9 +21,9 @@ from generation.llm.fencing import as_data, read_data
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply
-from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, endpoint, in_gateway, said, settings_for
+from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, completion, fake_endpoint, in_gateway, settings_for
 from tests.generation.llm.test_batch_protocol import at
-from tests.profile import far
+from tests.profile import by_profile
 
 MB = 2**20
 
@@ -43,12 +43,12 @@ JSON = {"Content_Type": "application/json"}
 UNTEXT = ("hex", "zlib", "bz2", "base64", "uu", "quopri", "rot13", "idna", "punycode", "undefined", "unicode_escape")
 
 
-def test_a_charset_that_is_none_of_text_is_read_as_utf_8() -> None:
+def test_a_charset_that_is_not_for_text_is_read_as_utf_8() -> None:
     left = [*UNTEXT, "unknown", "none", "x" * 5_000, '""', "utf-8; charset=hex"]
     count = len(left)
 
     async def answer(_request: web.Request) -> web.Response:
-        body = json.dumps(said("Ja, größer."), ensure_ascii=False).encode()
+        body = json.dumps(completion("Ja, größer."), ensure_ascii=False).encode()
         return web.Response(body=body, headers={"Content-Type": f"application/json; charset={left.pop()}"})
 
     async def work(gate: Gateway) -> list[str]:
@@ -60,8 +60,8 @@ def test_a_charset_that_is_none_of_text_is_read_as_utf_8() -> None:
     assert [(attempt.error, attempt.reply and attempt.reply.usage.tokens_in) for attempt in ledger] == [("", 7)] * count
 
 
-def test_a_charset_of_text_is_obeyed() -> None:
-    answer = json.dumps(said("größer"), ensure_ascii=False).encode("latin-1")
+def test_a_text_charset_is_obeyed() -> None:
+    answer = json.dumps(completion("größer"), ensure_ascii=False).encode("latin-1")
     with run_in_background(raw(answer, Content_Type="application/json; charset=ISO-8859-1")) as url:
         assert ask(url).text == "größer"
 
@@ -77,7 +77,7 @@ class _Odd(Exception):
 
 
 @pytest.mark.parametrize("odd", [_Odd("sk-very-secret-0123456789"), MemoryError(), KeyError("x"), AssertionError()])
-def test_whatever_an_attempt_meets_is_in_the_ledger(
+def test_any_exception_in_an_attempt_is_in_the_ledger(
     odd: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OWN_KEY", "sk-very-secret-0123456789")
@@ -87,7 +87,7 @@ def test_whatever_an_attempt_meets_is_in_the_ledger(
 
     monkeypatch.setattr(gateway, "read_completion", fail)
     ledger = Ledger()
-    with endpoint("Yes.") as seen, pytest.raises(LLMError) as caught:
+    with fake_endpoint("Yes.") as seen, pytest.raises(LLMError) as caught:
         ask(seen.url, ledger, key_env="OWN_KEY")
     assert caught.value.kind == "UnexpectedError"
     assert [attempt.error for attempt in ledger] == ["UnexpectedError"] * len(seen.bodies)
@@ -111,12 +111,12 @@ def bomb(size: int) -> bytes:
         (b" " * (MB + 1), JSON),
         (bomb(64 * MB), {**JSON, "Content_Encoding": "gzip"}),
         (gzip.compress(b"{}", mtime=0) + b"\0" * 2 * MB, {**JSON, "Content_Encoding": "gzip"}),
-        (json.dumps(said("é" * 400_000), ensure_ascii=False).encode("latin-1") + b"\xff" * 400_000,
+        (json.dumps(completion("é" * 400_000), ensure_ascii=False).encode("latin-1") + b"\xff" * 400_000,
          {"Content_Type": "application/json; charset=latin-1"}),
     ],
     ids=["plain", "bomb", "behind the end", "longer in UTF-8"],
 )  # fmt: skip
-def test_a_completion_has_a_limit(body: bytes, headers: dict[str, str]) -> None:
+def test_the_size_of_a_completion_is_limited(body: bytes, headers: dict[str, str]) -> None:
     ledger = Ledger()
     with run_in_background(raw(body, **headers)) as url, pytest.raises(BrokenReply, match=f"longer than {MB} bytes"):
         ask(url, ledger)
@@ -125,9 +125,9 @@ def test_a_completion_has_a_limit(body: bytes, headers: dict[str, str]) -> None:
     ] * 2
 
 
-def test_the_limit_is_near_what_was_asked_for_and_the_sites_to_set() -> None:
+def test_the_size_limit_follows_max_tokens_and_the_sites_setting() -> None:
     long = "x" * 600_000
-    with endpoint(long) as seen:
+    with fake_endpoint(long) as seen:
         assert ask(seen.url).text == long
         with pytest.raises(BrokenReply, match="longer than"):
             ask(seen.url, max_tokens=500)
@@ -137,8 +137,8 @@ def test_the_limit_is_near_what_was_asked_for_and_the_sites_to_set() -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "GZIP", "identity", "x-gzip"])
-def test_a_packed_answer_is_read(coding: str) -> None:
-    body = json.dumps(said("Packed.")).encode()
+def test_a_compressed_answer_is_read(coding: str) -> None:
+    body = json.dumps(completion("Packed.")).encode()
     ways: dict[str, Callable[[bytes], bytes]] = {"deflate": zlib.compress, "identity": bytes}
     packed = ways.get(coding, gzip.compress)(body)
     with run_in_background(raw(packed, **JSON, Content_Encoding=coding)) as url:
@@ -150,11 +150,11 @@ def test_a_packed_answer_is_read(coding: str) -> None:
     [
         (gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "gzip, gzip"),
         (b"no gzip", "gzip"),
-        (gzip.compress(json.dumps(said("Yes.")).encode(), mtime=0)[:-9], "gzip"),
+        (gzip.compress(json.dumps(completion("Yes.")).encode(), mtime=0)[:-9], "gzip"),
         (b"{}", "br"),
     ],
 )
-def test_what_is_packed_otherwise_or_broken_is_a_cut_connection(body: bytes, coding: str) -> None:
+def test_an_unsupported_or_broken_encoding_is_a_cut_connection(body: bytes, coding: str) -> None:
     with run_in_background(raw(body, **JSON, Content_Encoding=coding)) as url, pytest.raises(ConnectionCut):
         ask(url)
 
@@ -165,7 +165,7 @@ def test_a_repair_quotes_an_excerpt() -> None:
     async def work(gateway: Gateway) -> Any:
         return await gateway.ask_structured(settings_for(seen.url), HELLO, Strict)
 
-    with endpoint(wrong) as seen, pytest.raises(BrokenReply) as caught:
+    with fake_endpoint(wrong) as seen, pytest.raises(BrokenReply) as caught:
         in_gateway(work)
     first, second = seen.bodies
     assert len(json.dumps(second)) - len(json.dumps(first)) < 10_000
@@ -179,7 +179,7 @@ def test_a_repair_quotes_an_excerpt() -> None:
 
 
 @given(st.lists(st.sampled_from(["<", "<<", ">", ">>", "\\", "u003c", "\n", "\u2028", "\x85", '"', "A"])).map("".join))
-def test_no_mark_of_a_fence_survives_in_data(text: str) -> None:
+def test_no_fence_mark_survives_in_data(text: str) -> None:
     line = as_data({"a": text, text: [text]})
     assert not [mark for mark in ("<<<", ">>>") if mark in line]
     assert len(f"{line}.".splitlines()) == 1
@@ -187,7 +187,7 @@ def test_no_mark_of_a_fence_survives_in_data(text: str) -> None:
     assert read_data(f"<<<CASE\n{line}\nCASE>>>") == {"CASE": json.loads(line)}
 
 
-def test_what_stood_in_prompts_before_stands_there_still() -> None:
+def test_the_escaping_of_data_in_prompts_has_not_changed() -> None:
     assert as_data("a <<< b >>> c << d") == '"a <\\u003c< b >\\u003e> c << d"'
     assert as_data("<<<<<") == '"<\\u003c<\\u003c<"'
 
@@ -199,7 +199,7 @@ async def read(door: BatchClient, most: int = 1_000) -> list[LineResult | None]:
     return [each async for each in door.results("f", most)]
 
 
-GOOD = {"custom_id": "good", "response": {"status_code": 200, "body": said("Yes.")}, "error": None}
+GOOD = {"custom_id": "good", "response": {"status_code": 200, "body": completion("Yes.")}, "error": None}
 ODD: list[Any] = [
     None,
     0,
@@ -224,7 +224,7 @@ def siblings() -> list[dict[str, Any]]:
     usage = {"prompt_tokens": 10**30, "completion_tokens": []}
     found: list[dict[str, Any]] = []
     for odd in ODD:
-        body = said("Yes.")
+        body = completion("Yes.")
         found += [
             {**GOOD, "error": odd},
             {**GOOD, "response": odd},
@@ -237,13 +237,16 @@ def siblings() -> list[dict[str, Any]]:
             {**GOOD, "response": {"status_code": 200, "body": {**body, "choices": [odd], "usage": usage}}},
             {
                 **GOOD,
-                "response": {"status_code": 200, "body": said(odd, finish_reason=odd, refusal=odd, reasoning=odd)},
+                "response": {
+                    "status_code": 200,
+                    "body": completion(odd, finish_reason=odd, refusal=odd, reasoning=odd),
+                },
             },
         ]
     return found
 
 
-def test_whatever_stands_in_a_line_is_the_result_of_that_line() -> None:
+def test_a_malformed_line_affects_only_its_own_result() -> None:
     told = siblings()
     lines = [
         *map(json.dumps, told),
@@ -290,8 +293,8 @@ def door() -> BatchClient:
 
 
 @given(lines=st.lists(JUNK, min_size=1, max_size=5), body=JUNK)
-@settings(max_examples=far(40, 100), deadline=None)
-def test_nonsense_is_read_without_a_fault(door: BatchClient, lines: list[Any], body: Any) -> None:
+@settings(max_examples=by_profile(40, 100), deadline=None)
+def test_nonsense_is_parsed_without_an_exception(door: BatchClient, lines: list[Any], body: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_protocol.log, "exception", pytest.fail)
         for line in lines:
@@ -325,7 +328,7 @@ def states(*told: dict[str, Any]) -> list[Any]:
         return list(at(url, work))
 
 
-def test_whatever_is_told_of_a_batch_can_be_kept() -> None:
+def test_any_state_of_a_batch_can_be_stored() -> None:
     odds = [*ODD, 10**18, -(10**18), 253_402_300_799, "../../x", "x" * 300]
     places = ["status", "errors", "created_at", "completed_at", "output_file_id", "error_file_id", "metadata"]
     for found in states(*({**STATE, place: odd} for place in places for odd in odds)):
@@ -339,7 +342,7 @@ def test_the_errors_of_a_batch_are_read_strictly() -> None:
     assert [found.detail for found in states(*({**STATE, "errors": odd} for odd in odds))] == [""] * 4
 
 
-def test_a_line_of_results_has_a_limit_and_the_next_one_is_read() -> None:
+def test_the_length_of_a_result_line_is_limited_and_the_next_one_is_read() -> None:
     lines = [b" " * 3 * MB + b"x", json.dumps(GOOD).encode(), b"{" * 2 * MB, json.dumps(GOOD).encode(), b"x" * 5 * MB]
     with run_in_background(raw(b"\n".join(lines))) as url:
         found = at(url, read)
@@ -347,7 +350,7 @@ def test_a_line_of_results_has_a_limit_and_the_next_one_is_read() -> None:
 
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
-def test_a_file_of_results_has_a_limit(coding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_result_file_is_limited(coding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_protocol, "MAX_RESULTS", 2 * MB)
     begun = json.dumps(GOOD).encode() + b"\n"
     body = bomb(64 * MB) if coding else begun + b" " * 8 * MB
@@ -356,13 +359,13 @@ def test_a_file_of_results_has_a_limit(coding: str, monkeypatch: pytest.MonkeyPa
     assert [each and each.custom_id for each in found] == ([None] if coding else ["good", None])
 
 
-def test_a_file_has_no_more_results_than_were_asked_for() -> None:
+def test_no_more_results_are_read_than_were_asked_for() -> None:
     with run_in_background(raw((json.dumps(GOOD).encode() + b"\n") * 50_000)) as url:
         found = at(url, lambda door: read(door, 3))
     assert [each and each.custom_id for each in found] == ["good"] * 3 + [None]
 
 
-def test_what_is_told_of_a_batch_has_a_limit() -> None:
+def test_the_size_of_a_batch_state_is_limited() -> None:
     body = bomb(64 * MB)
     with run_in_background(raw(body, **JSON, Content_Encoding="gzip")) as url:
         for work in (lambda door: door.state("b"), lambda door: door.upload("own", b"")):
@@ -370,7 +373,7 @@ def test_what_is_told_of_a_batch_has_a_limit() -> None:
                 at(url, work)
 
 
-def test_a_list_of_batches_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_batches_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_protocol, "MAX_LISTED", 500)
     each = {**STATE, "created_at": 4_000_000_000}
     page = {"object": "list", "data": [{**each, "id": f"b{n}"} for n in range(100)], "has_more": True}

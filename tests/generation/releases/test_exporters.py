@@ -160,7 +160,7 @@ def reverse_keys(value):
 def test_the_same_samples_give_the_same_bytes(tmp_path, name):
     samples = [sample(n) for n in range(2500)]  # more than one row group
     first, second = tmp_path / "first", tmp_path / "second"
-    for folder, input_ in ((first, samples), (second, (reverse_keys(one) for one in samples))):
+    for folder, input_ in ((first, samples), (second, (reverse_keys(row) for row in samples))):
         folder.mkdir()
         exporters.load(name).write(input_, folder)
     assert manifest(first, first.iterdir()) == manifest(second, second.iterdir())
@@ -176,7 +176,7 @@ def test_conversations_are_written_in_the_canonical_form(messages):
     assert conversation(messages) == canonical(messages) == expected
 
 
-@given(st.lists(rubrics | rubrics.map(lambda one: {name: one[name] for name in one if name != "polarity"})))
+@given(st.lists(rubrics | rubrics.map(lambda rubric: {name: rubric[name] for name in rubric if name != "polarity"})))
 def test_rubrics_are_written_in_the_canonical_form(drawn):
     assert canonical_rubrics(drawn) == canonical(drawn)
 

@@ -14,7 +14,7 @@ from review.assignments import claims
 from review.models import Assignment, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import TrapTerm
-from tests.browser import arrive
+from tests.browser import wait_for_focus
 from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, look, opened, send, take, wholly_approving
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -41,7 +41,7 @@ def held(desk: Page, live_server: Any, ana: User) -> Assignment:
     taken = take(ana)
     look(taken)
     desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
-    arrive(desk)
+    wait_for_focus(desk)
     return taken
 
 
@@ -92,7 +92,7 @@ def test_each_answer_leads_to_what_is_open_next(desk: Page, held: Assignment) ->
 def test_what_is_missing_is_named_with_the_colon_of_the_readers_language(desk: Page, held: Assignment) -> None:
     desk.context.set_extra_http_headers({"Accept-Language": "zh-hans"})
     desk.reload()
-    arrive(desk)
+    wait_for_focus(desk)
     desk.keyboard.press("Control+Enter")
     [*lines] = desk.locator("[data-problems] li").all_inner_texts()
     assert lines
@@ -171,7 +171,7 @@ def test_selected_text_of_the_case_is_cited_by_one_key(desk: Page, held: Assignm
 def test_chosen_keys_act_and_none_do_when_switched_off(desk: Page, held: Assignment, ana: User) -> None:
     User.objects.filter(pk=ana.pk).update(keys={"n": "j"})
     desk.reload()
-    arrive(desk)
+    wait_for_focus(desk)
     desk.keyboard.press("n")
     expect(desk.locator(".split__ask")).to_be_focused()
     desk.wait_for_timeout(1100)  # a letter that is no key counts as typing
@@ -179,7 +179,7 @@ def test_chosen_keys_act_and_none_do_when_switched_off(desk: Page, held: Assignm
     assert focused(desk) == "question.false"
     User.objects.filter(pk=ana.pk).update(keys_off=True)
     desk.reload()
-    arrive(desk)
+    wait_for_focus(desk)
     for key in ("j", "1", "a", "?"):
         desk.keyboard.press(key)
     expect(desk.locator(".split__ask")).to_be_focused()
@@ -236,7 +236,7 @@ def test_a_recent_source_is_taken_again_in_one_act(desk: Page, held: Assignment,
     send(held, wholly_approving())
     taken = take(ana)
     desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
-    arrive(desk)
+    wait_for_focus(desk)
     desk.keyboard.press("1")
     desk.keyboard.press("1")
     desk.locator("[data-recent]").click()

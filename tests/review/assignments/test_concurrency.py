@@ -22,7 +22,7 @@ from review.models import Assignment, Case, Draft, Event, Review, User
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers
 from review.rules.state_machine import FINAL, Phase, Policy, Role, State, position
-from tests.conftest import Together
+from tests.conftest import RunConcurrently
 from tests.review.factories import (
     account,
     approving,
@@ -41,7 +41,7 @@ ROUNDS = 12  # a race is lost once in several tries
 
 
 @pytest.fixture
-def eight(together: Together) -> list[User]:
+def eight(run_concurrently: RunConcurrently) -> list[User]:
     return [account(f"physician-{number}") for number in range(8)]
 
 
@@ -59,24 +59,24 @@ def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
     assert not failed, failed
 
 
-def test_all_press_at_once_and_each_gets_another_case(eight: list[User], together: Together) -> None:
+def test_all_press_at_once_and_each_gets_another_case(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(len(eight)):
         opened(number)
-    outcomes = together([partial(claims.claim_next, physician) for physician in eight])
+    outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
     none_failed(outcomes)
     assert len({assignment.case_id for assignment in outcomes}) == len(eight)
 
 
-def test_fewer_cases_than_physicians(eight: list[User], together: Together) -> None:
+def test_fewer_cases_than_physicians(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(3):
         opened(number)
-    outcomes = together([partial(claims.claim_next, physician) for physician in eight])
+    outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
     none_failed(outcomes)
     assert len([outcome for outcome in outcomes if outcome is not None]) == 3
     assert Assignment.objects.filter(hold=Hold.HELD).count() == 3
 
 
-def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], together: Together) -> None:
+def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(60):
         opened(number, policy=ALONE)
 
@@ -87,7 +87,7 @@ def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], together
             done += 1
         return done
 
-    outcomes = together([partial(work, physician) for physician in eight])
+    outcomes = run_concurrently([partial(work, physician) for physician in eight])
     none_failed(outcomes)
     assert sum(outcomes) == 60
     assert set(Counter(Review.objects.values_list("case_id", flat=True)).values()) == {1}
@@ -95,7 +95,7 @@ def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], together
     assert set(Case.objects.values_list("state", flat=True)) == {State.APPROVED}
 
 
-def test_the_whole_queue_worked_by_all_at_once(eight: list[User], together: Together) -> None:
+def test_the_whole_queue_worked_by_all_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(12):
         opened(number)
 
@@ -107,7 +107,7 @@ def test_the_whole_queue_worked_by_all_at_once(eight: list[User], together: Toge
                 answers = approving if chance.random() < 0.5 else rejecting
                 send(assignment, answers(change_reason="I see it now."))
 
-    none_failed(together([partial(work, physician) for physician in eight]))
+    none_failed(run_concurrently([partial(work, physician) for physician in eight]))
     for case in Case.objects.all():
         assert case.state == position(case.frozen.policy, visibility.opinions(case)).state
         reviews = list(Review.objects.filter(case=case))
@@ -120,21 +120,23 @@ def test_the_whole_queue_worked_by_all_at_once(eight: list[User], together: Toge
         assert kinds[Event.Kind.CLOSED] == 1
 
 
-def test_one_physician_pressing_in_several_windows_gets_one_case(eight: list[User], together: Together) -> None:
+def test_one_physician_pressing_in_several_windows_gets_one_case(
+    eight: list[User], run_concurrently: RunConcurrently
+) -> None:
     case = to_adjudication(eight[0], eight[1])  # two roles of the same case are open
     opened(2)
-    outcomes = together([partial(claims.claim_next, eight[2])] * 4)
+    outcomes = run_concurrently([partial(claims.claim_next, eight[2])] * 4)
     none_failed(outcomes)
     assert {(held.case_id, held.token) for held in outcomes} == {(case.pk, outcomes[0].token)}
     assert Event.objects.filter(kind=Event.Kind.CLAIMED, actor=eight[2]).count() == 1
 
 
-def test_one_review_submitted_twice_at_once(eight: list[User], together: Together) -> None:
+def test_one_review_submitted_twice_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
         case = to_secondary(ana, number=number)
         bos = take(bo)
-        outcomes = together([partial(late_submit, bos)] * 3)
+        outcomes = run_concurrently([partial(late_submit, bos)] * 3)
         assert sorted(type(outcome).__name__ for outcome in outcomes) == [
             "AlreadySubmitted",
             "AlreadySubmitted",
@@ -144,21 +146,21 @@ def test_one_review_submitted_twice_at_once(eight: list[User], together: Togethe
         say(bo, approving())
 
 
-def test_the_last_review_submitted_twice_at_once(eight: list[User], together: Together) -> None:
+def test_the_last_review_submitted_twice_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(ROUNDS):
         case = opened(number, policy=ALONE)
-        outcomes = together([partial(late_submit, take(eight[0]))] * 2)
+        outcomes = run_concurrently([partial(late_submit, take(eight[0]))] * 2)
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadySubmitted", "Review"]
         assert Event.objects.filter(case=case, kind=Event.Kind.CLOSED).count() == 1
 
 
-def test_a_late_submit_against_a_take_over(eight: list[User], together: Together) -> None:
+def test_a_late_submit_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
         case = opened(number, policy=ALONE)
         anas = take(ana)
         run_out(anas)
-        submitted, taken = together([partial(late_submit, anas), partial(claims.claim_next, bo)])
+        submitted, taken = run_concurrently([partial(late_submit, anas), partial(claims.claim_next, bo)])
         none_failed([submitted, taken], errors.LeaseLost)
         if isinstance(submitted, Review):
             assert taken is None
@@ -170,14 +172,14 @@ def test_a_late_submit_against_a_take_over(eight: list[User], together: Together
         assert review.physician_id == review.assignment.physician_id
 
 
-def test_a_late_blind_answer_against_a_take_over(eight: list[User], together: Together) -> None:
+def test_a_late_blind_answer_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     """If the commit wins, the confirmation is still the committer's own."""
     ana, bo, chen = eight[:3]
     for number in range(ROUNDS):
         case = to_secondary(ana, number=number)
         bos = take(bo)
         run_out(bos)
-        submitted, taken = together([partial(late_submit, bos), partial(claims.claim_next, chen)])
+        submitted, taken = run_concurrently([partial(late_submit, bos), partial(claims.claim_next, chen)])
         none_failed([submitted, taken], errors.LeaseLost)
         holder = bo if isinstance(submitted, Review) else chen
         assert (taken is None) == (holder == bo)
@@ -185,14 +187,14 @@ def test_a_late_blind_answer_against_a_take_over(eight: list[User], together: To
         say(holder, *[approving()] * (1 if holder == bo else 2))
 
 
-def test_a_late_draft_against_a_take_over(eight: list[User], together: Together) -> None:
+def test_a_late_draft_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
         opened(number, policy=ALONE)
         anas = take(ana)
         run_out(anas)
         assert anas.token is not None
-        saved, taken = together(
+        saved, taken = run_concurrently(
             [
                 partial(assignments_services.save_draft, ana, anas.pk, anas.token, Answers(reason="typed"), revision=0),
                 partial(claims.claim_next, bo),
@@ -204,14 +206,16 @@ def test_a_late_draft_against_a_take_over(eight: list[User], together: Together)
         send(taken or take(ana), approving())
 
 
-def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(eight: list[User], together: Together) -> None:
+def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(
+    eight: list[User], run_concurrently: RunConcurrently
+) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
         case = opened(number, policy=ALONE)
         anas = take(ana)
         run_out(anas)
         assert anas.token is not None
-        outcomes = together(
+        outcomes = run_concurrently(
             [
                 claims.expire_leases,
                 partial(claims.heartbeat, ana, anas.pk, anas.token),
@@ -229,50 +233,50 @@ def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(eight: list[User],
         assert takes - kinds[Event.Kind.EXPIRED] - kinds[Event.Kind.TAKEN_OVER] == 1  # every hold ends by one event
 
 
-def test_giving_back_against_submitting(eight: list[User], together: Together) -> None:
+def test_giving_back_against_submitting(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
         case = to_secondary(ana, number=number)
         bos = take(bo)
         assert bos.token is not None
-        outcomes = together([partial(claims.release, bo, bos.pk, bos.token), partial(late_submit, bos)])
+        outcomes = run_concurrently([partial(claims.release, bo, bos.pk, bos.token), partial(late_submit, bos)])
         none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
         assert isinstance(outcomes[0], Exception) != isinstance(outcomes[1], Exception)
         while not Case.objects.filter(pk=case.pk, state__in=FINAL).exists():
             say(bo, approving())
 
 
-def test_two_windows_save_the_first_draft_at_once(eight: list[User], together: Together) -> None:
+def test_two_windows_save_the_first_draft_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(ROUNDS):
         opened(number, policy=ALONE)
         held = take(eight[0])
         token = held.token or uuid.uuid4()
         save = partial(assignments_services.save_draft, eight[0], held.pk, token, Answers(reason="typed"), revision=0)
-        outcomes = together([save, save])
+        outcomes = run_concurrently([save, save])
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Draft", "StaleDraft"]
         send(held, approving())
 
 
-def test_two_adjudicators_vote_at_once(eight: list[User], together: Together) -> None:
+def test_two_adjudicators_vote_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo, chen, dina = eight[:4]
     for number in range(ROUNDS):
         case = to_adjudication(ana, bo, number=number)
         for phase in (Phase.COMMIT, Phase.DISCUSS):
             chens, dinas = take(chen), take(dina)
             assert (chens.phase, dinas.phase) == (phase, phase)
-            none_failed(together([partial(send, chens, approving()), partial(send, dinas, rejecting())]))
+            none_failed(run_concurrently([partial(send, chens, approving()), partial(send, dinas, rejecting())]))
         case.refresh_from_db()
         assert (case.state, case.ground) == (State.REJECTED, "undecided")
 
 
-def test_withdrawing_against_submitting_and_claiming(eight: list[User], together: Together) -> None:
+def test_withdrawing_against_submitting_and_claiming(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     adela = account("adela", role="admin")  # type: ignore[arg-type]
     for number in range(ROUNDS):
         case = opened(number)
         anas = take(ana)
         opened(1000 + number)
-        outcomes = together(
+        outcomes = run_concurrently(
             [
                 partial(cases_services.withdraw, case.pk, actor=adela, reason="Duplicate."),
                 partial(late_submit, anas),
@@ -288,7 +292,9 @@ def test_withdrawing_against_submitting_and_claiming(eight: list[User], together
             cases_services.withdraw(rest.pk, actor=adela, reason="Cleared for the next round.")
 
 
-def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(together: Together) -> None:
+def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(
+    run_concurrently: RunConcurrently,
+) -> None:
     ana = account("ana")
     row = opened().assignments.get(role=Role.PRIMARY)
     locked = threading.Event()
@@ -303,28 +309,28 @@ def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(to
         assert locked.wait(timeout=60)
         return claims.claim_next(ana)
 
-    _, taken = together([hold_the_row, claim])
+    _, taken = run_concurrently([hold_the_row, claim])
     assert taken == row
 
 
 def test_a_claim_finds_the_only_case_that_is_just_being_handed_to_its_physician(
-    together: Together, monkeypatch: pytest.MonkeyPatch
+    run_concurrently: RunConcurrently, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everybody's when the claim begins and this physician's own when it ends, the case is never out of reach."""
     ana, adela = account("ana"), account("adela", UserRole.ADMIN)
     row = opened().assignments.get(role=Role.PRIMARY)
     locked, passed_over, handed = threading.Event(), threading.Event(), threading.Event()
-    first_of = eligibility.first_of
+    first_candidate = eligibility.first_candidate
 
-    def first_of_what_is_committed_meanwhile(found: Iterable[eligibility.Pass]) -> int | None:
+    def first_candidate_after_hand_out(found: Iterable[eligibility.SearchRound]) -> int | None:
         if not locked.is_set():
-            return first_of(found)  # the hand-out's own question
+            return first_candidate(found)  # the hand-out's own question
         rounds = list(found)
         passed_over.set()
         assert handed.wait(timeout=20)
-        return first_of(rounds)
+        return first_candidate(rounds)
 
-    monkeypatch.setattr(eligibility, "first_of", first_of_what_is_committed_meanwhile)
+    monkeypatch.setattr(eligibility, "first_candidate", first_candidate_after_hand_out)
 
     def hand_out() -> None:
         with transaction.atomic():
@@ -338,7 +344,7 @@ def test_a_claim_finds_the_only_case_that_is_just_being_handed_to_its_physician(
         assert locked.wait(timeout=60)
         return claims.claim_next(ana)
 
-    _, taken = together([hand_out, claim])
+    _, taken = run_concurrently([hand_out, claim])
     assert taken == row
 
 

@@ -22,7 +22,7 @@ from review.cases import services as cases_services
 from review.models import Assignment, Case, Declined, Event, Notice, PersonEvent, User
 from review.people import accounts
 from review.rules.state_machine import Phase, Policy, Role, State, position
-from tests.conftest import Clock, Together
+from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
     account,
     approving,
@@ -320,7 +320,7 @@ def test_the_order_is_the_physicians_own_and_stays(ana: User, bo: User) -> None:
         opened(number)
     orders = []
     for physician in (ana, ana, bo):
-        first = next(eligibility.passes(physician))
+        first = next(eligibility.search_rounds(physician))
         orders.append(list(Assignment.objects.raw(first.sql, first.params)))
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
@@ -382,7 +382,7 @@ def test_why(ana: User, bo: User, chen: User, adela: User) -> None:
 
 
 def test_counting_what_waits_stops_at_a_hundred(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eligibility, "WAITING_COUNTED", 3)
+    monkeypatch.setattr(eligibility, "COUNT_LIMIT", 3)
     for number in range(5):
         assert eligibility.count_available(ana) == min(number, 3)
         opened(number)
@@ -503,24 +503,24 @@ def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
     assert not failed, failed
 
 
-def test_twelve_press_at_once_in_rounds_and_none_gets_anothers(together: Together) -> None:
+def test_twelve_press_at_once_in_rounds_and_none_gets_anothers(run_concurrently: RunConcurrently) -> None:
     people = [account(f"physician-{number}") for number in range(12)]  # a process has sixteen connections
     for number in range(60):
         opened(number)
     for _round in range(3):
-        outcomes = together([partial(claims.claim_next, physician) for physician in people])
+        outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in people])
         none_failed(outcomes)
         assert len({held.pk for held in outcomes}) == len(people)
         Assignment.objects.filter(hold=Hold.HELD).update(hold=Hold.OPEN, physician=None, token=None, lease_until=None)
 
 
-def test_reassigning_declining_and_claiming_at_once(together: Together) -> None:
+def test_reassigning_declining_and_claiming_at_once(run_concurrently: RunConcurrently) -> None:
     ana, bo, chen = (account(name) for name in ("ana", "bo", "chen"))
     chief = admin()
     for number in range(10):
         case = opened(number)
         held = take(ana)
-        outcomes = together(
+        outcomes = run_concurrently(
             [
                 partial(claims.reassign, case.pk, Role.PRIMARY, to=bo, actor=chief),
                 partial(claims.decline, ana, held.pk, held.token, Declined.Reason.FIELD),  # type: ignore[arg-type]
@@ -539,7 +539,7 @@ def test_reassigning_declining_and_claiming_at_once(together: Together) -> None:
         )
 
 
-def test_a_cap_holds_in_several_windows(together: Together) -> None:
+def test_a_cap_holds_in_several_windows(run_concurrently: RunConcurrently) -> None:
     ana = changed(account("ana"), daily_cap=2)
     for number in range(20):
         opened(number, policy=Policy(secondary=False))
@@ -551,11 +551,11 @@ def test_a_cap_holds_in_several_windows(together: Together) -> None:
             except (errors.AlreadySubmitted, errors.LeaseLost, errors.CaseClosed):
                 continue
 
-    none_failed(together([work] * 4))
+    none_failed(run_concurrently([work] * 4))
     assert eligibility.done_today(ana) == 2
 
 
-def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(together: Together) -> None:
+def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(run_concurrently: RunConcurrently) -> None:
     chance = random.Random(3)
     people = [
         account(f"p{n}", hospital=f"H{n % 3}", languages=[["en"], ["zh"], []][n % 3], stages=[[], ["primary"]][n % 2])
@@ -570,7 +570,7 @@ def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(together:
             send(held, approving(change_reason="I see it now."))
 
     for _round in range(3):
-        none_failed(together([partial(work, physician) for physician in people]))
+        none_failed(run_concurrently([partial(work, physician) for physician in people]))
     for case in Case.objects.all():
         roles = {a.role: a.physician for a in Assignment.objects.filter(case=case).select_related("physician")}
         first = roles[Role.PRIMARY]
@@ -594,12 +594,12 @@ def test_a_row_reserved_for_somebody_else_after_it_was_found_is_not_taken(
             clock.advance(days=1)
         found = [
             replace(one, sql=one.sql.replace("w.reserved_for_id IS NULL", "w.id > 0"))
-            for one in eligibility.passes(ana)
+            for one in eligibility.search_rounds(ana)
             if "w.reserved_for_id IS NULL" in one.sql
         ]
         assert found
-        assert [one.peek() for one in found] == [None] * len(found)
-        assert any(one.peek() for one in eligibility.passes(bo)) or hold == Hold.HELD
+        assert [one.peek_key() for one in found] == [None] * len(found)
+        assert any(one.peek_key() for one in eligibility.search_rounds(bo)) or hold == Hold.HELD
 
 
 def replayed(case: Case) -> State:
@@ -611,12 +611,12 @@ def test_a_secondary_who_left_before_the_confirmation_is_set_back(
 ) -> None:
     case = to_secondary(ana)
     with pytest.raises(errors.NotStuck):
-        claims.set_back(case.pk, Role.SECONDARY, actor=adela, reason="Left.")
+        claims.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left.")
     say(bo, rejecting())
     stuck = take(bo)
     with pytest.raises(errors.NotAllowed):
-        claims.set_back(case.pk, Role.SECONDARY, actor=chen, reason="Left.")
-    claims.set_back(case.pk, Role.SECONDARY, actor=adela, reason="Left the hospital.")
+        claims.reopen_role(case.pk, Role.SECONDARY, actor=chen, reason="Left.")
+    claims.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
     assert case.state == replayed(case) == State.SECONDARY
     assert list(Event.objects.filter(case=case).values_list("kind", "actor"))[-2:] == [
@@ -645,7 +645,7 @@ def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
     say(dina, rejecting())
     if voted_again:
         say(dina, approving())
-    claims.set_back(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
+    claims.reopen_role(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
     assert case.state == replayed(case) == State.ADJUDICATION
     assert [(one.role, one.verdict) for one in visibility.counted_reviews().filter(case=case, physician=dina)] == [
@@ -701,7 +701,7 @@ def test_known_answers_leave_a_trace(ana: User, adela: User) -> None:
     case = opened(policy=Policy(secondary=False))
     say(ana, approving())
     case.refresh_from_db()
-    item = calibration_services.make_item(case, queries.suggested(case), actor=adela)
+    item = calibration_services.make_item(case, queries.suggested_answers(case), actor=adela)
     known = item.expected
     calibration_services.change_item(item, actor=adela, expected=rejecting())
     calibration_services.change_item(item, actor=adela, active=False)

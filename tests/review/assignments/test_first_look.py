@@ -13,7 +13,7 @@ from review.models import Assignment, Case, Event, FirstLook, Review, User
 from review.rules.questions import Answer, Answers, Problem
 from review.rules.state_machine import Phase, Policy, Role
 from tests.api.conftest import Client
-from tests.conftest import Clock, Together
+from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
     LOOK_FIRST,
     SEEN_PLAIN,
@@ -221,12 +221,12 @@ def test_old_cases_without_the_setting_ask_for_no_first_look(ana: User) -> None:
     assert visibility.case_shown_to(ana, held).form == case.frozen.form
 
 
-def test_pressed_at_once_it_is_taken_once(together: Together) -> None:
+def test_pressed_at_once_it_is_taken_once(run_concurrently: RunConcurrently) -> None:
     ana = account("ana")
     services.open_case(case_spec(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN))
     held = take(ana)
     values = ["yes", "no", "yes", "no"]
-    outcomes = together([lambda value=value: look(held, natural=value) for value in values])  # type: ignore[misc]
+    outcomes = run_concurrently([lambda value=value: look(held, natural=value) for value in values])  # type: ignore[misc]
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert len({outcome.pk for outcome in outcomes}) == 1
     assert Event.objects.filter(kind=Event.Kind.REVEALED).count() == 1

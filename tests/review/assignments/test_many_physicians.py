@@ -48,8 +48,8 @@ from review.rules.blocks import Dialogue, Turn
 from review.rules.permissions import UserRole
 from review.rules.questions import Answer, Answers, Choice, Form, Question, RubricAnswer, RubricText
 from review.rules.state_machine import Opinion, Phase, Policy, Role, State, Verdict
-from tests.conftest import Clock, Together
-from tests.profile import far
+from tests.conftest import Clock, RunConcurrently
+from tests.profile import by_profile
 from tests.review.factories import account, case_spec, count_anew
 from tests.review.ward import File, Given, Hand, Kept, Person, Said, Tab, Ward, trap
 
@@ -664,7 +664,7 @@ def ward_staff(db: None) -> None:
 
 def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
     ManyPhysicians.clock, ManyPhysicians.met = clock, Counter()
-    for start in far([1], range(1, 9)):  # of many examples of one start most are alike
+    for start in by_profile([1], range(1, 9)):  # of many examples of one start most are alike
         run_state_machine_as_test(
             seed(start)(ManyPhysicians),
             settings=settings(
@@ -681,7 +681,7 @@ def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_several_things_truly_at_once(together: Together, clock: Clock, seed: int) -> None:
+def test_several_things_truly_at_once(run_concurrently: RunConcurrently, clock: Clock, seed: int) -> None:
     """Whatever is done at once comes to what one order of the same comes to."""
     chance = random.Random(seed)
     clock.now = MORNING
@@ -695,7 +695,7 @@ def test_several_things_truly_at_once(together: Together, clock: Clock, seed: in
             clock.advance(minutes=16)
             ward.now = clock.now
         acts = _at_once(site, ward, chance)
-        outcomes = together([act.on_site for act in acts])
+        outcomes = run_concurrently([act.on_site for act in acts])
         story = [f"{act.label}: {outcome}" for act, outcome in zip(acts, outcomes, strict=True)]
         unexpected = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         assert not unexpected, "\n".join(story)

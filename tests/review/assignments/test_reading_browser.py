@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from review.models import User
 from review.rules.blocks import Diff, Table, Text, Turn
-from tests.browser import arrive
+from tests.browser import wait_for_focus
 from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened, take
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -46,7 +46,7 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
     blocks = (Diff("Talk", BEFORE, AFTER), Text("Bait", "May I take it twice a day?", tone="question"), TRAPS)
     opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=blocks)
     page.goto(live_server.url + reverse("review:case", args=[take(ana).pk]))
-    arrive(page)
+    wait_for_focus(page)
     return page
 
 
@@ -54,7 +54,7 @@ def reveal(desk: Page) -> None:
     desk.keyboard.press("1")
     with desk.expect_navigation():
         desk.keyboard.press("Control+Enter")
-    arrive(desk)
+    wait_for_focus(desk)
 
 
 def inside(desk: Page, selector: str) -> bool:
@@ -115,7 +115,7 @@ def test_the_view_and_the_place_survive_a_reload(desk: Page) -> None:
     desk.reload()
     expect(desk.locator(".views__view--source")).to_be_visible()
     assert abs(desk.evaluate("scrollY") - 900) < 5
-    arrive(desk)
+    wait_for_focus(desk)
     desk.keyboard.press("c")
     desk.locator(".diff__fold summary").first.click()
     desk.reload()

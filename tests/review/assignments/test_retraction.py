@@ -20,7 +20,7 @@ from review.rules.permissions import UserRole
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase, Policy, Role, State
 from tests.api.conftest import Client
-from tests.conftest import Clock, Together
+from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
     LOOK_FIRST,
     SEEN_PLAIN,
@@ -293,14 +293,14 @@ def test_it_counts_for_nobodys_figures(ana: User, adela: User) -> None:
         visibility.own_review(ana, last(case).pk)
 
 
-def test_taking_back_against_a_claim_of_what_it_opened(together: Together) -> None:
+def test_taking_back_against_a_claim_of_what_it_opened(run_concurrently: RunConcurrently) -> None:
     """Either the secondary has it and the review stands, or it is taken back and there is nothing to claim."""
     ana, bo = account("ana"), account("bo")
     for number in range(8):
         case = opened(number)
         say(ana, approving())
         review = last(case)
-        undone, claimed = together([lambda review=review: undo(review), lambda: claims.claim_next(bo)])  # type: ignore[misc]
+        undone, claimed = run_concurrently([lambda review=review: undo(review), lambda: claims.claim_next(bo)])  # type: ignore[misc]
         case.refresh_from_db()
         if isinstance(undone, errors.NotUndoable):
             assert claimed is not None
@@ -315,10 +315,10 @@ def test_taking_back_against_a_claim_of_what_it_opened(together: Together) -> No
         )
 
 
-def test_taken_back_twice_at_once_it_is_taken_back_once(together: Together) -> None:
+def test_taken_back_twice_at_once_it_is_taken_back_once(run_concurrently: RunConcurrently) -> None:
     ana = account("ana")
     review = last(to_secondary(ana))
-    outcomes = together([lambda: undo(review)] * 4)
+    outcomes = run_concurrently([lambda: undo(review)] * 4)
     done = [outcome for outcome in outcomes if isinstance(outcome, Assignment)]
     assert len(done) == 1, outcomes
     assert all(isinstance(outcome, errors.NotYours) for outcome in outcomes if outcome not in done), outcomes

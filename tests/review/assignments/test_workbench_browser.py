@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from review.assignments import claims, services
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
 from review.rules.blocks import Dialogue, Text, Turn
-from tests.browser import arrive
+from tests.browser import wait_for_focus
 from tests.review.factories import PASSWORD, approving, opened, take
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -162,7 +162,7 @@ def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
     services.save_draft(physician, held.pk, held.token, approving(), revision=0)
     goes(page, url, "case", held)
     expect(page.locator("[data-answered]")).to_have_text("5/5")
-    arrive(page)
+    wait_for_focus(page)
     return held
 
 

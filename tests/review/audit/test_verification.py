@@ -1,4 +1,4 @@
-"""The trail is a chain, and a change behind the site's back is found, row by row."""
+"""The trail is a hash chain: verification finds rows changed in the database, and names them."""
 
 import hashlib
 import hmac
@@ -23,9 +23,9 @@ from review.cases import services
 from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import UserRole
 from review.rules.state_machine import Policy
-from tests.conftest import Together, cast
+from tests.conftest import RunConcurrently, accounts_of
 from tests.populations import population
-from tests.profile import far
+from tests.profile import by_profile
 from tests.review.audit.tampering import sql, unprotected
 from tests.review.factories import account, approving, opened, rejecting, say, send, to_adjudication, to_secondary
 
@@ -33,9 +33,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @population
-def worked() -> list[Event]:
-    """Three cases with everything that can be said; their events in the order of the chain."""
-    ana, bo, chen, dina = cast("ana", "bo", "chen", "dina")
+def events() -> list[Event]:
+    """Events, in chain order, of three cases: adjudicated, with one review, and just opened."""
+    ana, bo, chen, dina = accounts_of("ana", "bo", "chen", "dina")
     to_adjudication(ana, bo)
     say(chen, approving())
     say(dina, approving())
@@ -54,21 +54,21 @@ def faults(**options: Any) -> list[tuple[FaultCode, int, int]]:
 # ---------------------------------------------------------------------------------------------------------- the chain
 
 
-def test_each_event_follows_from_the_one_before(worked: list[Event]) -> None:
-    previous, numbers = chain_entries.GENESIS, dict.fromkeys((event.case_id for event in worked), 0)
-    assert len(worked) > 15
-    for place, event in enumerate(worked, 1):
+def test_each_event_contains_the_hash_of_the_one_before(events: list[Event]) -> None:
+    previous, numbers = chain_entries.GENESIS, dict.fromkeys((event.case_id for event in events), 0)
+    assert len(events) > 15
+    for place, event in enumerate(events, 1):
         numbers[event.case_id] += 1
         assert (event.sequence, event.previous, event.number) == (place, previous, numbers[event.case_id])
         previous = event.hash
-    assert [event.pk for event in worked] == sorted(event.pk for event in worked)
+    assert [event.pk for event in events] == sorted(event.pk for event in events)
     head = ChainHead.objects.get(pk=trail.EVENTS)
-    assert (head.sequence, head.hash) == (len(worked), previous)
+    assert (head.sequence, head.hash) == (len(events), previous)
     assert faults() == []
 
 
-def test_the_hash_is_what_the_documentation_says(ana: User) -> None:
-    """By hand, with nothing of ours but the key."""
+def test_the_hash_can_be_recomputed_from_the_documentation(ana: User) -> None:
+    """Recompute the hash without product code, from the stored key."""
     case = to_secondary(ana)
     head = ChainHead.objects.get(pk=trail.EVENTS)
     event = Event.objects.get(kind=Event.Kind.SUBMITTED)
@@ -90,7 +90,7 @@ def test_the_hash_is_what_the_documentation_says(ana: User) -> None:
     assert len(event.data["digest"]) == 64
 
 
-def test_people_and_what_they_typed_stay_out_of_what_is_published() -> None:
+def test_published_entries_contain_no_person_and_no_typed_text() -> None:
     def entry(**data: Any) -> Any:
         return chain_entries.entry(
             key="ab" * 32, sequence=1, previous=chain_entries.GENESIS, sample="s-1", version=1, number=1, kind="declined",
@@ -107,11 +107,11 @@ def test_people_and_what_they_typed_stay_out_of_what_is_published() -> None:
     )
     assert entry(taken_from=8)["taken_from"] != data["taken_from"]
     assert entry(reason="") == {"reason": ""}
-    assert chain_entries.digest("\ud800")  # can come in through JSON
+    assert chain_entries.digest("\ud800")  # JSON can contain lone surrogates
 
 
-def test_a_published_line_is_the_canonical_form_of_what_is_hashed(worked: list[Event], ana: User, bo: User) -> None:
-    case = worked[0].case
+def test_a_published_line_is_the_canonical_form_of_the_hashed_entry(events: list[Event], ana: User, bo: User) -> None:
+    case = events[0].case
     with trail.recording_events():
         trail.record(case, Event.Kind.DECLINED, ana, reason='She is "mine"\n我', taken_from=bo.pk, hours=1.5)
     key = verification.pseudonym_key()
@@ -124,10 +124,10 @@ def test_a_published_line_is_the_canonical_form_of_what_is_hashed(worked: list[E
         )  # fmt: skip
         line = chain_entries.canonical({**as_hashed, "hash": event.hash})
         expected.setdefault(event.case.lineage, []).append(line.decode() + "\n")
-    request = publishing.trails(key=key, upto=verification.end())
+    request = publishing.trail_requester(key=key, upto=verification.last_sequence())
     assert request([*expected, "nobody"])() == {**expected, "nobody": []}
     assert request([case.lineage])() == {case.lineage: expected[case.lineage]}
-    earlier = publishing.trails(key=key, upto=verification.end() - 1)
+    earlier = publishing.trail_requester(key=key, upto=verification.last_sequence() - 1)
     assert earlier([case.lineage])() == {case.lineage: expected[case.lineage][:-1]}
 
 
@@ -141,7 +141,7 @@ def fails_after_recording(case: Case, actor: User) -> None:
     raise ZeroDivisionError
 
 
-def test_nothing_is_recorded_of_what_is_rolled_back(ana: User) -> None:
+def test_events_of_a_rolled_back_transaction_are_not_recorded(ana: User) -> None:
     case = opened()
     before = Event.objects.count()
     with trail.recording_events():
@@ -150,7 +150,7 @@ def test_nothing_is_recorded_of_what_is_rolled_back(ana: User) -> None:
             fails_after_recording(case, ana)
         with trail.recording_events():
             trail.record(case, Event.Kind.DECLINED, ana)
-        assert Event.objects.count() == before, "not before the end"
+        assert Event.objects.count() == before, "events are written when the outermost block ends"
     kinds = list(Event.objects.order_by("sequence").values_list("kind", flat=True))[before:]
     assert kinds == [Event.Kind.REMARKED, Event.Kind.DECLINED]
     with pytest.raises(ZeroDivisionError):
@@ -176,7 +176,7 @@ def test_accounts_have_a_chain_too(adela: User, ana: User) -> None:
 
 
 def swap(a: int, b: int, columns: tuple[str, ...]) -> None:
-    """Exchange columns of the rows at two places in the chain."""
+    """Swap columns of the events at two places in the chain."""
     rows = {
         place: sql(f"SELECT id, {', '.join(columns)} FROM review_event WHERE sequence = %s", place)[0]
         for place in (a, b)
@@ -191,10 +191,11 @@ def swap(a: int, b: int, columns: tuple[str, ...]) -> None:
     sql(f"UPDATE review_event SET {sets} WHERE id = %s", *of_b, moved)
 
 
-def forged(like: Event, **fields: Any) -> None:
-    """Insert a copy of an event past every service, with a hash that fits its content."""
+def forge(template: Event, **fields: Any) -> None:
+    """Insert a copy of an event without any service, with a hash that matches its content."""
     values = {
-        name: getattr(like, name) for name in ("sequence", "previous", "case", "number", "kind", "actor", "at", "data")
+        name: getattr(template, name)
+        for name in ("sequence", "previous", "case", "number", "kind", "actor", "at", "data")
     }
     values |= fields
     key = ChainHead.objects.get(pk=trail.EVENTS).key
@@ -208,7 +209,7 @@ def forged(like: Event, **fields: Any) -> None:
     row.save(force_insert=True)
 
 
-def by(column: str, value: Any) -> Callable[[list[Event]], Any]:
+def update(column: str, value: Any) -> Callable[[list[Event]], Any]:
     return lambda events: sql(f"UPDATE review_event SET {column} = %s WHERE sequence = 7", value)
 
 
@@ -218,16 +219,16 @@ def delete(*places: int) -> Callable[[list[Event]], Any]:
 
 def insert_at_the_end(events: list[Event]) -> None:
     last = events[-1]
-    forged(last, sequence=last.sequence + 1, previous=last.hash, number=last.number + 1)
+    forge(last, sequence=last.sequence + 1, previous=last.hash, number=last.number + 1)
 
 
 def replace_by_a_forgery(events: list[Event]) -> None:
     delete(7)(events)
-    forged(events[6], kind=Event.Kind.PROBLEM)
+    forge(events[6], kind=Event.Kind.PROBLEM)
 
 
 def insert_before_the_first(events: list[Event]) -> None:
-    forged(events[0], sequence=0, number=99)
+    forge(events[0], sequence=0, number=99)
 
 
 def cut_off(how_many: int) -> Callable[[list[Event]], Any]:
@@ -239,69 +240,69 @@ def move_the_end(events: list[Event]) -> None:
 
 
 def rewrite_everything(events: list[Event]) -> None:
-    """The whole chain anew with one event changed: what only an anchor tells."""
+    """Rewrite the whole chain with one event changed, which only an anchor reveals."""
     sql("DELETE FROM review_event")
     previous = chain_entries.GENESIS
     for event in events:
         kind = Event.Kind.PROBLEM if event.sequence == 7 else event.kind
-        forged(event, previous=previous, kind=kind)
+        forge(event, previous=previous, kind=kind)
         previous = Event.objects.get(sequence=event.sequence).hash
     sql("UPDATE review_chainhead SET hash = %s WHERE name = 'event'", previous)
 
 
-TAMPERED: dict[str, tuple[Callable[[list[Event]], Any], list[tuple[FaultCode, int, int]]]] = {
-    "kind": (by("kind", "opened"), [(FaultCode.ALTERED, 7, 7)]),
-    "actor": (by("actor_id", None), [(FaultCode.ALTERED, 7, 7)]),
-    "time": (by("at", "2026-01-01 00:00:00.000001+00:00"), [(FaultCode.ALTERED, 7, 7)]),
-    "data": (by("data", '{"role": "primary", "phase": "confirm"}'), [(FaultCode.ALTERED, 7, 7)]),
-    "hash": (by("hash", "f" * 64), [(FaultCode.ALTERED, 7, 7)]),
-    "previous": (by("previous", "f" * 64), [(FaultCode.ALTERED, 7, 7)]),
-    "number": (by("number", 999), [(FaultCode.ALTERED, 7, 7)]),
+MANIPULATIONS: dict[str, tuple[Callable[[list[Event]], Any], list[tuple[FaultCode, int, int]]]] = {
+    "kind": (update("kind", "opened"), [(FaultCode.ALTERED, 7, 7)]),
+    "actor": (update("actor_id", None), [(FaultCode.ALTERED, 7, 7)]),
+    "time": (update("at", "2026-01-01 00:00:00.000001+00:00"), [(FaultCode.ALTERED, 7, 7)]),
+    "data": (update("data", '{"role": "primary", "phase": "confirm"}'), [(FaultCode.ALTERED, 7, 7)]),
+    "hash": (update("hash", "f" * 64), [(FaultCode.ALTERED, 7, 7)]),
+    "previous": (update("previous", "f" * 64), [(FaultCode.ALTERED, 7, 7)]),
+    "number": (update("number", 999), [(FaultCode.ALTERED, 7, 7)]),
     "one deleted": (delete(7), [(FaultCode.MISSING, 7, 7)]),
     "some deleted": (delete(1, 7, 8, 9), [(FaultCode.MISSING, 1, 1), (FaultCode.MISSING, 7, 9)]),
-    "neighbours exchanged": (lambda events: swap(7, 8, ("sequence",)), [(FaultCode.MOVED, 7, 7), (FaultCode.MOVED, 8, 8)]),
-    "far ones exchanged": (lambda events: swap(3, 9, ("sequence",)), [(FaultCode.MOVED, 3, 3), (FaultCode.MOVED, 9, 9)]),
-    "ids exchanged": (lambda events: swap(7, 8, ("id",)), [(FaultCode.EXCHANGED, 8, 8)]),
+    "neighbours swapped": (lambda events: swap(7, 8, ("sequence",)), [(FaultCode.MOVED, 7, 7), (FaultCode.MOVED, 8, 8)]),
+    "distant ones swapped": (lambda events: swap(3, 9, ("sequence",)), [(FaultCode.MOVED, 3, 3), (FaultCode.MOVED, 9, 9)]),
+    "ids swapped": (lambda events: swap(7, 8, ("id",)), [(FaultCode.EXCHANGED, 8, 8)]),
     "added at the end": (insert_at_the_end, [(FaultCode.INSERTED, -1, -1)]),
     "added at the start": (insert_before_the_first, [(FaultCode.INSERTED, 0, 0)]),
     "replaced": (replace_by_a_forgery, [(FaultCode.REPLACED, 7, 7)]),
     "the last cut off": (cut_off(1), [(FaultCode.CUT_OFF, -1, -1)]),
     "the last three cut off": (cut_off(3), [(FaultCode.CUT_OFF, -3, -1)]),
     "the end moved": (move_the_end, [(FaultCode.NO_END, -1, -1), (FaultCode.INSERTED, -1, -1)]),
-    "written anew": (rewrite_everything, []),
+    "rewritten": (rewrite_everything, []),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", TAMPERED)
-def test_tampering_is_found_and_named(how: str, worked: list[Event]) -> None:
-    tamper, expected = TAMPERED[how]
+@pytest.mark.parametrize("manipulation", MANIPULATIONS)
+def test_tampering_is_found_and_named(manipulation: str, events: list[Event]) -> None:
+    tamper, expected = MANIPULATIONS[manipulation]
     with unprotected("review_event", "review_chainhead"):
-        tamper(worked)
-    end = {"added at the end": len(worked) + 2, "the end moved": len(worked)}.get(how, len(worked) + 1)
+        tamper(events)
+    end = {"added at the end": len(events) + 2, "the end moved": len(events)}.get(manipulation, len(events) + 1)
     found = [fault for fault in faults() if not fault[0].startswith("review-")]
-    if how == "the end moved":
+    if manipulation == "the end moved":
         assert found == [(FaultCode.NO_END, end - 1, end - 1), (FaultCode.INSERTED, end, end)]
         return
     placed = [(what, *(place if place >= 0 else end + place for place in span)) for what, *span in expected]
     assert found == placed
 
 
-def test_an_anchor_tells_of_a_chain_written_anew(worked: list[Event]) -> None:
-    anchors = {event.sequence: event.hash for event in (worked[5], worked[-1])}
+def test_an_anchor_reveals_a_rewritten_chain(events: list[Event]) -> None:
+    anchors = {event.sequence: event.hash for event in (events[5], events[-1])}
     assert faults(anchors=anchors) == []
     with unprotected("review_event", "review_chainhead"):
-        rewrite_everything(worked)
+        rewrite_everything(events)
     assert not [fault for fault in faults() if not fault[0].startswith("review-")]
     found = [fault for fault in faults(anchors=anchors) if not fault[0].startswith("review-")]
-    assert found == [(FaultCode.OTHER_ANCHOR, len(worked), len(worked))]
+    assert found == [(FaultCode.OTHER_ANCHOR, len(events), len(events))]
     assert (FaultCode.CUT_OFF, 10**6, 10**6) in faults(anchors={10**6: "0" * 64})
 
 
-def test_a_case_given_another_lineage(worked: list[Event]) -> None:
-    case = worked[0].case_id
+def test_a_case_with_a_changed_lineage_is_found(events: list[Event]) -> None:
+    case = events[0].case_id
     Case.objects.filter(pk=case).update(lineage="another")
     assert {place for what, place, _ in faults() if what is FaultCode.ALTERED} == {
-        event.sequence for event in worked if event.case_id == case
+        event.sequence for event in events if event.case_id == case
     }
 
 
@@ -309,7 +310,7 @@ def test_a_case_given_another_lineage(worked: list[Event]) -> None:
     ("column", "value"),
     [("verdict", "other"), ("answers", "{}"), ("signed_as", "Somebody Else"), ("meaning", "adjudication")],
 )
-def test_an_altered_review_is_found(worked: list[Event], column: str, value: str) -> None:
+def test_an_altered_review_is_found(events: list[Event], column: str, value: str) -> None:
     review = Review.objects.order_by("pk")[2]
     if column == "verdict":
         value = "approve" if review.verdict == "reject" else "reject"
@@ -320,7 +321,7 @@ def test_an_altered_review_is_found(worked: list[Event], column: str, value: str
     assert str(review.pk) in str(fault)
 
 
-def test_a_review_without_its_event_and_an_event_without_its_review(worked: list[Event], emil: User) -> None:
+def test_a_review_without_an_event_and_an_event_without_a_review_are_found(events: list[Event], emil: User) -> None:
     review = Review.objects.latest("pk")
     Review.objects.create(
         **{name: getattr(review, name) for name in ("case", "assignment", "role", "verdict", "inadequate", "submitted_at")},
@@ -334,62 +335,62 @@ def test_a_review_without_its_event_and_an_event_without_its_review(worked: list
     assert (fault.what, fault.detail) == (FaultCode.REVIEW_MISSING, review.pk)
 
 
-def test_no_record_of_the_end(worked: list[Event]) -> None:
+def test_a_missing_chain_head_is_found(events: list[Event]) -> None:
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
         sql("DELETE FROM review_chainhead")
     with unprotected("review_chainhead"):
         sql("DELETE FROM review_chainhead WHERE name = 'event'")
     assert (FaultCode.NO_END, 0, 0) in faults()
-    with pytest.raises(ChainHead.DoesNotExist):  # nothing can be added to a chain without an end
+    with pytest.raises(ChainHead.DoesNotExist):  # nothing can be appended without a head
         opened(9)
 
 
 @pytest.mark.parametrize("table", ["review_event", "review_review", "review_personevent", "review_chainhead"])
-def test_what_deletes_without_saying_delete_is_refused(worked: list[Event], table: str) -> None:
+def test_statements_that_delete_rows_implicitly_are_refused(events: list[Event], table: str) -> None:
     with trail.recording_events():
-        trail.record_person(worked[1].actor, PersonEvent.Kind.PAUSED, None)  # type: ignore[arg-type]
+        trail.record_person(events[1].actor, PersonEvent.Kind.PAUSED, None)  # type: ignore[arg-type]
     postgres = connection.vendor == "postgresql"
     statement = f"TRUNCATE {table} CASCADE" if postgres else f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"
     if postgres:
-        sql("SET CONSTRAINTS ALL IMMEDIATE")  # else it is another mistake that is refused
+        sql("SET CONSTRAINTS ALL IMMEDIATE")  # otherwise pending checks raise a different error
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
         sql(statement)
     assert faults() == []
 
 
-def test_rows_and_memory(ana: User) -> None:
-    """Very many events are read in the memory of a few thousand."""
+def test_verification_reads_many_events_in_little_memory(ana: User) -> None:
+    """However many events there are, verification holds only a few thousand in memory."""
     case = opened()
-    transactions = far(20, 100)
+    transactions = by_profile(20, 100)
     for _ in range(transactions):
         with trail.recording_events():
             for _ in range(500):
                 trail.record(case, Event.Kind.PRIORITISED, ana, before=1, after=2)
-    found = verification.CheckProgress()
+    progress = verification.CheckProgress()
     tracemalloc.start()
     try:
-        assert list(verification.check(found)) == []
+        assert list(verification.check(progress)) == []
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert found.checked == found.total == transactions * 500 + 2, "with the event of the account"
+    assert progress.checked == progress.total == transactions * 500 + 2, "including the event of the account"
     assert peak < 12_000_000
 
 
-# ----------------------------------------------------------------------------------------------------- all at once
+# ----------------------------------------------------------------------------------------------------- concurrency
 
 
 @pytest.fixture
-def eight(together: Together) -> list[User]:
+def physicians(run_concurrently: RunConcurrently) -> list[User]:
     return [account(f"physician-{number}") for number in range(8)]
 
 
-def test_eight_at_once_leave_one_chain(eight: list[User], together: Together) -> None:
-    """Claims hold an assignment, submissions a case, and all of them want the end of the chain: nobody waits for ever."""
+def test_eight_physicians_at_once_leave_one_chain(physicians: list[User], run_concurrently: RunConcurrently) -> None:
+    """No deadlock: claims lock an assignment, submissions a case, and all of them the chain's head."""
     for number in range(24):
         opened(number, policy=Policy(secondary=number % 2 == 0, discussion=False))
 
-    def work(physician: User) -> None:
+    def review_until_idle(physician: User) -> None:
         while (assignment := claims.claim_next(physician)) is not None:
             if (
                 assignment.pk % 5 == 0
@@ -401,13 +402,15 @@ def test_eight_at_once_leave_one_chain(eight: list[User], together: Together) ->
             else:
                 send(assignment, approving() if assignment.pk % 3 else rejecting(change_reason="Seen."))
 
-    def priorities() -> None:
+    def change_priorities() -> None:
         admin = account("admin", UserRole.ADMIN)
         for number, case in enumerate(Case.objects.order_by("-pk").values_list("pk", flat=True)):
-            with suppress(errors.CaseClosed):  # by the others, meanwhile
+            with suppress(errors.CaseClosed):  # the physicians may have closed it
                 services.prioritise(case, actor=admin, priority=number)
 
-    outcomes = together([*(partial(work, physician) for physician in eight), priorities])
+    outcomes = run_concurrently(
+        [*(partial(review_until_idle, physician) for physician in physicians), change_priorities]
+    )
     assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
     places = list(Event.objects.order_by("sequence").values_list("sequence", flat=True))
     assert places == list(range(1, len(places) + 1))
@@ -418,18 +421,18 @@ def test_eight_at_once_leave_one_chain(eight: list[User], together: Together) ->
 # ------------------------------------------------------------------------------------------------ command, page
 
 
-def test_the_command(worked: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_the_faults(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     call_command("verify_audit", "--json")
-    said = json.loads(capsys.readouterr().out)
-    assert said == {
-        "intact": True, "checked": len(worked) + PersonEvent.objects.count(), "reviews": Review.objects.count(), "unsealed": 0,
-        "sequence": len(worked), "hash": worked[-1].hash, "faults": [],
+    result = json.loads(capsys.readouterr().out)
+    assert result == {
+        "intact": True, "checked": len(events) + PersonEvent.objects.count(), "reviews": Review.objects.count(), "unsealed": 0,
+        "sequence": len(events), "hash": events[-1].hash, "faults": [],
     }  # fmt: skip
-    call_command("verify_audit", "--anchor", f"{len(worked)}:{worked[-1].hash}")
-    assert f"ends at {len(worked)}:{worked[-1].hash}" in capsys.readouterr().out
+    call_command("verify_audit", "--anchor", f"{len(events)}:{events[-1].hash}")
+    assert f"ends at {len(events)}:{events[-1].hash}" in capsys.readouterr().out
     with unprotected("review_event"):
-        delete(5)(worked)
-        by("kind", "opened")(worked)
+        delete(5)(events)
+        update("kind", "opened")(events)
     with pytest.raises(SystemExit) as stopped:
         call_command("verify_audit", "--json")
     assert stopped.value.code == 1
@@ -438,37 +441,37 @@ def test_the_command(worked: list[Event], capsys: pytest.CaptureFixture[str]) ->
     ]
     assert [(fault["what"], fault["sequence"], fault["id"], fault["case"]) for fault in found] == [
         ("missing", 5, None, None),
-        ("altered", 7, worked[6].pk, worked[6].case_id),
+        ("altered", 7, events[6].pk, events[6].case_id),
     ]
     with pytest.raises(SystemExit):
         call_command("verify_audit")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("event 5: missing")
-    assert lines[1].startswith(f"event 7 (id {worked[6].pk}) · case {worked[6].case_id}: altered")
+    assert lines[1].startswith(f"event 7 (id {events[6].pk}) · case {events[6].case_id}: altered")
 
 
-def test_the_page_lists_and_filters(worked: list[Event], adela: User, ana: User, client: Any) -> None:
+def test_the_page_lists_and_filters_the_events(events: list[Event], adela: User, ana: User, client: Any) -> None:
     client.force_login(adela)
 
-    def shown(**query: Any) -> list[Event]:
+    def listed(**query: Any) -> list[Event]:
         return list(client.get(reverse("review:audit"), query).context["page"].rows)
 
-    assert shown() == worked[::-1]
-    assert shown(case=worked[-1].case_id) == [worked[-1]]
-    assert shown(actor="ana") == [event for event in worked[::-1] if event.actor_id == ana.pk]
-    assert shown(kind="closed") == [event for event in worked if event.kind == "closed"]
-    today = worked[0].at.date().isoformat()
-    assert shown(since=today, until=today) == worked[::-1]
-    assert shown(since="2999-01-01") == shown(until="1999-01-01") == []
+    assert listed() == events[::-1]
+    assert listed(case=events[-1].case_id) == [events[-1]]
+    assert listed(actor="ana") == [event for event in events[::-1] if event.actor_id == ana.pk]
+    assert listed(kind="closed") == [event for event in events if event.kind == "closed"]
+    today = events[0].at.date().isoformat()
+    assert listed(since=today, until=today) == events[::-1]
+    assert listed(since="2999-01-01") == listed(until="1999-01-01") == []
     for nonsense in ({"case": "x"}, {"since": "2026-02-31"}, {"until": "yesterday"}, {"case": "9" * 30}):
-        assert shown(**nonsense) == []
+        assert listed(**nonsense) == []
     client.force_login(ana)
     assert client.get(reverse("review:audit")).status_code == 403
     assert client.post(reverse("review:audit-check")).status_code == 403
 
 
-def test_the_page_checks(
-    worked: list[Event],
+def test_the_page_starts_a_check_and_shows_its_result(
+    events: list[Event],
     adela: User,
     client: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -479,29 +482,29 @@ def test_the_page_checks(
     client.force_login(adela)
     page, button = reverse("review:audit"), reverse("review:audit-check")
     assert "Not checked yet" in client.get(page).content.decode()
-    for _twice in range(2):
+    for _ in range(2):
         with django_capture_on_commit_callbacks(execute=True):
             assert client.post(button, follow=True).redirect_chain == [(page, 302)]
-    assert Audit.objects.count() == 1, "the one under way is enough"
+    assert Audit.objects.count() == 1, "a second request joins the check in progress"
     assert set(sent) == {Audit.objects.get().pk}
     assert "hx-trigger" in client.get(button, headers={"HX-Request": "true"}).content.decode()
     verification.run(sent[0])
     answer = client.get(page).content.decode()
-    assert f"{len(worked)}:{worked[-1].hash}" in answer
+    assert f"{len(events)}:{events[-1].hash}" in answer
     assert "nothing was altered" in answer
     assert 'hx-trigger="every' not in answer
     with unprotected("review_event"):
-        by("kind", "opened")(worked)
+        update("kind", "opened")(events)
     with django_capture_on_commit_callbacks(execute=True):
         client.post(button)
     verification.run(sent[-1])
     answer = client.get(page).content.decode()
     assert "event 7" in answer
-    assert reverse("review:history", args=[worked[6].case_id]) in answer
-    assert verification.run(sent[0]).faults_count == 0, "what has ended is not begun again"
+    assert reverse("review:history", args=[events[6].case_id]) in answer
+    assert verification.run(sent[0]).faults_count == 0, "a finished check does not run again"
 
 
-def test_a_check_that_died_can_be_asked_for_again(adela: User, clock: Any) -> None:
+def test_an_abandoned_check_can_be_requested_again(adela: User, clock: Any) -> None:
     first = verification.request_check(adela)
     clock.advance(minutes=3)
     assert verification.check_in_progress() is None

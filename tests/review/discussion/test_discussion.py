@@ -1,4 +1,4 @@
-"""Guidelines in versions, and a discussion that gives nothing sealed away."""
+"""Guidelines in versions, and a discussion that reveals nothing that is still sealed."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ from review.rules.blocks import Diff, Text, Turn, passages
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 from review.templatetags.review_talk import markdown
-from tests.conftest import Together
+from tests.conftest import RunConcurrently
 from tests.review.approve import approval
 from tests.review.factories import (
     LOOK_FIRST,
@@ -38,11 +38,13 @@ from tests.review.pages import HTMX, Elements
 pytestmark = pytest.mark.django_db
 
 
-def says(author: User, case: Case, text: str = "The dose is off.", **about: object) -> int:
-    return remarks.remark(author, case.pk, text, **about).pk  # type: ignore[arg-type]
+def post_remark(author: User, case: Case, text: str = "The dose is off.", **place: object) -> int:
+    """Post a remark and return its primary key; `place` names a quoted passage."""
+    return remarks.remark(author, case.pk, text, **place).pk  # type: ignore[arg-type]
 
 
-def read(user: User, case: Case) -> set[int]:
+def readable_remarks(user: User, case: Case) -> set[int]:
+    """The primary keys of the remarks that the user may read."""
     return set(remarks.remarks_shown_to(user, case).values_list("pk", flat=True))
 
 
@@ -64,7 +66,7 @@ def test_a_guideline_is_changed_by_a_new_version_and_never_in_place(adela: User,
 
 
 def test_a_review_records_the_guideline_it_followed(adela: User, ana: User, bo: User, client: Client) -> None:
-    case = to_secondary(ana)  # nobody has written one: the built-in text stands
+    case = to_secondary(ana)  # nothing is published: the built-in text applies
     guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read *twice*.")
     guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read once.")
     say(bo, approving())
@@ -73,28 +75,28 @@ def test_a_review_records_the_guideline_it_followed(adela: User, ana: User, bo: 
     events = case.events.filter(kind=Event.Kind.SUBMITTED).order_by("pk")
     assert [event.data["guideline"] for event in events] == [None, 2]
     client.force_login(adela)
-    told = client.get(reverse("api:case", args=[case.pk])).json()
-    assert [review["guideline"] for review in told["reviews"]] == [None, 2]
+    detail = client.get(reverse("api:case", args=[case.pk])).json()
+    assert [review["guideline"] for review in detail["reviews"]] == [None, 2]
 
 
-def test_markdown_runs_nothing() -> None:
-    shown = markdown('# Head\n<script>alert(1)</script>\n\n[go](javascript:alert(1)) ![x](x" onerror="y)', 3)
-    assert "<h3>Head</h3>" in shown  # below the headings of the page it stands on
-    assert "<script" not in shown
-    assert 'href="javascript' not in shown
-    assert 'onerror="' not in shown
+def test_markdown_is_sanitized() -> None:
+    html = markdown('# Head\n<script>alert(1)</script>\n\n[go](javascript:alert(1)) ![x](x" onerror="y)', 3)
+    assert "<h3>Head</h3>" in html  # below the headings of the surrounding page
+    assert "<script" not in html
+    assert 'href="javascript' not in html
+    assert 'onerror="' not in html
 
 
-def test_only_who_takes_part_speaks_and_it_is_in_the_trail(adela: User, ana: User, bo: User) -> None:
+def test_only_participants_and_admins_may_remark_and_the_trail_records_it(adela: User, ana: User, bo: User) -> None:
     case = opened()
     take(ana)
-    remark = says(ana, case)
+    remark = post_remark(ana, case)
     assert Event.objects.filter(case=case, kind=Event.Kind.REMARKED, actor=ana, data__remark=remark).exists()
     with pytest.raises(errors.NotYours):
-        says(bo, case)
+        post_remark(bo, case)
     with pytest.raises(errors.EmptyText):
-        says(ana, case, "  ")
-    says(adela, case, "An admin may.")
+        post_remark(ana, case, "  ")
+    post_remark(adela, case, "An admin may.")
 
 
 def test_a_passage_is_found_in_the_text_or_refused(ana: User) -> None:
@@ -107,44 +109,44 @@ def test_a_passage_is_found_in_the_text_or_refused(ana: User) -> None:
     assert (anchor["block"], anchor["turn"]) == (first.block, first.turn)
     assert text[anchor["start"] : anchor["end"]] == quote
     with pytest.raises(errors.PassageUnknown):
-        says(ana, case, quote="these words do not stand there")
+        post_remark(ana, case, quote="these words do not stand there")
 
 
-def test_a_remark_is_sealed_as_its_authors_review_is(adela: User, ana: User, bo: User) -> None:
+def test_a_remark_is_sealed_like_the_review_of_its_author(adela: User, ana: User, bo: User) -> None:
     case = opened()
     first = take(ana)
-    of_ana = says(ana, case, "I doubt the trap. @bo @adela")
-    claims_of_ana = approval(case.frozen.form)
-    send(first, claims_of_ana)
+    anas = post_remark(ana, case, "I doubt the trap. @bo @adela")
+    answers = approval(case.frozen.form)
+    send(first, answers)
     second = take(bo)
-    assert read(bo, case) == set(), "the secondary is blind until it commits"
-    of_bo = says(bo, case, "Looks fine.")
-    assert read(ana, case) == {of_ana}
-    send(second, claims_of_ana)
-    assert read(bo, case) == {of_ana, of_bo}
-    assert read(adela, case) == {of_ana, of_bo}
+    assert readable_remarks(bo, case) == set(), "the secondary is blind until they commit"
+    bos = post_remark(bo, case, "Looks fine.")
+    assert readable_remarks(ana, case) == {anas}
+    send(second, answers)
+    assert readable_remarks(bo, case) == {anas, bos}
+    assert readable_remarks(adela, case) == {anas, bos}
 
 
-@pytest.mark.parametrize(("language", "between"), [("en", ": "), ("zh-hans", "：")])
-def test_a_notice_has_the_colon_of_the_readers_language(
-    client: Client, adela: User, ana: User, language: str, between: str
+@pytest.mark.parametrize(("language", "colon"), [("en", ": "), ("zh-hans", "：")])
+def test_a_notice_uses_the_colon_of_the_readers_language(
+    client: Client, adela: User, ana: User, language: str, colon: str
 ) -> None:
     case = opened()
     send(take(ana), approval(case.frozen.form))
-    says(ana, case, "What do you say, @adela?")
+    post_remark(ana, case, "What do you say, @adela?")
     [notice] = discussion_notices.notices_for(adela)
     client.force_login(adela)
     with translation.override(language):
         page = client.get(reverse("review:notices"), headers={"Accept-Language": language}).content.decode()
         kind = capfirst(notice.get_kind_display())
-    assert f"{kind}{between}{case.title}" in page
+    assert f"{kind}{colon}{case.title}" in page
 
 
-def test_a_mention_waits_until_it_may_be_read(adela: User, ana: User, bo: User) -> None:
+def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, bo: User) -> None:
     case = opened()
     send(take(ana), approval(case.frozen.form))
     second = take(bo)
-    says(ana, case, "What do you say, @bo? And @adela? And @nobody? Mail me at x@bo.example")
+    post_remark(ana, case, "What do you say, @bo? And @adela? And @nobody? Mail me at x@bo.example")
     assert Notice.objects.count() == 2
     assert [notice.user for notice in discussion_notices.notices_for(adela)] == [adela]
     assert discussion_notices.notices_for(bo) == []
@@ -156,7 +158,7 @@ def test_a_mention_waits_until_it_may_be_read(adela: User, ana: User, bo: User) 
         discussion_notices.mark_read(ana, notice.pk)
 
 
-def test_the_pages(client: Client, adela: User, ana: User, rui: User) -> None:
+def test_pages_publish_guidelines_and_post_remarks(client: Client, adela: User, ana: User, rui: User) -> None:
     case = opened()
     client.force_login(adela)
     address = reverse("review:guideline-edit", args=[case.benchmark, "primary"])
@@ -166,49 +168,50 @@ def test_the_pages(client: Client, adela: User, ana: User, rui: User) -> None:
     client.force_login(ana)
     assert "<strong>slowly</strong>" in client.get(reverse("review:guidelines")).content.decode()
     assert client.get(address).status_code == 403
-    mine = take(ana)
+    assignment = take(ana)
     page = client.post(reverse("review:remark", args=[case.pk]), {"text": "<b>bold</b>"}, follow=True)
-    assert page.redirect_chain[-1][0].startswith(reverse("review:case", args=[mine.pk]))
+    assert page.redirect_chain[-1][0].startswith(reverse("review:case", args=[assignment.pk]))
     assert "&lt;b&gt;bold" in page.content.decode()
     assert "<strong>slowly</strong>" in page.content.decode()
     client.force_login(rui)
     assert client.get(reverse("review:guidelines")).status_code == 403
 
 
-def told(user: User) -> int:
+def mentions_count(user: User) -> int:
+    """The number of notices about mentions of the user."""
     return Notice.objects.filter(user=user, kind=Notice.Kind.MENTION).count()
 
 
 @pytest.mark.parametrize("text", ["I doubt it, @bo.", "请@bo看", "@Bo", "(@bo)", "@bo, @adela", "First @bo… then I."])
-def test_a_name_is_found_whatever_stands_around_it(ana: User, bo: User, text: str) -> None:
+def test_a_mention_is_found_whatever_surrounds_it(ana: User, bo: User, text: str) -> None:
     case = to_secondary(ana)
     take(bo)
-    says(ana, case, text)
-    assert told(bo) == 1
+    post_remark(ana, case, text)
+    assert mentions_count(bo) == 1
 
 
 @pytest.mark.parametrize("text", ["x@bo.example", "@bo.example", "@bonnie", "@bo-li", "@@bo", "@ana"])
-def test_another_name_is_not_taken_for_it(ana: User, bo: User, text: str) -> None:
+def test_a_similar_name_is_not_a_mention(ana: User, bo: User, text: str) -> None:
     case = to_secondary(ana)
     take(bo)
-    says(ana, case, text)
+    post_remark(ana, case, text)
     assert Notice.objects.count() == 0
 
 
-def test_of_names_that_begin_alike_the_longer_one_is_told(ana: User, bo: User) -> None:
+def test_the_longer_of_two_matching_names_is_mentioned(ana: User, bo: User) -> None:
     longer = account("bo-li", UserRole.ADMIN)
     case = to_secondary(ana)
     take(bo)
-    says(ana, case, "@bo-li?")
-    assert (told(longer), told(bo)) == (1, 0)
+    post_remark(ana, case, "@bo-li?")
+    assert (mentions_count(longer), mentions_count(bo)) == (1, 0)
 
 
-def test_what_is_sealed_hides_no_notice_behind_it(adela: User, ana: User, bo: User) -> None:
+def test_sealed_mentions_do_not_crowd_out_a_readable_notice(adela: User, ana: User, bo: User) -> None:
     case = to_secondary(ana)
     take(bo)
-    says(adela, case, "@bo, from the admin.")
+    post_remark(adela, case, "@bo, from the admin.")
     for _ in range(3 * discussion_notices.MAX_SHOWN):
-        says(ana, case, "@bo, sealed.")
+        post_remark(ana, case, "@bo, sealed.")
     assert [notice.remark.author for notice in discussion_notices.notices_for(bo) if notice.remark] == [adela]
 
 
@@ -231,7 +234,7 @@ def test_a_refused_remark_keeps_what_was_typed(client: Client, ana: User, bo: Us
     assert blank.status_code == 422
     assert 'id="remark-error"' in blank.content.decode()
     client.force_login(bo)
-    assert client.post(address, typed).status_code == 404, "nobody else learns anything of the case"
+    assert client.post(address, typed).status_code == 404, "nobody else learns anything about the case"
 
 
 CHANGED = (
@@ -254,7 +257,7 @@ CHANGED = (
         ("I take", "2.2.source", (1, 1, True)),
     ],
 )
-def test_every_running_text_can_be_remarked_on(
+def test_every_passage_can_be_quoted_in_a_remark(
     ana: User, quote: str, passage: str, place: tuple[int, int, bool | None]
 ) -> None:
     case = opened(blocks=CHANGED)
@@ -264,59 +267,61 @@ def test_every_running_text_can_be_remarked_on(
     assert (anchor["block"], anchor["turn"], anchor.get("source")) == place
 
 
-def test_every_running_text_of_the_page_is_a_passage(client: Client, ana: User) -> None:
+def test_every_passage_is_marked_up_on_the_page(client: Client, ana: User) -> None:
     case = opened(blocks=CHANGED)
-    held = take(ana)
+    assignment = take(ana)
     client.force_login(ana)
-    page = client.get(reverse("review:case", args=[held.pk]))
-    shown = [attrs["data-passage"] for _, attrs in Elements(page).found if "data-passage" in attrs]
-    assert set(shown) == {passage.key for passage in passages(case.frozen.blocks)}
-    assert shown.count("2.2.source") == 2, "in the changes and in the source"
+    page = client.get(reverse("review:case", args=[assignment.pk]))
+    keys = [attrs["data-passage"] for _, attrs in Elements(page).found if "data-passage" in attrs]
+    assert set(keys) == {passage.key for passage in passages(case.frozen.blocks)}
+    assert keys.count("2.2.source") == 2, "once in the changes and once in the source"
 
 
-def test_what_is_hidden_cannot_be_guessed_by_quoting_it(ana: User) -> None:
+def test_hidden_text_cannot_be_guessed_by_quoting_it(ana: User) -> None:
     case = opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=CHANGED)
-    held = take(ana)
+    assignment = take(ana)
     with pytest.raises(errors.PassageUnknown):
-        says(ana, case, quote="a nodule")
-    says(ana, case, quote="tonight")
-    look(held)
-    says(ana, case, quote="a nodule")
+        post_remark(ana, case, quote="a nodule")
+    post_remark(ana, case, quote="tonight")
+    look(assignment)
+    post_remark(ana, case, quote="a nodule")
 
 
-def test_a_guideline_changed_meanwhile_is_not_overwritten(client: Client, adela: User) -> None:
+def test_a_guideline_changed_in_the_meantime_is_not_overwritten(client: Client, adela: User) -> None:
     case = opened()
     client.force_login(adela)
     address = reverse("review:guideline-edit", args=[case.benchmark, "primary"])
     assert Elements(client.get(address)).named("base")[0]["value"] == "0"
     guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.PRIMARY, text="The other's.")
-    late = client.post(address, {"text": "Mine, typed long.", "base": "0"})
-    assert late.status_code == 409
-    assert "Mine, typed long." in late.content.decode()
-    assert errors.StaleGuideline().message in late.content.decode()
+    write_late = client.post(address, {"text": "Mine, typed long.", "base": "0"})
+    assert write_late.status_code == 409
+    assert "Mine, typed long." in write_late.content.decode()
+    assert errors.StaleGuideline().message in write_late.content.decode()
     assert guidelines.guideline(case.benchmark, State.PRIMARY).text == "The other's."  # type: ignore[union-attr]
-    base = Elements(late).named("base")[0]["value"]
+    base = Elements(write_late).named("base")[0]["value"]
     assert client.post(address, {"text": "Mine, typed long.", "base": base}).status_code == 302
     assert guidelines.guideline(case.benchmark, State.PRIMARY).text == "Mine, typed long."  # type: ignore[union-attr]
 
 
-def test_admins_who_write_at_once_queue_up(together: Together) -> None:
+def test_admins_who_publish_at_once_get_consecutive_versions(run_concurrently: RunConcurrently) -> None:
     admins = [account(f"admin-{number}", UserRole.ADMIN) for number in range(6)]
 
     def write(admin: User) -> int:
         return guidelines.write_guideline(admin, benchmark="mhb", stage=State.PRIMARY, text=admin.username).version
 
-    assert sorted(together([partial(write, admin) for admin in admins])) == [1, 2, 3, 4, 5, 6]
+    assert sorted(run_concurrently([partial(write, admin) for admin in admins])) == [1, 2, 3, 4, 5, 6]
     assert [
-        isinstance(each, errors.StaleGuideline) for each in together([partial(late, admin) for admin in admins])
+        isinstance(outcome, errors.StaleGuideline)
+        for outcome in run_concurrently([partial(write_late, admin) for admin in admins])
     ] == [True] * 6
 
 
-def late(admin: User) -> int:
+def write_late(admin: User) -> int:
+    """Publish on top of a version that is no longer the latest."""
     return guidelines.write_guideline(admin, benchmark="mhb", stage=State.PRIMARY, text="Late.", base=1).version
 
 
-def test_both_adjudicators_are_told_of_the_discussion(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_both_adjudicators_are_notified_of_the_discussion(ana: User, bo: User, chen: User, dina: User) -> None:
     to_adjudication(ana, bo)
     first, second = take(chen), take(dina)
     send(first, approving())

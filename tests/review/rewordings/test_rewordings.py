@@ -1,4 +1,4 @@
-"""A wording that the second reviewer changes is put to the first, who may object in time; a meaning goes to adjudicators."""
+"""Rewordings: the first reviewer may object in time; a changed meaning goes to adjudicators."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +20,7 @@ from review.rewordings import queries as rewordings_queries
 from review.rewordings import services
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Consent, Ground, Policy, State
-from tests.conftest import Clock, Together
+from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
     WHOLE_FORM,
     account,
@@ -37,92 +37,94 @@ from tests.review.factories import (
 from tests.review.pages import HTMX, Elements, Open, checked, post, text_of
 
 SETTLE = Policy(settle_wording=True)
-MINE = "Says that the drug is invented."
-WHY = "Invented is not the same as unknown."
+NEW_WORDING = "Says that the drug is invented."
+OBJECTION = "Invented is not the same as unknown."
 
 
-def reworded(declaration: str = "wording", **changes: str) -> Answers:
-    return correcting(MINE, change_reason="Clearer.", declaration=declaration, **changes)
+def rewording_answers(declaration: str = "wording", **changes: str) -> Answers:
+    return correcting(NEW_WORDING, change_reason="Clearer.", declaration=declaration, **changes)
 
 
-def put(ana: User, bo: User, *, policy: Policy = SETTLE, declaration: str = "wording") -> tuple[Case, Rewording]:
-    """A case whose wording waits for the first reviewer."""
+def ask_for_consent(
+    ana: User, bo: User, *, policy: Policy = SETTLE, declaration: str = "wording"
+) -> tuple[Case, Rewording]:
+    """A case whose rewording waits for the first reviewer, and that rewording."""
     case = to_secondary(ana, policy=policy)
-    say(bo, approving(), reworded(declaration))
+    say(bo, approving(), rewording_answers(declaration))
     case.refresh_from_db()
     return case, Rewording.objects.get(case=case)
 
 
-def ended(case: Case) -> tuple[str, str]:
+def outcome(case: Case) -> tuple[str, str]:
+    """The stored state and ground of a case."""
     case.refresh_from_db()
     return case.state, case.ground
 
 
-def kinds(case: Case) -> list[str]:
+def event_kinds(case: Case) -> list[str]:
     return list(Event.objects.filter(case=case).values_list("kind", flat=True))
 
 
 @pytest.mark.both
-def test_a_wording_waits_for_the_first_reviewer_and_is_approved_once_accepted(db: None, ana: User, bo: User) -> None:
-    case, rewording = put(ana, bo)
+def test_a_rewording_waits_for_the_first_reviewer_and_is_approved_when_accepted(db: None, ana: User, bo: User) -> None:
+    case, rewording = ask_for_consent(ana, bo)
     assert (case.state, case.ground, case.closed_at) == (State.SECONDARY, "", None)
-    assert not Assignment.objects.filter(case=case).exclude(hold=Assignment.Hold.DONE).exists(), "nobody can take it"
+    assert not Assignment.objects.filter(case=case).exclude(hold=Assignment.Hold.DONE).exists(), "nobody can claim it"
     assert rewording.physician == ana
     assert rewording.due_at - rewording.asked_at == timedelta(hours=72)
     assert list(rewordings_queries.waiting_for(ana)) == [rewording]
     [rubric] = rewordings_queries.reworded_rubrics(rewording)
-    assert (rubric.key, rubric.before, rubric.after) == ("R1", "Says that the drug does not exist.", MINE)
+    assert (rubric.key, rubric.before, rubric.after) == ("R1", "Says that the drug does not exist.", NEW_WORDING)
     services.accept(ana, rewording.pk)
-    assert ended(case) == (State.APPROVED, Ground.CONSENSUS)
-    assert queries.settled_case(case).rubrics[0].criterion == MINE
-    assert kinds(case)[-4:] == ["submitted", "reworded", "accepted", "closed"]
+    assert outcome(case) == (State.APPROVED, Ground.CONSENSUS)
+    assert queries.settled_case(case).rubrics[0].criterion == NEW_WORDING
+    assert event_kinds(case)[-4:] == ["submitted", "reworded", "accepted", "closed"]
     assert not rewordings_queries.waiting_for(ana).exists()
-    found = verification.CheckProgress()
-    assert not list(verification.check(found))
+    assert not list(verification.check(verification.CheckProgress()))
 
 
 @pytest.mark.both
-def test_an_objection_is_dissent(db: None, ana: User, bo: User, chen: User, dina: User) -> None:
-    case, rewording = put(ana, bo)
+def test_an_objection_sends_the_case_to_adjudication(db: None, ana: User, bo: User, chen: User, dina: User) -> None:
+    case, rewording = ask_for_consent(ana, bo)
     with pytest.raises(errors.EmptyText):
         services.object_to(ana, rewording.pk, " \n")
-    services.object_to(ana, rewording.pk, f" {WHY} ")
-    assert ended(case) == (State.ADJUDICATION, "")
-    assert Event.objects.filter(case=case, kind="objected").get().data["reason"] == WHY
+    services.object_to(ana, rewording.pk, f" {OBJECTION} ")
+    assert outcome(case) == (State.ADJUDICATION, "")
+    assert Event.objects.filter(case=case, kind="objected").get().data["reason"] == OBJECTION
     for adjudicator in (chen, dina):
         assert visibility.objection_shown_to(list(visibility.reviews_shown_to(adjudicator, case))) is None
         take(adjudicator)
         shown = visibility.objection_shown_to(list(visibility.reviews_shown_to(adjudicator, case)))
         assert shown is not None
-        assert shown.reason == WHY
-        say(adjudicator, correcting(MINE))
-    assert ended(case) == (State.APPROVED, Ground.ADJUDICATED)
+        assert shown.reason == OBJECTION
+        say(adjudicator, correcting(NEW_WORDING))
+    assert outcome(case) == (State.APPROVED, Ground.ADJUDICATED)
 
 
 @pytest.mark.both
-def test_without_a_word_the_sweeper_approves_it_when_the_time_is_up(
+def test_without_an_objection_the_sweeper_approves_the_rewording_after_the_deadline(
     db: None, ana: User, bo: User, clock: Clock
 ) -> None:
-    case, rewording = put(ana, bo, policy=replace(SETTLE, objection_hours=5))
+    case, rewording = ask_for_consent(ana, bo, policy=replace(SETTLE, objection_hours=5))
     clock.advance(seconds=5 * 3600 - 60)
     assert services.lapse_due() == 0
     clock.advance(seconds=60)
-    for late in (services.accept, lambda who, pk: services.object_to(who, pk, WHY)):
+    for respond in (services.accept, lambda physician, pk: services.object_to(physician, pk, OBJECTION)):
         with pytest.raises(errors.RewordingLapsed):
-            late(ana, rewording.pk)
+            respond(ana, rewording.pk)
     assert services.lapse_due() == 1
-    assert services.lapse_due() == 0, "once"
-    assert ended(case) == (State.APPROVED, Ground.OBJECTION_LAPSED)
-    assert kinds(case)[-2:] == ["lapsed", "closed"]
+    assert services.lapse_due() == 0, "it lapses only once"
+    assert outcome(case) == (State.APPROVED, Ground.OBJECTION_LAPSED)
+    assert event_kinds(case)[-2:] == ["lapsed", "closed"]
     assert Event.objects.filter(case=case, kind="lapsed").get().actor is None
     with pytest.raises(errors.RewordingLapsed):
         services.accept(ana, rewording.pk)
 
 
-def test_a_change_of_meaning_is_dissent_at_once(db: None, ana: User, bo: User) -> None:
+def test_a_change_of_meaning_goes_straight_to_adjudication(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana, policy=SETTLE)
-    say(bo, approving(), reworded("meaning"))
-    assert ended(case) == (State.ADJUDICATION, "")
+    say(bo, approving(), rewording_answers("meaning"))
+    assert outcome(case) == (State.ADJUDICATION, "")
     assert not Rewording.objects.exists()
 
 
@@ -131,60 +133,60 @@ def test_a_difference_must_be_declared(db: None, ana: User, bo: User, declaratio
     case = to_secondary(ana, policy=SETTLE)
     say(bo, approving())
     with pytest.raises(errors.Incomplete) as refused:
-        send(take(bo), reworded(declaration))
+        send(take(bo), rewording_answers(declaration))
     code = "unknown-value" if declaration else "undeclared"
-    assert [(each.field, each.code) for each in refused.value.problems] == [("declaration", code)]
-    assert ended(case) == (State.SECONDARY, "")
+    assert [(problem.field, problem.code) for problem in refused.value.problems] == [("declaration", code)]
+    assert outcome(case) == (State.SECONDARY, "")
 
 
-def test_nothing_is_declared_where_the_rubrics_are_the_same(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting(MINE), policy=SETTLE)
-    say(bo, approving(), reworded("meaning"))
-    assert ended(case) == (State.APPROVED, Ground.CONSENSUS), "the first reviewer's wording was adopted"
+def test_a_declaration_is_dropped_when_the_rubrics_are_the_same(db: None, ana: User, bo: User) -> None:
+    case = to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
+    say(bo, approving(), rewording_answers("meaning"))
+    assert outcome(case) == (State.APPROVED, Ground.CONSENSUS), "the first reviewer's wording was adopted"
     last = Review.objects.filter(case=case).last()
     assert last is not None
-    assert last.answers["declaration"] == "", "what was not asked is not kept"
+    assert last.answers["declaration"] == "", "an answer that was not asked for is not stored"
 
 
-def test_leaving_the_first_reviewers_wording_is_a_difference(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting(MINE), policy=SETTLE)
+def test_keeping_the_original_wording_against_a_correction_is_a_difference(db: None, ana: User, bo: User) -> None:
+    case = to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
     say(bo, approving(), approving(declaration="wording"))
     [rubric] = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
-    assert (rubric.before, rubric.after) == (MINE, "Says that the drug does not exist.")
+    assert (rubric.before, rubric.after) == (NEW_WORDING, "Says that the drug does not exist.")
 
 
-def test_a_rejection_asks_for_no_declaration(db: None, ana: User, bo: User) -> None:
+def test_a_rejection_needs_no_declaration(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana, policy=SETTLE)
-    against = rejecting(rubrics=correcting(MINE).rubrics, change_reason="Clearer.")
+    against = rejecting(rubrics=correcting(NEW_WORDING).rubrics, change_reason="Clearer.")
     say(bo, against, against)
-    assert ended(case) == (State.ADJUDICATION, "")
+    assert outcome(case) == (State.ADJUDICATION, "")
 
 
-def test_cases_whose_wording_is_not_settled_go_on_as_before(db: None, ana: User, bo: User) -> None:
+def test_without_settle_wording_a_rewording_is_approved_at_once(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana)
-    say(bo, approving(), reworded("meaning"))
-    assert ended(case) == (State.APPROVED, Ground.CONSENSUS)
+    say(bo, approving(), rewording_answers("meaning"))
+    assert outcome(case) == (State.APPROVED, Ground.CONSENSUS)
 
 
-def test_with_no_hours_the_ground_says_that_nobody_was_asked(db: None, ana: User, bo: User) -> None:
+def test_without_hours_for_an_objection_the_ground_is_corrected(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana, policy=replace(SETTLE, objection_hours=0))
-    say(bo, approving(), reworded())
-    assert ended(case) == (State.APPROVED, Ground.CORRECTED)
+    say(bo, approving(), rewording_answers())
+    assert outcome(case) == (State.APPROVED, Ground.CORRECTED)
 
 
-def test_a_second_reviewer_who_stays_blind_declares_the_own_changes(db: None, ana: User, bo: User) -> None:
+def test_a_second_reviewer_who_stays_blind_declares_their_own_changes(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana, correcting("Calls it unknown.", "R2"), policy=replace(SETTLE, secondary_confirms=False))
     with pytest.raises(errors.Incomplete):
-        send(take(bo), correcting(MINE))
-    say(bo, correcting(MINE, declaration="wording"))
+        send(take(bo), correcting(NEW_WORDING))
+    say(bo, correcting(NEW_WORDING, declaration="wording"))
     assert case.state == State.SECONDARY
     [rubric] = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
-    assert (rubric.key, rubric.after) == ("R1", MINE), (
-        "the first reviewer's own correction stands and is not asked about"
+    assert (rubric.key, rubric.after) == ("R1", NEW_WORDING), (
+        "the first reviewer's own correction is kept and not asked about"
     )
 
 
-def test_rubrics_added_and_left_out_are_shown(db: None, ana: User, bo: User) -> None:
+def test_added_and_removed_rubrics_are_shown(db: None, ana: User, bo: User) -> None:
     case = opened(policy=SETTLE, form=WHOLE_FORM)
     say(ana, wholly_approving(added=(AddedRubric("Names a source.", ("A1",), "mild"),)))
     changed = wholly_approving(
@@ -194,52 +196,54 @@ def test_rubrics_added_and_left_out_are_shown(db: None, ana: User, bo: User) -> 
         declaration="wording",
     )
     say(bo, wholly_approving(), changed)
-    found = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
-    assert [(each.before, each.after, each.note) for each in found] == [
+    rubrics = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
+    assert [(rubric.before, rubric.after, rubric.note) for rubric in rubrics] == [
         ("Gives no dose.", "", "Says nothing new."),
         ("Names a source.", "", ""),
         ("", "Asks back.", ""),
     ]
 
 
-def test_what_was_put_to_the_first_reviewer_cannot_be_undone(db: None, ana: User, bo: User) -> None:
-    case, rewording = put(ana, bo)
+def test_a_review_with_a_rewording_cannot_be_retracted(db: None, ana: User, bo: User) -> None:
+    case, rewording = ask_for_consent(ana, bo)
     assert assignments_queries.retractable_review(bo) is None
     with pytest.raises(errors.NotUndoable):
         retraction.retract(bo, rewording.review_id)
-    services.object_to(ana, rewording.pk, WHY)
+    services.object_to(ana, rewording.pk, OBJECTION)
     with pytest.raises(errors.NotUndoable):
         retraction.retract(bo, rewording.review_id)
-    assert ended(case) == (State.ADJUDICATION, "")
+    assert outcome(case) == (State.ADJUDICATION, "")
 
 
-def test_a_withdrawn_case_asks_nobody_any_more(db: None, ana: User, bo: User, adela: User, clock: Clock) -> None:
-    case, rewording = put(ana, bo)
+def test_a_withdrawn_case_no_longer_waits_for_consent(db: None, ana: User, bo: User, adela: User, clock: Clock) -> None:
+    case, rewording = ask_for_consent(ana, bo)
     cases_services.withdraw(case.pk, actor=adela, reason="Its source was withdrawn.")
     assert not rewordings_queries.waiting_for(ana).exists()
     with pytest.raises(errors.CaseClosed):
         services.accept(ana, rewording.pk)
     clock.advance(days=30)
     assert services.lapse_due() == 0
-    assert ended(case) == (State.WITHDRAWN, Ground.WITHDRAWN)
+    assert outcome(case) == (State.WITHDRAWN, Ground.WITHDRAWN)
 
 
-def test_only_the_first_reviewer_answers_and_once(db: None, ana: User, bo: User, chen: User, adela: User) -> None:
-    _case, rewording = put(ana, bo)
+def test_only_the_first_reviewer_can_answer_and_only_once(
+    db: None, ana: User, bo: User, chen: User, adela: User
+) -> None:
+    _case, rewording = ask_for_consent(ana, bo)
     for other in (bo, chen):
         with pytest.raises(errors.NotYours):
             services.accept(other, rewording.pk)
     with pytest.raises(errors.ReviewError):
         services.accept(adela, rewording.pk)
     services.accept(ana, rewording.pk)
-    for again in (services.accept, lambda who, pk: services.object_to(who, pk, WHY)):
+    for respond in (services.accept, lambda physician, pk: services.object_to(physician, pk, OBJECTION)):
         with pytest.raises(errors.RewordingAnswered):
-            again(ana, rewording.pk)
+            respond(ana, rewording.pk)
 
 
 @pytest.mark.both
-def test_the_database_keeps_it_as_it_was_written(db: None, ana: User, bo: User) -> None:
-    case, rewording = put(ana, bo)
+def test_the_database_refuses_changes_of_a_rewording_and_its_outcome(db: None, ana: User, bo: User) -> None:
+    case, rewording = ask_for_consent(ana, bo)
     outcome = services.accept(ana, rewording.pk)
     tables = (("review_rewording", "due_at"), ("review_rewordingoutcome", "consent"))
     statements = [f"UPDATE {table} SET {column} = {column}" for table, column in tables]
@@ -247,7 +251,7 @@ def test_the_database_keeps_it_as_it_was_written(db: None, ana: User, bo: User) 
     for statement in statements:
         with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
-    second = {"consent": Consent.OBJECTED, "reason": WHY, "at": outcome.at}
+    second = {"consent": Consent.OBJECTED, "reason": OBJECTION, "at": outcome.at}
     with pytest.raises(IntegrityError), transaction.atomic():
         RewordingOutcome.objects.create(rewording=rewording, **second)
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -256,26 +260,26 @@ def test_the_database_keeps_it_as_it_was_written(db: None, ana: User, bo: User) 
         )
 
 
-def test_of_two_answers_at_once_one_counts(together: Together) -> None:
+def test_only_one_of_several_simultaneous_answers_counts(run_concurrently: RunConcurrently) -> None:
     ana, bo = account("ana"), account("bo")
     for number in range(4):
         case = opened(number + 1, policy=SETTLE)
         say(ana, approving())
-        say(bo, approving(), reworded())
+        say(bo, approving(), rewording_answers())
         rewording = Rewording.objects.get(case=case)
 
         def accept(pk: int = rewording.pk) -> object:
             return services.accept(ana, pk)
 
-        def objects(pk: int = rewording.pk) -> object:
-            return services.object_to(ana, pk, WHY)
+        def object_to(pk: int = rewording.pk) -> object:
+            return services.object_to(ana, pk, OBJECTION)
 
-        together([accept, objects, accept])
+        run_concurrently([accept, object_to, accept])
         case.refresh_from_db()
         [outcome] = RewordingOutcome.objects.filter(rewording=rewording)
         accepted = outcome.consent == Consent.ACCEPTED
         assert case.state == (State.APPROVED if accepted else State.ADJUDICATION)
-        assert kinds(case).count("closed") == accepted
+        assert event_kinds(case).count("closed") == accepted
 
 
 # ------------------------------------------------------------------------------------------------------------ pages
@@ -285,111 +289,111 @@ def test_the_first_reviewer_is_shown_the_difference_and_nothing_else(
     browse: Open, ana: User, bo: User, chen: User
 ) -> None:
     case = to_secondary(ana, policy=SETTLE)
-    answers = replace(reworded(), reason="SECRET reason", change_reason="SECRET change")
+    answers = replace(rewording_answers(), reason="SECRET reason", change_reason="SECRET change")
     say(bo, approving(), answers)
     rewording = Rewording.objects.get(case=case)
     address = reverse("review:rewording", args=[rewording.pk])
     home = text_of(browse(ana).get(reverse("review:workbench")))
     assert address in home
     page = browse(ana).get(address)
-    shown = text_of(page)
-    assert "<ins>" in shown
-    assert "<del>" in shown
-    assert "SECRET" not in shown
-    assert str(bo) not in shown
+    html = text_of(page)
+    assert "<ins>" in html
+    assert "<del>" in html
+    assert "SECRET" not in html
+    assert str(bo) not in html
     for other in (bo, chen):
         assert browse(other).get(address).status_code == 404
         assert address not in text_of(browse(other).get(reverse("review:workbench")))
 
 
 def test_the_first_reviewer_accepts_or_objects_on_the_page(browse: Open, ana: User, bo: User) -> None:
-    case, rewording = put(ana, bo)
+    case, rewording = ask_for_consent(ana, bo)
     client = browse(ana)
-    objects = reverse("review:rewording-object", args=[rewording.pk])
-    refused = client.post(objects, {"reason": " "})
+    address = reverse("review:rewording-object", args=[rewording.pk])
+    refused = client.post(address, {"reason": " "})
     assert refused.status_code == 422
     assert "errorlist" in text_of(refused)
-    assert client.post(objects, {"reason": WHY}).status_code == 302
-    assert ended(case)[0] == State.ADJUDICATION
-    assert WHY in text_of(client.get(reverse("review:rewording", args=[rewording.pk])))
+    assert client.post(address, {"reason": OBJECTION}).status_code == 302
+    assert outcome(case)[0] == State.ADJUDICATION
+    assert OBJECTION in text_of(client.get(reverse("review:rewording", args=[rewording.pk])))
     again = client.post(reverse("review:rewording-accept", args=[rewording.pk]))
     assert again.status_code == 409
 
 
 @pytest.mark.parametrize("answer", ["accept", "object"])
-def test_after_its_time_the_page_says_so_and_still_shows_the_difference(
+def test_after_the_deadline_the_page_says_so_and_still_shows_the_difference(
     browse: Open, ana: User, bo: User, clock: Clock, answer: str
 ) -> None:
-    case, rewording = put(ana, bo)
+    case, rewording = ask_for_consent(ana, bo)
     client = browse(ana)
     clock.advance(hours=72)
-    late = client.post(reverse(f"review:rewording-{answer}", args=[rewording.pk]), {"reason": WHY})
+    late = client.post(reverse(f"review:rewording-{answer}", args=[rewording.pk]), {"reason": OBJECTION})
     assert late.status_code == 409
     assert "The time for an objection has passed." in text_of(late)
     assert "Difference" in text_of(late)
-    assert ended(case) == (State.SECONDARY, ""), "the sweeper closes it"
+    assert outcome(case) == (State.SECONDARY, ""), "the sweeper closes it"
 
 
 def test_the_second_reviewer_is_asked_without_javascript(browse: Open, ana: User, bo: User) -> None:
     case = to_secondary(ana, policy=SETTLE)
     say(bo, approving())
-    mine = take(bo)
+    assignment = take(bo)
     client = browse(bo)
-    page = client.get(reverse("review:case", args=[mine.pk]))
-    assert [each["value"] for each in Elements(page).named("declaration")] == ["wording", "meaning"]
+    page = client.get(reverse("review:case", args=[assignment.pk]))
+    assert [button["value"] for button in Elements(page).named("declaration")] == ["wording", "meaning"]
     assert 'data-given="rewords" data-value="no"' in text_of(page)
-    typed = replace(reworded(), declaration="")
-    saved = post(client, "draft", mine, typed, headers=HTMX)
+    typed = replace(rewording_answers(), declaration="")
+    saved = post(client, "draft", assignment, typed, headers=HTMX)
     assert 'data-given="rewords" data-value="yes" hx-swap-oob="true"' in text_of(saved)
-    refused = post(client, "submit", mine, typed, revision="1")
+    refused = post(client, "submit", assignment, typed, revision="1")
     assert refused.status_code == 422
     assert 'href="#declaration-1"' in text_of(refused)
     assert "Say whether their meaning is the same." in text_of(refused)
-    taken = post(client, "submit", mine, typed, revision="2", declaration="wording")
-    assert taken.status_code == 302
+    accepted = post(client, "submit", assignment, typed, revision="2", declaration="wording")
+    assert accepted.status_code == 302
     assert Rewording.objects.filter(case=case).exists()
     assert "first reviewer is shown your wording" in text_of(client.get(reverse("review:workbench")))
 
 
-def test_keeping_the_blind_answer_is_declared_where_it_differs(browse: Open, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting(MINE), policy=SETTLE)
+def test_keeping_a_differing_blind_answer_needs_a_declaration(browse: Open, ana: User, bo: User) -> None:
+    case = to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
     say(bo, approving())
-    mine = take(bo)
+    assignment = take(bo)
     client = browse(bo)
-    before, _keep, after = text_of(client.get(reverse("review:case", args=[mine.pk]))).partition('name="keep"')
-    assert before.count('name="declaration"') == 2, "asked beside the button, and marked as required"
+    before, _keep, after = text_of(client.get(reverse("review:case", args=[assignment.pk]))).partition('name="keep"')
+    assert before.count('name="declaration"') == 2, "the question is beside the button and marked as required"
     assert "data-required-mark" in before.partition('data-when="rewords"')[2]
     assert 'name="declaration"' not in after
-    refused = post(client, "submit", mine, approving(), keep="1")
+    refused = post(client, "submit", assignment, approving(), keep="1")
     assert refused.status_code == 422
     assert checked(refused, "declaration") is None
     assert 'data-given="rewords" data-value="yes"' in text_of(refused)
-    post(client, "submit", mine, approving(), keep="1", declaration="meaning", revision="1")
-    assert ended(case)[0] == State.ADJUDICATION
+    post(client, "submit", assignment, approving(), keep="1", declaration="meaning", revision="1")
+    assert outcome(case)[0] == State.ADJUDICATION
 
 
-def test_the_first_page_of_the_second_reviewer_asks_nothing(browse: Open, ana: User, bo: User) -> None:
-    to_secondary(ana, correcting(MINE), policy=SETTLE)
+def test_the_blind_page_of_the_second_reviewer_asks_for_no_declaration(browse: Open, ana: User, bo: User) -> None:
+    to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
     page = browse(bo).get(reverse("review:case", args=[take(bo).pk]))
     assert not Elements(page).named("declaration")
-    assert 'id="rewords"' not in text_of(page), "it would tell that the first reviewer corrected something"
+    assert 'id="rewords"' not in text_of(page), "it would reveal that the first reviewer corrected something"
 
 
-@pytest.mark.parametrize(("blind", "seen"), [(False, True), (True, False)])
+@pytest.mark.parametrize(("blind", "visible"), [(False, True), (True, False)])
 def test_adjudicators_read_the_objection_with_the_reviews(
-    browse: Open, ana: User, bo: User, chen: User, blind: bool, seen: bool
+    browse: Open, ana: User, bo: User, chen: User, blind: bool, visible: bool
 ) -> None:
-    _case, rewording = put(ana, bo, policy=replace(SETTLE, adjudicators_blind=blind))
-    services.object_to(ana, rewording.pk, WHY)
-    mine = take(chen)
-    assert (WHY in text_of(browse(chen).get(reverse("review:case", args=[mine.pk])))) is seen
+    _case, rewording = ask_for_consent(ana, bo, policy=replace(SETTLE, adjudicators_blind=blind))
+    services.object_to(ana, rewording.pk, OBJECTION)
+    assignment = take(chen)
+    assert (OBJECTION in text_of(browse(chen).get(reverse("review:case", args=[assignment.pk])))) is visible
     api = APIClient()
     api.force_authenticate(chen)
-    assert api.get(f"/api/v1/assignments/{mine.public_id}/").json()["objection"] == (WHY if seen else "")
+    assert api.get(f"/api/v1/assignments/{assignment.public_id}/").json()["objection"] == (OBJECTION if visible else "")
 
 
-def test_admins_read_until_when_it_waits(browse: Open, adela: User, ana: User, bo: User) -> None:
-    case, _rewording = put(ana, bo)
+def test_admins_see_the_deadline_for_an_objection(browse: Open, adela: User, ana: User, bo: User) -> None:
+    case, _rewording = ask_for_consent(ana, bo)
     shown = text_of(browse(adela).get(reverse("review:history", args=[case.pk])))
     assert "may object to the wording until" in shown
     assert browse(adela).get(reverse("review:rewording", args=[1])).status_code == 403
@@ -398,41 +402,41 @@ def test_admins_read_until_when_it_waits(browse: Open, adela: User, ana: User, b
 # -------------------------------------------------------------------------------------------------------------- API
 
 
-def test_the_api_does_the_same(ana: User, bo: User, chen: User) -> None:
-    case, rewording = put(ana, bo)
+def test_the_api_lists_rewordings_and_takes_objections(ana: User, bo: User, chen: User) -> None:
+    case, rewording = ask_for_consent(ana, bo)
     api, other = APIClient(), APIClient()
     api.force_authenticate(ana)
     other.force_authenticate(chen)
     [listed] = api.get("/api/v1/rewordings/").json()["results"]
     assert listed["id"] == rewording.pk
     assert listed["case"] == case.public_id
-    assert [each["after"] for each in listed["rubrics"]] == [MINE]
+    assert [rubric["after"] for rubric in listed["rubrics"]] == [NEW_WORDING]
     assert other.get("/api/v1/rewordings/").json()["results"] == []
     address = f"/api/v1/rewordings/{rewording.pk}/"
     assert other.get(address).status_code == other.post(f"{address}accept/").status_code == 404
     assert api.post(f"{address}object/", {"reason": ""}, format="json").status_code == 400
-    assert api.post(f"{address}object/", {"reason": WHY}, format="json").status_code == 204
+    assert api.post(f"{address}object/", {"reason": OBJECTION}, format="json").status_code == 204
     assert api.post(f"{address}accept/").status_code == 409
     assert api.get(address).json()["rubrics"]
-    assert ended(case)[0] == State.ADJUDICATION
+    assert outcome(case)[0] == State.ADJUDICATION
 
 
-def test_a_declaration_is_sent_with_the_answers(ana: User, bo: User) -> None:
+def test_the_api_takes_the_declaration_with_the_answers(ana: User, bo: User) -> None:
     to_secondary(ana, policy=SETTLE)
     say(bo, approving())
-    mine = take(bo)
+    assignment = take(bo)
     api = APIClient()
     api.force_authenticate(bo)
     answers = {
         "questions": {key: {"value": "yes"} for key in ("natural", "aligned")},
-        "rubrics": {"R1": {"value": "corrected", "wording": MINE}, "R2": {"value": "adequate"}},
+        "rubrics": {"R1": {"value": "corrected", "wording": NEW_WORDING}, "R2": {"value": "adequate"}},
         "verdict": "approve",
         "change_reason": "Clearer.",
     }
-    address = f"/api/v1/assignments/{mine.public_id}/submit/"
-    refused = api.post(address, {"token": str(mine.token), "answers": answers}, format="json")
+    address = f"/api/v1/assignments/{assignment.public_id}/submit/"
+    refused = api.post(address, {"token": str(assignment.token), "answers": answers}, format="json")
     assert refused.status_code == 422
-    assert [each["code"] for each in refused.json()["problems"]] == ["undeclared"]
-    body = {"token": str(mine.token), "answers": {**answers, "declaration": "wording"}}
+    assert [problem["code"] for problem in refused.json()["problems"]] == ["undeclared"]
+    body = {"token": str(assignment.token), "answers": {**answers, "declaration": "wording"}}
     assert api.post(address, body, format="json").status_code == 201
     assert Rewording.objects.filter(physician=ana).exists()

@@ -25,7 +25,7 @@ from review.rules.questions import (
     problems,
 )
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
-from tests.profile import far
+from tests.profile import by_profile
 from tests.review.factories import (
     CITATION,
     FORM,
@@ -233,7 +233,7 @@ def test_an_approval_of_what_was_rejected_before_wants_its_reason(answers: Answe
     assert problems(replace(WHOLE_FORM, dissents=()), wholly_approving(), rejected_before=True, today=TODAY) == []
 
 
-@settings(max_examples=far(100, 400))
+@settings(max_examples=by_profile(100, 400))
 @given(NEARLY)
 def test_what_has_no_problem_holds_what_the_form_asks_for(answers: Answers) -> None:
     """Independent of the order and the codes of the problems: what a submitted review may be relied on for."""
@@ -257,7 +257,7 @@ def test_what_has_no_problem_holds_what_the_form_asks_for(answers: Answers) -> N
         assert answers.reason_code in ("unclear", "disputed")
 
 
-@settings(max_examples=far(100, 200))
+@settings(max_examples=by_profile(100, 200))
 @given(ANYTHING, ANYTHING)
 def test_a_difference_is_one_both_ways_and_asks_for_its_reason(one: Answers, other: Answers) -> None:
     assert not differs(one, one)
