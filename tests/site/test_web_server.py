@@ -70,15 +70,15 @@ def until_closed(client: socket.socket) -> bytes:
 
 @contextmanager
 def hasty(*arguments: str) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
-    """The server with little patience (tests.site.hasty)."""
+    """The server with little patience (tests.site.impatient_server)."""
     port = servers.free_port()
     command = [
         sys.executable,
         "-m",
         "gunicorn",
-        "tests.site.hasty",
+        "tests.site.impatient_server",
         "--worker-class",
-        "tests.site.hasty.BufferingWorker",
+        "tests.site.impatient_server.BufferingWorker",
     ]
     process = subprocess.Popen(
         [*command, "--bind", f"{HOST}:{port}", *arguments], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE
