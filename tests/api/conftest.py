@@ -1,4 +1,4 @@
-"""Clients of the API for everybody in the cast."""
+"""API clients for the people of the cast, and fixtures for sent tasks and uploaded files."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,7 +15,7 @@ Api = Callable[[User | None], "Client"]
 
 
 class Client(APIClient):
-    """Speaks JSON; `token` is what it signs in with."""
+    """A client that sends JSON; `token` is its bearer token, empty for an anonymous client."""
 
     default_format = "json"
     token = ""
@@ -23,22 +23,22 @@ class Client(APIClient):
 
 @pytest.fixture
 def api(db: None) -> Api:
-    """`api(ana)`: a client with a token of that person; `api(None)`: anonymous."""
+    """Return a function that builds clients: `api(ana)` has a token of Ana, `api(None)` none."""
 
-    def client(user: User | None) -> Client:
-        made = Client()
+    def client_of(user: User | None) -> Client:
+        client = Client()
         if user is not None:
             _stored, token = AuthToken.objects.create(user, expiry=timedelta(days=1))
-            made.token = token
-            made.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
-        return made
+            client.token = token
+            client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+        return client
 
-    return client
+    return client_of
 
 
 @pytest.fixture(autouse=True)
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The tasks that were sent, instead of sending them."""
+    """Record tasks instead of sending them; returns the list of (task name, primary key)."""
     sent: list[tuple[str, int]] = []
 
     def wake(task: Any, pk: int) -> None:
@@ -50,7 +50,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 @pytest.fixture(autouse=True)
 def uploads(settings: Any, tmp_path: Path) -> Path:
-    """Where uploaded files are kept during a test."""
+    """The folder that holds uploaded files during a test."""
     folder = tmp_path / "uploads"
     settings.MEDIA_ROOT = folder
     return folder

@@ -1,4 +1,4 @@
-"""The examples of docs/api.md fit the schema: address, method, query, and the fields of the body."""
+"""The examples in docs/api.md match the schema: address, method, query, and body fields."""
 
 import json
 import re
@@ -21,21 +21,22 @@ EXAMPLES = [line for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL
 
 @cache
 def schema() -> dict[str, Any]:
-    """Made for the test that asks first, not while tests are collected."""
-    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
-    return made
+    """The API's schema, generated on first use rather than while tests are collected."""
+    generated: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    return generated
 
 
 def operation(path: str, method: str) -> dict[str, Any]:
-    """The operation of the schema that an example is of."""
+    """The schema's operation for a path and a method."""
     for template, methods in schema()["paths"].items():
         if method.lower() in methods and re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
-            found: dict[str, Any] = methods[method.lower()]
-            return found
+            match: dict[str, Any] = methods[method.lower()]
+            return match
     raise AssertionError(f"{method} {path} is not in the schema")
 
 
-def follow(shape: dict[str, Any]) -> dict[str, Any]:
+def resolve(shape: dict[str, Any]) -> dict[str, Any]:
+    """Follow `allOf` and `$ref` to the schema they point to."""
     if "allOf" in shape:
         shape = shape["allOf"][0]
     if "$ref" in shape:
@@ -43,15 +44,16 @@ def follow(shape: dict[str, Any]) -> dict[str, Any]:
     return shape
 
 
-def fits(value: Any, shape: dict[str, Any], where: str) -> None:
-    shape = follow(shape)
+def assert_fits(value: Any, shape: dict[str, Any], where: str) -> None:
+    """Check a value against a schema, recursively; `where` is its path, for the failure message."""
+    shape = resolve(shape)
     if isinstance(value, dict) and "properties" in shape:
         assert set(shape.get("required", [])) <= set(value) <= set(shape["properties"]), where
         for key, inner in value.items():
-            fits(inner, shape["properties"][key], f"{where}.{key}")
+            assert_fits(inner, shape["properties"][key], f"{where}.{key}")
     elif isinstance(value, dict):
         for key, inner in value.items():
-            fits(inner, shape.get("additionalProperties", {}), f"{where}.{key}")
+            assert_fits(inner, shape.get("additionalProperties", {}), f"{where}.{key}")
     elif "enum" in shape:
         assert value in shape["enum"], where
     elif value is not None or not shape.get("nullable"):
@@ -60,7 +62,7 @@ def fits(value: Any, shape: dict[str, Any], where: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_fits_the_schema(example: str) -> None:
+def test_every_example_fits_the_schema(example: str) -> None:
     words = shlex.split(example)
     assert words[0] == "curl"
     options = [(flag, value) for flag, value in pairwise(words) if flag in ("-X", "-d", "-F")]
@@ -68,19 +70,19 @@ def test_an_example_fits_the_schema(example: str) -> None:
     fields = [value.partition("=")[0] for flag, value in options if flag == "-F"]
     method = dict(options).get("-X", "POST" if bodies or fields else "GET")
     address = urlsplit(next(word for word in words if word.startswith("$MHB")).removeprefix("$MHB"))
-    wanted = operation(address.path, method)
-    taken = {parameter["name"] for parameter in wanted.get("parameters", []) if parameter["in"] == "query"}
-    assert set(parse_qs(address.query, strict_parsing=bool(address.query))) <= taken
-    content = wanted.get("requestBody", {}).get("content", {})
+    expected = operation(address.path, method)
+    parameters = {parameter["name"] for parameter in expected.get("parameters", []) if parameter["in"] == "query"}
+    assert set(parse_qs(address.query, strict_parsing=bool(address.query))) <= parameters
+    content = expected.get("requestBody", {}).get("content", {})
     if bodies:
-        fits(json.loads(bodies[0]), content["application/json"]["schema"], "body")
+        assert_fits(json.loads(bodies[0]), content["application/json"]["schema"], "body")
     elif fields:
-        assert set(fields) == set(follow(content["multipart/form-data"]["schema"])["required"])
+        assert set(fields) == set(resolve(content["multipart/form-data"]["schema"])["required"])
     else:
-        assert "application/json" not in content or method == "GET", "this needs a body"
+        assert "application/json" not in content or method == "GET", "the operation needs a body"
 
 
-def test_the_document_has_examples_of_every_part() -> None:
+def test_the_document_has_an_example_for_every_part_of_the_api() -> None:
     parts = {path.split("/")[3] for path in schema()["paths"]}
-    shown = {urlsplit(found).path.split("/")[3] for found in re.findall(r"\$MHB(/api/v1/[^\s\"]+)", DOCUMENT)}
+    shown = {urlsplit(url).path.split("/")[3] for url in re.findall(r"\$MHB(/api/v1/[^\s\"]+)", DOCUMENT)}
     assert shown == parts

@@ -1,4 +1,4 @@
-"""The page of the API in a real browser: it renders under the site's own CSP, without an exception made for it."""
+"""The API documentation page in a real browser: it needs no exception from the site's CSP."""
 
 import os
 from typing import Any
@@ -13,16 +13,18 @@ from review.models import User
 pytestmark = [pytest.mark.browser]
 
 
-def test_the_page_renders_without_a_violation(
+def test_the_page_renders_without_violating_the_csp(
     page: Page, live_server: Any, client: Any, transactional_db: None, rui: User
 ) -> None:
     client.force_login(rui)
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: said.append(request.url) if live_server.url not in request.url else None)
+    complaints: list[str] = []
+    page.on(
+        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: complaints.append(request.url) if live_server.url not in request.url else None)
 
     answer = page.goto(live_server.url + reverse("api-docs"))
     assert answer is not None
@@ -38,7 +40,7 @@ def test_the_page_renders_without_a_violation(
     expect(operation.locator(".live-responses-table")).to_contain_text('"results": []')
     if shot := os.environ.get("MHB_SHOT"):
         page.screenshot(path=shot, full_page=True)
-    assert said == []
+    assert complaints == []
 
     tag = page.locator("#operations-tag-releases")
     expect(tag).not_to_have_css("transition-duration", "0s")

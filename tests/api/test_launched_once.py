@@ -1,4 +1,7 @@
-"""A launch under a key is made once: sent again it is answered with the same, and another one under the key is refused."""
+"""A launch happens once per idempotency key.
+
+A repeated request returns the same job; a different request under the same key is refused.
+"""
 
 from typing import Any
 
@@ -31,7 +34,7 @@ OTHER_RUNS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def ready(db: None) -> None:
+def launchable(db: None) -> None:
     bare_release(("dialogue", [["A1"]]))
     batch = drafts(4, "own")
     batch.drafts.all().delete()
@@ -39,7 +42,13 @@ def ready(db: None) -> None:
         endpoint("http://models.example/v1", name)
 
 
-def _again(client: Any, route: str, body: dict[str, Any], others: list[dict[str, Any]], same: dict[str, Any]) -> None:
+def assert_launched_once(
+    client: Any, route: str, body: dict[str, Any], others: list[dict[str, Any]], same: dict[str, Any]
+) -> None:
+    """Launch, repeat the launch, and try others under the same key.
+
+    Each of `others` changes fields of the body and must be refused; `same` changes it only in form.
+    """
     address, key = reverse(route), {"headers": {"Idempotency-Key": "mine"}}
     first = client.post(address, body, **key)
     assert first.status_code == 202, first.content
@@ -51,56 +60,60 @@ def _again(client: Any, route: str, body: dict[str, Any], others: list[dict[str,
         assert refused["type"] == "urn:mhb:key-reused", other
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_batch(api: Api, adela: User) -> None:
+@pytest.mark.usefixtures("launchable")
+def test_a_batch_is_launched_once(api: Api, adela: User) -> None:
     before = Batch.objects.count()
-    _again(api(adela), "api:batches", BATCH, OTHER_BATCHES, {"budget_money": "5.00", "fresh": False})
+    assert_launched_once(api(adela), "api:batches", BATCH, OTHER_BATCHES, {"budget_money": "5.00", "fresh": False})
     assert Batch.objects.count() == before + 1
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_comparison(api: Api, adela: User) -> None:
+@pytest.mark.usefixtures("launchable")
+def test_a_comparison_is_launched_once(api: Api, adela: User) -> None:
     body = {**BATCH, "compare": "v1"}
-    _again(api(adela), "api:comparisons", body, [{"limit": 2}, {"prompts": "v1", "compare": ""}], {"prompts": ""})
+    assert_launched_once(
+        api(adela), "api:comparisons", body, [{"limit": 2}, {"prompts": "v1", "compare": ""}], {"prompts": ""}
+    )
     assert Comparison.objects.count() == 1
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_run(api: Api, adela: User) -> None:
-    _again(api(adela), "api:runs", RUN, OTHER_RUNS, {"seed": 0, "judging": "per-rubric"})
+@pytest.mark.usefixtures("launchable")
+def test_a_run_is_launched_once(api: Api, adela: User) -> None:
+    assert_launched_once(api(adela), "api:runs", RUN, OTHER_RUNS, {"seed": 0, "judging": "per-rubric"})
     assert Run.objects.count() == 1
 
 
-@pytest.mark.usefixtures("ready")
-def test_another_person_has_keys_of_their_own(api: Api, adela: User) -> None:
+@pytest.mark.usefixtures("launchable")
+def test_each_person_has_their_own_keys(api: Api, adela: User) -> None:
     both = (adela, account("other", UserRole.ADMIN))
     key = {"Idempotency-Key": "mine"}
-    made = [api(who).post(reverse("api:runs"), RUN, headers=key).json()["id"] for who in both]
-    assert made[0] != made[1]
+    ids = [api(person).post(reverse("api:runs"), RUN, headers=key).json()["id"] for person in both]
+    assert ids[0] != ids[1]
 
 
-@pytest.mark.usefixtures("ready")
+@pytest.mark.usefixtures("launchable")
 @pytest.mark.parametrize(
-    ("where", "sent", "kind"),
+    ("route", "fields", "kind"),
     [
         ("generation:batch-new", {"benchmark": "mhb", "source": "own", "role-generator": "big", "limit": "1"}, Batch),
         ("evaluation:run-new", {"release": "1", "endpoints": ["big"], "judge": "small", "judging": "per-rubric"}, Run),
     ],
 )
-def test_the_token_of_a_page(client: Client, adela: User, where: str, sent: dict[str, Any], kind: Any) -> None:
+def test_a_launch_page_posted_twice_launches_once(
+    client: Client, adela: User, route: str, fields: dict[str, Any], kind: Any
+) -> None:
     client.force_login(adela)
-    if "release" in sent:
-        sent = {**sent, "release": str(Release.objects.get().pk)}
+    if "release" in fields:
+        fields = {**fields, "release": str(Release.objects.get().pk)}
     before = kind.objects.count()
-    estimated: Any = client.post(reverse(where), sent)
+    estimated: Any = client.post(reverse(route), fields)
     assert estimated.status_code == 200, estimated.context["form"].errors
     carried: dict[str, list[str]] = {}
     for name, value in estimated.context["carried"]:
         carried.setdefault(name, []).append(value)
     budget = {**carried, "budget_calls": "8", "confirmed": "1"}
-    first, again = client.post(reverse(where), budget), client.post(reverse(where), budget)
+    first, again = client.post(reverse(route), budget), client.post(reverse(route), budget)
     assert (first.status_code, first["Location"]) == (again.status_code, again["Location"]) == (302, first["Location"])
-    other = client.post(reverse(where), {**budget, "budget_calls": "9"})
+    other = client.post(reverse(route), {**budget, "budget_calls": "9"})
     assert other.status_code == 409
     assert "already used for a different launch" in other.content.decode()
     assert kind.objects.count() == before + 1

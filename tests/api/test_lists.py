@@ -1,4 +1,4 @@
-"""Lists: paged by cursor, and as many queries for many rows as for one."""
+"""Lists are paged by cursor, and their number of queries does not depend on the number of rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,18 +37,19 @@ from tests.review.factories import account, approving, opened, say
 
 def exported(key: str) -> dict[str, Any]:
     """A released sample's object in the export, without its rubrics."""
-    about = {"sample_id": key, "version": 1, "benchmark": "mhb", "task": "dialogue", "simulated": True}
+    header = {"sample_id": key, "version": 1, "benchmark": "mhb", "task": "dialogue", "simulated": True}
     content = {"turns": [{"role": "user", "content": "Does it hurt?"}]}
-    return {**about, "source": {}, "content": content, "facets": {}, "review": {}}
+    return {**header, "source": {}, "content": content, "facets": {}, "review": {}}
 
 
 class World:
-    """One row of everything for each `grow`; the first of each is what the nested lists are about."""
+    """Rows of every kind: each `grow` adds one; nested lists belong to the first of their parents."""
 
     def __init__(self, admin: User, physician: User) -> None:
         self.admin, self.physician, self.count, self.now = admin, physician, 0, timezone.now()
 
     def grow(self) -> None:
+        """Add one row of every kind."""
         self.count += 1
         n, now, first = self.count, self.now, self.count == 1
         case = opened(n)
@@ -136,41 +137,40 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
 PHYSICIANS = ("review-mine", "assignment-remarks")
 
 
-def test_every_route_that_pages_is_tried_here() -> None:
+def test_every_paged_route_is_covered_here() -> None:
     from tests.api.test_permissions import routes
 
-    def pages(route: Any) -> bool:
+    def is_paged(route: Any) -> bool:
         view, extra = route.callback.cls, getattr(route.callback, "initkwargs", {})
         listed = getattr(route.callback, "actions", {"get": "list"}).get("get") == "list" and hasattr(view, "list")
         return extra.get("pagination_class") is not None or (
             listed and getattr(view, "pagination_class", None) is not None
         )
 
-    # Accounts do not grow with the world, events grow faster, pairs need two batches, rewordings a second reviewer who says
-    # so: they have tests of their own.
+    # These have tests of their own: `grow` adds no account but several events, pairs need two
+    # batches, and rewordings need a second reviewer who proposes them.
     elsewhere = {"people", "audit-events", "comparison-pairs", "rewordings"}
-    assert {name for name, route in routes().items() if pages(route)} == {*LISTS, *elsewhere}
+    assert {name for name, route in routes().items() if is_paged(route)} == {*LISTS, *elsewhere}
 
 
 @pytest.fixture
 def world(adela: User, ana: User) -> World:
-    made = World(adela, ana)
-    made.grow()
-    return made
+    world = World(adela, ana)
+    world.grow()
+    return world
 
 
 def read(client: Client, address: str) -> tuple[list[Any], int]:
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    """The rows of a list, and the number of queries that it took."""
+    with CaptureQueriesContext(connection) as queries:
         answer = client.get(address)
     assert answer.status_code == 200, answer.content
     return answer.json()["results"], len(queries)
 
 
-def test_the_number_of_queries_does_not_grow(api: Api, world: World) -> None:
+def test_the_number_of_queries_does_not_grow_with_the_rows(api: Api, world: World) -> None:
     clients = {True: api(world.physician), False: api(world.admin)}
-    addresses = {name: reverse(f"api:{name}", args=about(world)) for name, about in LISTS.items()}
+    addresses = {name: reverse(f"api:{name}", args=arguments(world)) for name, arguments in LISTS.items()}
     before = {name: read(clients[name in PHYSICIANS], address) for name, address in addresses.items()}
     for _ in range(4):
         world.grow()
@@ -180,7 +180,7 @@ def test_the_number_of_queries_does_not_grow(api: Api, world: World) -> None:
     assert {name: n for name, (_, n) in after.items()} == {name: n for name, (_, n) in before.items()}
 
 
-def test_a_cursor_leads_on_and_back_and_new_rows_shift_nothing(api: Api, world: World) -> None:
+def test_a_cursor_leads_forward_and_back_and_new_rows_shift_nothing(api: Api, world: World) -> None:
     for _ in range(4):
         world.grow()
     client = api(world.admin)
@@ -195,36 +195,40 @@ def test_a_cursor_leads_on_and_back_and_new_rows_shift_nothing(api: Api, world: 
     assert [row["lineage"][-1] for row in back["results"]] == ["5", "4"]
 
 
-def test_a_page_has_a_limit(api: Api, world: World) -> None:
+def test_the_page_size_is_limited(api: Api, world: World) -> None:
     from review.common.api import NewestFirst
 
     request = type("Request", (), {"query_params": {"page_size": "100000"}})()
     assert NewestFirst().get_page_size(request) == 200
 
 
-def test_filters(api: Api, world: World) -> None:
+def test_lists_can_be_filtered(api: Api, world: World) -> None:
     world.grow()
     client = api(world.admin)
 
-    def found(name: str, *args: Any, **query: Any) -> int:
+    def matches(name: str, *args: Any, **query: Any) -> int:
         return len(client.get(reverse(f"api:{name}", args=args), query).json()["results"])
 
-    assert found("cases", text="Case 2") == found("cases", text="invented-000001") == 1
-    assert (found("cases", state="secondary"), found("cases", state="primary"), found("cases", benchmark="mhb")) == (
+    assert matches("cases", text="Case 2") == matches("cases", text="invented-000001") == 1
+    assert (
+        matches("cases", state="secondary"),
+        matches("cases", state="primary"),
+        matches("cases", benchmark="mhb"),
+    ) == (
         2,
         0,
         0,
     )
-    assert (found("samples", batch=world.batch.pk), found("samples", status="approved")) == (1, 0)
+    assert (matches("samples", batch=world.batch.pk), matches("samples", status="approved")) == (1, 0)
     assert (
-        found("batch-drafts", world.batch.pk, status="done"),
-        found("batch-drafts", world.batch.pk, status="failed"),
+        matches("batch-drafts", world.batch.pk, status="done"),
+        matches("batch-drafts", world.batch.pk, status="failed"),
     ) == (2, 0)
-    assert found("run-responses", world.evaluation.pk, endpoint="e2") == 1
-    assert found("run-judgments", world.evaluation.pk, verdict="met", endpoint="e1") == 1
+    assert matches("run-responses", world.evaluation.pk, endpoint="e2") == 1
+    assert matches("run-judgments", world.evaluation.pk, verdict="met", endpoint="e1") == 1
 
 
-def test_accounts_are_listed_in_as_many_queries_for_many(api: Api, adela: User) -> None:
+def test_the_list_of_accounts_takes_as_many_queries_for_many_as_for_one(api: Api, adela: User) -> None:
     client, address = api(adela), reverse("api:people")
     few, before = read(client, address)
     for number in range(4):

@@ -1,4 +1,7 @@
-"""Who may what: every route and method of the API against every role. A route that the table does not list fails here."""
+"""Permissions: every route and method of the API against every role.
+
+A route that is missing from the table fails here.
+"""
 
 from typing import Any
 
@@ -29,7 +32,10 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("import", "GET"): ADMIN,
     ("import-cancel", "POST"): ADMIN,
     ("import-refusals", "GET"): ADMIN,
-    ("image", "GET"): SIGNED_IN,  # a physician only those of own cases: tests/generation/images/test_access.py
+    (
+        "image",
+        "GET",
+    ): SIGNED_IN,  # physicians: those of their own cases only, see tests/generation/images/test_access.py
     ("endpoints", "GET"): ADMIN,
     ("endpoints", "POST"): ADMIN,
     ("endpoint", "GET"): ADMIN,
@@ -179,16 +185,16 @@ ARGUMENTS = {
 
 
 def routes(patterns: list[Any] | None = None, *, inside: bool = False) -> dict[str, URLPattern]:
-    """Name -> route of everything in the namespace `api`."""
-    found: dict[str, URLPattern] = {}
+    """All routes in the namespace `api`, by name."""
+    by_name: dict[str, URLPattern] = {}
     for entry in get_resolver().url_patterns if patterns is None else patterns:
         if isinstance(entry, URLResolver):
-            found |= routes(entry.url_patterns, inside=inside or entry.namespace == "api")
+            by_name |= routes(entry.url_patterns, inside=inside or entry.namespace == "api")
         elif inside:
             assert entry.name, f"{entry} has no name"
-            assert entry.name not in found, f"two routes are named {entry.name}"
-            found[entry.name] = entry
-    return found
+            assert entry.name not in by_name, f"two routes are named {entry.name}"
+            by_name[entry.name] = entry
+    return by_name
 
 
 def methods(route: URLPattern) -> set[str]:
@@ -201,8 +207,9 @@ def methods(route: URLPattern) -> set[str]:
 
 
 def address(name: str) -> str:
-    wanted = routes()[name].pattern.converters
-    return reverse(f"api:{name}", kwargs={key: ARGUMENTS[key] for key in wanted})
+    """The address of a route, with made-up arguments."""
+    parameters = routes()[name].pattern.converters
+    return reverse(f"api:{name}", kwargs={key: ARGUMENTS[key] for key in parameters})
 
 
 @pytest.mark.plain
@@ -211,7 +218,7 @@ def test_the_table_lists_every_route_and_no_other() -> None:
 
 
 @pytest.mark.plain
-def test_nothing_of_the_api_is_outside_its_namespace() -> None:
+def test_only_the_docs_are_outside_the_namespace_of_the_api() -> None:
     outside = [
         str(entry.pattern)
         for api in get_resolver().url_patterns
@@ -223,27 +230,27 @@ def test_nothing_of_the_api_is_outside_its_namespace() -> None:
 
 
 @pytest.mark.parametrize("role", ["anonymous", *UserRole])
-def test_each_role_reaches_what_the_table_says(api: Api, adela: User, rui: User, ana: User, role: str) -> None:
+def test_each_role_reaches_exactly_what_the_table_says(api: Api, adela: User, rui: User, ana: User, role: str) -> None:
     people = {UserRole.ADMIN: adela, UserRole.RESEARCHER: rui, UserRole.PHYSICIAN: ana}
-    wrong = []
+    mismatches = []
     for (name, method), allowed in EXPECTED.items():
         client = api(people[UserRole(role)] if role in people else None)
         status = client.generic(method, address(name), "{}", content_type="application/json").status_code
-        # What is asked for here does not exist, and the body is empty: 404, 400 or 415, unless it is a list (200, 204).
+        # The body is empty and the rows do not exist: 404, 400 or 415, except for lists (200, 204).
         expected = {200, 202, 204, 400, 404, 415} if role in allowed else {401} if role == "anonymous" else {403}
         if status not in expected:
-            wrong.append((name, method, status))
-    assert wrong == []
+            mismatches.append((name, method, status))
+    assert mismatches == []
 
 
-def test_an_account_that_was_closed_reaches_nothing(api: Api, adela: User) -> None:
+def test_a_closed_account_reaches_nothing(api: Api, adela: User) -> None:
     client = api(adela)
     adela.is_active = False
     adela.save()
     assert client.get(address("cases")).status_code == 401
 
 
-def test_a_view_without_a_right_is_closed_to_all(adela: User) -> None:
+def test_a_view_that_declares_no_permission_is_closed_to_all(adela: User) -> None:
     from rest_framework.response import Response
     from rest_framework.test import APIRequestFactory, force_authenticate
     from rest_framework.views import APIView
@@ -257,7 +264,7 @@ def test_a_view_without_a_right_is_closed_to_all(adela: User) -> None:
     assert Forgotten.as_view()(request).status_code == 403
 
 
-def test_docs_are_for_readers_and_send_others_away(client: Any, rui: User, ana: User) -> None:
+def test_only_readers_see_the_docs(client: Any, rui: User, ana: User) -> None:
     answer = client.get(reverse("api-docs"))
     assert answer.status_code == 302
     assert answer["Location"].startswith(reverse("account_login"))

@@ -19,7 +19,7 @@ from tests.review.factories import opened, take
 
 
 def problem(answer: Any, status: int) -> dict[str, Any]:
-    """The body of an answer that must be a problem of `status`."""
+    """The body of an answer that must be a problem with this status."""
     assert answer.status_code == status, answer.content
     assert answer["Content-Type"] == "application/problem+json"
     body: dict[str, Any] = json.loads(answer.content)
@@ -42,22 +42,22 @@ def test_400_names_each_wrong_field(api: Api, adela: User) -> None:
 
 def test_400_names_a_field_deep_inside(api: Api, ana: User) -> None:
     opened()
-    taken = take(ana)
+    assignment = take(ana)
     answers = {"rubrics": {"R1": {"value": "perhaps"}}}
-    address = reverse("api:assignment-submit", args=[taken.pk])
-    body = problem(api(ana).post(address, {"token": str(taken.token), "answers": answers}), 400)
+    address = reverse("api:assignment-submit", args=[assignment.pk])
+    body = problem(api(ana).post(address, {"token": str(assignment.token), "answers": answers}), 400)
     assert [error["field"] for error in body["errors"]] == ["answers.rubrics.R1.value"]
 
 
 def test_400_names_an_unknown_row_and_a_wrong_query(api: Api, adela: User) -> None:
-    asked = {"benchmark": "nothing", "source": "none", "roles": {"generator": "no-one"}}
-    body = problem(api(adela).post(reverse("api:batches"), asked), 400)
+    batch = {"benchmark": "nothing", "source": "none", "roles": {"generator": "no-one"}}
+    body = problem(api(adela).post(reverse("api:batches"), batch), 400)
     assert {error["field"] for error in body["errors"]} == {"benchmark", "source", "roles.generator"}
     body = problem(api(adela).get(reverse("api:cases"), {"state": "lost"}), 400)
     assert [error["field"] for error in body["errors"]] == ["state"]
 
 
-def test_400_for_what_is_no_json_or_too_deep(api: Api, adela: User) -> None:
+def test_400_for_a_body_that_is_not_json_or_nests_too_deep(api: Api, adela: User) -> None:
     for body in ("{", "[" * 100_000):
         problem(api(adela).generic("POST", reverse("api:endpoints"), body, content_type="application/json"), 400)
 
@@ -70,8 +70,11 @@ def test_400_for_json_that_nests_more_than_a_hundred_deep(api: Api, adela: User)
 
 
 @pytest.mark.parametrize("charset", ["zlib", "hex", "undefined", "utf-16"])
-def test_a_body_is_read_as_utf_8_whatever_it_says(charset: str) -> None:
-    """A decompressor is no charset: 5 MB of zlib would be 5 GB of JSON. The site refuses it earlier, with 415."""
+def test_a_body_is_read_as_utf_8_whatever_charset_it_claims(charset: str) -> None:
+    """Python's "charsets" include decompressors: 5 MB of zlib could become 5 GB of JSON.
+
+    The site refuses such a body earlier, with 415.
+    """
     context = {"encoding": charset}
     assert StrictJSONParser().parse(BytesIO('{"name": "中"}'.encode()), parser_context=context) == {"name": "中"}
     with pytest.raises(ParseError):
@@ -85,13 +88,13 @@ def test_401_says_how_to_sign_in(api: Api) -> None:
 
 
 @pytest.mark.parametrize("token", ["mhb_nothing", "ä", "a\0b", "x" * 5000, "two words", ""])
-def test_401_for_whatever_is_no_token(api: Api, token: str) -> None:
+def test_401_for_anything_that_is_not_a_token(api: Api, token: str) -> None:
     client = api(None)
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
     problem(client.get(reverse("api:me")), 401)
 
 
-def test_403(api: Api, ana: User) -> None:
+def test_403_for_a_role_without_the_permission(api: Api, ana: User) -> None:
     assert problem(api(ana).get(reverse("api:cases")), 403)["detail"] == "Your role does not allow this."
 
 
@@ -103,7 +106,7 @@ def test_403_for_a_session_without_the_csrf_token(ana: User) -> None:
     assert "CSRF" in problem(client.post(reverse("api:assignment-next")), 403)["detail"]
 
 
-def test_404_of_ours_of_rows_and_of_addresses(api: Api, ana: User, adela: User) -> None:
+def test_404_for_unknown_assignments_rows_and_addresses(api: Api, ana: User, adela: User) -> None:
     not_yours = problem(api(ana).get(reverse("api:assignment", args=[1])), 404)
     assert not_yours["type"] == "urn:mhb:not-yours"
     problem(api(adela).get(reverse("api:case", args=[10**30])), 404)
@@ -112,11 +115,11 @@ def test_404_of_ours_of_rows_and_of_addresses(api: Api, ana: User, adela: User) 
 
 
 @pytest.mark.parametrize("cursor", ["A", "cD1uby1udW1iZXI=", "cD05OTk5OTk5OTk5OTk5OTk5OTk5OTk5"])
-def test_404_for_a_cursor_that_is_not_ours(api: Api, adela: User, cursor: str) -> None:
+def test_404_for_an_invalid_cursor(api: Api, adela: User, cursor: str) -> None:
     problem(api(adela).get(reverse("api:cases"), {"cursor": cursor}), 404)
 
 
-def test_405_says_what_is_allowed(api: Api, adela: User) -> None:
+def test_405_names_the_allowed_methods(api: Api, adela: User) -> None:
     answer = api(adela).delete(reverse("api:releases"))
     problem(answer, 405)
     assert "GET" in answer["Allow"]
@@ -124,59 +127,62 @@ def test_405_says_what_is_allowed(api: Api, adela: User) -> None:
 
 def test_409_for_a_second_submit(api: Api, ana: User) -> None:
     opened()
-    taken = take(ana)
+    assignment = take(ana)
     answers = {
         "questions": {"natural": {"value": "yes"}, "aligned": {"value": "yes"}},
         "rubrics": {"R1": {"value": "adequate"}, "R2": {"value": "adequate"}},
         "verdict": "approve",
     }
-    address, body = reverse("api:assignment-submit", args=[taken.pk]), {"token": str(taken.token), "answers": answers}
+    address, body = (
+        reverse("api:assignment-submit", args=[assignment.pk]),
+        {"token": str(assignment.token), "answers": answers},
+    )
     client = api(ana)
     assert client.post(address, body).status_code == 201
     assert problem(client.post(address, body), 409)["type"] == "urn:mhb:already-submitted"
 
 
-def test_409_for_a_token_that_was_lost_keeps_the_answers(api: Api, ana: User, bo: User, clock: Any) -> None:
+def test_409_for_a_lost_lease_keeps_the_answers(api: Api, ana: User, bo: User, clock: Any) -> None:
     from review.models import Draft
 
     opened()
-    taken = take(ana)
+    assignment = take(ana)
     clock.advance(minutes=16)
     take(bo)
-    body = {"token": str(taken.token), "answers": {"reason": "typed for nothing"}}
-    answer = api(ana).post(reverse("api:assignment-submit", args=[taken.pk]), body)
+    body = {"token": str(assignment.token), "answers": {"reason": "typed for nothing"}}
+    answer = api(ana).post(reverse("api:assignment-submit", args=[assignment.pk]), body)
     assert problem(answer, 409)["type"] == "urn:mhb:lease-lost"
     assert Draft.objects.get(physician=ana).answers["reason"] == "typed for nothing"
 
 
-def test_413_before_it_is_read(api: Api, adela: User, settings: Any) -> None:
+def test_413_for_a_body_over_the_limit(api: Api, adela: User, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
     problem(api(adela).post(reverse("api:endpoints"), {"name": "longer-than-that"}), 413)
 
 
-def test_415(api: Api, adela: User) -> None:
+def test_415_for_a_form_in_place_of_json(api: Api, adela: User) -> None:
     address = reverse("api:endpoints")
     problem(api(adela).generic("POST", address, "name=x", content_type="application/x-www-form-urlencoded"), 415)
 
 
 def test_422_lists_what_is_missing(api: Api, ana: User) -> None:
     opened()
-    taken = take(ana)
-    address = reverse("api:assignment-submit", args=[taken.pk])
-    body = problem(api(ana).post(address, {"token": str(taken.token), "answers": {}}), 422)
+    assignment = take(ana)
+    address = reverse("api:assignment-submit", args=[assignment.pk])
+    body = problem(api(ana).post(address, {"token": str(assignment.token), "answers": {}}), 422)
     assert body["type"] == "urn:mhb:incomplete"
     assert {"field": "question.natural", "code": "unanswered"} in body["problems"]
     assert {"field": "verdict", "code": "verdict-missing"} in body["problems"]
 
 
-def test_422_for_a_file_of_another_kind_keeps_nothing(api: Api, adela: User, uploads: Any) -> None:
+def test_422_for_a_file_of_another_kind_stores_nothing(api: Api, adela: User, uploads: Any) -> None:
     upload = {"file": SimpleUploadedFile("x.jsonl", b"%PDF-1.7"), "format": "healthbench", "name": "own"}
     body = problem(api(adela).post(reverse("api:imports"), upload, format="multipart"), 422)
     assert body["type"] == "urn:mhb:wrong-file"
     assert list(uploads.iterdir()) == []
 
 
-def test_429_when_somebody_guesses_passwords(api: Api, ana: User, settings: Any) -> None:
+def test_429_after_too_many_wrong_passwords(api: Api, ana: User, settings: Any) -> None:
     guess = {"username": "ana", "password": "not-hers"}
     client = api(None)
     for _ in range(settings.AXES_FAILURE_LIMIT - 1):
@@ -185,11 +191,11 @@ def test_429_when_somebody_guesses_passwords(api: Api, ana: User, settings: Any)
         answer = client.post(reverse("api:token"), guess)
         problem(answer, 429)
         assert int(answer["Retry-After"]) == 15 * 60
-    right = client.post(reverse("api:token"), {"username": "ana", "password": "a-password-for-tests"})
-    problem(right, 429)
+    answer = client.post(reverse("api:token"), {"username": "ana", "password": "a-password-for-tests"})
+    problem(answer, 429)
 
 
-def test_the_page_of_sign_in_locks_as_well(client: Any, ana: User, settings: Any) -> None:
+def test_the_sign_in_page_locks_as_well(client: Any, ana: User, settings: Any) -> None:
     guess = {"login": "ana", "password": "not-hers"}
     for _ in range(settings.AXES_FAILURE_LIMIT):
         answer = client.post(reverse("account_login"), guess)
@@ -198,11 +204,11 @@ def test_the_page_of_sign_in_locks_as_well(client: Any, ana: User, settings: Any
     assert b"Too many attempts" in answer.content
 
 
-def test_500_says_nothing_of_the_fault(api: Api, adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(**_: Any) -> None:
+def test_500_does_not_reveal_the_exception(api: Api, adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> None:
         raise RuntimeError("the secret of the house")
 
-    monkeypatch.setattr("review.cases.queries.cases", broken)
+    monkeypatch.setattr("review.cases.queries.cases", fail)
     client = api(adela)
     client.raise_request_exception = False
     answer = client.get(reverse("api:cases"))
@@ -210,7 +216,7 @@ def test_500_says_nothing_of_the_fault(api: Api, adela: User, monkeypatch: pytes
     assert b"secret" not in answer.content
 
 
-def test_the_accept_header_changes_nothing(api: Api, adela: User) -> None:
+def test_the_accept_header_is_ignored(api: Api, adela: User) -> None:
     answer = api(adela).get(reverse("api:case", args=[1]), HTTP_ACCEPT="text/csv")
     problem(answer, 404)
     token = {"token": str(uuid.uuid4())}

@@ -1,4 +1,4 @@
-"""The physicians' part of the API: what each may read at each point, and what stays sealed."""
+"""Review over the API: what each physician may read at which stage, and what stays sealed."""
 
 from typing import Any
 
@@ -26,9 +26,9 @@ def claim(client: Client) -> dict[str, Any]:
     return body
 
 
-def act(client: Client, what: str, work: dict[str, Any], **body: Any) -> Any:
-    address = reverse(f"api:assignment-{what}", args=[work["id"]])
-    send = client.put if what == "draft" else client.post
+def act(client: Client, action: str, work: dict[str, Any], **body: Any) -> Any:
+    address = reverse(f"api:assignment-{action}", args=[work["id"]])
+    send = client.put if action == "draft" else client.post
     return send(address, {"token": work["token"], **body})
 
 
@@ -40,19 +40,19 @@ def submit(client: Client, work: dict[str, Any], answers: dict[str, Any]) -> dic
 
 
 def everything(client: Client) -> str:
-    """All that a physician can read over the API, as one text."""
+    """Everything that a physician can read over the API, as one text."""
     addresses = [reverse("api:review-mine"), reverse("api:me")]
     addresses += [reverse("api:assignment", args=[assignment.pk]) for assignment in Assignment.objects.all()]
     return b"".join(client.get(address).content for address in addresses).decode()
 
 
-def test_nothing_waits(api: Api, ana: User) -> None:
+def test_204_when_no_case_waits(api: Api, ana: User) -> None:
     answer = api(ana).post(reverse("api:assignment-next"))
     assert answer.status_code == 204
     assert answer.content == b""
 
 
-def test_one_claims_saves_renews_and_gives_back(api: Api, ana: User) -> None:
+def test_a_physician_claims_saves_renews_and_releases(api: Api, ana: User) -> None:
     opened()
     client = api(ana)
     work = claim(client)
@@ -65,22 +65,22 @@ def test_one_claims_saves_renews_and_gives_back(api: Api, ana: User) -> None:
     )
     assert work["case"]["blocks"][0]["turns"] == [{"speaker": "user", "text": "May I take Neurostatin?", "mark": ""}]
     assert [question["key"] for question in work["case"]["form"]["questions"]] == ["natural", "aligned"]
-    assert claim(client)["id"] == work["id"], "what is in hand comes first"
+    assert claim(client)["id"] == work["id"], "an assignment already held comes first"
 
     answers = {"questions": {"natural": {"value": "no", "note": " as typed "}}}
     saved = act(client, "draft", work, revision=0, answers=answers)
     assert (saved.status_code, saved.json()["revision"]) == (200, 1)
     stale = act(client, "draft", work, revision=0, answers=answers)
     assert (stale.status_code, stale.json()["type"]) == (409, "urn:mhb:stale-draft")
-    kept = client.get(reverse("api:assignment", args=[work["id"]])).json()["draft"]
-    assert kept["answers"]["questions"]["natural"] == {"value": "no", "note": " as typed "}
+    draft = client.get(reverse("api:assignment", args=[work["id"]])).json()["draft"]
+    assert draft["answers"]["questions"]["natural"] == {"value": "no", "note": " as typed "}
     assert act(client, "heartbeat", work).json()["lease_until"] >= work["lease_until"]
     assert act(client, "release", work).status_code == 204
     assert client.get(reverse("api:assignment", args=[work["id"]])).status_code == 404
     assert Draft.objects.get().physician == ana
 
 
-def test_the_whole_machine_and_who_reads_what_when(
+def test_every_stage_of_a_case_and_who_may_read_what_in_it(
     api: Api, ana: User, bo: User, chen: User, dina: User, emil: User, adela: User
 ) -> None:
     case = opened()
@@ -111,7 +111,10 @@ def test_the_whole_machine_and_who_reads_what_when(
 
     first, second = claim(c), claim(d)
     assert {first["role"], second["role"]} == {"adjudicator-1", "adjudicator-2"}
-    assert {(shown["role"], shown["own"]) for shown in first["reviews"]} == {("primary", False), ("secondary", False)}
+    assert {(review["role"], review["own"]) for review in first["reviews"]} == {
+        ("primary", False),
+        ("secondary", False),
+    }
     assert e.post(reverse("api:assignment-next")).status_code == 204
     submit(c, first, {**APPROVE, "reason": "MARK-CHEN"})
     assert read_by(d) == {"ana", "bo"}, "adjudicators are sealed from each other"
@@ -119,21 +122,21 @@ def test_the_whole_machine_and_who_reads_what_when(
     assert vote["phase"] == "discuss"
     assert read_by(c) == read_by(d) == set(marks), "both have voted and differ: both rationales are open"
     for client, work in ((c, first), (d, second)):
-        now = client.get(reverse("api:assignment", args=[work["id"]])).json()
-        submit(client, now, reject("MARK-CHEN"))
+        current = client.get(reverse("api:assignment", args=[work["id"]])).json()
+        submit(client, current, reject("MARK-CHEN"))
     assert read_by(e) == set()
 
     case.refresh_from_db()
     assert case.state == Case.State.REJECTED
     assert a.get(reverse("api:review-mine")).json()["results"][0]["outcome"] == "rejected"
 
-    whole = api(adela).get(reverse("api:case", args=[case.pk])).json()
-    assert [review["physician"] for review in whole["reviews"]] == ["ana", "bo", "bo", "chen", "dina", "chen", "dina"]
-    assert [event["kind"] for event in whole["trail"]][:3] == ["opened", "claimed", "submitted"]
-    assert whole["trail"][-1]["kind"] == "closed"
+    detail = api(adela).get(reverse("api:case", args=[case.pk])).json()
+    assert [review["physician"] for review in detail["reviews"]] == ["ana", "bo", "bo", "chen", "dina", "chen", "dina"]
+    assert [event["kind"] for event in detail["trail"]][:3] == ["opened", "claimed", "submitted"]
+    assert detail["trail"][-1]["kind"] == "closed"
 
 
-def test_no_name_is_in_what_physicians_read(api: Api, ana: User, bo: User) -> None:
+def test_physicians_read_no_names_of_others(api: Api, ana: User, bo: User) -> None:
     opened()
     submit(api(ana), claim(api(ana)), APPROVE)
     b = api(bo)
@@ -144,21 +147,21 @@ def test_no_name_is_in_what_physicians_read(api: Api, ana: User, bo: User) -> No
     assert "alves" not in text.lower()
 
 
-def test_another_ones_assignment_is_not_there(api: Api, ana: User, bo: User) -> None:
+def test_404_for_somebody_elses_assignment(api: Api, ana: User, bo: User) -> None:
     opened()
     work = claim(api(ana))
     other = api(bo)
     assert other.get(reverse("api:assignment", args=[work["id"]])).status_code == 404
-    for what, body in (
+    for action, body in (
         ("heartbeat", {}),
         ("release", {}),
         ("submit", {"answers": APPROVE}),
         ("draft", {"answers": APPROVE, "revision": 0}),
     ):
-        assert act(other, what, work, **body).status_code == 404, what
+        assert act(other, action, work, **body).status_code == 404, action
 
 
-def test_overseers_see_no_token_and_no_draft(api: Api, ana: User, adela: User) -> None:
+def test_admins_see_no_token_and_no_draft(api: Api, ana: User, adela: User) -> None:
     case = opened()
     client = api(ana)
     work = claim(client)
@@ -169,14 +172,14 @@ def test_overseers_see_no_token_and_no_draft(api: Api, ana: User, adela: User) -
     assert '"physician":"ana"' in text
 
 
-def test_withdraw_and_priority(api: Api, adela: User, ana: User) -> None:
+def test_an_admin_raises_the_priority_and_withdraws_a_case(api: Api, adela: User, ana: User) -> None:
     first, second = opened(1), opened(2)
     client = api(adela)
     raised = client.post(reverse("api:case-priority", args=[second.pk]), {"priority": 5})
     assert (raised.status_code, raised.json()["priority"]) == (200, 5)
     assert claim(api(ana))["case"]["title"] == second.title
-    gone = client.post(reverse("api:case-withdraw", args=[first.pk]), {"reason": "A duplicate."})
-    assert (gone.status_code, gone.json()["state"]) == (200, "withdrawn")
+    withdrawn = client.post(reverse("api:case-withdraw", args=[first.pk]), {"reason": "A duplicate."})
+    assert (withdrawn.status_code, withdrawn.json()["state"]) == (200, "withdrawn")
     again = client.post(reverse("api:case-withdraw", args=[first.pk]), {"reason": "A duplicate."})
     assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:case-closed")
     listed = client.get(reverse("api:cases"), {"state": "withdrawn"}).json()["results"]
@@ -184,13 +187,13 @@ def test_withdraw_and_priority(api: Api, adela: User, ana: User) -> None:
     assert client.post(reverse("api:case-withdraw", args=[999]), {"reason": "x"}).status_code == 404
 
 
-def test_a_cases_specialty(api: Api, adela: User, ana: User) -> None:
+def test_an_admin_changes_the_specialty_of_a_case(api: Api, adela: User, ana: User) -> None:
     case, admin = opened(), api(adela)
     address = reverse("api:case-specialty", args=[case.pk])
     answer = admin.post(address, {"specialty": " Nephrology "})
     assert (answer.status_code, answer.json()["specialty"]) == (200, "Nephrology")
     assert Assignment.objects.get().specialty == "nephrology"
-    assert api(ana).post(reverse("api:assignment-next")).status_code == 204, "a cardiologist"
+    assert api(ana).post(reverse("api:assignment-next")).status_code == 204, "she is a cardiologist"
     assert admin.get(reverse("api:case", args=[case.pk])).json()["trail"][-1]["kind"] == "specialty"
     assert admin.post(address, {"specialty": "x" * 101}).status_code == 400
     assert admin.post(address, {"specialty": ""}).json()["specialty"] == ""
@@ -198,7 +201,7 @@ def test_a_cases_specialty(api: Api, adela: User, ana: User) -> None:
     assert admin.post(address, {"specialty": "Oncology"}).status_code == 409
 
 
-def test_a_role_is_set_back(api: Api, adela: User, ana: User, bo: User, chen: User) -> None:
+def test_an_admin_sets_a_role_back(api: Api, adela: User, ana: User, bo: User, chen: User) -> None:
     case, admin = opened(), api(adela)
     address = reverse("api:case-set-back", args=[case.pk])
     for physician in (ana, bo):

@@ -1,4 +1,4 @@
-"""Tokens: hashed, expiring, limited in number, and gone when signed out."""
+"""Tokens are hashed, expire, are limited in number, and end at sign-out."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,8 +13,8 @@ from tests.api.conftest import Api, Client
 from tests.review.factories import PASSWORD
 
 
-def sign_in(username: str, **more: Any) -> Any:
-    return Client().post(reverse("api:token"), {"username": username, "password": PASSWORD, **more})
+def sign_in(username: str, **options: Any) -> Any:
+    return Client().post(reverse("api:token"), {"username": username, "password": PASSWORD, **options})
 
 
 def with_token(token: str) -> Client:
@@ -23,7 +23,7 @@ def with_token(token: str) -> Client:
     return client
 
 
-def test_a_token_opens_the_door_and_only_its_hash_is_stored(ana: User) -> None:
+def test_a_token_gives_access_and_only_its_hash_is_stored(ana: User) -> None:
     answer = sign_in("ana")
     assert answer.status_code == 201
     assert answer["Cache-Control"] == "no-store"
@@ -45,9 +45,9 @@ def test_a_token_opens_the_door_and_only_its_hash_is_stored(ana: User) -> None:
     assert len(stored.digest) == 128
 
 
-@pytest.mark.parametrize(("asked", "days"), [({}, 90), ({"days": 7}, 7)])
-def test_a_token_expires(ana: User, clock: Any, asked: dict[str, int], days: int) -> None:
-    answer = sign_in("ana", **asked)
+@pytest.mark.parametrize(("options", "days"), [({}, 90), ({"days": 7}, 7)])
+def test_a_token_expires(ana: User, clock: Any, options: dict[str, int], days: int) -> None:
+    answer = sign_in("ana", **options)
     client = with_token(answer.json()["token"])
     assert AuthToken.objects.get().expiry == timezone.now() + timedelta(days=days)
     clock.advance(days=days, seconds=-1)
@@ -62,7 +62,7 @@ def test_no_token_lasts_longer_than_the_default(ana: User, days: int) -> None:
 
 
 def test_a_person_has_a_limited_number_of_tokens(ana: User, clock: Any) -> None:
-    """Of 20 that were lost none can be signed out, so the oldest gives way to the next."""
+    """The oldest of 20 tokens is replaced by the next: nobody could sign out 20 lost tokens."""
     clients = []
     for _ in range(20):
         clients.append(with_token(sign_in("ana", days=1).json()["token"]))
@@ -73,10 +73,10 @@ def test_a_person_has_a_limited_number_of_tokens(ana: User, clock: Any) -> None:
     assert [client.get(reverse("api:me")).status_code for client in clients[:2]] == [401, 200]
     clock.advance(days=2)
     assert sign_in("ana").status_code == 201
-    assert AuthToken.objects.count() == 2, "expired ones do not count, and go first"
+    assert AuthToken.objects.count() == 2, "expired tokens do not count and are deleted first"
 
 
-def test_sign_out_forgets_one_or_all(ana: User) -> None:
+def test_sign_out_ends_one_token_or_all(ana: User) -> None:
     first, second, third = (with_token(sign_in("ana").json()["token"]) for _ in range(3))
     assert first.post(reverse("api:logout")).status_code == 204
     assert first.get(reverse("api:me")).status_code == 401
@@ -84,7 +84,7 @@ def test_sign_out_forgets_one_or_all(ana: User) -> None:
     assert third.get(reverse("api:me")).status_code == 401
 
 
-def test_signing_in_leaves_a_trace_and_starts_no_session(api: Api, ana: User) -> None:
+def test_signing_in_is_recorded_and_starts_no_session(api: Api, ana: User) -> None:
     answer = sign_in("ana")
     ana.refresh_from_db()
     assert ana.last_login is not None
