@@ -1,4 +1,4 @@
-"""Changing what the database refuses to change, as somebody with its password could: the triggers are taken down first."""
+"""Change protected rows as somebody with the database password could: by dropping the triggers first."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from django.db import connection
 
 
 def sql(statement: str, *values: Any) -> list[Any]:
-    """Rows of a statement in plain SQL."""
+    """Execute a statement and return its rows, if it has any."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
@@ -16,9 +16,9 @@ def sql(statement: str, *values: Any) -> list[Any]:
 
 @contextmanager
 def unprotected(*tables: str) -> Iterator[None]:
-    """The tables without their triggers and, for what is moved about, without their unique constraints."""
+    """Lift the triggers and immediate unique constraints of the tables within the block."""
     if connection.vendor == "postgresql":
-        sql("SET CONSTRAINTS ALL IMMEDIATE")  # what is still to be checked would be in the way of ALTER TABLE
+        sql("SET CONSTRAINTS ALL IMMEDIATE")  # pending deferred checks would block ALTER TABLE
         for table in tables:
             sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         yield

@@ -1,4 +1,4 @@
-"""Accounts agree with their events, and the check names each that does not."""
+"""Accounts match their events, and the check names every account that does not."""
 
 from io import StringIO
 from typing import Any
@@ -30,7 +30,7 @@ def faults() -> list[tuple[FaultCode, str]]:
 
 
 @pytest.mark.parametrize(
-    ("changed", "what"),
+    ("change", "code"),
     [
         ({"role": "admin"}, FaultCode.ACCOUNT_ROLE),
         ({"is_active": False}, FaultCode.ACCOUNT_ACTIVE),
@@ -39,34 +39,34 @@ def faults() -> list[tuple[FaultCode, str]]:
     ],
 )
 def test_an_account_changed_in_the_database_is_named(
-    ana: User, bo: User, changed: dict[str, Any], what: FaultCode
+    ana: User, bo: User, change: dict[str, Any], code: FaultCode
 ) -> None:
     assert faults() == []
-    User.objects.filter(pk=ana.pk).update(**changed)
-    assert faults() == [(what, "ana")]
+    User.objects.filter(pk=ana.pk).update(**change)
+    assert faults() == [(code, "ana")]
     printed = StringIO()
     with pytest.raises(SystemExit):
         call_command("verify_audit", stdout=printed)
     assert f"ana (id {ana.pk}): this account's" in printed.getvalue() or "this account is" in printed.getvalue()
 
 
-def test_second_factors_added_or_taken_in_the_database_are_named(ana: User, bo: User, adela: User) -> None:
+def test_second_factors_changed_in_the_database_are_named(ana: User, bo: User, adela: User) -> None:
     enrol(ana)
     assert faults() == [(FaultCode.ACCOUNT_SECOND_FACTOR, "ana")]
     accounts.remove_second_factor(ana.pk, actor=adela)
     assert faults() == []
 
 
-def test_an_account_put_into_the_database_is_named(ana: User) -> None:
+def test_an_account_inserted_into_the_database_is_named(ana: User) -> None:
     User.objects.bulk_create([User(username="ghost", password=ana.password, role="admin")])
     assert faults() == [(FaultCode.ACCOUNT_UNRECORDED, "ghost")]
     verification.run(verification.create_check(None).pk)
-    kept = verification.latest()
-    assert kept is not None
-    assert next(str(fault) for fault in verification.faults(kept)).startswith("ghost (id ")
+    audit = verification.latest()
+    assert audit is not None
+    assert next(str(fault) for fault in verification.faults(audit)).startswith("ghost (id ")
 
 
-def test_whatever_is_done_by_the_services_agrees(adela: User, ana: User) -> None:
+def test_accounts_changed_through_the_services_match_their_events(adela: User, ana: User) -> None:
     keeper = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
     accounts.set_role(ana.pk, UserRole.RESEARCHER, actor=adela)
     accounts.set_admin_access(ana.pk, staff=True, superuser=False, actor=keeper)
@@ -77,16 +77,16 @@ def test_whatever_is_done_by_the_services_agrees(adela: User, ana: User) -> None
     assert faults() == []
 
 
-def test_admin_flags_are_given_by_those_who_have_them(adela: User, ana: User) -> None:
+def test_only_accounts_with_admin_flags_can_grant_them(adela: User, ana: User) -> None:
     with pytest.raises(NotAllowed):
         accounts.set_admin_access(ana.pk, staff=True, superuser=True, actor=adela)
     with pytest.raises(NotAllowed):
         accounts.add_person(User(username="new", is_superuser=True), NEW, actor=adela)
 
 
-@pytest.mark.parametrize("doors", [{"is_staff": True}, {"is_superuser": True}])
-def test_an_admin_does_not_take_over_an_account_that_can_do_more(adela: User, doors: dict[str, bool]) -> None:
-    keeper = account("keeper", UserRole.ADMIN, **doors)
+@pytest.mark.parametrize("flags", [{"is_staff": True}, {"is_superuser": True}])
+def test_an_admin_cannot_take_over_an_account_with_more_rights(adela: User, flags: dict[str, bool]) -> None:
+    keeper = account("keeper", UserRole.ADMIN, **flags)
     enrol(keeper)
     client = Client()
     client.force_login(adela)
@@ -96,8 +96,8 @@ def test_an_admin_does_not_take_over_an_account_that_can_do_more(adela: User, do
         assert address not in page
         assert client.post(address, sent).status_code == 403
     for take_over in (
-        lambda by: accounts.set_password(keeper.pk, NEW, actor=by),
-        lambda by: accounts.remove_second_factor(keeper.pk, actor=by),
+        lambda actor: accounts.set_password(keeper.pk, NEW, actor=actor),
+        lambda actor: accounts.remove_second_factor(keeper.pk, actor=actor),
     ):
         with pytest.raises(NotAllowed):
             take_over(adela)
@@ -105,13 +105,13 @@ def test_an_admin_does_not_take_over_an_account_that_can_do_more(adela: User, do
     assert keeper.check_password(PASSWORD)
     assert Authenticator.objects.filter(user=keeper).exists()
     root = account("root", UserRole.ADMIN, is_staff=True, is_superuser=True)
-    for by in (root, OPERATOR):
-        accounts.set_password(keeper.pk, NEW, actor=by)
-        accounts.remove_second_factor(keeper.pk, actor=by)
+    for actor in (root, OPERATOR):
+        accounts.set_password(keeper.pk, NEW, actor=actor)
+        accounts.remove_second_factor(keeper.pk, actor=actor)
     assert not Authenticator.objects.filter(user=keeper).exists()
 
 
-def test_accounts_of_the_operator_and_of_the_demo_leave_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accounts_created_by_the_operator_and_the_demo_leave_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", NEW)
     call_command("createsuperuser", "--noinput", username="Root", email="", stdout=StringIO())
     [event] = PersonEvent.objects.all()
@@ -136,14 +136,14 @@ def test_a_password_from_the_command_line_leaves_an_event(ana: User, monkeypatch
         call_command("changepassword", "nobody")
 
 
-def test_a_lost_second_factor_of_the_only_admin(adela: User) -> None:
+def test_the_operator_can_remove_a_lost_second_factor(adela: User) -> None:
     enrol(adela)
     call_command("take_second_factor", "adela", stdout=StringIO())
     assert not Authenticator.objects.exists()
     assert faults() == []
 
 
-def test_the_own_second_factor_leaves_events(ana: User) -> None:
+def test_changes_of_ones_own_second_factor_leave_events(ana: User) -> None:
     client = Client()
     client.post(reverse("account_login"), {"login": "ana", "password": PASSWORD})
     client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
@@ -154,37 +154,38 @@ def test_the_own_second_factor_leaves_events(ana: User) -> None:
     assert client.post(reverse("mfa_generate_recovery_codes")).status_code == 302
     assert faults() == []
     assert client.post(reverse("mfa_deactivate_totp")).status_code == 302
-    said = [event.data["factors"] for event in PersonEvent.objects.filter(kind="own-factor").order_by("sequence")]
-    assert said == [["recovery_codes", "totp"], ["recovery_codes", "totp"], []]
+    factors = [event.data["factors"] for event in PersonEvent.objects.filter(kind="own-factor").order_by("sequence")]
+    assert factors == [["recovery_codes", "totp"], ["recovery_codes", "totp"], []]
     assert faults() == []
     RecoveryCodes.activate(ana)
     assert faults() == [(FaultCode.ACCOUNT_SECOND_FACTOR, "ana")]
 
 
-def has_access(token: str, session: Client) -> tuple[int, int]:
+def statuses(token: str, session: Client) -> tuple[int, int]:
+    """The statuses of a request with the token and of one in the session."""
     me = Client().get(reverse("api:me"), headers={"Authorization": f"Bearer {token}"})
     return me.status_code, session.get(reverse("review:workbench")).status_code
 
 
-def test_the_own_new_password_ends_tokens_and_the_other_sessions(ana: User) -> None:
+def test_changing_ones_own_password_ends_tokens_and_other_sessions(ana: User) -> None:
     _stored, token = AuthToken.objects.create(ana)
-    here, elsewhere = Client(), Client()
-    for client in (here, elsewhere):
+    current, other = Client(), Client()
+    for client in (current, other):
         client.force_login(ana)
-    said = {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW}
-    assert here.post(reverse("account_change_password"), said).status_code == 302
-    assert has_access(token, here) == (401, 200)
-    assert has_access(token, elsewhere) == (401, 302)
+    passwords = {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW}
+    assert current.post(reverse("account_change_password"), passwords).status_code == 302
+    assert statuses(token, current) == (401, 200)
+    assert statuses(token, other) == (401, 302)
     event = PersonEvent.objects.order_by("-sequence")[0]
     assert (event.kind, event.actor, event.data) == ("password", ana, {"tokens": 1})
 
 
-def test_what_a_closed_account_had_does_not_revive(ana: User, adela: User) -> None:
+def test_tokens_and_sessions_of_a_closed_account_stay_invalid_when_it_reopens(ana: User, adela: User) -> None:
     _stored, token = AuthToken.objects.create(ana)
     session = Client()
     session.force_login(ana)
-    assert has_access(token, session) == (200, 200)
+    assert statuses(token, session) == (200, 200)
     accounts.set_active(ana.pk, False, actor=adela)
-    assert has_access(token, session) == (401, 302)
+    assert statuses(token, session) == (401, 302)
     accounts.set_active(ana.pk, True, actor=adela)
-    assert has_access(token, session) == (401, 302)
+    assert statuses(token, session) == (401, 302)

@@ -1,4 +1,4 @@
-"""Events and reviews are written once: the database itself refuses to change or remove them."""
+"""Events and reviews are append-only: the database itself refuses to change or delete them."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def by_sql_update(model: type[models.Model]) -> None:
     sql(f"UPDATE {model._meta.db_table} SET {field} = '{value}'")
 
 
-def by_sql_update_of_nothing_much(model: type[models.Model]) -> None:
+def by_sql_update_without_a_change(model: type[models.Model]) -> None:
     sql(f"UPDATE {model._meta.db_table} SET id = id")
 
 
@@ -49,25 +49,27 @@ def by_sql_delete(model: type[models.Model]) -> None:
     sql(f"DELETE FROM {model._meta.db_table}")
 
 
-WAYS = [
+OPERATIONS = [
     by_queryset_update,
     by_save,
     by_queryset_delete,
     by_delete,
     by_sql_update,
-    by_sql_update_of_nothing_much,
+    by_sql_update_without_a_change,
     by_sql_delete,
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("model", TABLES)
-def test_refused(ana: User, model: type[models.Model], way: Callable[[type[models.Model]], None]) -> None:
+def test_no_operation_changes_or_deletes_a_row(
+    ana: User, model: type[models.Model], operation: Callable[[type[models.Model]], None]
+) -> None:
     to_secondary(ana)
     before = list(model._default_manager.order_by("pk").values())
     assert before
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
-        way(model)
+        operation(model)
     assert list(model._default_manager.order_by("pk").values()) == before
 
 
@@ -79,8 +81,8 @@ def test_an_account_with_reviews_cannot_be_deleted(ana: User) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("time", ["first", "after a flush"])
-def test_the_flush_of_the_tests_leaves_the_triggers_in_place(ana: User, time: str) -> None:
-    """The second of the two runs on a database that was flushed after the first."""
+def test_flushing_the_test_database_leaves_the_triggers_in_place(ana: User, time: str) -> None:
+    """The second case runs on a database that was flushed after the first."""
     assert not Event.objects.exists()
     to_secondary(ana)
     for model in TABLES:

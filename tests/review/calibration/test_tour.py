@@ -1,4 +1,4 @@
-"""The tour: a practice case whose answers are explained, in both languages, of which nothing is stored."""
+"""The tour: a practice case with explained answers, in both languages; it stores nothing."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from review.rules.questions import Answer, Answers, Citation, RubricAnswer, opin
 from review.rules.state_machine import Phase, Role
 from tests.review.factories import WHOLE_FORM, opened, send, take, wholly_approving
 
-RIGHT = {
+CORRECT = {
     "question.naturalness": "3",
     "question.noticed": "no",
     "question.factual": "met",
@@ -30,7 +30,8 @@ RIGHT = {
 STORED = (Assignment, Case, Draft, Event, FirstLook, PersonEvent, Review)
 
 
-def stored() -> list[int]:
+def row_counts() -> list[int]:
+    """The number of rows of each model that review writes."""
     return [model._default_manager.count() for model in STORED]
 
 
@@ -43,51 +44,51 @@ def case_page(benchmark: str = "mhb") -> str:
 @pytest.mark.parametrize("language", [code for code, _name in settings.LANGUAGES])
 def test_every_term_has_an_example_and_every_answer_is_explained(benchmark: str, language: str) -> None:
     with translation.override(language):
-        found = practice.practice(benchmark)
-        assert found is not None
+        case = practice.practice(benchmark)
+        assert case is not None
         terms = registry.built_in_terms(benchmark)
         planted = [term.code for term in terms if term.parent] or [term.code for term in terms]
-        assert [kind.code for kind in found.kinds] == planted or not terms, (
-            "without a taxonomy: whatever tells samples apart"
+        assert [kind.code for kind in case.kinds] == planted or not terms, (
+            "without a taxonomy any kinds may be explained"
         )
-        assert found.kinds
-        assert all(kind.example and kind.definition for kind in found.kinds)
-        lines = practice.explained(found, found.expected)
+        assert case.kinds
+        assert all(kind.example and kind.definition for kind in case.kinds)
+        lines = practice.explain_answers(case, case.expected)
         assert all(line.why and line.right in (True, None) for line in lines)
-        assert found.spec.language == language
+        assert case.spec.language == language
 
 
 @pytest.mark.plain
-def test_both_languages_have_their_own_words() -> None:
+def test_the_languages_share_no_text() -> None:
     with translation.override("zh-hans"):
         chinese = practice.practice("mhb")
     with translation.override("en"):
         english = practice.practice("mhb")
     assert chinese is not None
     assert english is not None
-    texts = [[*each.about, *each.why.values(), *(kind.example for kind in each.kinds)] for each in (chinese, english)]
+    texts = [[*case.about, *case.why.values(), *(kind.example for kind in case.kinds)] for case in (chinese, english)]
     assert not set(texts[0]) & set(texts[1])
 
 
 @pytest.mark.plain
-def test_the_known_answers_could_be_submitted() -> None:
-    """With what the tour leaves out: notes, wordings, harm and sources."""
-    found = practice.practice("mhb")
-    assert found is not None
+def test_the_expected_answers_could_be_submitted() -> None:
+    """Completed with the fields that the tour leaves out: notes, wordings, harm and sources."""
+    case = practice.practice("mhb")
+    assert case is not None
     answers = Answers(
-        questions={**found.expected.questions, "naturalness": Answer("3"), "noticed": Answer("no")},
+        questions={**case.expected.questions, "naturalness": Answer("3"), "noticed": Answer("no")},
         rubrics={
             key: RubricAnswer(finding.value, "Gives no dose.", "Tests nothing.", "mild")
-            for key, finding in found.expected.rubrics.items()
+            for key, finding in case.expected.rubrics.items()
         },
-        verdict=found.expected.verdict,
+        verdict=case.expected.verdict,
         citations=(Citation("doi", "10.1000/x", "", "No such drug.", "2020-01-15"),),
     )
-    assert problems(found.spec.form, answers) == []
-    assert not opinion(found.spec.form, answers, Role.PRIMARY, Phase.COMMIT).inadequate
+    assert problems(case.spec.form, answers) == []
+    assert not opinion(case.spec.form, answers, Role.PRIMARY, Phase.COMMIT).inadequate
 
 
-def test_the_first_step_tells_of_no_trap(client: Client, ana: User) -> None:
+def test_the_first_step_does_not_reveal_the_trap(client: Client, ana: User) -> None:
     client.force_login(ana)
     page = client.get(case_page()).content.decode()
     assert "Which dose of Neurostatin" in page
@@ -96,32 +97,32 @@ def test_the_first_step_tells_of_no_trap(client: Client, ana: User) -> None:
     assert "must say that Neurostatin" not in page
 
 
-def test_the_tour_is_walked_and_stores_nothing(client: Client, ana: User) -> None:
+def test_the_tour_can_be_completed_and_stores_nothing(client: Client, ana: User) -> None:
     client.force_login(ana)
-    before = stored()
+    before = row_counts()
     assert client.get(reverse("review:tour")).status_code == 200
-    first = {name: RIGHT[name] for name in ("question.naturalness", "question.noticed")}
-    second = client.post(case_page(), first)
+    first_answers = {name: CORRECT[name] for name in ("question.naturalness", "question.noticed")}
+    second = client.post(case_page(), first_answers)
     assert second.status_code == 200
     assert b"No register of medicines" in second.content
-    missing = client.post(case_page(), {**first, "verdict_asked": "1"})
+    missing = client.post(case_page(), {**first_answers, "verdict_asked": "1"})
     assert missing.status_code == 422
-    answered: Any = client.post(case_page(), {**RIGHT, "rubric.R3": "inadequate"})
+    answered: Any = client.post(case_page(), {**CORRECT, "rubric.R3": "inadequate"})
     assert (answered.context["right"], answered.context["asked"]) == (6, 7)
-    assert client.post(case_page(), RIGHT).context["right"] == 7
-    assert stored() == before
+    assert client.post(case_page(), CORRECT).context["right"] == 7
+    assert row_counts() == before
 
 
 def test_a_benchmark_without_a_first_look_asks_everything_at_once(client: Client, ana: User) -> None:
     client.force_login(ana)
     assert b"question.category" in client.get(case_page("medhallu")).content
-    given = {"question.wrong": "yes", "question.plausible": "3", "question.category": "fits", "verdict": "approve"}
-    answered: Any = client.post(case_page("medhallu"), {**given, "verdict_asked": "1"})
+    answers = {"question.wrong": "yes", "question.plausible": "3", "question.category": "fits", "verdict": "approve"}
+    answered: Any = client.post(case_page("medhallu"), {**answers, "verdict_asked": "1"})
     assert (answered.context["right"], answered.context["asked"]) == (1, 3)
     assert client.get(case_page("invented")).status_code == 404
 
 
-def test_the_workbench_offers_it_to_newcomers(client: Client, ana: User) -> None:
+def test_the_workbench_offers_the_tour_to_newcomers(client: Client, ana: User) -> None:
     client.force_login(ana)
     tour = reverse("review:tour").encode()
     assert tour in client.get(reverse("review:workbench")).content

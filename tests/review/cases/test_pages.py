@@ -1,4 +1,4 @@
-"""The pages of review, through Django's client: who sees what, what a form keeps, and that nothing typed becomes markup."""
+"""The pages of review: who sees what, which input survives, and that no input becomes markup."""
 
 import re
 from typing import Any
@@ -37,14 +37,14 @@ from tests.review.factories import (
 )
 from tests.review.pages import HTMX, Elements, Open, Page, checked, post, text_of
 
-# Who may go where -----------------------------------------------------------------------------------------------------
+# Permissions ----------------------------------------------------------------------------------------------------------
 
 PHYSICIANS = ["review:workbench", "review:mine"]
 ADMINS = ["review:overview", "review:cases", "review:people", "review:person-new"]
 
 
 @pytest.mark.parametrize("name", PHYSICIANS + ADMINS)
-def test_pages_open_to_one_role_and_to_no_other(
+def test_each_page_is_open_to_one_role_only(
     name: str, browse: Open, client: Client, ana: User, adela: User, rui: User
 ) -> None:
     statuses = [browse(user).get(reverse(name)).status_code for user in (ana, adela, rui)]
@@ -54,30 +54,30 @@ def test_pages_open_to_one_role_and_to_no_other(
     assert answer["Location"].startswith(reverse("account_login"))
 
 
-@pytest.mark.parametrize("what", ["case", "draft", "submit", "release", "heartbeat"])
+@pytest.mark.parametrize("page", ["case", "draft", "submit", "release", "heartbeat"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_an_assignment_is_its_holders_alone(
-    what: str, method: str, browse: Open, ana: User, bo: User, adela: User, rui: User, client: Client
+def test_an_assignment_is_open_to_its_holder_only(
+    page: str, method: str, browse: Open, ana: User, bo: User, adela: User, rui: User, client: Client
 ) -> None:
     opened()
-    held = take(ana)
-    address = reverse(f"review:{what}", args=[held.pk])
+    assignment = take(ana)
+    address = reverse(f"review:{page}", args=[assignment.pk])
 
-    def ask(as_whom: Client) -> Page:
-        typed = {"token": str(held.token)} if method == "post" else {}
-        return getattr(as_whom, method)(address, typed, follow=method == "get")
+    def request_as(user_client: Client) -> Page:
+        typed = {"token": str(assignment.token)} if method == "post" else {}
+        return getattr(user_client, method)(address, typed, follow=method == "get")
 
-    if not (what == "case" and method == "post"):
-        assert ask(browse(bo)).status_code == 404
-    assert [ask(browse(user)).status_code for user in (adela, rui)] == [403, 403]
+    if not (page == "case" and method == "post"):
+        assert request_as(browse(bo)).status_code == 404
+    assert [request_as(browse(user)).status_code for user in (adela, rui)] == [403, 403]
     assert client.get(address).status_code == 302
-    held.refresh_from_db()
-    assert (held.physician_id, held.hold) == (ana.pk, "held")
+    assignment.refresh_from_db()
+    assert (assignment.physician_id, assignment.hold) == (ana.pk, "held")
     assert not Draft.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["review:history", "review:withdraw", "review:priority"])
-def test_a_case_history_is_the_admins(name: str, browse: Open, ana: User, rui: User, adela: User) -> None:
+def test_only_admins_see_the_history_of_a_case(name: str, browse: Open, ana: User, rui: User, adela: User) -> None:
     case = to_secondary(ana)
     address = reverse(name, args=[case.pk])
     assert [browse(user).get(address, follow=True).status_code for user in (ana, rui, adela)] == [403, 403, 200]
@@ -85,7 +85,9 @@ def test_a_case_history_is_the_admins(name: str, browse: Open, ana: User, rui: U
 
 
 @pytest.mark.parametrize("name", ["review:person", "review:person-active", "review:person-password"])
-def test_accounts_are_the_admins(name: str, browse: Open, ana: User, bo: User, rui: User, adela: User) -> None:
+def test_only_admins_see_and_change_accounts(
+    name: str, browse: Open, ana: User, bo: User, rui: User, adela: User
+) -> None:
     address = reverse(name, args=[bo.pk])
     assert [browse(user).get(address, follow=True).status_code for user in (ana, rui, adela)] == [403, 403, 200]
     assert browse(ana).post(address, {"active": "0", "password": "a-password-of-anas"}).status_code == 403
@@ -108,21 +110,21 @@ def test_an_empty_front_page_says_what_it_will_show(browse: Open, ana: User) -> 
     assert "No cases available" in text_of(browse(ana).get(reverse("review:workbench")))
 
 
-def test_take_review_submit_and_go_on_with_the_next(browse: Open, ana: User) -> None:
+def test_a_physician_claims_submits_and_continues_with_the_next_case(browse: Open, ana: User) -> None:
     first, second = opened(1), opened(2)
     client = browse(ana)
     assert "2 cases available" in text_of(client.get(reverse("review:workbench")))
 
     answer = client.post(reverse("review:next"))
-    held = Assignment.objects.get(physician=ana)
-    first, second = (first, second) if held.case == first else (second, first)  # opened together: either may come first
-    assert held.case == first
-    assert answer["Location"] == reverse("review:case", args=[held.pk])
+    assignment = Assignment.objects.get(physician=ana)
+    first, second = (first, second) if assignment.case == first else (second, first)  # either may be offered first
+    assert assignment.case == first
+    assert answer["Location"] == reverse("review:case", args=[assignment.pk])
     assert "Continue" in text_of(client.get(reverse("review:workbench")))
     page = client.get(answer["Location"])
-    assert Elements(page).named("token")[0]["value"] == str(held.token)
+    assert Elements(page).named("token")[0]["value"] == str(assignment.token)
 
-    answer = post(client, "submit", held, approving())
+    answer = post(client, "submit", assignment, approving())
     assert Review.objects.get().case == first
     following = Assignment.objects.get(physician=ana, hold="held")
     assert following.case == second
@@ -133,22 +135,22 @@ def test_take_review_submit_and_go_on_with_the_next(browse: Open, ana: User) -> 
     assert "No cases are available for you right now." in text_of(client.get(answer["Location"]))
 
 
-def test_submit_and_stop_takes_no_further_case(browse: Open, ana: User) -> None:
+def test_submit_and_stop_claims_no_further_case(browse: Open, ana: User) -> None:
     opened(1)
     opened(2)
-    held = take(ana)
-    answer = post(browse(ana), "submit", held, approving(), stop="1")
+    assignment = take(ana)
+    answer = post(browse(ana), "submit", assignment, approving(), stop="1")
     assert answer["Location"] == reverse("review:workbench")
     assert not visibility.current_assignments(ana).exists()
 
 
-def test_what_is_missing_is_named_linked_and_focused(browse: Open, ana: User) -> None:
+def test_a_missing_answer_is_named_linked_and_focused(browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     typed = rejecting(
         reason="", questions={}, rubrics={"R1": RubricAnswer("inadequate"), "R2": RubricAnswer("adequate")}
     )
-    page = post(browse(ana), "submit", held, typed, **{"question.aligned.note": "It is <i>off</i>."})
+    page = post(browse(ana), "submit", assignment, typed, **{"question.aligned.note": "It is <i>off</i>."})
     assert page.status_code == 422
     elements = Elements(page)
     ids = elements.ids()
@@ -161,29 +163,29 @@ def test_what_is_missing_is_named_linked_and_focused(browse: Open, ana: User) ->
     described = [attrs["aria-describedby"] for _, attrs in elements.found if "aria-describedby" in attrs]
     assert {"question-1-error", "question-2-error", "rubric-1-note-error", "reason-error"} <= set(described) <= set(ids)
     assert [attrs["id"] for _, attrs in elements.found if "autofocus" in attrs] == ["question-1-1"]
-    assert "It is &lt;i&gt;off&lt;/i&gt;." in text_of(page), "what was typed is still there"
+    assert "It is &lt;i&gt;off&lt;/i&gt;." in text_of(page), "the typed text is still there"
     assert checked(page, "rubric.R1") == "inadequate"
     assert not Review.objects.exists()
 
 
-def test_a_second_press_is_told_so(browse: Open, ana: User) -> None:
+def test_a_second_submit_is_refused_with_an_explanation(browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     client = browse(ana)
-    post(client, "submit", held, approving())
-    page = post(client, "submit", held, rejecting())
+    post(client, "submit", assignment, approving())
+    page = post(client, "submit", assignment, rejecting())
     assert page.status_code == 409
     assert "already been submitted" in text_of(page)
     assert reverse("home") in text_of(page)
     assert [review.verdict for review in Review.objects.all()] == ["approve"]
 
 
-def test_what_is_submitted_leads_to_its_own_page(browse: Open, ana: User) -> None:
+def test_a_submitted_assignment_redirects_to_the_page_of_its_review(browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     client = browse(ana)
-    post(client, "submit", held, correcting("Says that no drug has this name."))
-    answer = client.get(reverse("review:case", args=[held.pk]))
+    post(client, "submit", assignment, correcting("Says that no drug has this name."))
+    answer = client.get(reverse("review:case", args=[assignment.pk]))
     assert answer["Location"] == reverse("review:mine-detail", args=[Review.objects.get().pk])
     page = text_of(client.get(answer["Location"]))
     assert "<ins>" in page
@@ -193,100 +195,104 @@ def test_what_is_submitted_leads_to_its_own_page(browse: Open, ana: User) -> Non
 @pytest.mark.parametrize("token", ["", "none", "00000000-0000-0000-0000-000000000000"])
 def test_a_form_without_its_token_writes_nothing(token: str, browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
-    assert post(browse(ana), "submit", held, approving(), token=token).status_code == 409
+    assignment = take(ana)
+    assert post(browse(ana), "submit", assignment, approving(), token=token).status_code == 409
     assert not Review.objects.exists()
 
 
 # Drafts and leases ----------------------------------------------------------------------------------------------------
 
 
-def test_a_draft_is_there_again(browse: Open, ana: User) -> None:
+def test_a_saved_draft_is_shown_again(browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     client = browse(ana)
-    answer = post(client, "draft", held, correcting("Says that it is invented.", reason="not yet"))
-    assert answer["Location"] == reverse("review:case", args=[held.pk])
+    answer = post(client, "draft", assignment, correcting("Says that it is invented.", reason="not yet"))
+    assert answer["Location"] == reverse("review:case", args=[assignment.pk])
     page = client.get(answer["Location"])
     assert checked(page, "rubric.R1") == "corrected"
     assert "Says that it is invented." in text_of(page)
     assert Elements(page).named("revision")[0]["value"] == "1"
 
 
-def test_the_autosave_answers_revision_lease_and_marked_wording(browse: Open, ana: User) -> None:
+def test_the_autosave_answers_with_revision_lease_and_marked_wording(browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
-    page = post(browse(ana), "draft", held, correcting("Says that the medicine does not exist."), headers=HTMX)
+    assignment = take(ana)
+    page = post(browse(ana), "draft", assignment, correcting("Says that the medicine does not exist."), headers=HTMX)
     assert page.status_code == 200
     assert "<html" not in text_of(page)
     elements = Elements(page)
     assert elements.named("revision")[0]["value"] == "1"
-    swapped = [attrs["id"] for _, attrs in elements.found if "hx-swap-oob" in attrs]
-    assert swapped == ["lease", "rubric-1-diff", "rubric-2-diff"]
+    swapped_ids = [attrs["id"] for _, attrs in elements.found if "hx-swap-oob" in attrs]
+    assert swapped_ids == ["lease", "rubric-1-diff", "rubric-2-diff"]
     assert "<del>drug</del><ins>medicine</ins>" in text_of(page)
 
 
-def test_a_second_window_does_not_overwrite(browse: Open, ana: User) -> None:
+def test_a_second_window_does_not_overwrite_the_draft(browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     client = browse(ana)
-    post(client, "draft", held, approving(reason="from the first window"))
-    fragment = post(client, "draft", held, approving(reason="from the second"), headers=HTMX)
+    post(client, "draft", assignment, approving(reason="from the first window"))
+    fragment = post(client, "draft", assignment, approving(reason="from the second"), headers=HTMX)
     assert fragment.status_code == 409
     assert "data-problem" in text_of(fragment)
-    assert reverse("review:case", args=[held.pk]) in text_of(fragment)
-    page = post(client, "draft", held, approving(reason="from the second"))
+    assert reverse("review:case", args=[assignment.pk]) in text_of(fragment)
+    page = post(client, "draft", assignment, approving(reason="from the second"))
     assert page.status_code == 409
-    assert "from the second" in text_of(page), "what was typed here is not lost either"
+    assert "from the second" in text_of(page), "the text typed in this window is not lost"
     assert Draft.objects.get().answers["reason"] == "from the first window"
 
     elements = Elements(page)
-    shown = elements.named("revision")[0]["value"]
-    assert post(client, "draft", held, approving(reason="typed on"), revision=shown).status_code == 409, "not unasked"
-    chosen = elements.named("over")[0]["value"]
-    post(client, "draft", held, approving(reason="from the second"), over=chosen)
+    revision = elements.named("revision")[0]["value"]
+    assert post(client, "draft", assignment, approving(reason="typed on"), revision=revision).status_code == 409, (
+        "only on request"
+    )
+    overwrite = elements.named("over")[0]["value"]
+    post(client, "draft", assignment, approving(reason="from the second"), over=overwrite)
     assert Draft.objects.get().answers["reason"] == "from the second"
 
 
-@pytest.mark.parametrize("what", ["submit", "draft"])
+@pytest.mark.parametrize("action", ["submit", "draft"])
 @pytest.mark.parametrize("headers", [{}, HTMX])
 def test_a_lost_lease_keeps_the_draft(
-    what: str, headers: dict[str, str], browse: Open, ana: User, bo: User, clock: Any
+    action: str, headers: dict[str, str], browse: Open, ana: User, bo: User, clock: Any
 ) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     clock.advance(minutes=16)
-    taken = take(bo)
-    page = post(browse(ana), what, held, approving(reason="two hours of work"), headers=headers)
+    bos_assignment = take(bo)
+    page = post(browse(ana), action, assignment, approving(reason="two hours of work"), headers=headers)
     assert page.status_code == 409
     assert "Your draft is kept." in text_of(page)
     assert ("<html" in text_of(page)) is not bool(headers)
     assert not Review.objects.exists()
-    assert taken.token is not None
-    claims.release(bo, taken.pk, taken.token)
+    assert bos_assignment.token is not None
+    claims.release(bo, bos_assignment.pk, bos_assignment.token)
     again = take(ana)
     assert "two hours of work" in text_of(browse(ana).get(reverse("review:case", args=[again.pk])))
 
 
 def test_the_heartbeat_renews_the_lease(browse: Open, ana: User, clock: Any) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     clock.advance(minutes=10)
-    answer = browse(ana).post(reverse("review:heartbeat", args=[held.pk]), {"token": str(held.token)}, headers=HTMX)
+    answer = browse(ana).post(
+        reverse("review:heartbeat", args=[assignment.pk]), {"token": str(assignment.token)}, headers=HTMX
+    )
     assert 'data-seconds-left="900"' in text_of(answer)
 
 
 def test_opening_the_page_renews_the_lease(browse: Open, ana: User, clock: Any) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     clock.advance(minutes=14)
-    assert 'data-seconds-left="900"' in text_of(browse(ana).get(reverse("review:case", args=[held.pk])))
+    assert 'data-seconds-left="900"' in text_of(browse(ana).get(reverse("review:case", args=[assignment.pk])))
 
 
-def test_giving_back_keeps_what_was_typed(browse: Open, ana: User, bo: User) -> None:
+def test_releasing_an_assignment_keeps_the_draft(browse: Open, ana: User, bo: User) -> None:
     case = opened()
-    held = take(ana)
-    answer = post(browse(ana), "release", held, approving(reason="to be continued"))
+    assignment = take(ana)
+    answer = post(browse(ana), "release", assignment, approving(reason="to be continued"))
     assert answer["Location"] == reverse("review:workbench")
     assert take(bo).case == case
     assert Draft.objects.get(physician=ana).answers["reason"] == "to be continued"
@@ -295,28 +301,28 @@ def test_giving_back_keeps_what_was_typed(browse: Open, ana: User, bo: User) -> 
 
 def test_a_withdrawn_case_is_closed_to_its_holder(browse: Open, ana: User, adela: User) -> None:
     case = opened()
-    held = take(ana)
+    assignment = take(ana)
     services.withdraw(case.pk, actor=adela, reason="The source was withdrawn.")
     client = browse(ana)
-    assert client.get(reverse("review:case", args=[held.pk])).status_code == 409
-    assert post(client, "submit", held, approving()).status_code == 409
+    assert client.get(reverse("review:case", args=[assignment.pk])).status_code == 409
+    assert post(client, "submit", assignment, approving()).status_code == 409
     assert not Review.objects.exists()
 
 
-# Sealed until it is one's turn ----------------------------------------------------------------------------------------
+# Blindness ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_secondary_is_blind_then_compares_without_names(browse: Open, ana: User, bo: User) -> None:
     to_secondary(ana, correcting("Says that it was made up by somebody.", reason="seen by ana"))
-    held = take(bo)
+    assignment = take(bo)
     client = browse(bo)
-    address = reverse("review:case", args=[held.pk])
+    address = reverse("review:case", args=[assignment.pk])
     blind = text_of(client.get(address))
     assert "made up" not in blind
     assert "seen by ana" not in blind
     assert "adopt." not in blind
-    assert post(client, "submit", held, approving())["Location"] == address
-    held.refresh_from_db()
+    assert post(client, "submit", assignment, approving())["Location"] == address
+    assignment.refresh_from_db()
     page = client.get(address)
     assert "seen by ana" in text_of(page)
     assert "Alves" not in text_of(page)
@@ -328,52 +334,52 @@ def test_the_secondary_is_blind_then_compares_without_names(browse: Open, ana: U
     assert page.content.index(b"compare__line--differs") < page.content.index(b"compare__rest")
 
 
-def test_keep_mine_confirms_the_blind_answer_whatever_was_typed(browse: Open, ana: User, bo: User) -> None:
+def test_keep_mine_confirms_the_blind_answers_and_ignores_the_form(browse: Open, ana: User, bo: User) -> None:
     case = to_secondary(ana)
-    held = take(bo)
-    send(held, rejecting())
-    held.refresh_from_db()
-    post(browse(bo), "submit", held, approving(), keep="1")
+    assignment = take(bo)
+    send(assignment, rejecting())
+    assignment.refresh_from_db()
+    post(browse(bo), "submit", assignment, approving(), keep="1")
     confirmed = Review.objects.get(role="secondary", phase=Phase.CONFIRM)
     assert answers_from_json(confirmed.answers) == rejecting()
     case.refresh_from_db()
     assert case.state == State.ADJUDICATION
 
 
-def test_a_change_wants_its_reason_and_a_wording_can_be_adopted(browse: Open, ana: User, bo: User) -> None:
+def test_a_change_needs_a_reason_and_a_wording_can_be_adopted(browse: Open, ana: User, bo: User) -> None:
     case = to_secondary(ana, correcting("Says that it was made up by somebody."))
-    held = take(bo)
-    send(held, approving())
-    held.refresh_from_db()
+    assignment = take(bo)
+    send(assignment, approving())
+    assignment.refresh_from_db()
     client = browse(bo)
     adopting = {"rubric.R1": "adopt.primary"}
-    page = post(client, "submit", held, approving(), **adopting)
+    page = post(client, "submit", assignment, approving(), **adopting)
     assert page.status_code == 422
     assert Elements(page).named("change_reason")[0]["aria-invalid"] == "true"
     assert checked(page, "rubric.R1") == "adopt.primary"
-    post(client, "submit", held, approving(change_reason="Better than mine."), **adopting)
+    post(client, "submit", assignment, approving(change_reason="Better than mine."), **adopting)
     case.refresh_from_db()
     assert queries.settled_case(case).rubrics[0].criterion == "Says that it was made up by somebody."
 
 
-def test_adjudicators_see_both_reviews_and_not_each_other_until_they_differ(
+def test_adjudicators_see_both_reviews_but_no_other_vote_until_they_differ(
     browse: Open, ana: User, bo: User, chen: User, dina: User
 ) -> None:
     to_adjudication(ana, bo)
-    one, other = take(chen), take(dina)
+    chens, dinas = take(chen), take(dina)
     client = browse(dina)
-    address = reverse("review:case", args=[other.pk])
+    address = reverse("review:case", args=[dinas.pk])
     page = text_of(client.get(address))
     assert "First reviewer" in page
     assert "Second reviewer" in page
     assert "Alves" not in page
     assert "Berg" not in page
-    send(one, rejecting("chen's own reason"))
+    send(chens, rejecting("chen's own reason"))
     assert "chen&#x27;s own reason" not in text_of(client.get(address))
-    waiting = browse(chen).get(reverse("review:case", args=[one.pk]), follow=True)
+    waiting = browse(chen).get(reverse("review:case", args=[chens.pk]), follow=True)
     assert "First reviewer" in text_of(waiting)
 
-    answer = post(client, "submit", other, approving(), agreed="1")
+    answer = post(client, "submit", dinas, approving(), agreed="1")
     assert answer["Location"] == address
     page = text_of(client.get(address))
     assert "chen&#x27;s own reason" in page
@@ -383,7 +389,7 @@ def test_adjudicators_see_both_reviews_and_not_each_other_until_they_differ(
     assert "votes differ" in expected
 
 
-def test_what_others_said_opens_when_the_case_has_closed(
+def test_a_reviewer_reads_the_other_reviews_when_the_case_has_closed(
     browse: Open, ana: User, bo: User, chen: User, dina: User
 ) -> None:
     to_adjudication(ana, bo)
@@ -405,12 +411,13 @@ def test_the_reasons_for_a_new_version_are_on_the_page(browse: Open, ana: User) 
     assert "The dose was plain to see." in page
 
 
-# Nothing typed becomes markup -----------------------------------------------------------------------------------------
+# No input becomes markup ----------------------------------------------------------------------------------------------
 
 EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'"
 
 
-def evil_case(**more: Any) -> Any:
+def evil_case(**fields: Any) -> Any:
+    """A case with markup in every text."""
     turns = (Turn(EVIL, f"before {EVIL}"), Turn("assistant", "Well."))
     return opened(
         title=EVIL,
@@ -429,12 +436,12 @@ def evil_case(**more: Any) -> Any:
         ),
         asked_for=(EVIL,),
         language='en"><script>',
-        **more,
+        **fields,
     )
 
 
 def assert_clean(page: Page) -> None:
-    """No markup came from data, and none of it would be stopped by the policy: inline script, style, handlers."""
+    """No markup comes from data, and the page has nothing the CSP blocks: inline script, style, handlers."""
     assert page.status_code == 200
     for tag, attrs in Elements(page).found:
         assert tag != "script" or attrs.get("src"), "inline script"
@@ -447,14 +454,14 @@ def test_untrusted_text_stays_text_on_every_page(browse: Open, adela: User, bo: 
     mallory = account("mallory", first_name=EVIL[:100], hospital=EVIL, specialty=EVIL)
     evil_case()
     client = browse(mallory)
-    held = take(mallory)
+    assignment = take(mallory)
     typed = correcting(EVIL, reason=EVIL, change_reason=EVIL)
-    post(client, "draft", held, typed)
-    workbench = client.get(reverse("review:case", args=[held.pk]))
+    post(client, "draft", assignment, typed)
+    workbench = client.get(reverse("review:case", args=[assignment.pk]))
     assert text_of(workbench).count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;") > 20
     pages = [workbench, client.get(reverse("review:workbench"))]
-    pages.append(post(client, "draft", held, typed, revision="1", headers=HTMX))
-    send(held, typed)
+    pages.append(post(client, "draft", assignment, typed, revision="1", headers=HTMX))
+    send(assignment, typed)
     review = Review.objects.get()
     second = take(bo)
     send(second, approving())
@@ -476,14 +483,14 @@ def test_untrusted_text_stays_text_on_every_page(browse: Open, adela: User, bo: 
         assert_clean(page)
 
 
-def test_images_are_shown_by_their_own_data(browse: Open, ana: User) -> None:
+def test_images_are_embedded_as_data(browse: Open, ana: User) -> None:
     evil_case()
     page = Elements(browse(ana).get(reverse("review:case", args=[take(ana).pk])))
     images = [attrs for tag, attrs in page.found if tag == "img" and (attrs["src"] or "").startswith("data:")]
     assert [(image["src"], image["alt"]) for image in images] == [("data:image/png;base64,AAAA", EVIL)]
 
 
-def test_the_three_views_of_a_change_work_by_radio_buttons(browse: Open, ana: User) -> None:
+def test_radio_buttons_choose_between_the_three_views_of_a_change(browse: Open, ana: User) -> None:
     before, after = (Turn("user", "I take 5 mg."),), (Turn("user", "I take 50 mg."), Turn("user", "Well?"))
     opened(blocks=(Diff("Conversation", before, after),))
     page = browse(ana).get(reverse("review:case", args=[take(ana).pk]))
@@ -495,7 +502,7 @@ def test_the_three_views_of_a_change_work_by_radio_buttons(browse: Open, ana: Us
 # The admin's pages ----------------------------------------------------------------------------------------------------
 
 
-def test_the_funnel_counts_and_leads_to_the_board(browse: Open, ana: User, adela: User) -> None:
+def test_the_funnel_counts_cases_and_links_to_the_board(browse: Open, ana: User, adela: User) -> None:
     opened(1)
     to_secondary(ana, number=2)
     client = browse(adela)
@@ -526,12 +533,12 @@ def test_the_board_filters_sorts_and_pages(browse: Open, adela: User) -> None:
     assert titles(benchmark="other") == ["Case 7"]
     assert titles(text="Case 5") == ["Case 53", "Case 52", "Case 51", "Case 50", "Case 5"]
     assert titles(sort="title")[:3] == ["Case 1", "Case 10", "Case 11"]
-    assert titles(sort="password", cursor="-1", state="no such") == titles(), "what is not understood is left out"
+    assert titles(sort="password", cursor="-1", state="no such") == titles(), "unknown filters are ignored"
     page = text_of(client.get(reverse("review:cases"), {"text": "Case"}))
     assert 'href="?text=Case&amp;cursor=50"' in page, "the filter stays in the address"
 
 
-def test_history_shows_names_reviews_and_what_happened(browse: Open, ana: User, bo: User, adela: User) -> None:
+def test_the_history_shows_names_reviews_and_events(browse: Open, ana: User, bo: User, adela: User) -> None:
     case = to_adjudication(ana, bo)
     opened(version=2)
     page = text_of(browse(adela).get(reverse("review:history", args=[case.pk])))
@@ -547,7 +554,7 @@ def test_history_shows_names_reviews_and_what_happened(browse: Open, ana: User, 
         assert expected in page
 
 
-def test_withdrawing_wants_a_reason_and_ends_the_case(browse: Open, adela: User) -> None:
+def test_withdrawing_needs_a_reason_and_closes_the_case(browse: Open, adela: User) -> None:
     case = opened()
     client = browse(adela)
     address = reverse("review:withdraw", args=[case.pk])
@@ -561,7 +568,7 @@ def test_withdrawing_wants_a_reason_and_ends_the_case(browse: Open, adela: User)
     assert client.post(address, {"reason": "again"}).status_code == 409
 
 
-def test_priority_decides_what_is_taken_first(browse: Open, adela: User, ana: User) -> None:
+def test_the_case_with_the_highest_priority_is_claimed_first(browse: Open, adela: User, ana: User) -> None:
     opened(1)
     urgent = opened(2)
     client = browse(adela)
@@ -570,7 +577,7 @@ def test_priority_decides_what_is_taken_first(browse: Open, adela: User, ana: Us
     assert take(ana).case == urgent
 
 
-def test_an_account_is_made_and_can_sign_in(browse: Open, adela: User) -> None:
+def test_a_new_account_can_sign_in(browse: Open, adela: User) -> None:
     client = browse(adela)
     typed = {"username": "gita", "role": "physician", "languages": "en, ZH", "hospital": "St. Elsewhere"}
     weak = client.post(reverse("review:person-new"), {**typed, "password": "short"})
@@ -591,66 +598,66 @@ def test_an_account_is_made_and_can_sign_in(browse: Open, adela: User) -> None:
     assert signed_in.context["user"] == gita
 
 
-def test_a_closed_account_is_out_at_once_and_can_be_opened_again(browse: Open, adela: User, ana: User) -> None:
-    inside, admin = browse(ana), browse(adela)
+def test_closing_an_account_ends_its_session_and_it_can_be_reopened(browse: Open, adela: User, ana: User) -> None:
+    session, admin = browse(ana), browse(adela)
     address = reverse("review:person-active", args=[ana.pk])
     admin.post(address, {"active": "0"})
-    assert inside.get(reverse("review:workbench")).status_code == 302
+    assert session.get(reverse("review:workbench")).status_code == 302
     admin.post(address, {"active": "1"})
-    assert inside.get(reverse("review:workbench")).status_code == 302, "the old session does not revive"
+    assert session.get(reverse("review:workbench")).status_code == 302, "the old session does not revive"
     ana.refresh_from_db()
     assert browse(ana).get(reverse("review:workbench")).status_code == 200
 
 
-def test_nobody_closes_the_own_account(browse: Open, adela: User) -> None:
+def test_nobody_can_close_their_own_account(browse: Open, adela: User) -> None:
     assert browse(adela).post(reverse("review:person-active", args=[adela.pk]), {"active": "0"}).status_code == 403
     adela.refresh_from_db()
     assert adela.is_active
 
 
 def test_a_new_password_ends_old_sessions(browse: Open, adela: User, ana: User) -> None:
-    inside, admin = browse(ana), browse(adela)
+    session, admin = browse(ana), browse(adela)
     address = reverse("review:person-password", args=[ana.pk])
     assert admin.post(address, {"password": "password12"}).status_code == 422
     admin.post(address, {"password": "quite-another-password"})
     ana.refresh_from_db()
     assert ana.check_password("quite-another-password")
-    assert inside.get(reverse("review:workbench")).status_code == 302
+    assert session.get(reverse("review:workbench")).status_code == 302
 
 
-@pytest.mark.parametrize("rows", ["case", "assignment", "review", "event"])
-def test_djangos_admin_shows_rows_and_changes_none(rows: str, browse: Open, ana: User, adela: User) -> None:
+@pytest.mark.parametrize("model", ["case", "assignment", "review", "event"])
+def test_djangos_admin_shows_rows_but_cannot_change_them(model: str, browse: Open, ana: User, adela: User) -> None:
     to_secondary(ana)
     User.objects.filter(pk__in=[ana.pk, adela.pk]).update(is_staff=True, is_superuser=True)
     adela.refresh_from_db()
     ana.refresh_from_db()
-    row = (
-        {"case": Case, "assignment": Assignment, "review": Review, "event": Event}[rows]
+    pk = (
+        {"case": Case, "assignment": Assignment, "review": Review, "event": Event}[model]
         ._default_manager.earliest("pk")
         .pk
     )
-    addresses = [f"/admin/review/{rows}/", f"/admin/review/{rows}/{row}/change/"]
+    addresses = [f"/admin/review/{model}/", f"/admin/review/{model}/{pk}/change/"]
     assert [browse(adela).get(address).status_code for address in addresses] == [200, 200]
     assert browse(adela).post(addresses[1], {"state": "approved"}).status_code == 403
-    assert browse(adela).get(f"/admin/review/{rows}/{row}/delete/").status_code == 403
+    assert browse(adela).get(f"/admin/review/{model}/{pk}/delete/").status_code == 403
     assert [browse(ana).get(address).status_code for address in addresses] == [403, 403], (
-        "a physician, superuser or not"
+        "physicians have no access, not even superusers"
     )
 
 
 def test_djangos_admin_shows_no_token_and_no_draft(browse: Open, ana: User) -> None:
     opened()
-    held = take(ana)
+    assignment = take(ana)
     superuser = User.objects.create_superuser("root", password=PASSWORD)
-    page = browse(superuser).get(f"/admin/review/assignment/{held.pk}/change/")
-    assert str(held.token) not in text_of(page)
+    page = browse(superuser).get(f"/admin/review/assignment/{assignment.pk}/change/")
+    assert str(assignment.token) not in text_of(page)
     assert browse(superuser).get("/admin/review/draft/").status_code == 404
 
 
-# Long lists cost no more queries than short ones ----------------------------------------------------------------------
+# Number of queries ----------------------------------------------------------------------------------------------------
 
 
-def _three_cases_more(ana: User, bo: User, start: int) -> None:
+def _add_three_cases(ana: User, bo: User, start: int) -> None:
     for number in range(start, start + 3):
         to_secondary(ana, number=number)
         account(f"doctor-{number}")
@@ -659,30 +666,30 @@ def _three_cases_more(ana: User, bo: User, start: int) -> None:
 def test_queries_do_not_grow_with_the_rows(
     browse: Open, ana: User, bo: User, adela: User, django_assert_num_queries: Any
 ) -> None:
-    hers, admins = browse(ana), browse(adela)
-    pages = {reverse(f"review:{name}"): admins for name in ("cases", "people", "overview")}
-    pages |= {reverse(f"review:{name}"): hers for name in ("mine", "workbench")}
-    _three_cases_more(ana, bo, 1)
+    physician, admin = browse(ana), browse(adela)
+    pages = {reverse(f"review:{name}"): admin for name in ("cases", "people", "overview")}
+    pages |= {reverse(f"review:{name}"): physician for name in ("mine", "workbench")}
+    _add_three_cases(ana, bo, 1)
     few = {}
     for address, client in pages.items():
-        client.get(address)  # whatever is looked up once only
+        client.get(address)  # the first request also fills caches
         with CaptureQueriesContext(connection) as queries:
             client.get(address)
         few[address] = len(queries)
     for start in range(4, 31, 3):
-        _three_cases_more(ana, bo, start)
+        _add_three_cases(ana, bo, start)
     take(bo)
     for address, client in pages.items():
         with django_assert_num_queries(few[address], info=address):
             client.get(address)
 
 
-def test_the_history_costs_the_same_for_a_long_one(
+def test_a_long_history_takes_as_many_queries_as_a_short_one(
     browse: Open, ana: User, bo: User, chen: User, dina: User, adela: User, django_assert_num_queries: Any
 ) -> None:
     client = browse(adela)
     short = opened(1)
-    client.get(reverse("review:history", args=[short.pk]))  # whose session it is has to be found out once
+    client.get(reverse("review:history", args=[short.pk]))  # the first request also loads the session
     with CaptureQueriesContext(connection) as few:
         client.get(reverse("review:history", args=[short.pk]))
     services.withdraw(short.pk, actor=adela, reason="Only one case, then.")
@@ -696,14 +703,15 @@ def test_the_history_costs_the_same_for_a_long_one(
 # Forms ----------------------------------------------------------------------------------------------------------------
 
 
-def posted(typed: dict[str, str]) -> QueryDict:
+def post_data(typed: dict[str, str]) -> QueryDict:
+    """The fields as Django parses them from a posted form."""
     data = QueryDict(mutable=True)
     data.update(typed)
     return data
 
 
 @pytest.mark.parametrize("answers", [approving(), rejecting(), correcting("Another wording.\nIn two lines.")])
-def test_a_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
+def test_a_form_posts_back_the_answers_that_filled_it(answers: Answers) -> None:
     filled = fill_form(FORM, answers)
     rows = [*filled.questions, *filled.rubrics]
     controls = [filled.verdict, filled.reason, filled.change_reason]
@@ -714,25 +722,25 @@ def test_a_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
         else control.value.replace("\n", "\r\n")
         for control in controls
     }
-    assert answers_from_post(FORM, posted(typed)) == answers
+    assert answers_from_post(FORM, post_data(typed)) == answers
 
 
-def test_a_browsers_line_ends_do_not_make_a_wording_new() -> None:
+def test_the_line_ends_of_a_browser_do_not_change_a_wording() -> None:
     form = Form((), (RubricText("R1", "One.\nTwo."),))
-    answers = answers_from_post(form, posted({"rubric.R1": "corrected", "rubric.R1.wording": "One.\r\nTwo."}))
+    answers = answers_from_post(form, post_data({"rubric.R1": "corrected", "rubric.R1.wording": "One.\r\nTwo."}))
     assert [problem.code for problem in problems(form, answers)] == ["wording-unchanged", "verdict-missing"]
 
 
-def test_fields_that_the_case_does_not_ask_for_are_left_out() -> None:
-    answers = answers_from_post(FORM, posted({"question.other": "yes", "rubric.R9": "adequate", "reason": "a\0b"}))
+def test_fields_that_are_not_in_the_form_are_ignored() -> None:
+    answers = answers_from_post(FORM, post_data({"question.other": "yes", "rubric.R9": "adequate", "reason": "a\0b"}))
     assert set(answers.questions) == {"natural", "aligned"}
     assert set(answers.rubrics) == {"R1", "R2"}
     assert answers.reason == "ab"
 
 
-def test_only_a_wording_on_offer_can_be_adopted() -> None:
+def test_only_an_offered_wording_can_be_adopted() -> None:
     offers = {"R1": [Offer("adopt.primary", "as the first reviewer worded it", "Another wording.")]}
     typed = {"rubric.R1": "adopt.primary", "rubric.R2": "adopt.primary"}
-    answers = answers_from_post(FORM, posted(typed), offers)
+    answers = answers_from_post(FORM, post_data(typed), offers)
     assert answers.rubrics["R1"] == RubricAnswer("corrected", "Another wording.")
     assert [problem.code for problem in problems(FORM, answers) if problem.field == "rubric.R2"] == ["unknown-value"]

@@ -1,4 +1,4 @@
-"""Simulated physicians answer whatever can be asked: a first look, evidence, severities, coded reasons."""
+"""Simulated physicians answer everything a form can ask: first look, evidence, severity, reasons."""
 
 from datetime import date
 
@@ -15,24 +15,24 @@ from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, count_ane
 
 @pytest.fixture
 def keys_from_one(db: None) -> None:
-    """Who disputes what with whom goes by the rows' keys."""
+    """Restart the primary keys at 1: they decide which physicians disagree on which cases."""
     count_anew(User, Case, Assignment)
 
 
 @pytest.fixture
 def physicians(keys_from_one: None, physicians: list[User]) -> list[User]:
-    """Accounts as the demo makes them."""
+    """Simulated accounts, as the demo creates them."""
     for physician in physicians:
         physician.simulated = True
     User.objects.filter(pk__in=[physician.pk for physician in physicians]).update(simulated=True)
     return physicians
 
 
-def test_every_case_is_decided_with_everything_that_is_asked(physicians: list[User]) -> None:
+def test_every_case_is_decided_with_complete_answers(physicians: list[User]) -> None:
     for number in range(40):
         opened(number, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, simulated=True)
-    done = work_queue(7, None, physicians, dissent=0.25, reject=0.2)
-    assert done.reviews == Review.objects.count()
+    summary = work_queue(7, None, physicians, dissent=0.25, reject=0.2)
+    assert summary.reviews == Review.objects.count()
     assert set(Case.objects.values_list("state", flat=True)) == {State.APPROVED, State.REJECTED}
     assert Review.objects.filter(role=Role.ADJUDICATOR_2).exists()
     reviews = [answers_from_json(review.answers) for review in Review.objects.all()]
@@ -41,13 +41,15 @@ def test_every_case_is_decided_with_everything_that_is_asked(physicians: list[Us
     assert all(SIGNED in citation.passage and citation.reference == "Simulated guideline" for citation in cited)
     assert not any(citation_faults([citation], today=date.max) for citation in cited)
     severities = {
-        found.severity for answers in reviews for found in answers.rubrics.values() if found.value == "adequate"
+        finding.severity for answers in reviews for finding in answers.rubrics.values() if finding.value == "adequate"
     }
     assert severities == {level.value for level in WHOLE_FORM.severities}
     assert {answers.reason_code for answers in reviews} == {"", "unclear", "disputed"}
     assert {answers.dissent_code for answers in reviews} == {"", "misread", "opinion"}
-    looks = FirstLook.objects.values_list("assignment", "physician")
-    assert set(looks) == set(Review.objects.values_list("assignment", "physician")), "everybody looked first, once"
+    first_looks = FirstLook.objects.values_list("assignment", "physician")
+    assert set(first_looks) == set(Review.objects.values_list("assignment", "physician")), (
+        "one first look for each physician with a review"
+    )
 
 
 def test_the_same_seed_gives_the_same_details(physicians: list[User]) -> None:
@@ -55,8 +57,8 @@ def test_the_same_seed_gives_the_same_details(physicians: list[User]) -> None:
         with transaction.atomic():
             opened(1, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN)
             work_queue(seed, None, physicians)
-            found = list(Review.objects.order_by("id").values_list("answers", "physician"))
+            rows = list(Review.objects.order_by("id").values_list("answers", "physician"))
             transaction.set_rollback(True)
-        return list(found)
+        return list(rows)
 
     assert outcome(1) == outcome(1)

@@ -1,7 +1,7 @@
-"""Cases that nobody is asked about: approved as they open, on a ground that says so, and never counted as reviewed."""
+"""Cases that are not sampled for review: approved on opening, and never counted as reviewed."""
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -20,11 +20,11 @@ from review.rules.state_machine import Ground, Policy, State
 from tests.review.factories import approving, opened, say
 
 pytestmark = pytest.mark.django_db
-NOBODY = Policy(primary=False)
+NO_REVIEW = Policy(primary=False)
 
 
-def test_it_is_approved_as_it_opens_and_the_trail_says_why() -> None:
-    case = opened(policy=NOBODY)
+def test_an_unreviewed_case_is_approved_on_opening_and_the_trail_gives_the_ground() -> None:
+    case = opened(policy=NO_REVIEW)
     case.refresh_from_db()
     assert (case.state, case.ground) == (State.APPROVED, Ground.UNREVIEWED)
     assert case.closed_at is not None
@@ -35,42 +35,45 @@ def test_it_is_approved_as_it_opens_and_the_trail_says_why() -> None:
 
 
 @pytest.mark.parametrize("state", ["primary", "rejected", "withdrawn"])
-def test_the_database_knows_no_unreviewed_case_but_an_approved_one(state: State) -> None:
-    case = opened(policy=NOBODY)
+def test_the_database_refuses_an_unreviewed_case_that_is_not_approved(state: State) -> None:
+    case = opened(policy=NO_REVIEW)
     closed = None if state == State.PRIMARY else timezone.now()
     with pytest.raises(IntegrityError, match="case_unreviewed_is_approved"):
         Case.objects.filter(pk=case.pk).update(state=state, closed_at=closed)
 
 
-def test_the_database_knows_no_approval_without_a_ground() -> None:
-    case = opened(policy=NOBODY)
+def test_the_database_refuses_an_approval_without_a_ground() -> None:
+    case = opened(policy=NO_REVIEW)
     with pytest.raises(IntegrityError, match="case_approved_on_a_ground"):
         Case.objects.filter(pk=case.pk).update(ground="")
 
 
-def test_the_queue_never_offers_it(ana: User, bo: User) -> None:
-    aside, work = opened(1, policy=NOBODY), opened(2)
-    taken = claims.claim_next(ana)
-    assert taken is not None
-    assert taken.case_id == work.pk
+def test_the_queue_never_offers_an_unreviewed_case(ana: User, bo: User) -> None:
+    unreviewed, waiting = opened(1, policy=NO_REVIEW), opened(2)
+    claimed = claims.claim_next(ana)
+    assert claimed is not None
+    assert claimed.case_id == waiting.pk
     assert claims.claim_next(bo) is None
     with pytest.raises(errors.CaseClosed):
-        cases_services.withdraw(aside.pk, actor=User.objects.create_user("boss", role="admin"), reason="No.")
+        cases_services.withdraw(unreviewed.pk, actor=User.objects.create_user("boss", role="admin"), reason="No.")
 
 
-def test_what_it_came_to() -> None:
-    found = cases_queries.settled_case(opened(policy=NOBODY))
-    assert (found.state, found.ground, found.answers, found.citations) == (State.APPROVED, "unreviewed", {}, ())
-    assert [rubric.criterion for rubric in found.standing] == ["Says that the drug does not exist.", "Gives no dose."]
+def test_an_unreviewed_case_settles_with_its_original_rubrics() -> None:
+    settled = cases_queries.settled_case(opened(policy=NO_REVIEW))
+    assert (settled.state, settled.ground, settled.answers, settled.citations) == (State.APPROVED, "unreviewed", {}, ())
+    assert [rubric.criterion for rubric in settled.kept_rubrics] == [
+        "Says that the drug does not exist.",
+        "Gives no dose.",
+    ]
 
 
-def test_it_counts_neither_as_work_nor_as_agreement(ana: User, bo: User) -> None:
+def test_an_unreviewed_case_counts_neither_as_work_nor_as_agreement(ana: User, bo: User) -> None:
     opened(1)
     say(ana, approving())
     say(bo, approving(), approving())
     before = (progress.progress(), reliability.agreement_table())
     for number in range(2, 6):
-        opened(number, policy=NOBODY)
+        opened(number, policy=NO_REVIEW)
     after = (progress.progress(), reliability.agreement_table())
     assert before == after
     assert before[0].days[-1].closed == 1
@@ -78,30 +81,28 @@ def test_it_counts_neither_as_work_nor_as_agreement(ana: User, bo: User) -> None
     assert (counts.counts[State.APPROVED], counts.unreviewed) == (1, 4)
 
 
-def test_there_is_no_calibration_case_to_make_of_it(adela: User) -> None:
-    case = opened(policy=NOBODY)
+def test_an_unreviewed_case_cannot_become_a_calibration_item(adela: User) -> None:
+    case = opened(policy=NO_REVIEW)
     assert not calibration_queries.was_settled(case)
     with pytest.raises(errors.NotSettled):
         calibration_services.make_item(case, Answers(verdict="approve"), actor=adela)
 
 
-def test_the_pages_say_so(adela: User) -> None:
-    case = opened(policy=NOBODY)
+def test_the_pages_say_that_a_case_was_not_sampled(adela: User) -> None:
+    case = opened(policy=NO_REVIEW)
     client = Client()
     client.force_login(adela)
     page = client.get(reverse("review:history", args=[case.pk])).content.decode()
     assert "badge--not-sampled" in page
     assert "This case was not sampled for review" in page
-    listed = client.get(reverse("review:cases")).content.decode()
-    assert "badge--not-sampled" in listed
+    case_list = client.get(reverse("review:cases")).content.decode()
+    assert "badge--not-sampled" in case_list
     overview = client.get(reverse("review:overview")).content.decode()
     assert "Not sampled for review: 1." in overview
     assert "No cases yet" not in overview
 
 
-def test_an_unknown_ground_is_still_refused() -> None:
-    from django.db import IntegrityError, transaction
-
-    case = opened(policy=NOBODY)
+def test_the_database_refuses_an_unknown_ground() -> None:
+    case = opened(policy=NO_REVIEW)
     with pytest.raises(IntegrityError), transaction.atomic():
         Case.objects.filter(pk=case.pk).update(ground="whatever")
