@@ -1,4 +1,4 @@
-"""The guidelines that a benchmark's folder supplies: of its own, by stage, in both languages."""
+"""The built-in guidelines of a benchmark's folder: one text per stage and language."""
 
 from itertools import product
 from typing import Any
@@ -24,11 +24,11 @@ def test_each_benchmark_has_its_own_text_with_examples_in_each_language(benchmar
         with translation.override(code):
             texts.add(guidelines.built_in(benchmark, stage))
     assert len(texts) == len(settings.LANGUAGES)
-    assert all("\n# " in text and "|---|" in text for text in texts)  # examples, as a table
+    assert all("\n# " in text and "|---|" in text for text in texts)  # headings, and examples in a table
 
 
 @pytest.mark.plain
-def test_medhallu_asks_for_no_naturalness_and_no_rubrics() -> None:
+def test_the_guidelines_of_medhallu_mention_neither_naturalness_nor_rubrics() -> None:
     text = guidelines.built_in("medhallu", State.PRIMARY)
     assert "natural" not in text.casefold()
     assert "There are no rubrics here" in text
@@ -36,7 +36,7 @@ def test_medhallu_asks_for_no_naturalness_and_no_rubrics() -> None:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("name", ["", "..", "mhb/..", "invented"])
-def test_what_is_no_benchmark_has_no_text(name: str) -> None:
+def test_an_unknown_benchmark_has_no_text(name: str) -> None:
     assert benchmarks.text(name, "guidelines", State.PRIMARY) == ""
     assert benchmarks.module(name, "review") is None
 
@@ -47,15 +47,15 @@ def test_pages_and_api_show_the_text_of_the_benchmark(client: Client, ana: User,
     page = client.get(reverse("review:guidelines")).content.decode()
     assert "Is it plausible?" in page
     assert "First look." not in page
-    told: list[dict[str, Any]] = client.get("/api/v1/guidelines/", headers={"Accept-Language": "zh-hans"}).json()
-    assert [(row["stage"], row["version"]) for row in told] == [(stage.value, 0) for stage in guidelines.STAGES]
-    assert "幻觉答案" in told[0]["text"]
+    rows: list[dict[str, Any]] = client.get("/api/v1/guidelines/", headers={"Accept-Language": "zh-hans"}).json()
+    assert [(row["stage"], row["version"]) for row in rows] == [(stage.value, 0) for stage in guidelines.STAGES]
+    assert "幻觉答案" in rows[0]["text"]
     client.force_login(adela)
     edit = client.get(reverse("review:guideline-edit", args=["medhallu", "primary"])).content.decode()
-    assert "There are no rubrics here" in edit  # what an admin starts from
+    assert "There are no rubrics here" in edit  # admins start from the built-in text
 
 
-def test_before_the_first_case_the_guidelines_can_be_read(client: Client, ana: User) -> None:
+def test_the_guidelines_can_be_read_before_the_first_case(client: Client, ana: User) -> None:
     client.force_login(ana)
     page = client.get(reverse("review:guidelines")).content.decode()
     assert "Is it plausible?" in page

@@ -1,4 +1,4 @@
-"""Selecting a passage, marking those remarked on, and the remark that was not said yet, in a real Chromium."""
+"""The discussion's script in a real Chromium: quoting a passage, marking quotes, unsent remarks."""
 
 from pathlib import Path
 
@@ -19,41 +19,42 @@ PAGE = """<!doctype html><title>A case</title>
 <input type="hidden" name="passage" data-passage-input></form></details>
 <script type="module" src="/talk.js"></script>"""
 SELECT = "(passage) => getSelection().selectAllChildren(document.querySelector(`[data-passage='${passage}']`))"
-SAID = """(status) => document.dispatchEvent(new CustomEvent("htmx:beforeSwap", { detail: {
+HTMX_RESPONSE = """(status) => document.dispatchEvent(new CustomEvent("htmx:beforeSwap", { detail: {
   xhr: { status }, requestConfig: { elt: document.querySelector("[data-remark]") } } }))"""
 
 
 @pytest.fixture
 def case(page: Page) -> Page:
-    def answer(route: Route) -> None:
+    def serve(route: Route) -> None:
         script = route.request.url.endswith("/talk.js")
         body, kind = (SCRIPT.read_text(), "text/javascript") if script else (PAGE, "text/html")
         route.fulfill(body=body, content_type=kind)
 
-    page.route("**/*", answer)
+    page.route("**/*", serve)
     page.goto(SITE)
     return page
 
 
-def typed(page: Page) -> list[str]:
+def form_values(page: Page) -> list[str]:
+    """Text, quote and passage in the form of a new remark."""
     return [page.locator(f"[name={name}]").input_value() for name in ("text", "quote", "passage")]
 
 
-def test_any_passage_can_be_selected_and_is_marked(case: Page) -> None:
+def test_any_passage_can_be_quoted_and_quoted_ones_are_marked(case: Page) -> None:
     assert case.evaluate('[...CSS.highlights.get("remark")].length') == 2
     case.evaluate(SELECT, "2.3")
     case.wait_for_function("document.querySelector('[data-quote-input]').value")
-    assert typed(case) == ["", "I take 50 mg.", "2.3"]
+    assert form_values(case) == ["", "I take 50 mg.", "2.3"]
 
 
-def test_a_remark_not_said_yet_is_there_again_until_it_is_said(case: Page) -> None:
+def test_an_unsent_remark_survives_a_reload_until_it_is_accepted(case: Page) -> None:
     case.evaluate("document.querySelector('details').open = true")
     case.fill("[name=text]", "Half a thou")
-    case.evaluate(SAID, 422)
+    case.evaluate(HTMX_RESPONSE, 422)
     case.reload()
     case.wait_for_function("document.querySelector('[name=text]').value")
-    assert typed(case) == ["Half a thou", "", ""]
-    case.evaluate(SAID, 200)
+    assert form_values(case) == ["Half a thou", "", ""]
+    case.evaluate(HTMX_RESPONSE, 200)
     case.reload()
     case.wait_for_function("CSS.highlights.has('remark')")
-    assert typed(case) == ["", "", ""]
+    assert form_values(case) == ["", "", ""]

@@ -1,4 +1,4 @@
-"""Versions of review forms: what can be published, what a case takes of them, and who sees which question when."""
+"""Versions of review forms: which can be published, which a case gets, and who sees a question when."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,28 +38,30 @@ def default() -> Design:
 
 @pytest.fixture
 def sample() -> CaseSpec:
-    found = queries.sample_case("mhb")
-    assert found is not None
-    return found
+    case = queries.sample_case("mhb")
+    assert case is not None
+    return case
 
 
-def with_more(default: Design, *more: Question, **changes: Any) -> Design:
-    return replace(default, questions=(*default.questions, *more), **changes)
+def extend(default: Design, *questions: Question, **changes: Any) -> Design:
+    """The design with further questions; `changes` replace other fields of it."""
+    return replace(default, questions=(*default.questions, *questions), **changes)
 
 
-def opened(sample: CaseSpec, number: int = 1, **changes: Any) -> Case:
+def open_sample(sample: CaseSpec, number: int = 1, **changes: Any) -> Case:
+    """Open a case for the sample, under a lineage of its own."""
     return services.open_case(replace(sample, lineage=f"mhb-{number:06}", version=1, **changes))
 
 
 def complete(spec: CaseSpec, **questions: Answer) -> Answers:
-    """Answers in favour of a case, with some of one's own."""
-    given = {
+    """Complete answers in favour of a case; `questions` replace or add some."""
+    defaults = {
         question.key: Answer(next(choice.value for choice in question.choices if not choice.blocks))
         for question in spec.form.questions
         if question.kind == "choice"
     }
     return Answers(
-        given | questions,
+        defaults | questions,
         {rubric.key: RubricAnswer("adequate", severity="mild") for rubric in spec.form.rubrics},
         verdict="approve",
         citations=(CITATION,),
@@ -67,114 +69,119 @@ def complete(spec: CaseSpec, **questions: Answer) -> Answers:
 
 
 def answer(user: User, **questions: Answer) -> Case:
-    """Take the next case and submit it."""
-    held = take(user)
-    spec = held.case.frozen
-    spec = replace(spec, form=spec.form.at(Role(held.role).stage))
-    assert held.token is not None
+    """Claim the next case, take its first look, and submit complete answers with `questions`."""
+    assignment = take(user)
+    spec = assignment.case.frozen
+    spec = replace(spec, form=spec.form.at(Role(assignment.role).stage))
+    assert assignment.token is not None
     answers = complete(spec, **questions)
-    first_look.reveal(user, held.pk, held.token, answers)
-    return services.submit(user, held.pk, held.token, answers).case
+    first_look.reveal(user, assignment.pk, assignment.token, answers)
+    return services.submit(user, assignment.pk, assignment.token, answers).case
 
 
-# ------------------------------------------------------------------------------------------------- what can be published
+# ------------------------------------------------------------------------------------------------- validation
 
 
 @pytest.mark.parametrize("benchmark", ["mhb", "medhallu"])
-def test_the_folders_form_can_be_published_as_it_is(benchmark: str, adela: User) -> None:
+def test_the_built_in_form_can_be_published_unchanged(benchmark: str, adela: User) -> None:
     design = queries.default_design(benchmark)
     assert forms_services.faults(benchmark, design) == []
     assert design_from_json(design_to_json(design)) == design
     assert set(queries.locked(benchmark)) <= {question.key for question in design.questions}
 
 
-def changed(key: str, **changes: Any) -> Any:
+def change_question(key: str, **changes: Any) -> Any:
+    """A function that replaces fields of one question of a design."""
+
     def change(design: Design) -> Design:
         return replace(design, questions=tuple(replace(q, **changes) if q.key == key else q for q in design.questions))
 
     return change
 
 
-def added(**changes: Any) -> Any:
-    return lambda design: with_more(design, replace(SURE, **changes))
+def add_question(**changes: Any) -> Any:
+    """A function that adds the question SURE, with `changes`, to a design."""
+    return lambda design: extend(design, replace(SURE, **changes))
 
 
 @pytest.mark.parametrize(
-    ("change", "field", "said"),
+    ("change", "field", "message"),
     [
         (lambda d: replace(d, questions=()), "form", "Add at least one question"),
         (lambda d: replace(d, questions=d.questions[1:]), "form", "“naturalness” cannot be removed"),
-        (added(key="Sure?"), "question.6.key", "short key"),
-        (added(key="noticed"), "question.6.key", "unique"),
-        (added(label=" "), "question.6.label", "name"),
-        (added(help="x" * 5000), "question.6.help", "at most"),
-        (added(kind="mood"), "question.6.kind", "types"),
-        (added(kind="text"), "question.6.kind", "no choices"),
-        (added(per="world"), "question.6.per", "asked about"),
-        (added(about="R1"), "question.6.per", "Leave it out"),
-        (added(stages=("approved",)), "question.6.stages", "stages"),
-        (added(choices=YES_NO[:1]), "question.6.choices", "from 2"),
-        (added(choices=tuple(replace(c, blocks=True) for c in YES_NO)), "question.6.choices", "rules out"),
-        (added(choices=(YES_NO[0], YES_NO[0])), "question.6.choice.1.value", "has this value"),
-        (added(choices=(YES_NO[0], Choice("a b", "B"))), "question.6.choice.2.value", "short value"),
-        (added(choices=(YES_NO[0], Choice("no", ""))), "question.6.choice.2.label", "wording"),
+        (add_question(key="Sure?"), "question.6.key", "short key"),
+        (add_question(key="noticed"), "question.6.key", "unique"),
+        (add_question(label=" "), "question.6.label", "name"),
+        (add_question(help="x" * 5000), "question.6.help", "at most"),
+        (add_question(kind="mood"), "question.6.kind", "types"),
+        (add_question(kind="text"), "question.6.kind", "no choices"),
+        (add_question(per="world"), "question.6.per", "asked about"),
+        (add_question(about="R1"), "question.6.per", "Leave it out"),
+        (add_question(stages=("approved",)), "question.6.stages", "stages"),
+        (add_question(choices=YES_NO[:1]), "question.6.choices", "from 2"),
+        (add_question(choices=tuple(replace(c, blocks=True) for c in YES_NO)), "question.6.choices", "rules out"),
+        (add_question(choices=(YES_NO[0], YES_NO[0])), "question.6.choice.1.value", "has this value"),
+        (add_question(choices=(YES_NO[0], Choice("a b", "B"))), "question.6.choice.2.value", "short value"),
+        (add_question(choices=(YES_NO[0], Choice("no", ""))), "question.6.choice.2.label", "wording"),
         (
-            added(choices=(YES_NO[0], replace(YES_NO[1], evidence_kinds=("rumour",), evidence=True))),
+            add_question(choices=(YES_NO[0], replace(YES_NO[1], evidence_kinds=("rumour",), evidence=True))),
             "question.6.choice.2.evidence",
             "kinds of sources",
         ),
-        (added(when="later=yes"), "question.6.when", "earlier question"),
-        (added(when="noticed=perhaps"), "question.6.when", "no choice"),
-        (added(when="factual=met", first_look=True), "question.6.when", "first look"),
-        (added(first_look=True, per="trap"), "question.6.first_look", "before the traps"),
-        (added(first_look=True, label="Did you see the trap?"), "question.6.first_look", "speaks of traps"),
-        (changed("alignment", first_look=True), "question.5.first_look", "before the traps"),
-        (changed("factual", per="trap"), "question.3.per", "only the wording"),
-        (changed("coherence", required=False), "question.4.required", "only the wording"),
-        (changed("factual", choices=YES_NO), "question.3.choices", "cannot change"),
+        (add_question(when="later=yes"), "question.6.when", "earlier question"),
+        (add_question(when="noticed=perhaps"), "question.6.when", "no choice"),
+        (add_question(when="factual=met", first_look=True), "question.6.when", "first look"),
+        (add_question(first_look=True, per="trap"), "question.6.first_look", "before the traps"),
+        (add_question(first_look=True, label="Did you see the trap?"), "question.6.first_look", "speaks of traps"),
+        (change_question("alignment", first_look=True), "question.5.first_look", "before the traps"),
+        (change_question("factual", per="trap"), "question.3.per", "only the wording"),
+        (change_question("coherence", required=False), "question.4.required", "only the wording"),
+        (change_question("factual", choices=YES_NO), "question.3.choices", "cannot change"),
         (lambda d: replace(d, share=101), "share", "from 0 to 100"),
         (lambda d: replace(d, objection_hours=1441), "objection_hours", "from 0 to 1440"),
         (lambda d: replace(d, policy={"adjudicators": True}), "policy.adjudicators", "no such setting"),
         (lambda d: replace(d, wordings={"fr": {}}), "form", "speak"),
     ],
 )
-def test_each_fault_is_named_with_its_field(change: Any, field: str, said: str, default: Design) -> None:
-    found = forms_services.faults("mhb", change(default))
-    assert any(fault.field == field and said in fault.sentence for fault in found), found
+def test_every_fault_is_reported_with_its_field(change: Any, field: str, message: str, default: Design) -> None:
+    faults = forms_services.faults("mhb", change(default))
+    assert any(fault.field == field and message in fault.sentence for fault in faults), faults
 
 
-def test_a_first_look_that_speaks_of_traps_in_chinese_is_refused(default: Design) -> None:
-    asked = replace(SURE, first_look=True)
-    fine = with_more(default, asked, wordings={**default.wordings})
-    assert forms_services.faults("mhb", fine) == []
+def test_a_first_look_that_mentions_traps_in_chinese_is_refused(default: Design) -> None:
+    question = replace(SURE, first_look=True)
+    design = extend(default, question, wordings={**default.wordings})
+    assert forms_services.faults("mhb", design) == []
     words = {"zh-hans": {**default.wordings["zh-hans"], "sure.help": "您注意到陷阱了吗？"}}
-    assert [fault.field for fault in forms_services.faults("mhb", replace(fine, wordings=words))] == [
+    assert [fault.field for fault in forms_services.faults("mhb", replace(design, wordings=words))] == [
         "question.6.first_look"
     ]
 
 
-def test_a_benchmark_without_text_for_a_first_look_has_none() -> None:
+def test_a_benchmark_without_a_first_look_text_cannot_enable_it() -> None:
     design = replace(queries.default_design("medhallu"), policy={"reveal_first_look": True})
     assert [fault.field for fault in forms_services.faults("medhallu", design)] == ["policy.reveal_first_look"]
 
 
-def test_misspelt_names_are_refused() -> None:
-    sent = {"questions": [{"key": "a", "label": "", "help": "", "choices": [], "requird": 1}], "polcy": {}}
-    found = unknown_names(sent, design_to_json(design_from_json(sent)))
-    assert sorted(found) == ["polcy", "questions.1.requird"]
+def test_misspelt_names_are_detected() -> None:
+    data = {"questions": [{"key": "a", "label": "", "help": "", "choices": [], "requird": 1}], "polcy": {}}
+    unknown = unknown_names(data, design_to_json(design_from_json(data)))
+    assert sorted(unknown) == ["polcy", "questions.1.requird"]
 
 
 # ---------------------------------------------------------------------------------------------------- versions and cases
 
 
-def test_only_admins_publish_and_the_trail_says_so(default: Design, adela: User, ana: User, rui: User) -> None:
+def test_only_admins_publish_and_the_trail_records_it(default: Design, adela: User, ana: User, rui: User) -> None:
     for other in (ana, rui):
         with pytest.raises(errors.NotAllowed):
             forms_services.publish(other, benchmark="mhb", design=default)
     row = forms_services.publish(adela, benchmark="mhb", design=default, note="First")
-    assert forms_services.publish(adela, benchmark="mhb", design=default) == row, "the same changes nothing"
+    assert forms_services.publish(adela, benchmark="mhb", design=default) == row, (
+        "an unchanged form gets no new version"
+    )
     with pytest.raises(errors.StaleForm):
-        forms_services.publish(adela, benchmark="mhb", design=with_more(default, SURE), base=0)
+        forms_services.publish(adela, benchmark="mhb", design=extend(default, SURE), base=0)
     with pytest.raises(errors.FormFaulty):
         forms_services.publish(adela, benchmark="mhb", design=replace(default, questions=()))
     with pytest.raises(errors.UnknownForm):
@@ -184,7 +191,7 @@ def test_only_admins_publish_and_the_trail_says_so(default: Design, adela: User,
 
 
 @pytest.mark.both
-def test_a_version_cannot_be_changed_or_doubled(default: Design, adela: User) -> None:
+def test_a_version_cannot_be_changed_deleted_or_duplicated(default: Design, adela: User) -> None:
     row = forms_services.publish(adela, benchmark="mhb", design=default)
     for change in (
         lambda: ReviewForm.objects.filter(pk=row.pk).update(note="Other"),
@@ -197,15 +204,15 @@ def test_a_version_cannot_be_changed_or_doubled(default: Design, adela: User) ->
             change()
 
 
-def test_open_cases_keep_their_form_and_new_ones_take_the_version(
+def test_open_cases_keep_their_form_and_new_cases_get_the_latest_version(
     default: Design, sample: CaseSpec, adela: User
 ) -> None:
-    old = opened(sample)
-    design = with_more(default, SURE, WHY, EACH, wordings=WORDS, policy={"secondary": False})
+    old = open_sample(sample)
+    design = extend(default, SURE, WHY, EACH, wordings=WORDS, policy={"secondary": False})
     forms_services.publish(adela, benchmark="mhb", design=design)
-    new = opened(sample, 2)
+    new = open_sample(sample, 2)
     back = forms_services.restore(adela, benchmark="mhb", version=0)
-    plain = opened(sample, 3)
+    plain = open_sample(sample, 3)
     old, new, plain = (Case.objects.get(pk=case.pk) for case in (old, new, plain))
     assert (old.frozen.form_version, new.frozen.form_version, plain.frozen.form_version) == (0, 1, back.version)
     assert old.frozen.form == plain.frozen.form == sample.form
@@ -219,7 +226,7 @@ def test_open_cases_keep_their_form_and_new_ones_take_the_version(
     assert next(q.label for q in new.localized_spec.form.questions if q.key == "sure") == "How sure are you?"
 
 
-def test_a_share_of_the_samples_is_reviewed_and_the_same_in_every_version(sample: CaseSpec, default: Design) -> None:
+def test_the_share_samples_the_same_lineages_in_every_version(sample: CaseSpec, default: Design) -> None:
     specs = [replace(sample, lineage=f"mhb-{number:06}") for number in range(400)]
     drawn = [is_sampled(spec, 25) for spec in specs]
     assert 60 < sum(drawn) < 140
@@ -229,18 +236,18 @@ def test_a_share_of_the_samples_is_reviewed_and_the_same_in_every_version(sample
     assert apply_design(replace(default, share=0), 1, sample).policy.primary is False
 
 
-def test_the_time_for_an_objection_is_a_version_s_or_the_folder_s(
+def test_the_objection_period_comes_from_the_version_or_else_from_the_folder(
     sample: CaseSpec, default: Design, adela: User
 ) -> None:
-    assert opened(sample).frozen.policy.objection_hours == 72
+    assert open_sample(sample).frozen.policy.objection_hours == 72
     forms_services.publish(adela, benchmark="mhb", design=replace(default, objection_hours=24))
-    assert opened(sample, 2).frozen.policy.objection_hours == 24
-    assert design_from_json(design_to_json(default)).objection_hours is None, "a version from before says nothing of it"
+    assert open_sample(sample, 2).frozen.policy.objection_hours == 24
+    assert design_from_json(design_to_json(default)).objection_hours is None, "older versions do not contain it"
 
 
 def test_a_case_outside_the_share_opens_as_not_sampled(sample: CaseSpec, default: Design, adela: User) -> None:
     forms_services.publish(adela, benchmark="mhb", design=replace(default, share=0))
-    case = opened(sample)
+    case = open_sample(sample)
     assert (case.state, case.status) == (State.APPROVED, "not-sampled")
 
 
@@ -248,14 +255,14 @@ def test_a_case_outside_the_share_opens_as_not_sampled(sample: CaseSpec, default
 
 
 def test_optional_conditional_and_written_answers(sample: CaseSpec, default: Design) -> None:
-    design = with_more(default, replace(SURE, required=False), WHY)
+    design = extend(default, replace(SURE, required=False), WHY)
     spec = apply_design(design, 1, sample)
-    fine = complete(spec)
-    assert problems(spec.form, fine) == [Problem("question.why.note", "unanswered")]
-    assert problems(spec.form, replace(fine, questions={**fine.questions, "why": Answer(note="A guess.")})) == []
-    assert problems(spec.form, replace(fine, questions={**fine.questions, "sure": Answer("2")})) == []
-    assert problems(spec.form, replace(fine, questions={**fine.questions, "sure": Answer("")})) == []
-    rows = {row.choice.name: row for row in fill_form(spec.form, fine).questions}
+    answers = complete(spec)
+    assert problems(spec.form, answers) == [Problem("question.why.note", "unanswered")]
+    assert problems(spec.form, replace(answers, questions={**answers.questions, "why": Answer(note="A guess.")})) == []
+    assert problems(spec.form, replace(answers, questions={**answers.questions, "sure": Answer("2")})) == []
+    assert problems(spec.form, replace(answers, questions={**answers.questions, "sure": Answer("")})) == []
+    rows = {row.choice.name: row for row in fill_form(spec.form, answers).questions}
     assert rows["question.why"].display.when == ("question.sure", "1")
     assert "How sure are you?" in rows["question.why"].display.condition
     assert [name for name, row in rows.items() if row.display.sources] == ["question.factual"]
@@ -263,7 +270,7 @@ def test_optional_conditional_and_written_answers(sample: CaseSpec, default: Des
 
 def test_a_kind_of_source_can_be_required(sample: CaseSpec, default: Design) -> None:
     yes, no = default.questions[2].choices
-    design = changed("factual", choices=(replace(yes, evidence_kinds=("doi", "pmid")), no))(default)
+    design = change_question("factual", choices=(replace(yes, evidence_kinds=("doi", "pmid")), no))(default)
     assert forms_services.faults("mhb", design) == []
     spec = apply_design(design, 1, sample)
     assert problems(spec.form, complete(spec)) == [Problem("citations", "evidence-kind-missing")]
@@ -271,20 +278,20 @@ def test_a_kind_of_source_can_be_required(sample: CaseSpec, default: Design) -> 
     assert problems(spec.form, replace(complete(spec), citations=(cited,))) == []
 
 
-def test_answers_are_kept_compared_and_counted(
+def test_answers_to_added_questions_are_stored_compared_and_counted(
     sample: CaseSpec, default: Design, adela: User, ana: User, bo: User
 ) -> None:
     late = Question("late", "Only at the second look?", "", YES_NO, stages=("secondary",))
-    design = with_more(default, SURE, WHY, EACH, late, policy={"secondary_confirms": False})
+    design = extend(default, SURE, WHY, EACH, late, policy={"secondary_confirms": False})
     forms_services.publish(adela, benchmark="mhb", design=design)
-    opened(sample)
+    open_sample(sample)
     case = answer(ana, sure=Answer("1"), why=Answer(note="New to me."))
     case = answer(bo, sure=Answer("2"), why=Answer(note="stale"), late=Answer("no"), **{"clear:R2": Answer("no")})
     case = Case.objects.get(pk=case.pk)
-    assert case.state == State.APPROVED, "who need not agree on a question agree"
+    assert case.state == State.APPROVED, "differing answers to questions that are not compared are no dissent"
     first, second = visibility.counted_reviews().order_by("id")
     assert first.answers["questions"]["why"] == {"value": "", "note": "New to me."}
-    assert "why" not in second.answers["questions"], "it was not asked"
+    assert "why" not in second.answers["questions"], "its condition was not met"
     assert "late" not in first.answers["questions"]
     compared = compare(case.localized_spec.form, named_columns([first, second]))
     assert [line.title for line in compared.differing] == ["Is it clear? · R2"]
@@ -299,17 +306,17 @@ def test_nothing_about_traps_is_shown_before_the_reveal(
     sample: CaseSpec, default: Design, adela: User, ana: User
 ) -> None:
     words = {"zh-hans": {**default.wordings["zh-hans"], "clear.label": "陷阱是否清楚？"}}
-    asked = replace(SURE, first_look=True)
-    forms_services.publish(adela, benchmark="mhb", design=with_more(default, asked, EACH, wordings=words))
-    opened(sample)
-    held = take(ana)
-    shown = visibility.case_shown_to(ana, held)
+    question = replace(SURE, first_look=True)
+    forms_services.publish(adela, benchmark="mhb", design=extend(default, question, EACH, wordings=words))
+    open_sample(sample)
+    assignment = take(ana)
+    shown = visibility.case_shown_to(ana, assignment)
     assert [question.key for question in shown.form.questions] == ["naturalness", "noticed", "sure"]
     assert (shown.form.wordings, shown.form.rubrics, shown.form.terms) == ({}, (), ())
-    # Even a design that never went through the check asks nothing about a trap in the first look.
-    forced = apply_design(with_more(default, replace(EACH, first_look=True)), 1, sample)
+    # Even an unchecked design asks nothing about a trap in the first look.
+    forced = apply_design(extend(default, replace(EACH, first_look=True)), 1, sample)
     assert "clear:R1" not in {question.key for question in forced.form.first_look.questions}
 
 
-def test_the_check_knows_every_stage_and_kind() -> None:
+def test_the_check_knows_every_stage_of_review() -> None:
     assert set(check.STAGES) == {state for state in State if not state.final}

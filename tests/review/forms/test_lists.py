@@ -1,4 +1,4 @@
-"""The reasons and the harm scale of a review form: edited as versions, and what rests on them."""
+"""The reasons and the harm scale of a review form: edited in versions, and used by reviews."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from review.rules.blocks import Level
 from review.rules.case_spec import CaseSpec, spec_from_json, spec_to_json
 from review.rules.consolidation import is_reducible, median_level, rejection_reasons
 from review.rules.questions import Answers, Reason
-from tests.review.forms.test_forms import answer, default, opened, sample
+from tests.review.forms.test_forms import answer, default, open_sample, sample
 from tests.review.forms.test_pages import EDIT, typed
 from tests.review.pages import Open
 
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.django_db
 LONG = Reason("too-long", "Too long", reducible=True)
 
 
-def renamed(design: Design, severity_asks: str = "") -> Design:
-    """The design with other words for its mildest level, and a reason of one's own before the others."""
+def reword(design: Design, severity_asks: str = "") -> Design:
+    """The design with its mildest level reworded and its first reason replaced by LONG."""
     levels = design.levels or ()
     words = replace(levels[0], label="No harm at all", about="Nothing happens.")
     own = {"reasons:too-long.label": "太长", f"levels:{words.value}.label": "毫无伤害"}
@@ -42,10 +42,10 @@ def renamed(design: Design, severity_asks: str = "") -> Design:
     )
 
 
-def test_a_case_takes_the_words_and_keeps_them(default: Design, sample: CaseSpec, adela: User) -> None:
-    before = opened(sample)
-    forms_services.publish(adela, benchmark="mhb", design=renamed(default, severity_asks="How bad would it be?"))
-    case = opened(sample, 2)
+def test_a_case_keeps_the_wording_it_was_opened_with(default: Design, sample: CaseSpec, adela: User) -> None:
+    before = open_sample(sample)
+    forms_services.publish(adela, benchmark="mhb", design=reword(default, severity_asks="How bad would it be?"))
+    case = open_sample(sample, 2)
     assert Case.objects.get(pk=before.pk).frozen.form == sample.form
     form = spec_from_json(spec_to_json(case.frozen)).form
     assert form.reasons[0] == LONG
@@ -63,7 +63,9 @@ def test_a_case_takes_the_words_and_keeps_them(default: Design, sample: CaseSpec
     assert is_reducible(form, [rejected])
 
 
-def test_an_older_version_without_lists_has_the_folders(default: Design, sample: CaseSpec, adela: User) -> None:
+def test_an_older_version_without_lists_uses_those_of_the_folder(
+    default: Design, sample: CaseSpec, adela: User
+) -> None:
     stored = design_to_json(default)
     for part in ("reasons", "dissents", "levels", "severity_asks"):
         del stored[part]
@@ -71,13 +73,13 @@ def test_an_older_version_without_lists_has_the_folders(default: Design, sample:
     assert apply_design(older, 1, sample).form.reasons == sample.form.reasons
     assert apply_design(older, 1, sample).form.severities == sample.form.severities
     row = forms_services.publish(adela, benchmark="mhb", design=replace(older, wordings={}))
-    shown = queries.design_of("mhb", row)
-    assert (shown.reasons, shown.dissents, shown.levels) == (default.reasons, default.dissents, default.levels)
-    assert shown.wordings["zh-hans"]["levels:mild.label"] == "轻度"
+    design = queries.design_of("mhb", row)
+    assert (design.reasons, design.dissents, design.levels) == (default.reasons, default.dissents, default.levels)
+    assert design.wordings["zh-hans"]["levels:mild.label"] == "轻度"
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "said"),
+    ("changes", "field", "message"),
     [
         ({"reasons": ()}, "reasons", "at least one"),
         ({"reasons": (LONG, LONG)}, "reasons.2", "has this value"),
@@ -89,38 +91,40 @@ def test_an_older_version_without_lists_has_the_folders(default: Design, sample:
         ({"severity_asks": "x" * 400}, "severity_asks", "at most"),
     ],
 )
-def test_what_is_wrong_is_named(default: Design, changes: dict[str, Any], field: str, said: str) -> None:
-    found = forms_services.faults("mhb", replace(default, **changes))
-    assert any(fault.field == field and said in fault.sentence for fault in found), found
+def test_every_fault_in_a_list_is_reported_with_its_field(
+    default: Design, changes: dict[str, Any], field: str, message: str
+) -> None:
+    faults = forms_services.faults("mhb", replace(default, **changes))
+    assert any(fault.field == field and message in fault.sentence for fault in faults), faults
 
 
-def test_what_cannot_be_revised_stays_so(default: Design, sample: CaseSpec) -> None:
+def test_a_form_without_revisions_gets_no_reducible_reasons(default: Design, sample: CaseSpec) -> None:
     medhal = queries.default_design("medhal")
-    found = forms_services.faults("medhal", replace(medhal, reasons=(LONG,)))
-    assert [fault.field for fault in found] == ["reasons.1"]
+    faults = forms_services.faults("medhal", replace(medhal, reasons=(LONG,)))
+    assert [fault.field for fault in faults] == ["reasons.1"]
     others = replace(
         sample, form=replace(sample.form, reasons=tuple(replace(r, reducible=False) for r in sample.form.reasons))
     )
-    made = apply_design(renamed(default), 1, others).form
-    assert not any(reason.reducible for reason in made.reasons)
-    assert all(choice.ends for question in made.questions for choice in question.choices if choice.blocks)
+    form = apply_design(reword(default), 1, others).form
+    assert not any(reason.reducible for reason in form.reasons)
+    assert all(choice.ends for question in form.questions for choice in question.choices if choice.blocks)
 
 
-def test_a_control_keeps_the_questions_of_its_folder(default: Design, sample: CaseSpec, adela: User) -> None:
-    forms_services.publish(adela, benchmark="mhb", design=renamed(default))
+def test_a_control_keeps_the_questions_of_the_folder(default: Design, sample: CaseSpec, adela: User) -> None:
+    forms_services.publish(adela, benchmark="mhb", design=reword(default))
     control = replace(sample.form, questions=(replace(sample.form.questions[0], key="answerable"),), reasons=())
-    case = opened(sample, form=control, first_look=())
+    case = open_sample(sample, form=control, first_look=())
     assert (case.frozen.form, case.frozen.form_version) == (control, 1)
 
 
-def test_agreement_reads_the_levels_by_their_values(
+def test_agreement_compares_levels_by_value(
     default: Design, sample: CaseSpec, adela: User, ana: User, bo: User
 ) -> None:
-    case = opened(sample)
+    case = open_sample(sample)
     answer(ana)
     answer(bo)
-    forms_services.publish(adela, benchmark="mhb", design=renamed(default))
-    opened(sample, 2)
+    forms_services.publish(adela, benchmark="mhb", design=reword(default))
+    open_sample(sample, 2)
     lines = {line.key: line.agreement for line in agreement_table(benchmark="mhb").lines}
     assert lines["severity"].raw.value == 1
     assert case.frozen.form_version == 0
@@ -131,27 +135,27 @@ def test_the_editor_changes_lists_and_publishes_them(browse: Open, adela: User) 
     first = typed(client.get(EDIT).content.decode())
     assert first["reasons.1.code"] == ["wording"]
     assert first["levels.2.about.zh-hans"][0]
-    more = client.post(EDIT, first | {"do": "add-item.reasons"}).content.decode()
-    posted = typed(more)
+    longer = client.post(EDIT, first | {"do": "add-item.reasons"}).content.decode()
+    posted = typed(longer)
     assert posted["reasons.9.code"] == ["reason-1"]
     moved = typed(client.post(EDIT, posted | {"do": "up-item.reasons.9"}).content.decode())
     assert moved["reasons.8.code"] == ["reason-1"]
-    fewer = typed(client.post(EDIT, moved | {"do": "remove-item.reasons.1"}).content.decode())
-    assert fewer["reasons.1.code"] == ["context"]
-    wrong = client.post(EDIT, fewer | {"do": "publish"})
+    shorter = typed(client.post(EDIT, moved | {"do": "remove-item.reasons.1"}).content.decode())
+    assert shorter["reasons.1.code"] == ["context"]
+    wrong = client.post(EDIT, shorter | {"do": "publish"})
     assert wrong.status_code == 422
     assert 'href="#reasons"' in wrong.content.decode()
-    said = {"reasons.7.label": "<b>Too long</b>", "levels.1.label": "Nothing", "do": "publish"}
-    assert client.post(EDIT, fewer | said).status_code == 302
+    edits = {"reasons.7.label": "<b>Too long</b>", "levels.1.label": "Nothing", "do": "publish"}
+    assert client.post(EDIT, shorter | edits).status_code == 302
     design = queries.design_of("mhb", ReviewForm.objects.get())
     assert [reason.code for reason in design.reasons or ()][6] == "reason-1"
-    page = client.post(f"{EDIT}preview/", fewer | said).content.decode()
+    page = client.post(f"{EDIT}preview/", shorter | edits).content.decode()
     assert "&lt;b&gt;Too long" in page
     compared = client.get(f"{EDIT}compare/").content.decode()
     assert "reasons.reason-1" in compared
 
 
-def test_any_button_of_a_list_is_harmless(default: Design) -> None:
+def test_invalid_list_buttons_change_nothing(default: Design) -> None:
     for do in ("add-item.levels", "up-item.reasons.0", "remove-item.reasons.999", "down-item.dissents.5", "add-item."):
         assert lists.apply_button(default, do) == default
     data = QueryDict(urlencode({"reasons.9999.code": "x", "reasons.x.code": "y", "do": "up-item.reasons.1"}))

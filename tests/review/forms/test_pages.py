@@ -17,24 +17,24 @@ EDIT = "/review/forms/mhb/"
 
 
 def typed(page: str) -> dict[str, Any]:
-    """What a browser would post of the editor's form as it stands."""
+    """The fields that a browser would post from the editor's form, unchanged."""
     form = page[page.index('id="form"') : page.index("</form>", page.index('id="form"'))]
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for tag in re.findall(r"<input\b[^>]*>", form):
-        has = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
-        if has["name"] != "csrfmiddlewaretoken" and (has.get("type") != "checkbox" or " checked" in tag):
-            found.setdefault(has["name"], []).append(unescape(has.get("value", "on")))
+        attributes = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        if attributes["name"] != "csrfmiddlewaretoken" and (attributes.get("type") != "checkbox" or " checked" in tag):
+            fields.setdefault(attributes["name"], []).append(unescape(attributes.get("value", "on")))
     for name, text in re.findall(r'<textarea[^>]*?name="([^"]+)"[^>]*>\n?(.*?)</textarea>', form, re.S):
-        found.setdefault(name, []).append(unescape(text))
+        fields.setdefault(name, []).append(unescape(text))
     for name, options in re.findall(r'<select[^>]*?name="([^"]+)"[^>]*>(.*?)</select>', form, re.S):
         chosen = re.search(r'<option value="([^"]*)" selected', options) or re.search(
             r'<option value="([^"]*)"', options
         )
-        found.setdefault(name, []).append(unescape(chosen[1]) if chosen else "")
-    return dict(found)
+        fields.setdefault(name, []).append(unescape(chosen[1]) if chosen else "")
+    return dict(fields)
 
 
-def test_the_editor_shows_the_folders_form_and_posts_it_back_unchanged(browse: Open, adela: User) -> None:
+def test_the_editor_posts_the_built_in_form_back_unchanged(browse: Open, adela: User) -> None:
     client = browse(adela)
     page = client.get(EDIT).content.decode()
     assert "陷阱的事实正确性" in page
@@ -46,7 +46,7 @@ def test_the_editor_shows_the_folders_form_and_posts_it_back_unchanged(browse: O
     assert PersonEvent.objects.filter(kind="form", person=adela).count() == 1
 
 
-def test_buttons_change_the_form_and_publish_nothing(browse: Open, adela: User) -> None:
+def test_the_buttons_change_the_form_without_publishing(browse: Open, adela: User) -> None:
     client = browse(adela)
     page = client.get(EDIT).content.decode()
     first = typed(page)
@@ -63,10 +63,10 @@ def test_buttons_change_the_form_and_publish_nothing(browse: Open, adela: User) 
     assert not ReviewForm.objects.exists()
 
 
-def test_what_is_wrong_is_said_with_its_place_and_what_was_typed_stays(browse: Open, adela: User) -> None:
+def test_faults_are_shown_at_their_fields_and_the_input_is_kept(browse: Open, adela: User) -> None:
     client = browse(adela)
     posted = typed(client.get(EDIT).content.decode())
-    del posted["q.5.key"]  # as the browser of somebody who takes the locked question out of the page
+    del posted["q.5.key"]  # as if somebody had removed the locked question from the page
     answer = client.post(EDIT, posted | {"q.2.label": "", "share": "many", "objection_hours": "soon", "do": "publish"})
     assert "Enter a whole number from 0 to 1440" in answer.content.decode()
     page = unescape(answer.content.decode())
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said_with_its_place_and_what_was_typed_stays(browse: O
     assert not ReviewForm.objects.exists()
 
 
-def test_the_preview_is_made_of_the_real_form_and_escapes_what_was_typed(browse: Open, adela: User) -> None:
+def test_the_preview_renders_the_real_form_and_escapes_the_input(browse: Open, adela: User) -> None:
     client = browse(adela)
     posted = typed(client.get(EDIT).content.decode())
     posted |= {"q.2.label": "<script>alert(1)</script>", "do": "preview"}
@@ -115,13 +115,13 @@ def test_a_newer_version_is_not_overwritten_and_an_earlier_one_can_be_restored(b
     assert "Version 1 again" in listed
 
 
-@pytest.mark.parametrize("there", ["", "mhb/", "mhb/compare/"])
-def test_only_admins_come_here(browse: Open, ana: User, rui: User, there: str) -> None:
+@pytest.mark.parametrize("path", ["", "mhb/", "mhb/compare/"])
+def test_only_admins_can_open_the_pages(browse: Open, ana: User, rui: User, path: str) -> None:
     for user in (ana, rui):
-        assert browse(user).get(f"/review/forms/{there}").status_code == 403
+        assert browse(user).get(f"/review/forms/{path}").status_code == 403
 
 
-def test_what_is_no_benchmark_has_no_form(browse: Open, adela: User) -> None:
+def test_an_unknown_benchmark_has_no_form(browse: Open, adela: User) -> None:
     assert browse(adela).get("/review/forms/invented/").status_code == 404
 
 
@@ -131,7 +131,7 @@ def test_a_guideline_is_published_with_the_form(browse: Open, adela: User) -> No
     assert "guideline.primary" in posted
     posted |= {"guideline.primary": "# Read twice", "do": "publish"}
     assert client.post(EDIT, posted).status_code == 302
-    written = Guideline.objects.get()
-    assert (written.stage, written.version, written.text) == ("primary", 1, "# Read twice")
+    guideline = Guideline.objects.get()
+    assert (guideline.stage, guideline.version, guideline.text) == ("primary", 1, "# Read twice")
     assert client.post(EDIT, posted | {"base": "1", "guideline.primary": "# Other"}).status_code == 409
     assert ReviewForm.objects.count() == 1

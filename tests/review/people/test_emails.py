@@ -1,4 +1,4 @@
-"""Invitations are e-mailed where the site has a mail server, and shown once where it has none or it fails."""
+"""Invitations are e-mailed, or shown once if the site has no mail server or it fails."""
 
 import json
 import smtplib
@@ -44,15 +44,15 @@ def run(*arguments: Any) -> dict[str, Any]:
 
 
 def test_without_a_mail_server_the_link_is_shown(people: Path) -> None:
-    made = run("import_people", people)
-    assert all(LINK in person["link"] and person["emailed"] is False for person in made["people"])
+    result = run("import_people", people)
+    assert all(LINK in person["link"] and person["emailed"] is False for person in result["people"])
     assert not mail.outbox
 
 
 def test_a_link_is_e_mailed_and_not_shown(emails: None, people: Path) -> None:
     nia, sam = run("import_people", people)["people"]
     assert (nia["link"], nia["emailed"]) == ("", True)
-    assert LINK in sam["link"], "who has no address gets a link"
+    assert LINK in sam["link"], "a person without an address gets a link"
     [sent] = mail.outbox
     assert (sent.to, sent.from_email) == (["nia@example.org"], "mhb@example.org")
     assert "nia.noor" in sent.body
@@ -68,26 +68,26 @@ def test_a_dry_run_e_mails_nobody(emails: None, people: Path) -> None:
     assert not mail.outbox
 
 
-def test_where_the_mail_server_fails_the_links_are_shown(emails: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
+def test_when_the_mail_server_fails_the_links_are_shown(emails: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
 
     def fail(*_arguments: Any, **_options: Any) -> int:
-        tried.append(1)
+        attempts.append(1)
         raise smtplib.SMTPServerDisconnected
 
     monkeypatch.setattr(mail, "send_mail", fail)
     users = [User(username=name, email=f"{name}@example.org", role="physician") for name in ("nia", "sam")]
-    made = invitations.send_invitations(accounts.invite_new(users, actor=OPERATOR), "http://testserver")
-    assert all(LINK in each.link and not each.emailed for each in made)
-    assert len(tried) == 1, "a server that does not answer is not waited for again"
+    sent = invitations.send_invitations(accounts.invite_new(users, actor=OPERATOR), "http://testserver")
+    assert all(LINK in invitation.link and not invitation.emailed for invitation in sent)
+    assert len(attempts) == 1, "a server that does not answer is not tried again"
 
 
-def test_page_and_api_say_that_it_was_e_mailed(emails: None, browse: Open, api: Api, adela: User) -> None:
+def test_page_and_api_say_that_the_invitation_was_e_mailed(emails: None, browse: Open, api: Api, adela: User) -> None:
     typed = {"username": "nia", "first_name": "Nia", "role": "physician", "email": "nia@example.org"}
     page = browse(adela).post(reverse("review:person-new"), typed)
-    shown = text_of(page)
-    assert "e-mailed" in shown
-    assert LINK not in shown
+    html = text_of(page)
+    assert "e-mailed" in html
+    assert LINK not in html
     nia = User.objects.get(username="nia")
     again = api(adela).post(f"/api/v1/people/{nia.pk}/invite/").json()
     assert (again["link"], again["emailed"]) == ("", True)
@@ -95,15 +95,15 @@ def test_page_and_api_say_that_it_was_e_mailed(emails: None, browse: Open, api: 
 
 
 def test_simulated_physicians_are_not_invited(emails: None, people: Path) -> None:
-    made = run("import_people", people, "--simulated")
-    assert made["added"] == 2
+    result = run("import_people", people, "--simulated")
+    assert result["added"] == 2
     assert not mail.outbox
     nia = User.objects.get(username="nia.noor")
     assert (nia.simulated, nia.has_usable_password(), invitations.is_invitable(nia)) == (True, False, False)
 
 
 @pytest.mark.parametrize(
-    ("url", "sender", "wrong"),
+    ("url", "sender", "error"),
     [
         ("smtp+tls://u:p%40ss@mail.example.org", "mhb@example.org", ""),
         ("http://mail.example.org", "mhb@example.org", "must begin with smtp"),
@@ -111,12 +111,14 @@ def test_simulated_physicians_are_not_invited(emails: None, people: Path) -> Non
         ("smtps://mail.example.org", "", "MHB_EMAIL_FROM"),
     ],
 )
-def test_the_mail_server_is_checked_at_the_start(tmp_path: Path, url: str, sender: str, wrong: str) -> None:
+def test_the_settings_of_the_mail_server_are_checked_at_startup(
+    tmp_path: Path, url: str, sender: str, error: str
+) -> None:
     def read() -> Env:
         return Env(data_dir=tmp_path, email_url=url, email_from=sender)
 
-    if wrong:
-        with pytest.raises(ValueError, match=wrong):
+    if error:
+        with pytest.raises(ValueError, match=error):
             read()
     else:
         assert read().mail.hostname == "mail.example.org"

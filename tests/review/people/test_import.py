@@ -1,4 +1,4 @@
-"""Accounts from a file: all or none, each refusal with file, row and reason, on the page, over the API and from the shell."""
+"""Importing accounts from a file: all or none, with file, row and reason of every refusal."""
 
 import json
 from io import StringIO
@@ -37,36 +37,36 @@ def refusals(text: str | bytes, file: str = "people.csv") -> list[str]:
     return [str(refusal) for refusal in roster.read_roster(file, data).refusals]
 
 
-def test_a_good_file_makes_every_account() -> None:
-    listed = roster.read_roster("people.csv", GOOD.encode())
-    assert [entry.row for entry in listed.entries] == [2, 3, 5], "as a spreadsheet numbers them"
+def test_a_valid_file_creates_every_account() -> None:
+    people = roster.read_roster("people.csv", GOOD.encode())
+    assert [entry.row for entry in people.entries] == [2, 3, 5], "rows are numbered as in a spreadsheet"
     assert not User.objects.exists(), "reading stores nothing"
-    made = accounts.import_people(listed, actor=OPERATOR)
-    assert [user.username for user in made] == ["ana.ruiz", "李伟", "sam.okoro"]
+    users = accounts.import_people(people, actor=OPERATOR)
+    assert [user.username for user in users] == ["ana.ruiz", "李伟", "sam.okoro"]
     ana = User.objects.get(username="ana.ruiz")
     assert (str(ana), ana.specialties, ana.languages) == ("Ana Ruiz", ["Cardiology", "Nephrology"], ["en", "es"])
     assert (ana.institution, ana.hospital, ana.email) == ("North University", "North Hospital", "ana.ruiz@example.org")
     assert User.objects.get(username="李伟").specialties == ["心内科", "肾内科"]
-    assert not any(user.has_usable_password() for user in made)
+    assert not any(user.has_usable_password() for user in users)
     assert list(PersonEvent.objects.order_by("id").values_list("kind", flat=True)) == ["made", "invited"] * 3
     assert list(verification.check(verification.CheckProgress())) == []
 
 
-def test_an_account_name_leaves_out_what_it_cannot_hold() -> None:
-    listed = roster.read_roster("people.csv", "name\nPat O'Brien\nAnna (Annie) d’Arc\n“Mo” & Sons\n".encode())
-    assert not listed.refusals
-    assert [entry.user.username for entry in listed.entries] == ["pat.obrien", "anna.annie.darc", "mo.sons"]
-    assert str(listed.entries[0].user) == "Pat O'Brien"
+def test_account_names_drop_characters_they_cannot_contain() -> None:
+    people = roster.read_roster("people.csv", "name\nPat O'Brien\nAnna (Annie) d’Arc\n“Mo” & Sons\n".encode())
+    assert not people.refusals
+    assert [entry.user.username for entry in people.entries] == ["pat.obrien", "anna.annie.darc", "mo.sons"]
+    assert str(people.entries[0].user) == "Pat O'Brien"
 
 
-def test_excels_file_is_read() -> None:
-    listed = roster.read_roster("people.csv", "\ufeffName;Languages\r\nAna Ruiz;en, es\r\n".encode())
-    assert not listed.refusals
-    assert listed.entries[0].user.languages == ["en", "es"]
+def test_a_csv_file_from_excel_is_read() -> None:
+    people = roster.read_roster("people.csv", "\ufeffName;Languages\r\nAna Ruiz;en, es\r\n".encode())
+    assert not people.refusals
+    assert people.entries[0].user.languages == ["en", "es"]
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("", "people.csv: The first row must name the columns"),
         ("name\n", "people.csv: The file lists nobody."),
@@ -92,36 +92,36 @@ def test_excels_file_is_read() -> None:
         ('name\n"Ana\n', "people.csv: This is not CSV"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_row(text: str | bytes, wanted: str) -> None:
+def test_every_fault_is_reported_with_its_row(text: str | bytes, expected: str) -> None:
     account("taken", email="t@example.org")
-    [told] = refusals(text)
-    assert told.startswith(wanted)
+    [refusal] = refusals(text)
+    assert refusal.startswith(expected)
 
 
-def test_every_row_is_told_of_and_none_is_stored() -> None:
-    listed = roster.read_roster("people.csv", b"name,role\nAna,physician\nBo,owner\nCy,boss\n")
-    assert [refusal.row for refusal in listed.refusals] == [3, 4]
+def test_all_faulty_rows_are_reported_and_nothing_is_stored() -> None:
+    people = roster.read_roster("people.csv", b"name,role\nAna,physician\nBo,owner\nCy,boss\n")
+    assert [refusal.row for refusal in people.refusals] == [3, 4]
     with pytest.raises(RosterRefused, match=r"people\.csv, row 3"):
-        accounts.import_people(listed, actor=OPERATOR)
+        accounts.import_people(people, actor=OPERATOR)
     assert not User.objects.exists()
 
 
-def test_half_an_import_is_undone() -> None:
-    """Somebody makes the third account between the check and the writing."""
-    listed = roster.read_roster("people.csv", GOOD.encode())
+def test_an_import_that_fails_halfway_is_rolled_back() -> None:
+    """The third account is created by somebody else between the check and the import."""
+    people = roster.read_roster("people.csv", GOOD.encode())
     account("sam.okoro")
     with pytest.raises(RosterRefused, match="in the meantime"):
-        accounts.import_people(listed, actor=OPERATOR)
+        accounts.import_people(people, actor=OPERATOR)
     assert list(User.objects.values_list("username", flat=True)) == ["sam.okoro"]
     assert PersonEvent.objects.count() == 1
 
 
-def test_only_admins_import(ana: User) -> None:
+def test_only_admins_can_import(ana: User) -> None:
     with pytest.raises(NotAllowed):
         accounts.import_people(roster.read_roster("people.csv", b"name\nBo\n"), actor=ana)
 
 
-def test_from_the_page(browse: Open, adela: User) -> None:
+def test_the_page_previews_and_imports_a_file(browse: Open, adela: User) -> None:
     client, address = browse(adela), reverse("review:people-import")
     assert client.get(address).status_code == 200
     assert client.post(address, {}).status_code == 422
@@ -136,40 +136,41 @@ def test_from_the_page(browse: Open, adela: User) -> None:
     page = preview.content.decode()
     assert "3 accounts will be created" in page
     assert "ana.ruiz" in page
-    assert not User.objects.filter(username="ana.ruiz").exists(), "a preview"
+    assert not User.objects.filter(username="ana.ruiz").exists(), "this is only a preview"
     again = {**preview.context["again"], "import": "1"}
     done = client.post(address, again).content.decode()
     for user in User.objects.filter(invited_at__isnull=False):
         assert f"/accounts/invitation/{user.pk}/" in done
     assert "http://testserver/accounts/invitation/" in done
-    assert client.post(address, again).status_code == 422, "posted twice: they exist"
+    assert client.post(address, again).status_code == 422, "posted twice, the accounts exist"
     assert User.objects.filter(invited_at__isnull=False).count() == 3
 
 
-def test_over_the_api(api: Api, adela: User) -> None:
+def test_the_api_checks_and_imports_a_file(api: Api, adela: User) -> None:
     client, address = api(adela), reverse("api:person-import")
-    tried = client.post(address, {"csv": GOOD, "file": "people.csv", "dry_run": True})
-    assert tried.status_code == 200, tried.content
-    assert [person["username"] for person in tried.json()["people"]] == ["ana.ruiz", "李伟", "sam.okoro"]
-    assert (tried.json()["added"], "link" in tried.json()["people"][0]) == (0, False)
+    dry_run = client.post(address, {"csv": GOOD, "file": "people.csv", "dry_run": True})
+    assert dry_run.status_code == 200, dry_run.content
+    assert [person["username"] for person in dry_run.json()["people"]] == ["ana.ruiz", "李伟", "sam.okoro"]
+    assert (dry_run.json()["added"], "link" in dry_run.json()["people"][0]) == (0, False)
     bad = {"csv": "name,role\nAna,owner\n", "file": "people.csv"}
     assert client.post(address, {**bad, "dry_run": True}).json()["refusals"][0]["row"] == 2
     assert "people.csv, row 2: role" in problem(client.post(address, bad), 422)["detail"]
-    made = client.post(address, {"csv": GOOD}).json()
-    assert made["added"] == 3
-    assert made["people"][0]["link"].startswith("http://testserver/accounts/invitation/")
+    result = client.post(address, {"csv": GOOD}).json()
+    assert result["added"] == 3
+    assert result["people"][0]["link"].startswith("http://testserver/accounts/invitation/")
 
 
 def run(*words: str) -> tuple[int, str, str]:
+    """Run a management command; returns its exit code, output and error output."""
     out, err = StringIO(), StringIO()
     try:
         call_command(*words, stdout=out, stderr=err)
-    except SystemExit as ended:
-        return int(str(ended.code)), out.getvalue(), err.getvalue()
+    except SystemExit as exit_:
+        return int(str(exit_.code)), out.getvalue(), err.getvalue()
     return 0, out.getvalue(), err.getvalue()
 
 
-def test_from_the_shell(tmp_path: Path, settings: Any) -> None:
+def test_the_command_imports_a_file(tmp_path: Path, settings: Any) -> None:
     settings.MHB_SITE_URL = "https://mhb.example.org"
     file = tmp_path / "people.csv"
     file.write_text(GOOD)
@@ -187,10 +188,14 @@ def test_from_the_shell(tmp_path: Path, settings: Any) -> None:
         run("import_people", str(tmp_path / "none.csv"))
 
 
-def test_one_person_from_the_shell() -> None:
+def test_the_command_adds_one_person() -> None:
     _code, out, _err = run("add_person", "Ana Ruiz", "--email", "ana@example.org", "--json")
-    told = json.loads(out)
-    assert (told["username"], told["role"], "/accounts/invitation/" in told["link"]) == ("ana.ruiz", "physician", True)
+    person = json.loads(out)
+    assert (person["username"], person["role"], "/accounts/invitation/" in person["link"]) == (
+        "ana.ruiz",
+        "physician",
+        True,
+    )
     with pytest.raises(CommandError, match="exists"):
         run("add_person", "Ana Ruiz")
     with pytest.raises(CommandError, match="email"):
@@ -199,6 +204,6 @@ def test_one_person_from_the_shell() -> None:
 
 
 def test_an_account_without_a_password_cannot_sign_in(api: Api, adela: User) -> None:
-    made = api(adela).post(reverse("api:people"), {"username": "bo", "role": "physician"})
-    assert made.status_code == 201
+    created = api(adela).post(reverse("api:people"), {"username": "bo", "role": "physician"})
+    assert created.status_code == 201
     assert not User.objects.get(username="bo").has_usable_password()

@@ -1,4 +1,4 @@
-"""Single keys can be switched off, and others chosen."""
+"""Keyboard shortcuts can be switched off and reassigned."""
 
 from django.urls import reverse
 
@@ -9,7 +9,7 @@ from tests.review.pages import Open, text_of
 FIELDS = {f"key-{number}": key for number, key in enumerate(KEYS)}
 
 
-def test_keys_are_switched_off_and_chosen(browse: Open, ana: User) -> None:
+def test_keys_can_be_switched_off_and_reassigned(browse: Open, ana: User) -> None:
     client, address = browse(ana), reverse("review:own-keys")
     assert "data-keys=" not in text_of(client.get(address))
     assert client.post(address, {**FIELDS, "key-0": "J"}).status_code == 302
@@ -23,7 +23,7 @@ def test_keys_are_switched_off_and_chosen(browse: Open, ana: User) -> None:
     assert (ana.keys_off, ana.keys) == (False, {})
 
 
-def test_a_key_means_one_thing(browse: Open, ana: User) -> None:
+def test_a_key_cannot_have_two_actions(browse: Open, ana: User) -> None:
     client, address = browse(ana), reverse("review:own-keys")
     page = client.post(address, {**FIELDS, "key-0": "p"})
     assert page.status_code == 422

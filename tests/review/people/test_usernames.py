@@ -1,4 +1,4 @@
-"""Names have one form, wherever they come from: no second account, no second count, no second person mentioned."""
+"""User names are normalized everywhere: in accounts, at sign-in and in mentions."""
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -8,7 +8,7 @@ from django.urls import reverse
 from review.discussion import remarks
 from review.models import Notice, User
 from review.models.usernames import normalize_username
-from tests.api.conftest import Client as Caller
+from tests.api.conftest import Client as ApiClient
 from tests.review.factories import PASSWORD, account, opened, take
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,7 @@ FORMS = ["sec1", "SEC1", "Sec1", "ｓｅｃ１", "ＳＥＣ１", "ſec1"]  # the
 
 
 @pytest.mark.parametrize("name", ["Straße", "ＡＢＣ", "ﬁn", "İz", "吴菲", "Ꭰ"])
-def test_the_normal_form_of_the_normal_form_is_itself(name: str) -> None:
+def test_normalizing_a_normalized_name_changes_nothing(name: str) -> None:
     assert normalize_username(normalize_username(name)) == normalize_username(name)
 
 
@@ -30,7 +30,7 @@ def test_every_form_of_a_name_is_the_same_account(name: str) -> None:
         account(name)
 
 
-def test_the_database_refuses_another_case_past_the_models() -> None:
+def test_the_database_itself_refuses_an_upper_case_duplicate() -> None:
     account("sec1")
     columns = {str(field.column) for field in User._meta.concrete_fields} - {"id", "username"}
     names = ", ".join(sorted(columns))
@@ -38,27 +38,27 @@ def test_the_database_refuses_another_case_past_the_models() -> None:
         cursor.execute(f"INSERT INTO review_user (username, {names}) SELECT 'SEC1', {names} FROM review_user")
 
 
-def test_the_page_makes_no_second_account(adela: User) -> None:
+def test_the_page_creates_no_second_account_under_another_form_of_the_name(adela: User) -> None:
     account("sec1")
     browser = Client()
     browser.force_login(adela)
-    said = {"username": "ＳＥＣ１", "role": "physician", "password": "a-quiet-reading-room-7", "languages": ""}
-    answer = browser.post(reverse("review:person-new"), said)
+    fields = {"username": "ＳＥＣ１", "role": "physician", "password": "a-quiet-reading-room-7", "languages": ""}
+    answer = browser.post(reverse("review:person-new"), fields)
     assert answer.status_code == 422
     assert "already exists" in answer.content.decode()
-    browser.post(reverse("review:person-new"), {**said, "username": "ＳＥＣ２"})
+    browser.post(reverse("review:person-new"), {**fields, "username": "ＳＥＣ２"})
     assert User.objects.get(username="sec2").username == "sec2"
-    # 150 characters that are 18 each in the normal form
-    assert browser.post(reverse("review:person-new"), {**said, "username": "\ufdfa" * 150}).status_code == 422
+    # 150 characters, each of which becomes 18 when normalized.
+    assert browser.post(reverse("review:person-new"), {**fields, "username": "\ufdfa" * 150}).status_code == 422
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_token_and_a_mention_go_by_the_same_form(name: str, ana: User) -> None:
+def test_tokens_and_mentions_use_the_normalized_name(name: str, ana: User) -> None:
     sec = account("sec1")
-    answer = Caller().post(reverse("api:token"), {"username": name, "password": PASSWORD})
+    answer = ApiClient().post(reverse("api:token"), {"username": name, "password": PASSWORD})
     assert answer.status_code == 201
     opened()
     case = take(ana).case
-    User.objects.filter(pk=sec.pk).update(role="admin")  # who may know of every case
+    User.objects.filter(pk=sec.pk).update(role="admin")  # admins may know of every case
     remarks.remark(ana, case.pk, f"What does @{name} say?")
     assert [notice.user for notice in Notice.objects.all()] == [sec]
