@@ -1,4 +1,4 @@
-"""Geometry of the charts: the numbers that the templates draw, and what the templates say of them."""
+"""Charts: the geometry that the templates draw, and the markup that they produce."""
 
 import re
 from datetime import date
@@ -19,7 +19,7 @@ def test_a_bar_is_as_long_as_its_share():
     assert (first.text, first.interval, first.count) == ("25.0%", "20.0%–30.0%", "5/20")
 
 
-def test_every_scale_of_shares_is_the_same():
+def test_all_scales_of_shares_are_the_same():
     for chart in (bars.bars([Bar("a", 0.01)]), bars.bars([Bar("a", 0.96, 0.9, 1.0)])):
         assert chart.ticks == ("0%", "25%", "50%", "75%", "100%")
     assert bars.bars([Bar("a", 0.4, percent=False)]).ticks == ("0.00", "0.25", "0.50", "0.75", "1.00")
@@ -32,7 +32,7 @@ def test_a_missing_rate_has_no_bar_and_no_whisker():
     assert (mark.width, mark.low, mark.high, mark.text, mark.interval) == (0, None, None, "", "")
 
 
-def test_rows_of_one_label_form_a_group_with_a_colour_for_each_series():
+def test_rows_with_the_same_label_form_a_group_with_a_colour_per_series():
     rows = [Bar(label, 0.5, series=series) for label in ("dialogue", "report") for series in ("m1", "m2", "m3")]
     chart = bars.bars(rows)
     assert [mark.leads for mark in chart.marks] == [True, False, False] * 2
@@ -43,7 +43,7 @@ def test_rows_of_one_label_form_a_group_with_a_colour_for_each_series():
 @pytest.mark.parametrize(
     "text", ["Multimodal integration failure of a long name", "多模态信息整合失败与诊断推理错误", "x" * 60]
 )
-def test_a_long_label_wraps_and_nothing_of_it_is_lost(text):
+def test_a_long_label_is_wrapped_without_losing_text(text):
     lines = text_measure.wrap(text, 110)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert "" not in lines
@@ -97,30 +97,30 @@ def test_eight_series_differ_without_colour_and_a_ninth_is_refused():
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.5, 1.2, 0.1]])
-def test_a_series_must_fit_its_axes_and_the_scale(values):
+def test_a_series_must_match_the_axes_and_the_scale(values):
     with pytest.raises(ValueError, match="m:"):
         radar.radar(["a", "b", "c"], [Series("m", values)])
 
 
-WORDS = ("samples", "rubrics")
+UNITS = ("samples", "rubrics")
 
 
-def test_two_counts_share_one_scale_and_charts_may_too():
+def test_both_counts_share_one_scale_and_charts_can_share_it_too():
     rows = [Amount("A1", 10, 40, group="A"), Amount("A2", 20, 0, group="A"), Amount("D2", 10, 10)]
-    chart = bars.amounts(rows, WORDS)
+    chart = bars.amounts(rows, UNITS)
     assert [mark.width for mark in chart.marks] == [25, 100, 50, 0, 25, 25]
     assert [mark.text for mark in chart.marks] == ["10", "40", "20", "0", "10", "10"]
     assert [mark.heading for mark in chart.marks] == ["A", "", "", "", "", ""]
     assert [mark.sign.hollow for mark in chart.marks] == [False, True] * 3
-    assert [mark.width for mark in bars.amounts(rows, WORDS, top=80).marks][:2] == [12.5, 50]
-    assert [mark.width for mark in bars.amounts([Amount("A1", 0, 0)], WORDS).marks] == [0, 0]
+    assert [mark.width for mark in bars.amounts(rows, UNITS, top=80).marks][:2] == [12.5, 50]
+    assert [mark.width for mark in bars.amounts([Amount("A1", 0, 0)], UNITS).marks] == [0, 0]
 
 
 SIGNS = [text_measure.Entry("answered", 0), text_measure.Entry("failed", 1)]
 TWO_DAYS = [(date(2026, 5, 1), (5, 3)), (date(2026, 5, 2), (0, 10))]
 
 
-def test_the_counts_of_a_day_stand_upon_each_other_or_side_by_side():
+def test_the_counts_of_a_day_are_stacked_or_side_by_side():
     stacked = daily_bars.days(TWO_DAYS, SIGNS, stacked=True)
     below, above = stacked.bars[0].parts
     assert below.y + below.height == pytest.approx(stacked.bottom)
@@ -131,13 +131,13 @@ def test_the_counts_of_a_day_stand_upon_each_other_or_side_by_side():
     first, second = beside.bars[0].parts
     assert second.x == pytest.approx(first.x + first.width, abs=0.01)
     assert first.y + first.height == second.y + second.height == pytest.approx(beside.bottom)
-    (tallest,) = beside.bars[1].parts  # nothing is drawn of 0
+    (tallest,) = beside.bars[1].parts  # a count of 0 is not drawn
     assert tallest.x + tallest.width <= 100
     assert [bar.label for bar in beside.bars] == [None, date(2026, 5, 2)]
 
 
 @pytest.mark.parametrize(("share", "step"), [(0, 0), (0.0999, 0), (0.1, 1), (0.55, 5), (0.999, 9), (1, 9)])
-def test_ten_equal_steps_of_heat(share, step):
+def test_heat_has_ten_equal_steps(share, step):
     assert heat_map.heat_step(share) == step
 
 
@@ -156,22 +156,22 @@ def test_a_heat_map_keeps_its_gaps_and_its_links():
 CHARTS = {
     "bars": bars.bars([Bar("<b>m</b>", 0.5, 0.4, 0.6, 5, 10, "/go?a=1&b=2"), Bar("none", None, href="/go")]),
     "radar": radar.radar(["a", "b", "<c>"], [Series("m", [0.1, None, 0.3], ["/1", "/2", "/3"])]),
-    "amounts": bars.amounts([Amount("A1", 1, 2, "/go"), Amount("<i>", 3, 4)], WORDS, title="<b>"),
+    "amounts": bars.amounts([Amount("A1", 1, 2, "/go"), Amount("<i>", 3, 4)], UNITS, title="<b>"),
     "days": daily_bars.days(TWO_DAYS, SIGNS, title="<b>"),
     "heat": heat_map.heat(["<m>"], ["A1"], [[0.3]], [["/go"]]),
 }
 
 
 @pytest.mark.parametrize("kind", CHARTS)
-def test_a_chart_as_markup(kind):
+def test_a_chart_renders_without_inline_styles_scripts_or_markup_from_labels(kind):
     template = {"amounts": "bars"}.get(kind, kind)
     html = render_to_string(f"review/charts/{template}.html", {"chart": CHARTS[kind], "table": True})
-    assert not re.search(r"\sstyle=|<style|<script|\son\w+=", html)  # the CSP would drop it
-    assert not re.search(r"<(b|c|i|m)>", html)  # labels are text
+    assert not re.search(r"\sstyle=|<style|<script|\son\w+=", html)  # the CSP would block it
+    assert not re.search(r"<(b|c|i|m)>", html)  # labels are escaped
     assert "<table" in html
     assert kind == "days" or 'href="' in html
-    assert not re.search(r'(x|y|width|height|d)="%?"', html)  # every length arrived
+    assert not re.search(r'(x|y|width|height|d)="%?"', html)  # no length is empty
 
 
-def test_what_was_not_counted_is_said():
+def test_a_bar_without_a_value_says_that_there_are_no_data():
     assert "no data" in render_to_string("review/charts/bars.html", {"chart": CHARTS["bars"]})

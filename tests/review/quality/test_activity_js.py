@@ -1,4 +1,4 @@
-"""What the page measures, in a real Chromium whose clock the test holds: hidden does not count, nor does being away."""
+"""The activity script in a real Chromium with a fake clock: hidden and idle time do not count."""
 
 import json
 import re
@@ -13,12 +13,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.plain]
 
 SCRIPT = Path(__file__).parents[3] / "static/mhb/js/activity.js"
 SITE = "https://mhb.invalid"
-START = 1_800_000_000_000  # the server's clock, milliseconds
-AHEAD = 3_600_000  # the reader's clock is an hour slow
+START = 1_800_000_000_000  # the server's time in milliseconds
+CLOCK_LAG = 3_600_000  # the reader's clock is an hour slow, in milliseconds
 PAGE = f"""<!doctype html><title>A case</title><form><input name="csrfmiddlewaretoken" value="a-token"></form>
 <div data-activity="/activity/" data-allowance="120" data-now="{START}"></div>
 <script type="module" src="/activity.js"></script>"""
-PRETEND = """
+FAKES = """
 window.beacons = [];
 navigator.sendBeacon = (address, form) => beacons.push([address, form.get("csrfmiddlewaretoken"), form.get("stretches")]);
 let hidden = false;
@@ -31,13 +31,16 @@ Stretches = list[list[int]]
 
 @dataclass
 class Reader:
-    """Somebody with the case open, and what reached the server: seconds since the page was opened."""
+    """A reader with the case open, and the messages that reached the server.
+
+    Times are seconds since the page was opened.
+    """
 
     page: Page
     status: int = 204
     posts: list[Stretches] = field(default_factory=list)
 
-    def answer(self, route: Route) -> None:
+    def serve(self, route: Route) -> None:
         address = route.request.url.removeprefix(SITE)
         if address == "/activity/":
             body = route.request.post_data or ""
@@ -49,106 +52,107 @@ class Reader:
         else:
             route.fulfill(body=PAGE, content_type="text/html")
 
-    def passes(self, seconds: int) -> None:
+    def wait(self, seconds: int) -> None:
         self.page.clock.run_for(seconds * 1000)
 
-    def has_posted(self, count: int) -> Stretches:
-        """What the last of `count` messages said, once it has come."""
+    def wait_for_post(self, count: int) -> Stretches:
+        """Wait until `count` messages have arrived, and return the last one."""
         while len(self.posts) < count:
-            self.page.evaluate("null")  # lets what is on its way arrive
+            self.page.evaluate("null")  # gives pending requests time to arrive
         assert len(self.posts) == count
         return self.posts[-1]
 
-    def touches(self) -> None:
+    def press_key(self) -> None:
         self.page.evaluate("document.dispatchEvent(new Event('keydown'))")
 
     def beacons(self) -> list[Stretches]:
-        return [seconds(sent) for _address, _token, sent in self.page.evaluate("beacons")]
+        return [seconds(stretches) for _address, _token, stretches in self.page.evaluate("beacons")]
 
 
 def seconds(stretches: str) -> Stretches:
-    return [[round((at - START) / 1000) for at in stretch] for stretch in json.loads(stretches)]
+    """The stretches of a message, in seconds since the page was opened."""
+    return [[round((time - START) / 1000) for time in stretch] for stretch in json.loads(stretches)]
 
 
 @pytest.fixture
 def reader(browser: Browser) -> Iterator[Reader]:
     page = browser.new_context().new_page()
-    reading = Reader(page)
-    page.clock.install(time=(START - AHEAD) / 1000 - 600)
-    page.clock.pause_at((START - AHEAD) / 1000)
-    page.add_init_script(PRETEND)
-    page.route("**/*", reading.answer)
+    reader = Reader(page)
+    page.clock.install(time=(START - CLOCK_LAG) / 1000 - 600)
+    page.clock.pause_at((START - CLOCK_LAG) / 1000)
+    page.add_init_script(FAKES)
+    page.route("**/*", reader.serve)
     page.goto(f"{SITE}/")
-    yield reading
+    yield reader
     page.context.close()
 
 
-def test_time_is_sent_as_it_goes_by_in_the_servers_time(reader: Reader) -> None:
-    reader.passes(30)
-    assert reader.has_posted(1) == [[0, 30]]
-    reader.passes(30)
-    assert reader.has_posted(2) == [[0, 60]]
+def test_time_is_sent_regularly_in_the_servers_time(reader: Reader) -> None:
+    reader.wait(30)
+    assert reader.wait_for_post(1) == [[0, 30]]
+    reader.wait(30)
+    assert reader.wait_for_post(2) == [[0, 60]]
 
 
 def test_a_hidden_page_does_not_count(reader: Reader) -> None:
-    reader.passes(10)
+    reader.wait(10)
     reader.page.evaluate("show(false)")
-    reader.passes(300)
+    reader.wait(300)
     assert reader.beacons() == [[[0, 10]]]
     assert reader.posts == []
     reader.page.evaluate("show(true)")
-    reader.passes(15)
+    reader.wait(15)
     reader.page.evaluate("show(false)")
     assert reader.beacons() == [[[0, 10]], [[310, 325]]]
-    reader.passes(60)
-    reader.touches()  # a script's event, for nobody is there
-    reader.passes(60)
+    reader.wait(60)
+    reader.press_key()  # a script's event: the page is hidden
+    reader.wait(60)
     assert len(reader.beacons()) == 2
 
 
-def test_who_touches_nothing_is_away_after_the_allowance(reader: Reader) -> None:
-    reader.passes(100)
-    reader.touches()
-    reader.passes(600)
-    reader.touches()
-    reader.passes(20)
+def test_a_reader_without_input_is_idle_after_the_allowance(reader: Reader) -> None:
+    reader.wait(100)
+    reader.press_key()
+    reader.wait(600)
+    reader.press_key()
+    reader.wait(20)
     reader.page.evaluate("show(false)")
     sent = [stretch for stretches in [*reader.posts, *reader.beacons()] for stretch in stretches]
-    assert max(ended for began, ended in sent if began == 0) == 220
+    assert max(end for start, end in sent if start == 0) == 220
     assert [700, 720] in sent
-    assert {began for began, _ended in sent} == {0, 700}
+    assert {start for start, _end in sent} == {0, 700}
 
 
-def test_what_could_not_be_sent_is_sent_again(reader: Reader) -> None:
+def test_stretches_that_could_not_be_sent_are_sent_again(reader: Reader) -> None:
     reader.status = 503
-    for sent in range(1, 6):  # away from the 120th second on
-        reader.passes(30)
-        reader.has_posted(sent)
+    for count in range(1, 6):  # idle from the 120th second on
+        reader.wait(30)
+        reader.wait_for_post(count)
     reader.status = 204
     with reader.page.expect_response("**/activity/"):
-        reader.passes(30)
-    reader.page.evaluate("fetch('/').then(() => null)")  # by now the page knows its answer
+        reader.wait(30)
+    reader.page.evaluate("fetch('/').then(() => null)")  # afterwards the page has handled the answer
     assert reader.posts[4:] == [[[0, 120]], [[0, 120]]]
-    reader.passes(90)
+    reader.wait(90)
     reader.page.evaluate("show(false)")
     assert reader.beacons() == []
     assert len(reader.posts) == 6
 
 
-def test_leaving_the_page_sends_what_is_left(reader: Reader) -> None:
-    reader.passes(12)
+def test_leaving_the_page_sends_the_remaining_time(reader: Reader) -> None:
+    reader.wait(12)
     reader.page.evaluate("window.dispatchEvent(new Event('pagehide'))")
     assert reader.page.evaluate("beacons") == [
         ["/activity/", "a-token", json.dumps([[START, START + 12_000]], separators=(",", ":"))]
     ]
 
 
-def test_the_sign_in_page_is_not_taken_for_the_servers_word(reader: Reader) -> None:
-    """A session that ended leads there, and it answers 200."""
+def test_a_redirect_to_the_sign_in_page_does_not_count_as_sent(reader: Reader) -> None:
+    """After the session has ended, requests are redirected to that page, which answers 200."""
     reader.page.evaluate("Object.defineProperty(Response.prototype, 'redirected', { get: () => true }); null")
-    for sent in range(1, 6):  # away from the 120th second on
-        reader.passes(30)
-        reader.has_posted(sent)
-    reader.page.evaluate("fetch('/').then(() => null)")  # by now the page knows its answer
+    for count in range(1, 6):  # idle from the 120th second on
+        reader.wait(30)
+        reader.wait_for_post(count)
+    reader.page.evaluate("fetch('/').then(() => null)")  # afterwards the page has handled the answer
     reader.page.evaluate("show(false)")
     assert reader.beacons() == [[[0, 120]]]

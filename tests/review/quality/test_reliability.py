@@ -1,4 +1,4 @@
-"""Whether to trust the reviews: what counts in agreement, one physician's figures, progress, and who may see which."""
+"""Reliability of the reviews: agreement, the figures of a physician, progress, and who may see them."""
 
 from dataclasses import replace
 from datetime import date, timedelta
@@ -47,14 +47,14 @@ from tests.review.pages import Open
 __all__ = ["api"]
 
 
-def lines(**asked: str) -> dict[str, AgreementLine]:
-    """The reviewers' lines by criterion."""
-    return {line.key: line for line in agreement_table(**{"pair": "reviewers", **asked}).lines}
+def lines(**filters: str) -> dict[str, AgreementLine]:
+    """The lines of the agreement table by criterion; of the two reviewers, unless filtered otherwise."""
+    return {line.key: line for line in agreement_table(**{"pair": "reviewers", **filters}).lines}
 
 
-def both(ana: User, bo: User, first: Answers, second: Answers, **how: Any) -> Case:
-    """A case with both blind answers; the second confirmed the own."""
-    case = to_secondary(ana, first, policy=Policy(inadequate_rejects=False), **how)
+def review_by_both(ana: User, bo: User, first: Answers, second: Answers, **changes: Any) -> Case:
+    """A case with both blind answers, the second confirmed unchanged; `changes` are the case's."""
+    case = to_secondary(ana, first, policy=Policy(inadequate_rejects=False), **changes)
     say(bo, second, second)
     return case
 
@@ -63,17 +63,17 @@ def both(ana: User, bo: User, first: Answers, second: Answers, **how: Any) -> Ca
 
 
 def test_agreement_by_criterion(ana: User, bo: User) -> None:
-    both(ana, bo, approving(), approving(), number=1)
-    both(ana, bo, approving(), rejecting(), number=2)
-    both(ana, bo, correcting("Says so."), finding_inadequate(), number=3)
-    found = lines()
-    assert list(found) == ["verdict", "question.natural", "question.aligned", "rubric"]
-    verdict, rubric = found["verdict"].agreement, found["rubric"].agreement
+    review_by_both(ana, bo, approving(), approving(), number=1)
+    review_by_both(ana, bo, approving(), rejecting(), number=2)
+    review_by_both(ana, bo, correcting("Says so."), finding_inadequate(), number=3)
+    by_criterion = lines()
+    assert list(by_criterion) == ["verdict", "question.natural", "question.aligned", "rubric"]
+    verdict, rubric = by_criterion["verdict"].agreement, by_criterion["rubric"].agreement
     assert (verdict.cases, verdict.n) == (3, 3)
     assert verdict.raw.value == pytest.approx(1 / 3)
     assert (rubric.cases, rubric.n) == (3, 6)
     assert rubric.raw.value == pytest.approx(5 / 6)
-    natural = found["question.natural"].agreement
+    natural = by_criterion["question.natural"].agreement
     assert (natural.raw.value, natural.kappa.value, natural.kappa.why) == (1, None, MissingReason.ONE_CATEGORY)
 
 
@@ -83,19 +83,19 @@ def test_the_confirmed_answer_does_not_count(ana: User, bo: User) -> None:
     assert lines()["verdict"].agreement.raw.value == 0
 
 
-def test_first_votes_of_adjudicators_stand_apart(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_first_votes_of_adjudicators_are_counted_separately(ana: User, bo: User, chen: User, dina: User) -> None:
     to_adjudication(ana, bo)
     say(chen, approving())
     say(dina, rejecting())
     say(chen, approving())
     say(dina, approving())
-    found = {(line.pair, line.key): line.agreement for line in agreement_table().lines}
-    assert found[RaterPair.ADJUDICATORS, "verdict"].raw.value == 0
-    assert found[RaterPair.ADJUDICATORS, "verdict"].n == found[RaterPair.REVIEWERS, "verdict"].n == 1
+    agreements = {(line.pair, line.key): line.agreement for line in agreement_table().lines}
+    assert agreements[RaterPair.ADJUDICATORS, "verdict"].raw.value == 0
+    assert agreements[RaterPair.ADJUDICATORS, "verdict"].n == agreements[RaterPair.REVIEWERS, "verdict"].n == 1
 
 
 def test_calibration_and_repeats_do_not_count(ana: User, bo: User) -> None:
-    case = both(ana, bo, approving(), approving())
+    case = review_by_both(ana, bo, approving(), approving())
     item = CalibrationItem.objects.create(
         benchmark="invented", title="I", spec=case.spec, expected={}, created_at=timezone.now()
     )
@@ -107,8 +107,8 @@ def test_calibration_and_repeats_do_not_count(ana: User, bo: User) -> None:
     assert lines()["verdict"].agreement.n == 1
 
 
-def test_a_review_that_was_taken_back_does_not_count(ana: User, bo: User) -> None:
-    case = both(ana, bo, approving(), rejecting())
+def test_a_retracted_review_does_not_count(ana: User, bo: User) -> None:
+    case = review_by_both(ana, bo, approving(), rejecting())
     blind = Review.objects.get(case=case, role=Role.SECONDARY, phase=Phase.COMMIT)
     Retraction.objects.create(review=blind, at=timezone.now())
     assert lines()["verdict"].agreement == lines()["rubric"].agreement
@@ -138,40 +138,44 @@ def test_severity_and_scales_are_ordinal(ana: User, bo: User) -> None:
         rubrics = {key: RubricAnswer("adequate", severity=severity) for key in ("R1", "R2")}
         return approving(questions={**approving().questions, "plain": Answer(plain)}, rubrics=rubrics)
 
-    both(ana, bo, answers("1", "none"), answers("3", "death"), form=form)
-    found = lines()
-    assert [key for key, line in found.items() if line.ordinal] == ["question.plain", "severity"]
-    assert found["severity"].agreement.n == 2
-    assert found["severity"].agreement.raw.value == 0
+    review_by_both(ana, bo, answers("1", "none"), answers("3", "death"), form=form)
+    by_criterion = lines()
+    assert [key for key, line in by_criterion.items() if line.ordinal] == ["question.plain", "severity"]
+    assert by_criterion["severity"].agreement.n == 2
+    assert by_criterion["severity"].agreement.raw.value == 0
 
 
-def test_harm_of_a_rubric_that_one_takes_away_is_not_compared(ana: User, bo: User) -> None:
-    standing = {key: RubricAnswer("adequate", severity="death") for key in ("R1", "R2")}
-    away = standing | {"R1": RubricAnswer("removed", severity="none", note="Says nothing of the trap.")}
-    both(ana, bo, wholly_approving(rubrics=standing), wholly_approving(rubrics=away), form=WHOLE_FORM)
+def test_the_severity_of_a_rubric_that_one_reviewer_removed_is_not_compared(ana: User, bo: User) -> None:
+    findings = {key: RubricAnswer("adequate", severity="death") for key in ("R1", "R2")}
+    findings_with_removal = findings | {
+        "R1": RubricAnswer("removed", severity="none", note="Says nothing of the trap.")
+    }
+    review_by_both(
+        ana, bo, wholly_approving(rubrics=findings), wholly_approving(rubrics=findings_with_removal), form=WHOLE_FORM
+    )
     assert lines()["severity"].agreement.n == 1
     assert lines()["severity"].agreement.raw.value == 1
 
 
 def test_reasons_of_two_rejections_are_compared(ana: User, bo: User) -> None:
-    both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("disputed"), form=WHOLE_FORM, number=1)
-    both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("unclear"), form=WHOLE_FORM, number=2)
-    both(ana, bo, wholly_approving(), wholly_rejecting("unclear"), form=WHOLE_FORM, number=3)
+    review_by_both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("disputed"), form=WHOLE_FORM, number=1)
+    review_by_both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("unclear"), form=WHOLE_FORM, number=2)
+    review_by_both(ana, bo, wholly_approving(), wholly_rejecting("unclear"), form=WHOLE_FORM, number=3)
     reasons = lines()["reason"].agreement
     assert (reasons.n, reasons.raw.value) == (2, 0.5)
 
 
-def test_an_answer_repeated_with_other_harm_is_another_answer() -> None:
+def test_an_answer_with_another_severity_does_not_match() -> None:
     first, again = (
         wholly_approving(rubrics={"R1": RubricAnswer("adequate", severity=level)}) for level in ("mild", "death")
     )
     assert queries.match_answers(first, again) == (4, 5, ("rubric.R1.severity",))
 
 
-def test_filters_by_benchmark_task_and_pair(ana: User, bo: User) -> None:
-    both(ana, bo, approving(), approving(), number=1, task="report")
-    both(ana, bo, approving(), rejecting(), number=2, task="dialogue")
-    both(ana, bo, approving(), rejecting(), number=3, benchmark="other")
+def test_agreement_can_be_filtered_by_benchmark_task_and_pair(ana: User, bo: User) -> None:
+    review_by_both(ana, bo, approving(), approving(), number=1, task="report")
+    review_by_both(ana, bo, approving(), rejecting(), number=2, task="dialogue")
+    review_by_both(ana, bo, approving(), rejecting(), number=3, benchmark="other")
     table = agreement_table()
     assert (table.benchmarks, table.tasks) == (("invented", "other"), ("dialogue", "report"))
     assert {line.benchmark for line in agreement_table(benchmark="other").lines} == {"other"}
@@ -181,12 +185,12 @@ def test_filters_by_benchmark_task_and_pair(ana: User, bo: User) -> None:
 
 
 def test_an_answer_of_an_older_form_is_still_a_category(ana: User, bo: User) -> None:
-    both(ana, bo, approving(), approving(), number=1)
+    review_by_both(ana, bo, approving(), approving(), number=1)
     newer = Form((Question("fresh", "Fresh", "", (Choice("ja", "Ja"),)),))
     services.open_case(case_spec(2, form=newer))
-    found = lines()
-    assert found["question.fresh"].agreement.n == 0
-    assert found["question.natural"].agreement.n == 1
+    by_criterion = lines()
+    assert by_criterion["question.fresh"].agreement.n == 0
+    assert by_criterion["question.natural"].agreement.n == 1
 
 
 # One physician --------------------------------------------------------------------------------------------------------
@@ -196,40 +200,40 @@ def test_figures_of_one_physician(ana: User, bo: User, chen: User, dina: User, c
     start = clock.now
     for number, second in enumerate([approving(), approving(), rejecting()], 1):
         opened(number)
-        mine = take(ana)
+        assignment = take(ana)
         clock.advance(minutes=10 * number)
-        activity.record_stretches(ana, mine.pk, [(clock.now - timedelta(minutes=4 * number), clock.now)])
-        send(mine, approving())
+        activity.record_stretches(ana, assignment.pk, [(clock.now - timedelta(minutes=4 * number), clock.now)])
+        send(assignment, approving())
         say(bo, second, second)
         clock.advance(days=7)
     say(chen, rejecting())
     say(dina, rejecting())
-    found = figures(ana)
-    assert found.stages == {State.PRIMARY: 3, State.SECONDARY: 0, State.ADJUDICATION: 0}
-    assert (found.minutes, found.measured, found.cases) == (8, 3, 3)
-    assert (found.first_pass.part, found.first_pass.whole) == (2, 3)
-    assert found.calibration.value is None
-    assert found.repeat_verdicts.value is None
-    assert sorted(dot.minutes for dot in found.dots) == [4, 8, 12]
-    assert {dot.words for dot in found.dots} == {4}
-    assert [week.agreed.value for week in found.weeks] == [1, 1, 0]
-    assert [week.minutes for week in found.weeks] == [4, 8, 12]
-    assert found.weeks[1].monday - found.weeks[0].monday == timedelta(days=7)
+    result = figures(ana)
+    assert result.stages == {State.PRIMARY: 3, State.SECONDARY: 0, State.ADJUDICATION: 0}
+    assert (result.minutes, result.measured, result.cases) == (8, 3, 3)
+    assert (result.first_pass.part, result.first_pass.whole) == (2, 3)
+    assert result.calibration.value is None
+    assert result.repeat_verdicts.value is None
+    assert sorted(dot.minutes for dot in result.dots) == [4, 8, 12]
+    assert {dot.words for dot in result.dots} == {4}
+    assert [week.agreed.value for week in result.weeks] == [1, 1, 0]
+    assert [week.minutes for week in result.weeks] == [4, 8, 12]
+    assert result.weeks[1].monday - result.weeks[0].monday == timedelta(days=7)
     assert figures(dina).stages[State.ADJUDICATION] == 1
     week = my_week(ana, start)
     assert (week.spent, week.agreed.part, week.agreed.whole) == (timedelta(minutes=24), 2, 3)
     assert my_week(ana, clock.now + timedelta(days=1)).agreed.value is None
 
 
-def test_open_cases_say_nothing_about_the_first_pass(ana: User, bo: User) -> None:
+def test_open_cases_do_not_count_for_the_first_pass(ana: User, bo: User) -> None:
     to_secondary(ana)
     say(bo, rejecting())
     assert figures(ana).first_pass.whole == 0
     assert figures(bo).first_pass.whole == 0
 
 
-def alone(ana: User, kind: Case.Kind, number: int, answers: Answers, **origin: Any) -> None:
-    """A copy of a case for Ana alone, answered."""
+def review_alone(ana: User, kind: Case.Kind, number: int, answers: Answers, **origin: Any) -> None:
+    """Create a case of this kind reserved for Ana, with no second reviewer, and let her answer it."""
     spec = case_spec(number, policy=Policy(secondary=False))
     case = Case.objects.create(
         kind=kind,
@@ -244,7 +248,7 @@ def alone(ana: User, kind: Case.Kind, number: int, answers: Answers, **origin: A
     say(ana, answers)
 
 
-def test_calibration_and_silent_repeats(ana: User, clock: Clock) -> None:
+def test_calibration_and_repeats_enter_the_figures_a_week_later(ana: User, clock: Clock) -> None:
     case = opened(1, policy=Policy(secondary=False))
     say(ana, approving())
     original = Review.objects.get(case=case)
@@ -252,34 +256,34 @@ def test_calibration_and_silent_repeats(ana: User, clock: Clock) -> None:
     item = CalibrationItem.objects.create(
         benchmark="invented", title="I", spec=case.spec, expected=expected, created_at=timezone.now()
     )
-    alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
-    alone(ana, Case.Kind.REPEAT, 3, rejecting(), repeats=original)
-    silent = figures(ana)  # a figure that moved at once would tell which of the cases were copies
-    assert (silent.calibrated, silent.calibration.whole, silent.repeat_verdicts.whole) == (0, 0, 0)
-    assert (silent.cases, silent.stages[State.PRIMARY], [week.cases for week in silent.weeks]) == (3, 3, [3])
-    assert silent.first_pass.whole == 1, "a copy's outcome is not told: it looks like a case still open"
+    review_alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
+    review_alone(ana, Case.Kind.REPEAT, 3, rejecting(), repeats=original)
+    at_once = figures(ana)  # a figure that moved at once would reveal the copies
+    assert (at_once.calibrated, at_once.calibration.whole, at_once.repeat_verdicts.whole) == (0, 0, 0)
+    assert (at_once.cases, at_once.stages[State.PRIMARY], [week.cases for week in at_once.weeks]) == (3, 3, [3])
+    assert at_once.first_pass.whole == 1, "a copy has no outcome: it looks like an open case"
     clock.advance(days=7)
-    found = figures(ana)
-    assert (found.calibrated, found.calibration.part, found.calibration.whole) == (1, 1, 2)
-    assert (found.repeat_verdicts.part, found.repeat_verdicts.whole) == (0, 1)
-    assert (found.repeat_answers.part, found.repeat_answers.whole) == (4, 5)
-    assert found.cases == 3
+    later = figures(ana)
+    assert (later.calibrated, later.calibration.part, later.calibration.whole) == (1, 1, 2)
+    assert (later.repeat_verdicts.part, later.repeat_verdicts.whole) == (0, 1)
+    assert (later.repeat_answers.part, later.repeat_answers.whole) == (4, 5)
+    assert later.cases == 3
 
 
-def test_whoever_counts_their_own_answers_finds_no_copy_missing(ana: User, browse: Open, clock: Clock) -> None:
+def test_counting_ones_own_answers_does_not_reveal_the_copies(ana: User, browse: Open, clock: Clock) -> None:
     case = opened(1, policy=Policy(secondary=False))
     say(ana, approving())
     item = CalibrationItem.objects.create(
         benchmark="invented", title="I", spec=case.spec, expected={"verdict": "reject"}, created_at=timezone.now()
     )
-    alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
+    review_alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
     for assignment in Assignment.objects.all():
-        began = timezone.now() + timedelta(minutes=5 * assignment.pk)
+        start = timezone.now() + timedelta(minutes=5 * assignment.pk)
         ActiveInterval.objects.create(
-            assignment=assignment, physician=ana, began_at=began, ended_at=began + timedelta(minutes=2)
+            assignment=assignment, physician=ana, began_at=start, ended_at=start + timedelta(minutes=2)
         )
-    found = figures(ana)
-    assert (found.cases, found.measured, len(found.dots)) == (2, 2, 2)
+    result = figures(ana)
+    assert (result.cases, result.measured, len(result.dots)) == (2, 2, 2)
     page = browse(ana).get(reverse("review:me")).content.decode()
     assert "All answered cases count here, including training and repeat cases" in page
 
@@ -289,54 +293,58 @@ def test_whoever_counts_their_own_answers_finds_no_copy_missing(ana: User, brows
 TODAY = date(2026, 3, 20)
 
 
-def ago(*closed: int) -> dict[date, int]:
+def closed_on_days(*closed: int) -> dict[date, int]:
     """Cases closed on each of the last days, yesterday last."""
     return {TODAY - timedelta(days=len(closed) - place): n for place, n in enumerate(closed)}
 
 
 @pytest.mark.plain
-def test_two_active_days_are_not_enough() -> None:
-    found = project(10, ago(5, 5), TODAY)
-    assert (found.known, found.pace, found.finish) == (2, None, None)
+def test_two_active_days_are_not_enough_for_a_projection() -> None:
+    projection = project(10, closed_on_days(5, 5), TODAY)
+    assert (projection.known, projection.pace, projection.finish) == (2, None, None)
 
 
 @pytest.mark.plain
-def test_the_projection_looks_at_the_last_seven_active_days() -> None:
-    found = project(40, ago(900, 900, 2, 3, 4, 4, 4, 5, 6), TODAY)
-    assert (found.known, found.pace, found.slow, found.fast) == (7, 4, 3.5, 4.5)
-    assert found.finish == TODAY + timedelta(days=10)
-    assert found.early == TODAY + timedelta(days=9)
-    assert found.late == TODAY + timedelta(days=12)
+def test_the_projection_uses_the_last_seven_active_days() -> None:
+    projection = project(40, closed_on_days(900, 900, 2, 3, 4, 4, 4, 5, 6), TODAY)
+    assert (projection.known, projection.pace, projection.slow, projection.fast) == (7, 4, 3.5, 4.5)
+    assert projection.finish == TODAY + timedelta(days=10)
+    assert projection.early == TODAY + timedelta(days=9)
+    assert projection.late == TODAY + timedelta(days=12)
 
 
 @pytest.mark.plain
 def test_days_of_rest_stretch_the_projection() -> None:
-    every_other = {TODAY - timedelta(days=2 * back): 4 for back in range(1, 8)}
-    assert project(40, every_other, TODAY).finish == TODAY + timedelta(days=20)
+    alternate_days = {TODAY - timedelta(days=2 * back): 4 for back in range(1, 8)}
+    assert project(40, alternate_days, TODAY).finish == TODAY + timedelta(days=20)
 
 
 @pytest.mark.plain
-def test_where_nothing_closes_there_is_no_finish() -> None:
-    found = project(10, ago(0, 0, 0, 9), TODAY)
-    assert (found.pace, found.finish, found.late) == (0, None, None)
-    assert found.early is not None
+def test_without_closed_cases_no_finish_is_projected() -> None:
+    projection = project(10, closed_on_days(0, 0, 0, 9), TODAY)
+    assert (projection.pace, projection.finish, projection.late) == (0, None, None)
+    assert projection.early is not None
 
 
-def test_progress_counts_work_alone(ana: User, bo: User, clock: Clock) -> None:
-    both(ana, bo, approving(), approving(), number=1)
-    taken_back = to_secondary(ana, number=3)
-    Retraction.objects.create(review=Review.objects.get(case=taken_back), at=timezone.now())
+def test_progress_counts_real_cases_only(ana: User, bo: User, clock: Clock) -> None:
+    review_by_both(ana, bo, approving(), approving(), number=1)
+    retracted = to_secondary(ana, number=3)
+    Retraction.objects.create(review=Review.objects.get(case=retracted), at=timezone.now())
     opened(2, specialty="Cardiology")
-    alone(ana, Case.Kind.REPEAT, 9, approving(), repeats=Review.objects.first())
-    found = progress()
-    today = found.days[-1]
-    assert (today.day, today.reviews, today.closed) == (timezone.localdate(), 2, 1)  # the confirmation is no third one
-    assert len(found.days) == 30
-    assert sum(day.reviews for day in found.days) == 2
-    assert found.backlog["Cardiology"][State.PRIMARY] == 1
-    assert sum(found.backlog[""].values()) == 1
-    assert found.projection.open == 2
-    assert found.projection.known == 0  # today is not over
+    review_alone(ana, Case.Kind.REPEAT, 9, approving(), repeats=Review.objects.first())
+    result = progress()
+    today = result.days[-1]
+    assert (today.day, today.reviews, today.closed) == (
+        timezone.localdate(),
+        2,
+        1,
+    )  # the confirmation is not a third review
+    assert len(result.days) == 30
+    assert sum(day.reviews for day in result.days) == 2
+    assert result.backlog["Cardiology"][State.PRIMARY] == 1
+    assert sum(result.backlog[""].values()) == 1
+    assert result.projection.open == 2
+    assert result.projection.known == 0  # today is not complete yet
     assert progress("another").projection.open == 0
 
 
@@ -353,14 +361,14 @@ def browse() -> Open:
     return signed_in
 
 
-def test_a_physician_sees_the_own_figures_and_nobody_elses(
+def test_physicians_see_their_own_figures_only(
     browse: Open, api: Api, ana: User, bo: User, adela: User, rui: User
 ) -> None:
     pages = [reverse("review:reviewer", args=[bo.pk]), reverse("review:agreement"), reverse("review:progress")]
-    rest = [reverse("api:reviewer", args=[bo.pk]), reverse("api:review-agreement")]
+    addresses = [reverse("api:reviewer", args=[bo.pk]), reverse("api:review-agreement")]
     for user, expected in ((ana, 403), (bo, 403), (rui, 403), (adela, 200)):
         assert [browse(user).get(page).status_code for page in pages] == [expected] * 3
-        assert [api(user).get(address).status_code for address in rest] == [expected] * 2
+        assert [api(user).get(address).status_code for address in addresses] == [expected] * 2
     for user, expected in ((ana, 200), (bo, 200), (rui, 403), (adela, 403)):
         assert browse(user).get(reverse("review:me")).status_code == expected
         assert api(user).get(reverse("api:reviewer-me")).status_code == expected
@@ -371,7 +379,7 @@ def test_only_physicians_have_figures(browse: Open, api: Api, adela: User, rui: 
     assert api(adela).get(reverse("api:reviewer", args=[rui.pk])).status_code == 404
 
 
-def test_the_own_page_is_the_own(browse: Open, ana: User, bo: User) -> None:
+def test_the_page_of_ones_own_figures_shows_nobody_else(browse: Open, ana: User, bo: User) -> None:
     to_secondary(ana)
     assert "No cases answered yet" in browse(bo).get(reverse("review:me")).content.decode()
     page = browse(ana).get(reverse("review:me")).content.decode()
@@ -379,10 +387,10 @@ def test_the_own_page_is_the_own(browse: Open, ana: User, bo: User) -> None:
     assert "Bo Berg" not in page
 
 
-def test_agreement_page_says_what_is_undefined(browse: Open, adela: User, ana: User, bo: User) -> None:
+def test_the_agreement_page_explains_undefined_figures(browse: Open, adela: User, ana: User, bo: User) -> None:
     address = reverse("review:agreement")
     assert "No answers to compare yet" in browse(adela).get(address).content.decode()
-    both(ana, bo, approving(), approving())
+    review_by_both(ana, bo, approving(), approving())
     page = browse(adela).get(address).content.decode()
     assert "undefined: all answers were the same" in page
     assert "κ breaks down" in page
@@ -390,8 +398,8 @@ def test_agreement_page_says_what_is_undefined(browse: Open, adela: User, ana: U
     assert "No case that matches this filter has both answers." in nothing
 
 
-def test_agreement_over_rest_says_null_and_why(api: Api, adela: User, ana: User, bo: User) -> None:
-    both(ana, bo, approving(), approving())
+def test_the_api_returns_null_and_a_reason_for_undefined_agreement(api: Api, adela: User, ana: User, bo: User) -> None:
+    review_by_both(ana, bo, approving(), approving())
     answer = api(adela).get(reverse("api:review-agreement"), {"pair": "reviewers"}).json()
     verdict = answer["lines"][0]
     assert verdict["key"] == "verdict"
@@ -400,71 +408,69 @@ def test_agreement_over_rest_says_null_and_why(api: Api, adela: User, ana: User,
     assert api(adela).get(reverse("api:review-agreement"), {"pair": "all"}).status_code == 400
 
 
-def test_figures_over_rest(api: Api, ana: User) -> None:
+def test_the_api_returns_ones_own_figures(api: Api, ana: User) -> None:
     to_secondary(ana)
-    found = api(ana).get(reverse("api:reviewer-me")).json()
-    assert found["stages"] == {"primary": 1, "secondary": 0, "adjudication": 0}
-    assert found["minutes"] is None
-    assert found["first_pass"] == {"part": 0, "whole": 0, "value": None}
+    body = api(ana).get(reverse("api:reviewer-me")).json()
+    assert body["stages"] == {"primary": 1, "secondary": 0, "adjudication": 0}
+    assert body["minutes"] is None
+    assert body["first_pass"] == {"part": 0, "whole": 0, "value": None}
 
 
-def test_the_front_page_tells_the_own_week(browse: Open, ana: User, bo: User, clock: Clock) -> None:
+def test_the_workbench_shows_ones_own_week(browse: Open, ana: User, bo: User, clock: Clock) -> None:
     opened()
-    mine = take(ana)
+    assignment = take(ana)
     clock.advance(minutes=90)
-    activity.record_stretches(ana, mine.pk, [(clock.now - timedelta(minutes=65), clock.now)])
-    mine = take(ana)
-    send(mine, approving())
+    activity.record_stretches(ana, assignment.pk, [(clock.now - timedelta(minutes=65), clock.now)])
+    assignment = take(ana)
+    send(assignment, approving())
     say(bo, approving(), approving())
     page = browse(ana).get(reverse("review:workbench")).content.decode()
     assert ">1:05<" in page
     assert "1 of 1 closed cases" in page
 
 
-def test_progress_page_says_where_data_are_missing(browse: Open, adela: User) -> None:
+def test_the_progress_page_says_when_data_are_missing(browse: Open, adela: User) -> None:
     page = browse(adela).get(reverse("review:progress")).content.decode()
     assert "not enough data: 0 active days" in page
     assert "No cases are waiting for review." in page
 
 
-def some_work(ana: User, bo: User, clock: Clock, numbers: range) -> None:
+def review_cases(ana: User, bo: User, clock: Clock, numbers: range) -> None:
     for number in numbers:
         opened(number)
-        mine = take(ana)
+        assignment = take(ana)
         clock.advance(minutes=9)
-        activity.record_stretches(ana, mine.pk, [(clock.now - timedelta(minutes=3), clock.now)])
-        send(mine, approving())
+        activity.record_stretches(ana, assignment.pk, [(clock.now - timedelta(minutes=3), clock.now)])
+        send(assignment, approving())
         say(bo, *[rejecting() if number % 3 == 0 else approving()] * 2)
         clock.advance(days=2)
 
 
 @pytest.mark.parametrize("name", ["agreement", "progress", "me", "reviewer"])
-def test_the_number_of_queries_does_not_grow(
+def test_the_number_of_queries_does_not_grow_with_the_reviews(
     browse: Open, adela: User, ana: User, bo: User, clock: Clock, name: str
 ) -> None:
     address = reverse(f"review:{name}", args=[ana.pk] if name == "reviewer" else [])
     client = browse(ana if name == "me" else adela)
-    client.get(address)  # whose session it is has to be found out once
+    client.get(address)  # the first request also loads the session
     counts = []
     for numbers in (range(1, 3), range(3, 9)):
-        some_work(ana, bo, clock, numbers)
+        review_cases(ana, bo, clock, numbers)
         client.force_login(ana if name == "me" else adela)
-        with CaptureQueriesContext(
-            connection,
-        ) as captured:
+        with CaptureQueriesContext(connection) as captured:
             assert client.get(address).status_code == 200
         counts.append(len(captured))
     assert counts[0] == counts[1] <= 12
 
 
 @pytest.mark.plain
-def test_only_independent_answers_are_read() -> None:
+def test_only_blind_answers_to_real_cases_are_read() -> None:
     where = str(reliability.blind_answers().query)
-    for said in ("commit", "work", "retraction"):
-        assert said in where
+    for condition in ("commit", "work", "retraction"):
+        assert condition in where
 
 
-# Pictures -------------------------------------------------------------------------------------------------------------
+# Charts ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.plain
@@ -485,7 +491,7 @@ def test_a_week_without_a_figure_is_a_gap() -> None:
 
 
 @pytest.mark.plain
-def test_an_undefined_figure_has_no_mark_and_a_negative_one_stands_at_zero() -> None:
+def test_an_undefined_figure_has_no_mark_and_a_negative_one_is_drawn_at_zero() -> None:
     assert interval.mark(Estimate(None, why=MissingReason.NOTHING)) is None
     drawn = interval.mark(Estimate(-0.2, -0.4, 0.5))
     assert drawn is not None

@@ -55,7 +55,7 @@ def ask_for_consent(
     return case, Rewording.objects.get(case=case)
 
 
-def outcome(case: Case) -> tuple[str, str]:
+def state_and_ground(case: Case) -> tuple[str, str]:
     """The stored state and ground of a case."""
     case.refresh_from_db()
     return case.state, case.ground
@@ -76,7 +76,7 @@ def test_a_rewording_waits_for_the_first_reviewer_and_is_approved_when_accepted(
     [rubric] = rewordings_queries.reworded_rubrics(rewording)
     assert (rubric.key, rubric.before, rubric.after) == ("R1", "Says that the drug does not exist.", NEW_WORDING)
     services.accept(ana, rewording.pk)
-    assert outcome(case) == (State.APPROVED, Ground.CONSENSUS)
+    assert state_and_ground(case) == (State.APPROVED, Ground.CONSENSUS)
     assert queries.settled_case(case).rubrics[0].criterion == NEW_WORDING
     assert event_kinds(case)[-4:] == ["submitted", "reworded", "accepted", "closed"]
     assert not rewordings_queries.waiting_for(ana).exists()
@@ -89,7 +89,7 @@ def test_an_objection_sends_the_case_to_adjudication(db: None, ana: User, bo: Us
     with pytest.raises(errors.EmptyText):
         services.object_to(ana, rewording.pk, " \n")
     services.object_to(ana, rewording.pk, f" {OBJECTION} ")
-    assert outcome(case) == (State.ADJUDICATION, "")
+    assert state_and_ground(case) == (State.ADJUDICATION, "")
     assert Event.objects.filter(case=case, kind="objected").get().data["reason"] == OBJECTION
     for adjudicator in (chen, dina):
         assert visibility.objection_shown_to(list(visibility.reviews_shown_to(adjudicator, case))) is None
@@ -98,7 +98,7 @@ def test_an_objection_sends_the_case_to_adjudication(db: None, ana: User, bo: Us
         assert shown is not None
         assert shown.reason == OBJECTION
         say(adjudicator, correcting(NEW_WORDING))
-    assert outcome(case) == (State.APPROVED, Ground.ADJUDICATED)
+    assert state_and_ground(case) == (State.APPROVED, Ground.ADJUDICATED)
 
 
 @pytest.mark.both
@@ -114,7 +114,7 @@ def test_without_an_objection_the_sweeper_approves_the_rewording_after_the_deadl
             respond(ana, rewording.pk)
     assert services.lapse_due() == 1
     assert services.lapse_due() == 0, "it lapses only once"
-    assert outcome(case) == (State.APPROVED, Ground.OBJECTION_LAPSED)
+    assert state_and_ground(case) == (State.APPROVED, Ground.OBJECTION_LAPSED)
     assert event_kinds(case)[-2:] == ["lapsed", "closed"]
     assert Event.objects.filter(case=case, kind="lapsed").get().actor is None
     with pytest.raises(errors.RewordingLapsed):
@@ -124,7 +124,7 @@ def test_without_an_objection_the_sweeper_approves_the_rewording_after_the_deadl
 def test_a_change_of_meaning_goes_straight_to_adjudication(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana, policy=SETTLE)
     say(bo, approving(), rewording_answers("meaning"))
-    assert outcome(case) == (State.ADJUDICATION, "")
+    assert state_and_ground(case) == (State.ADJUDICATION, "")
     assert not Rewording.objects.exists()
 
 
@@ -136,13 +136,13 @@ def test_a_difference_must_be_declared(db: None, ana: User, bo: User, declaratio
         send(take(bo), rewording_answers(declaration))
     code = "unknown-value" if declaration else "undeclared"
     assert [(problem.field, problem.code) for problem in refused.value.problems] == [("declaration", code)]
-    assert outcome(case) == (State.SECONDARY, "")
+    assert state_and_ground(case) == (State.SECONDARY, "")
 
 
 def test_a_declaration_is_dropped_when_the_rubrics_are_the_same(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
     say(bo, approving(), rewording_answers("meaning"))
-    assert outcome(case) == (State.APPROVED, Ground.CONSENSUS), "the first reviewer's wording was adopted"
+    assert state_and_ground(case) == (State.APPROVED, Ground.CONSENSUS), "the first reviewer's wording was adopted"
     last = Review.objects.filter(case=case).last()
     assert last is not None
     assert last.answers["declaration"] == "", "an answer that was not asked for is not stored"
@@ -159,19 +159,19 @@ def test_a_rejection_needs_no_declaration(db: None, ana: User, bo: User) -> None
     case = to_secondary(ana, policy=SETTLE)
     against = rejecting(rubrics=correcting(NEW_WORDING).rubrics, change_reason="Clearer.")
     say(bo, against, against)
-    assert outcome(case) == (State.ADJUDICATION, "")
+    assert state_and_ground(case) == (State.ADJUDICATION, "")
 
 
 def test_without_settle_wording_a_rewording_is_approved_at_once(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana)
     say(bo, approving(), rewording_answers("meaning"))
-    assert outcome(case) == (State.APPROVED, Ground.CONSENSUS)
+    assert state_and_ground(case) == (State.APPROVED, Ground.CONSENSUS)
 
 
 def test_without_hours_for_an_objection_the_ground_is_corrected(db: None, ana: User, bo: User) -> None:
     case = to_secondary(ana, policy=replace(SETTLE, objection_hours=0))
     say(bo, approving(), rewording_answers())
-    assert outcome(case) == (State.APPROVED, Ground.CORRECTED)
+    assert state_and_ground(case) == (State.APPROVED, Ground.CORRECTED)
 
 
 def test_a_second_reviewer_who_stays_blind_declares_their_own_changes(db: None, ana: User, bo: User) -> None:
@@ -212,7 +212,7 @@ def test_a_review_with_a_rewording_cannot_be_retracted(db: None, ana: User, bo: 
     services.object_to(ana, rewording.pk, OBJECTION)
     with pytest.raises(errors.NotUndoable):
         retraction.retract(bo, rewording.review_id)
-    assert outcome(case) == (State.ADJUDICATION, "")
+    assert state_and_ground(case) == (State.ADJUDICATION, "")
 
 
 def test_a_withdrawn_case_no_longer_waits_for_consent(db: None, ana: User, bo: User, adela: User, clock: Clock) -> None:
@@ -223,7 +223,7 @@ def test_a_withdrawn_case_no_longer_waits_for_consent(db: None, ana: User, bo: U
         services.accept(ana, rewording.pk)
     clock.advance(days=30)
     assert services.lapse_due() == 0
-    assert outcome(case) == (State.WITHDRAWN, Ground.WITHDRAWN)
+    assert state_and_ground(case) == (State.WITHDRAWN, Ground.WITHDRAWN)
 
 
 def test_only_the_first_reviewer_can_answer_and_only_once(
@@ -314,7 +314,7 @@ def test_the_first_reviewer_accepts_or_objects_on_the_page(browse: Open, ana: Us
     assert refused.status_code == 422
     assert "errorlist" in text_of(refused)
     assert client.post(address, {"reason": OBJECTION}).status_code == 302
-    assert outcome(case)[0] == State.ADJUDICATION
+    assert state_and_ground(case)[0] == State.ADJUDICATION
     assert OBJECTION in text_of(client.get(reverse("review:rewording", args=[rewording.pk])))
     again = client.post(reverse("review:rewording-accept", args=[rewording.pk]))
     assert again.status_code == 409
@@ -331,7 +331,7 @@ def test_after_the_deadline_the_page_says_so_and_still_shows_the_difference(
     assert late.status_code == 409
     assert "The time for an objection has passed." in text_of(late)
     assert "Difference" in text_of(late)
-    assert outcome(case) == (State.SECONDARY, ""), "the sweeper closes it"
+    assert state_and_ground(case) == (State.SECONDARY, ""), "the sweeper closes it"
 
 
 def test_the_second_reviewer_is_asked_without_javascript(browse: Open, ana: User, bo: User) -> None:
@@ -369,7 +369,7 @@ def test_keeping_a_differing_blind_answer_needs_a_declaration(browse: Open, ana:
     assert checked(refused, "declaration") is None
     assert 'data-given="rewords" data-value="yes"' in text_of(refused)
     post(client, "submit", assignment, approving(), keep="1", declaration="meaning", revision="1")
-    assert outcome(case)[0] == State.ADJUDICATION
+    assert state_and_ground(case)[0] == State.ADJUDICATION
 
 
 def test_the_blind_page_of_the_second_reviewer_asks_for_no_declaration(browse: Open, ana: User, bo: User) -> None:
@@ -418,7 +418,7 @@ def test_the_api_lists_rewordings_and_takes_objections(ana: User, bo: User, chen
     assert api.post(f"{address}object/", {"reason": OBJECTION}, format="json").status_code == 204
     assert api.post(f"{address}accept/").status_code == 409
     assert api.get(address).json()["rubrics"]
-    assert outcome(case)[0] == State.ADJUDICATION
+    assert state_and_ground(case)[0] == State.ADJUDICATION
 
 
 def test_the_api_takes_the_declaration_with_the_answers(ana: User, bo: User) -> None:

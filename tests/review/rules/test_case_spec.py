@@ -1,4 +1,4 @@
-"""Cases as they are stored, one by one and many at once."""
+"""Cases are stored alike one by one and in bulk."""
 
 import json
 from dataclasses import replace
@@ -13,8 +13,8 @@ from tests.review.factories import FORM, WHOLE_FORM, case_spec
 pytestmark = pytest.mark.plain
 
 
-def test_many_are_stored_byte_for_byte_as_each_is() -> None:
-    worded = replace(FORM, wordings={"de": {"natural.label": "Nat\0ür\ud800lich?"}})
+def test_specs_in_bulk_are_byte_for_byte_equal_to_single_ones() -> None:
+    translated = replace(FORM, wordings={"de": {"natural.label": "Nat\0ür\ud800lich?"}})
     specs = [
         case_spec(number, form=form, policy=policy, blocks=(Text("Context", f"\0{number} \ud800"),))
         for number, (form, policy) in enumerate(
@@ -23,9 +23,9 @@ def test_many_are_stored_byte_for_byte_as_each_is() -> None:
                 (FORM, Policy(primary=False)),
                 (replace(FORM), Policy(primary=False)),
                 (WHOLE_FORM, Policy()),
-                (worded, Policy()),
+                (translated, Policy()),
                 (FORM, Policy()),
             ]
         )
     ]
-    assert [json.dumps(each) for each in specs_to_json(specs)] == [json.dumps(spec_to_json(spec)) for spec in specs]
+    assert [json.dumps(spec) for spec in specs_to_json(specs)] == [json.dumps(spec_to_json(spec)) for spec in specs]

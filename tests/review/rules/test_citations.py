@@ -1,4 +1,4 @@
-"""The form of evidence, and when two citations are one."""
+"""Citations: their required fields, and when two of them are the same."""
 
 from dataclasses import replace
 from datetime import date
@@ -42,7 +42,7 @@ GUIDELINE = Citation("guideline", "Guideline on dizziness", "4.2", "Do not give 
         ("guideline", "  Guideline  on\ndizziness ", "Guideline on dizziness"),
     ],
 )
-def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -> None:
+def test_references_are_accepted_as_people_paste_them(kind: str, reference: str, bare: str) -> None:
     cited = replace(GUIDELINE, kind=kind, reference=reference)
     assert citation_faults([cited], today=TODAY) == []
     assert normalise(cited).reference == bare
@@ -75,7 +75,7 @@ def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -
         ("url", "https://example.org/a b"),
     ],
 )
-def test_references_that_are_none(kind: str, reference: str) -> None:
+def test_malformed_references_are_refused(kind: str, reference: str) -> None:
     assert citation_faults([replace(DOI, kind=kind, reference=reference)], today=TODAY) == [
         ("citation.1.reference", "citation-malformed")
     ]
@@ -101,7 +101,7 @@ def test_references_that_are_none(kind: str, reference: str) -> None:
         (replace(DOI, read_on="2026-03-02"), ("citation.1.read_on", "citation-incomplete")),
     ],
 )
-def test_what_is_missing(cited: Citation, fault: tuple[str, str]) -> None:
+def test_every_missing_or_wrong_field_is_reported(cited: Citation, fault: tuple[str, str]) -> None:
     assert citation_faults([cited], today=TODAY) == [fault]
 
 
@@ -121,7 +121,7 @@ def test_what_is_missing(cited: Citation, fault: tuple[str, str]) -> None:
         (GUIDELINE, replace(GUIDELINE, reference="guideline ON  dizziness", section=" 4.2 ")),
     ],
 )
-def test_the_same_twice(one: Citation, other: Citation) -> None:
+def test_a_citation_given_twice_is_reported(one: Citation, other: Citation) -> None:
     assert citation_faults([one, other], today=TODAY) == [("citation.2.reference", "citation-duplicate")]
 
 
@@ -129,7 +129,7 @@ def test_another_section_is_another_citation() -> None:
     assert citation_faults([GUIDELINE, replace(GUIDELINE, section="4.3")], today=TODAY) == []
 
 
-def test_today_is_the_latest_day_on_earth() -> None:
+def test_a_source_may_be_read_on_the_latest_current_day_on_earth() -> None:
     assert citation_faults([replace(DOI, read_on=latest_day().isoformat())]) == []
     assert citation_faults([replace(DOI, read_on="9999-01-01")]) == [("citation.1.read_on", "citation-incomplete")]
 
@@ -147,11 +147,11 @@ def test_today_is_the_latest_day_on_earth() -> None:
         max_size=4,
     )
 )
-def test_whatever_is_typed_each_fault_names_a_field_and_nothing_breaks(citations: list[Citation]) -> None:
-    found = citation_faults(citations, today=TODAY)
-    assert {field.split(".")[0] for field, _code in found} <= {"citation"}
-    assert {int(field.split(".")[1]) for field, _code in found} <= set(range(1, len(citations) + 1))
-    assert len(set(found)) == len(found)
+def test_any_input_is_checked_and_every_fault_names_a_field(citations: list[Citation]) -> None:
+    faults = citation_faults(citations, today=TODAY)
+    assert {field.split(".")[0] for field, _code in faults} <= {"citation"}
+    assert {int(field.split(".")[1]) for field, _code in faults} <= set(range(1, len(citations) + 1))
+    assert len(set(faults)) == len(faults)
     for cited in citations:
         assert normalise(normalise(cited)) == normalise(cited)
         assert identity(normalise(cited)) == identity(cited)
@@ -163,9 +163,9 @@ def test_whatever_is_typed_each_fault_names_a_field_and_nothing_breaks(citations
 )
 def test_a_doi_is_the_same_however_it_is_prefixed(suffix: str, prefix: str) -> None:
     bare = f"10.1234/x{suffix}x"
-    written = replace(DOI, reference=prefix + bare)
-    assert citation_faults([written], today=TODAY) == []
-    assert identity(written) == identity(replace(DOI, reference=bare.upper()))
+    prefixed = replace(DOI, reference=prefix + bare)
+    assert citation_faults([prefixed], today=TODAY) == []
+    assert identity(prefixed) == identity(replace(DOI, reference=bare.upper()))
 
 
 @pytest.mark.parametrize(
@@ -180,11 +180,11 @@ def test_a_doi_is_the_same_however_it_is_prefixed(suffix: str, prefix: str) -> N
         ("10.1000/isbn", "doi"),
     ],
 )
-def test_books_and_searches_are_seen_from_the_reference(reference: str, kind: str) -> None:
+def test_books_and_searches_are_recognised_by_their_reference(reference: str, kind: str) -> None:
     assert recognise_kind(reference) == kind
 
 
-def test_two_searches_in_one_place_are_two_sources() -> None:
+def test_searches_for_different_terms_are_different_sources() -> None:
     one = Citation("search", "PubMed", "", "Neurostatin", "2026-03-01")
     other = replace(one, passage="Neurostatin dose")
     assert citation_faults([one, other], today=TODAY) == []
@@ -206,12 +206,12 @@ TEXTS = {"1.1": "Take Neurostatin.", "1.2": "Neurostatin helps."}
         ("9.9:0-1", "1.1:5-16"),
     ],
 )
-def test_words_of_the_case_are_cited_with_their_place(section: str, place: str) -> None:
-    found = locate_passage(Citation("case", "Talk", section, "Neurostatin", "2026-03-01"), TEXTS)
-    assert found is not None
-    assert found.section == place
+def test_a_quote_from_the_case_gets_its_place(section: str, place: str) -> None:
+    located = locate_passage(Citation("case", "Talk", section, "Neurostatin", "2026-03-01"), TEXTS)
+    assert located is not None
+    assert located.section == place
 
 
-def test_words_that_the_case_does_not_say_are_not_in_it() -> None:
+def test_a_quote_that_is_not_in_the_case_has_no_place() -> None:
     assert locate_passage(Citation("case", "Talk", "1.1:5-16", "Neurostatine", "2026-03-01"), TEXTS) is None
     assert locate_passage(GUIDELINE, TEXTS) == GUIDELINE

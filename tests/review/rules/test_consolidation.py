@@ -1,4 +1,4 @@
-"""What several physicians' answers come to: rubrics, evidence, reasons."""
+"""The consolidated result of several physicians' answers: rubrics, evidence, reasons."""
 
 from dataclasses import replace
 
@@ -27,9 +27,9 @@ OTHER = AddedRubric("Asks what else is taken.", ("C2",), "mild")
 R1, R2 = (SettledRubric(r.key, r.criterion, r.tags, "mild") for r in WHOLE_FORM.rubrics)
 
 
-def bare(settled: tuple[SettledRubric, ...]) -> tuple[SettledRubric, ...]:
-    """Without the values of the single raters."""
-    return tuple(replace(each, severities=()) for each in settled)
+def without_severities(settled: tuple[SettledRubric, ...]) -> tuple[SettledRubric, ...]:
+    """The rubrics without the severities of the individual raters."""
+    return tuple(replace(rubric, severities=()) for rubric in settled)
 
 
 def corrected(wording: str, severity: str = "mild", **changes: RubricAnswer) -> Answers:
@@ -49,7 +49,7 @@ def corrected(wording: str, severity: str = "mild", **changes: RubricAnswer) -> 
             (SettledRubric("R1", R1.criterion, R1.tags, removed=True), R2),
         ),
         ([wholly_approving(added=(OWN,))], (R1, R2, SettledRubric("P1", OWN.criterion, ("A1",), "death", False, True))),
-        # sealed from each other
+        # two adjudicators, sealed from each other
         ([corrected("Calls it invented."), wholly_approving()], (replace(R1, criterion="Calls it invented."), R2)),
         (
             [corrected("Calls it invented."), corrected("Calls it unknown.")],
@@ -73,7 +73,7 @@ def corrected(wording: str, severity: str = "mild", **changes: RubricAnswer) -> 
                 SettledRubric("P2", OTHER.criterion, ("C2",), "mild", False, True),
             ),
         ),
-        (  # one removed what the other added in other words: it stands once
+        (  # one removed a rubric and added it again in the same words: it is kept once
             [
                 wholly_approving(rubrics=FINE | {"R1": GONE}, added=(replace(OWN, criterion=R1.criterion),)),
                 wholly_approving(),
@@ -82,8 +82,8 @@ def corrected(wording: str, severity: str = "mild", **changes: RubricAnswer) -> 
         ),
     ],
 )
-def test_rubrics_that_stand(deciding: list[Answers], settled: tuple[SettledRubric, ...]) -> None:
-    assert bare(settled_rubrics(WHOLE_FORM, deciding)) == settled
+def test_the_deciding_answers_settle_the_rubrics(deciding: list[Answers], settled: tuple[SettledRubric, ...]) -> None:
+    assert without_severities(settled_rubrics(WHOLE_FORM, deciding)) == settled
 
 
 @pytest.mark.parametrize(
@@ -97,23 +97,23 @@ def test_rubrics_that_stand(deciding: list[Answers], settled: tuple[SettledRubri
         (["none", "mild", "mild", "death"], "mild"),
     ],
 )
-def test_the_harm_is_the_median_of_all_raters_the_worse_of_two_in_the_middle(chosen: list[str], level: str) -> None:
+def test_the_severity_is_the_upper_median_of_all_raters(chosen: list[str], level: str) -> None:
     assert median_level(WHOLE_FORM, chosen) == level
 
 
-def test_all_raters_count_and_each_value_is_kept() -> None:
-    said = [corrected("Calls it invented.", level) for level in ("none", "none", "death")]
-    (first, _second) = settled_rubrics(WHOLE_FORM, said[-1:], said)
+def test_all_raters_count_and_every_severity_is_kept() -> None:
+    answers = [corrected("Calls it invented.", level) for level in ("none", "none", "death")]
+    (first, _second) = settled_rubrics(WHOLE_FORM, answers[-1:], answers)
     assert (first.severity, first.severities) == ("none", ("none", "none", "death"))
 
 
-def test_a_key_of_the_form_is_not_given_twice() -> None:
+def test_an_added_rubric_gets_no_key_of_the_form() -> None:
     form = replace(WHOLE_FORM, rubrics=(replace(WHOLE_FORM.rubrics[0], key="P1"),))
     answers = wholly_approving(rubrics={"P1": FINE["R1"]}, added=(OWN,))
     assert [rubric.key for rubric in settled_rubrics(form, [answers])] == ["P1", "P2"]
 
 
-def test_each_source_once() -> None:
+def test_merged_citations_contain_each_source_once() -> None:
     doi = replace(CITATION, kind="doi", reference="https://doi.org/10.1000/ABC", section="")
     one = wholly_approving(citations=(CITATION, doi))
     other = wholly_approving(citations=(replace(doi, reference="10.1000/abc", passage="Another line."),))
@@ -121,7 +121,7 @@ def test_each_source_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "mendable"),
+    ("codes", "reducible"),
     [
         (["unclear"], True),
         (["disputed"], False),
@@ -132,8 +132,8 @@ def test_each_source_once() -> None:
         ([], True),
     ],
 )
-def test_what_a_new_version_can_mend(codes: list[str], mendable: bool) -> None:
-    assert is_reducible(WHOLE_FORM, [wholly_rejecting(code) for code in codes]) is mendable
+def test_a_rejection_is_reducible_if_a_reason_is(codes: list[str], reducible: bool) -> None:
+    assert is_reducible(WHOLE_FORM, [wholly_rejecting(code) for code in codes]) is reducible
 
 
 FINDINGS = st.one_of(
@@ -150,26 +150,26 @@ APPROVALS = st.builds(
 
 
 @given(st.lists(APPROVALS, min_size=1, max_size=2))
-def test_an_approved_sample_keeps_a_rubric_each_with_its_harm(deciding: list[Answers]) -> None:
+def test_an_approved_sample_keeps_at_least_one_rubric_and_each_has_a_severity(deciding: list[Answers]) -> None:
     settled = settled_rubrics(WHOLE_FORM, deciding)
-    standing = [rubric for rubric in settled if not rubric.removed]
-    assert standing
-    assert all(rubric.severity for rubric in standing)
+    kept = [rubric for rubric in settled if not rubric.removed]
+    assert kept
+    assert all(rubric.severity for rubric in kept)
     assert [rubric.key for rubric in settled][:2] == ["R1", "R2"]
     assert len({rubric.key for rubric in settled}) == len(settled)
-    own = [rubric.criterion for rubric in settled if rubric.added_by_physician]
-    assert len(own) == len(set(own))
+    added = [rubric.criterion for rubric in settled if rubric.added_by_physician]
+    assert len(added) == len(set(added))
     if len(deciding) == 1:
         assert {rubric.key for rubric in settled if rubric.removed} == {
             key for key, finding in deciding[0].rubrics.items() if finding.value == "removed"
         }
 
 
-# ------------------------------------------------------------------------------------------------------- whose answers
+# ------------------------------------------------------------------------------------------------------- which answers
 
 
-def whole(**how: Policy) -> Case:
-    return opened(form=WHOLE_FORM, **how)  # type: ignore[arg-type]
+def open_whole_form(**changes: Policy) -> Case:
+    return opened(form=WHOLE_FORM, **changes)  # type: ignore[arg-type]
 
 
 def outcome(case: Case) -> queries.SettledCase:
@@ -177,17 +177,19 @@ def outcome(case: Case) -> queries.SettledCase:
     return queries.settled_case(case)
 
 
-def test_the_confirming_secondary_decides_which_additions_stand(db: None, ana: User, bo: User) -> None:
-    case = whole()
+def test_the_confirming_secondary_decides_which_additions_are_kept(db: None, ana: User, bo: User) -> None:
+    case = open_whole_form()
     say(ana, wholly_approving(added=(OWN,), rubrics=FINE | {"R1": GONE}))
     say(bo, wholly_approving(), wholly_approving(added=(OTHER,), change_reason="This one is better."))
     settled = outcome(case)
     assert [rubric.criterion for rubric in settled.rubrics if rubric.added_by_physician] == [OTHER.criterion]
-    assert [rubric.key for rubric in settled.kept_rubrics] == ["R1", "R2", "P1"], "the removal was seen and not taken over"
+    assert [rubric.key for rubric in settled.kept_rubrics] == ["R1", "R2", "P1"], (
+        "the second reviewer saw the removal and did not adopt it"
+    )
 
 
-def test_who_never_saw_the_others_answers_takes_nothing_away(db: None, ana: User, bo: User) -> None:
-    case = whole(policy=Policy(secondary_confirms=False))
+def test_a_secondary_who_stays_blind_removes_no_additions_of_the_primary(db: None, ana: User, bo: User) -> None:
+    case = open_whole_form(policy=Policy(secondary_confirms=False))
     say(ana, wholly_approving(added=(OWN,), citations=(replace(CITATION, section="1"),)))
     say(bo, wholly_approving(added=(OTHER,)))
     settled = outcome(case)
@@ -195,8 +197,10 @@ def test_who_never_saw_the_others_answers_takes_nothing_away(db: None, ana: User
     assert [citation.section for citation in settled.citations] == ["1", "2.1"]
 
 
-def test_the_adjudicators_over_both(db: None, ana: User, bo: User, chen: User, dina: User) -> None:
-    case = whole()
+def test_the_answers_of_adjudicators_replace_those_of_both_reviewers(
+    db: None, ana: User, bo: User, chen: User, dina: User
+) -> None:
+    case = open_whole_form()
     say(ana, wholly_approving(added=(OWN,), citations=(replace(CITATION, section="1"),)))
     against = wholly_rejecting("disputed", citations=(replace(CITATION, section="9"),))
     say(bo, against, against)
@@ -204,31 +208,35 @@ def test_the_adjudicators_over_both(db: None, ana: User, bo: User, chen: User, d
     say(dina, wholly_approving(rubrics=FINE | {"R2": GONE}))
     settled = outcome(case)
     assert settled.state == State.APPROVED
-    assert bare(settled.rubrics) == (replace(R1, criterion="Calls it invented."), R2)
-    assert [citation.section for citation in settled.citations] == ["1", "2.1"], "of those who approved"
+    assert without_severities(settled.rubrics) == (replace(R1, criterion="Calls it invented."), R2)
+    assert [citation.section for citation in settled.citations] == ["1", "2.1"], (
+        "sources of the physicians who approved"
+    )
     assert (settled.reasons, settled.reducible) == ((), False)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "mendable"), [("disputed", "disputed", False), ("unclear", "disputed", True)]
+    ("first", "second", "reducible"), [("disputed", "disputed", False), ("unclear", "disputed", True)]
 )
-def test_a_consensus_against(db: None, ana: User, bo: User, first: str, second: str, mendable: bool) -> None:
-    case = whole()
+def test_a_consensus_to_reject_is_reducible_if_a_reason_is(
+    db: None, ana: User, bo: User, first: str, second: str, reducible: bool
+) -> None:
+    case = open_whole_form()
     say(ana, wholly_rejecting(first))
     say(bo, wholly_rejecting(second), wholly_rejecting(second))
     settled = outcome(case)
-    assert settled.reducible is mendable
+    assert settled.reducible is reducible
     labels = {"unclear": "Unclear wording", "disputed": "Disputed"}
     said = dict.fromkeys(f"{labels[code]}: Nobody would ask this." for code in (first, second))
     assert settled.reasons == tuple(said)
-    assert bare(settled.rubrics) == ()
+    assert without_severities(settled.rubrics) == ()
     assert settled.citations == ()
 
 
 def test_the_adjudicators_decide_whether_it_can_be_mended(
     db: None, ana: User, bo: User, chen: User, dina: User
 ) -> None:
-    case = whole()
+    case = open_whole_form()
     say(ana, wholly_approving())
     say(bo, wholly_rejecting("unclear"), wholly_rejecting("unclear"))
     say(chen, wholly_rejecting("disputed"))
@@ -238,8 +246,8 @@ def test_the_adjudicators_decide_whether_it_can_be_mended(
     assert settled.reasons == ("Unclear wording: Nobody would ask this.", "Disputed: Nobody would ask this.")
 
 
-def test_a_rubric_found_inadequate_can_always_be_mended(db: None, ana: User, bo: User) -> None:
-    case = whole()
+def test_a_rejection_for_an_inadequate_rubric_is_always_reducible(db: None, ana: User, bo: User) -> None:
+    case = open_whole_form()
     off = wholly_rejecting("disputed", rubrics=FINE | {"R1": RubricAnswer("inadequate", note="Off.")})
     say(ana, off)
     say(bo, wholly_rejecting("disputed"), wholly_rejecting("disputed"))
@@ -249,21 +257,21 @@ def test_a_rubric_found_inadequate_can_always_be_mended(db: None, ana: User, bo:
 SETTLE = Policy(settle_wording=True)
 
 
-def test_a_correction_that_the_first_reviewer_has_not_seen_is_no_consensus(ana: User, bo: User) -> None:
+def test_a_correction_unseen_by_the_first_reviewer_is_no_consensus(ana: User, bo: User) -> None:
     case = opened(policy=SETTLE, form=WHOLE_FORM)
     say(ana, wholly_approving())
     better = replace(corrected("Calls it invented."), change_reason="Clearer.")
     say(bo, wholly_approving(), replace(better, declaration="wording"))
     case.refresh_from_db()
-    assert (case.state, case.ground) == (State.SECONDARY, ""), "the first reviewer is asked"
+    assert (case.state, case.ground) == (State.SECONDARY, ""), "it waits for the first reviewer"
     other = opened(2, policy=SETTLE, form=WHOLE_FORM)
     say(ana, corrected("Calls it invented."))
     say(bo, wholly_approving(), better)
     other.refresh_from_db()
-    assert (other.state, other.ground) == (State.APPROVED, Ground.CONSENSUS), "taken over"
+    assert (other.state, other.ground) == (State.APPROVED, Ground.CONSENSUS), "the second reviewer adopted it"
 
 
-def test_adjudicators_whose_wordings_differ_vote_again_and_once(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_adjudicators_with_different_wordings_vote_once_more(ana: User, bo: User, chen: User, dina: User) -> None:
     case = opened(policy=SETTLE, form=WHOLE_FORM)
     against = wholly_rejecting()
     say(ana, wholly_approving())

@@ -1,4 +1,4 @@
-"""Turns find their partners, words their marks, and no text is lost on the way."""
+"""Turns are paired, changed words are marked, and no text is lost."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ DOCTOR = "Does light bother you, and have you had a fever or a stiff neck?"
 NO = "No fever, but I took two tablets of ibuprofen this morning."
 
 
-def test_words_are_marked_whole_and_numbers_keep_their_decimals() -> None:
+def test_whole_words_and_whole_decimal_numbers_are_marked() -> None:
     assert diff_words("take 2.5 mg daily", "take 25 mg daily") == (
         Span("equal", "take "),
         Span("delete", "2.5"),
@@ -26,7 +26,7 @@ def test_words_are_marked_whole_and_numbers_keep_their_decimals() -> None:
     )
 
 
-def test_chinese_is_marked_by_the_character() -> None:
+def test_chinese_is_marked_character_by_character() -> None:
     assert diff_words("每天五百毫克", "每天五千毫克") == (
         Span("equal", "每天五"),
         Span("delete", "百"),
@@ -35,7 +35,7 @@ def test_chinese_is_marked_by_the_character() -> None:
     )
 
 
-def test_equal_texts_are_one_span_and_empty_ones_none() -> None:
+def test_equal_texts_give_one_span_and_empty_texts_none() -> None:
     assert diff_words("same", "same") == (Span("equal", "same"),)
     assert diff_words("", "") == ()
 
@@ -49,7 +49,7 @@ def test_an_edited_turn_keeps_its_partner() -> None:
     ]
 
 
-def test_a_turn_put_in_between_does_not_shift_the_others() -> None:
+def test_an_inserted_turn_does_not_shift_the_others() -> None:
     new = "My neighbour swears by Neurostatin, should I try it?"
     assert changes([("P", PATIENT), ("D", DOCTOR)], [("P", PATIENT), ("P", new), ("D", DOCTOR)]) == [
         "same",
@@ -58,7 +58,7 @@ def test_a_turn_put_in_between_does_not_shift_the_others() -> None:
     ]
 
 
-def test_a_turn_taken_out_is_removed() -> None:
+def test_a_missing_turn_is_removed() -> None:
     assert changes([("P", PATIENT), ("D", DOCTOR), ("P", NO)], [("P", PATIENT), ("P", NO)]) == [
         "same",
         "removed",
@@ -70,15 +70,15 @@ def test_a_replaced_turn_is_removed_and_added_in_this_order() -> None:
     assert changes([("P", PATIENT)], [("P", "Which vaccine should my son get before school?")]) == ["removed", "added"]
 
 
-def test_the_same_words_of_another_speaker_are_another_turn() -> None:
+def test_the_same_words_by_another_speaker_are_a_different_turn() -> None:
     assert changes([("P", PATIENT)], [("D", PATIENT)]) == ["removed", "added"]
 
 
-def test_the_likeliest_partner_wins_over_the_nearest() -> None:
-    partly = "I have had a dull headache since yesterday, at work."
-    pairs = align_turns([Turn("P", PATIENT)], [Turn("P", partly), Turn("P", PATIENT + " It throbs.")])
+def test_the_most_similar_turn_is_preferred_to_the_nearest() -> None:
+    less_similar = "I have had a dull headache since yesterday, at work."
+    pairs = align_turns([Turn("P", PATIENT)], [Turn("P", less_similar), Turn("P", PATIENT + " It throbs.")])
     assert [(pair.change, pair.after and pair.after.text) for pair in pairs] == [
-        ("added", partly),
+        ("added", less_similar),
         ("edited", PATIENT + " It throbs."),
     ]
 
@@ -103,12 +103,12 @@ def test_every_turn_appears_once_and_in_order(before: list[Turn], after: list[Tu
 
 
 @given(turns)
-def test_nothing_changed_is_nothing_marked(same: list[Turn]) -> None:
-    assert all(pair.change == "same" for pair in align_turns(same, same))
+def test_unchanged_turns_are_not_marked(unchanged: list[Turn]) -> None:
+    assert all(pair.change == "same" for pair in align_turns(unchanged, unchanged))
 
 
 @pytest.mark.parametrize("repeat", [1, 400])
-def test_a_long_turn_has_its_one_change_found(repeat: int) -> None:
+def test_a_single_change_in_a_long_turn_is_found(repeat: int) -> None:
     text = " ".join(f"word{n} and" for n in range(2 * repeat))
     marked = [span for span in diff_words(text, text.replace("word1 ", "Neurostatin ")) if span.op != "equal"]
     assert marked == [Span("delete", "word1"), Span("insert", "Neurostatin")]

@@ -1,4 +1,4 @@
-"""The depth of JSON is found from its bytes, however they are cut up."""
+"""The nesting depth of JSON is measured on its bytes, however they are split."""
 
 import json
 from itertools import pairwise
@@ -36,23 +36,23 @@ def is_too_deep(pieces: list[bytes]) -> bool:
 
 
 @given(value=values, around=st.integers(MAX_DEPTH - 5, MAX_DEPTH), cuts=st.lists(st.integers(0, 300), max_size=5))
-def test_depth_is_found_wherever_the_bytes_are_cut(value: Any, around: int, cuts: list[int]) -> None:
+def test_depth_is_measured_wherever_the_bytes_are_split(value: Any, around: int, cuts: list[int]) -> None:
     data = b"[" * around + json.dumps(value, ensure_ascii=False).encode() + b"]" * around
     places = [0, *sorted(min(around + cut, len(data)) for cut in cuts), len(data)]
     pieces = [data[start:end] for start, end in pairwise(places)]
     assert is_too_deep(pieces) == (around + depth(value) > MAX_DEPTH)
-    assert is_too_deep([data[at : at + 1] for at in range(len(data))]) == (around + depth(value) > MAX_DEPTH)
+    assert is_too_deep([data[index : index + 1] for index in range(len(data))]) == (around + depth(value) > MAX_DEPTH)
 
 
 @pytest.mark.parametrize("text", ["[" * 101, '{"a":' * 101, "[1,{" * 60, '["' + "[" * 200 + '",' + "[" * 100])
-def test_what_is_too_deep_is_refused(text: str) -> None:
+def test_json_that_nests_too_deeply_is_refused(text: str) -> None:
     with pytest.raises(TooDeep):
         json_nesting.loads(text)
     with pytest.raises(TooDeep):
         json_nesting.check(text.encode())
 
 
-def test_what_is_wide_or_only_looks_deep_is_read() -> None:
+def test_wide_json_and_brackets_in_strings_are_accepted() -> None:
     wide = json.dumps([[{"a": "[[[{{{\\"}]] * 1000)
     assert json_nesting.loads(wide) == json.loads(wide)
     assert json_nesting.loads("[" * 100 + "]" * 100)

@@ -1,4 +1,4 @@
-"""What makes answers complete, and what they say to the machine."""
+"""Which answers are complete, and which opinion they give to the state machine."""
 
 from dataclasses import replace
 from datetime import date
@@ -63,11 +63,11 @@ ONE_PROBLEM = [
 
 
 @pytest.mark.parametrize(("answers", "problem"), ONE_PROBLEM)
-def test_each_problem_alone(answers: Answers, problem: Problem) -> None:
+def test_each_problem_is_reported_alone(answers: Answers, problem: Problem) -> None:
     assert problems(FORM, answers) == [problem]
 
 
-def test_a_changed_mind_wants_a_reason() -> None:
+def test_a_changed_answer_needs_a_reason() -> None:
     missing = [Problem("change_reason", "change-reason-missing")]
     assert problems(FORM, rejecting(), committed=approving()) == missing
     assert problems(FORM, rejecting(change_reason=" "), committed=approving()) == missing
@@ -79,7 +79,7 @@ WHOLE = dict(wholly_approving().rubrics)
 STANDS = RubricAnswer("adequate", severity="mild")
 GONE = RubricAnswer("removed", note="Another rubric says it.")
 OWN = AddedRubric("Names the class of drugs.", ("A1",), "death")
-ONE_PROBLEM_OF_THE_WHOLE = [
+ONE_PROBLEM_OF_WHOLE_FORM = [
     (wholly_approving(citations=()), Problem("citations", "evidence-missing")),
     (
         wholly_approving(citations=(replace(CITATION, kind="doi"),)),
@@ -119,8 +119,8 @@ ONE_PROBLEM_OF_THE_WHOLE = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "problem"), ONE_PROBLEM_OF_THE_WHOLE)
-def test_each_problem_of_the_whole_form_alone(answers: Answers, problem: Problem) -> None:
+@pytest.mark.parametrize(("answers", "problem"), ONE_PROBLEM_OF_WHOLE_FORM)
+def test_each_problem_of_the_whole_form_is_reported_alone(answers: Answers, problem: Problem) -> None:
     assert problems(WHOLE_FORM, answers, today=TODAY) == [problem]
 
 
@@ -137,11 +137,11 @@ def test_each_problem_of_the_whole_form_alone(answers: Answers, problem: Problem
         wholly_rejecting(questions={"natural": Answer("yes"), "false": Answer("no", "It is true.")}, citations=()),
     ],
 )
-def test_complete_answers_to_the_whole_form(answers: Answers) -> None:
+def test_complete_answers_to_the_whole_form_have_no_problem(answers: Answers) -> None:
     assert problems(WHOLE_FORM, answers, today=TODAY) == []
 
 
-def test_what_a_plain_form_does_not_offer_is_refused() -> None:
+def test_answers_that_a_plain_form_does_not_offer_are_refused() -> None:
     assert problems(FORM, approving(rubrics=FINE | {"R1": GONE})) == [Problem("rubric.R1", "unknown-value")]
     assert problems(FORM, approving(added=(AddedRubric("Names the class.", ("A1",)),))) == [
         Problem("added", "unknown-field")
@@ -149,18 +149,18 @@ def test_what_a_plain_form_does_not_offer_is_refused() -> None:
     assert problems(FORM, approving(rubrics=FINE | {"R1": STANDS})) == [Problem("rubric.R1.severity", "unknown-value")]
 
 
-def test_removed_is_no_veto() -> None:
+def test_removing_a_rubric_does_not_make_it_inadequate() -> None:
     removed = wholly_approving(rubrics=WHOLE | {"R1": GONE})
     assert opinion(WHOLE_FORM, removed, Role.PRIMARY, Phase.COMMIT) == Opinion(
         Role.PRIMARY, Phase.COMMIT, Verdict.APPROVE, inadequate=False
     )
 
 
-def test_the_first_look_asks_its_own_questions_and_tells_of_nothing_else() -> None:
+def test_the_first_look_asks_only_its_own_questions_and_reveals_nothing_else() -> None:
     first = WHOLE_FORM.first_look
     assert [question.key for question in first.questions] == ["natural"]
     assert first == Form(first.questions, labels=first.labels)
-    assert [label.value for label in first.labels] == ["odd"], "a label that is only for revealed traps is not shown"
+    assert [label.value for label in first.labels] == ["odd"], "labels for revealed traps are not shown"
     assert first_look_problems(WHOLE_FORM, Answers()) == [Problem("question.natural", "unanswered")]
     assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("no")})) == [
         Problem("question.natural.note", "note-missing")
@@ -168,9 +168,9 @@ def test_the_first_look_asks_its_own_questions_and_tells_of_nothing_else() -> No
     assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("yes")})) == []
 
 
-def test_the_first_look_stands_whatever_is_said_later() -> None:
-    looked = Answers({"natural": Answer("no", "Stiff."), "false": Answer("no", "Never asked.")})
-    merged = with_first_look(WHOLE_FORM, wholly_approving(), looked)
+def test_later_answers_do_not_change_those_of_the_first_look() -> None:
+    first_look = Answers({"natural": Answer("no", "Stiff."), "false": Answer("no", "Never asked.")})
+    merged = with_first_look(WHOLE_FORM, wholly_approving(), first_look)
     assert merged.questions == {"natural": Answer("no", "Stiff."), "false": Answer("yes")}
     without = with_first_look(WHOLE_FORM, wholly_approving(), Answers())
     assert problems(WHOLE_FORM, without, today=TODAY) == [Problem("question.natural", "unanswered")]
@@ -206,7 +206,7 @@ ANYTHING = st.builds(
 )
 
 PARTS = ("questions", "rubrics", "verdict", "reason", "reason_code", "citations", "added")
-NEARLY = st.builds(  # complete answers of which some parts are anything
+NEARLY_COMPLETE = st.builds(  # complete answers with up to three arbitrary parts
     lambda whole, other, parts: replace(whole, **{part: getattr(other, part) for part in parts}),
     st.sampled_from([wholly_approving(), wholly_rejecting()]),
     ANYTHING,
@@ -227,31 +227,31 @@ DISSENTS: list[tuple[Answers, Problem | None]] = [
 
 
 @pytest.mark.parametrize(("answers", "problem"), DISSENTS)
-def test_an_approval_of_what_was_rejected_before_wants_its_reason(answers: Answers, problem: Problem | None) -> None:
+def test_an_approval_after_a_rejection_needs_a_reason(answers: Answers, problem: Problem | None) -> None:
     assert problems(WHOLE_FORM, answers, rejected_before=True, today=TODAY) == ([problem] if problem else [])
-    assert problems(WHOLE_FORM, wholly_approving(), today=TODAY) == [], "only then"
+    assert problems(WHOLE_FORM, wholly_approving(), today=TODAY) == [], "no reason is needed without a rejection"
     assert problems(replace(WHOLE_FORM, dissents=()), wholly_approving(), rejected_before=True, today=TODAY) == []
 
 
 @settings(max_examples=by_profile(100, 400))
-@given(NEARLY)
-def test_what_has_no_problem_holds_what_the_form_asks_for(answers: Answers) -> None:
-    """Independent of the order and the codes of the problems: what a submitted review may be relied on for."""
+@given(NEARLY_COMPLETE)
+def test_answers_without_problems_contain_everything_the_form_asks_for(answers: Answers) -> None:
+    """Guarantees of a submitted review, checked without the order and the codes of the problems."""
     if problems(WHOLE_FORM, answers, today=TODAY):
         return
     assert answers.questions.keys() == {"natural", "false"}
     assert answers.rubrics.keys() == {"R1", "R2"}
-    standing = [found for found in answers.rubrics.values() if found.value in ("adequate", "corrected")]
-    assert all(found.severity in ("mild", "death") for found in standing)
-    assert all(own.severity in ("mild", "death") for own in answers.added)
-    assert all(found.note for found in answers.rubrics.values() if found.value in ("removed", "inadequate"))
-    assert all(set(own.tags) <= {"A1", "C2"} and own.tags for own in answers.added)
+    kept = [finding for finding in answers.rubrics.values() if finding.value in ("adequate", "corrected")]
+    assert all(finding.severity in ("mild", "death") for finding in kept)
+    assert all(rubric.severity in ("mild", "death") for rubric in answers.added)
+    assert all(finding.note for finding in answers.rubrics.values() if finding.value in ("removed", "inadequate"))
+    assert all(set(rubric.tags) <= {"A1", "C2"} and rubric.tags for rubric in answers.added)
     assert answers.questions["false"].value != "yes" or answers.citations
-    said = opinion(WHOLE_FORM, answers, Role.PRIMARY, Phase.COMMIT)
-    if said.verdict is Verdict.APPROVE:
-        assert not said.inadequate
+    view = opinion(WHOLE_FORM, answers, Role.PRIMARY, Phase.COMMIT)
+    if view.verdict is Verdict.APPROVE:
+        assert not view.inadequate
         assert {answer.value for answer in answers.questions.values()} == {"yes"}
-        assert standing or answers.added
+        assert kept or answers.added
     else:
         assert answers.reason
         assert answers.reason_code in ("unclear", "disputed")
@@ -259,15 +259,15 @@ def test_what_has_no_problem_holds_what_the_form_asks_for(answers: Answers) -> N
 
 @settings(max_examples=by_profile(100, 200))
 @given(ANYTHING, ANYTHING)
-def test_a_difference_is_one_both_ways_and_asks_for_its_reason(one: Answers, other: Answers) -> None:
+def test_a_difference_is_symmetric_and_needs_a_reason(one: Answers, other: Answers) -> None:
     assert not differs(one, one)
     assert differs(one, other) is differs(other, one)
-    asked = Problem("change_reason", "change-reason-missing")
-    assert (asked in problems(WHOLE_FORM, other, committed=one, today=TODAY)) is differs(one, other)
-    assert asked not in problems(WHOLE_FORM, replace(other, change_reason="I see."), committed=one, today=TODAY)
+    missing = Problem("change_reason", "change-reason-missing")
+    assert (missing in problems(WHOLE_FORM, other, committed=one, today=TODAY)) is differs(one, other)
+    assert missing not in problems(WHOLE_FORM, replace(other, change_reason="I see."), committed=one, today=TODAY)
 
 
-def test_an_answer_to_what_is_not_asked_is_no_difference() -> None:
+def test_an_answer_to_a_question_that_is_not_asked_is_no_difference() -> None:
     natural, aligned = FORM.questions
     form = replace(FORM, questions=(natural, replace(aligned, when="natural=yes")), rubrics_when="natural=yes")
     blind = rejecting(questions={"natural": Answer("no", "Stiff.")}, rubrics={})
@@ -283,8 +283,8 @@ def test_any_answers_are_stored_and_read_back_unchanged(answers: Answers) -> Non
     assert answers_from_json(answers_to_json(answers)) == answers
 
 
-def test_every_code_is_tested() -> None:
-    tested = [*ONE_PROBLEM, *ONE_PROBLEM_OF_THE_WHOLE]
+def test_every_problem_code_is_tested() -> None:
+    tested = [*ONE_PROBLEM, *ONE_PROBLEM_OF_WHOLE_FORM]
     tested += [(answers, problem) for answers, problem in DISSENTS if problem]
     codes = {problem.code for _answers, problem in tested} | {"change-reason-missing", "evidence-kind-missing"}
     codes |= {"highlight-misplaced", "highlight-duplicate", "too-many"}  # test_marked_text, test_highlights
@@ -298,7 +298,7 @@ def test_complete_answers_have_no_problem(answers: Answers) -> None:
     assert problems(FORM, answers) == []
 
 
-def test_an_empty_answer_names_every_field_in_the_order_of_the_page() -> None:
+def test_empty_answers_name_every_field_in_the_order_of_the_page() -> None:
     fields = ["question.natural", "question.aligned", "rubric.R1", "rubric.R2", "verdict"]
     assert [problem.field for problem in problems(FORM, Answers())] == fields
 
@@ -314,9 +314,9 @@ def test_an_empty_answer_names_every_field_in_the_order_of_the_page() -> None:
         (finding_inadequate(), Verdict.REJECT, True),
     ],
 )
-def test_what_answers_say_to_the_machine(answers: Answers, verdict: Verdict, inadequate: bool) -> None:
-    said = opinion(FORM, answers, Role.SECONDARY, Phase.CONFIRM)
-    assert said == Opinion(Role.SECONDARY, Phase.CONFIRM, verdict, inadequate)
+def test_answers_give_the_state_machine_an_opinion(answers: Answers, verdict: Verdict, inadequate: bool) -> None:
+    view = opinion(FORM, answers, Role.SECONDARY, Phase.CONFIRM)
+    assert view == Opinion(Role.SECONDARY, Phase.CONFIRM, verdict, inadequate)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_only_decisions_make_a_difference(other: Answers, differ: bool) -> None:
     assert differs(other, approving()) is differ
 
 
-def test_another_wording_is_another_decision() -> None:
+def test_another_wording_is_a_different_decision() -> None:
     assert differs(correcting("Calls it invented."), correcting("Calls it unknown."))
     assert not differs(correcting("Calls it invented."), correcting(" Calls it invented. "))
 
@@ -358,21 +358,21 @@ def test_another_wording_is_another_decision() -> None:
         ),
     ],
 )
-def test_what_else_is_a_decision(one: Answers, other: Answers, differ: bool) -> None:
+def test_decisions_on_the_whole_form_make_a_difference(one: Answers, other: Answers, differ: bool) -> None:
     assert differs(one, other) is differ
 
 
-def test_stored_and_read_back_unchanged() -> None:
+def test_specs_and_answers_are_stored_and_read_back_unchanged() -> None:
     spec = case_spec(asked_for=("Too stiff.",), language="zh")
     assert spec_from_json(spec_to_json(spec)) == spec
     answers = correcting("该药物不存在。")
     assert answers_from_json(answers_to_json(answers)) == answers
 
 
-def test_what_postgresql_cannot_store_does_not_reach_it() -> None:
-    kept = answers_to_json(rejecting("a\0b \ud800", questions=GOOD | {"natu\0ral": Answer("yes")}))
-    assert kept["reason"] == "ab ?"
-    assert "natural" in kept["questions"]
+def test_characters_that_postgresql_cannot_store_are_removed() -> None:
+    stored = answers_to_json(rejecting("a\0b \ud800", questions=GOOD | {"natu\0ral": Answer("yes")}))
+    assert stored["reason"] == "ab ?"
+    assert "natural" in stored["questions"]
 
 
 TERMS = (TrapTerm("A1", "Invented", evidence=("guideline", "search")), TrapTerm("C2", "Dose", evidence=("guideline",)))
@@ -380,11 +380,11 @@ SEARCH = Citation("search", "PubMed", "", "Neurostatin", "2020-01-15")
 
 
 @pytest.mark.parametrize(
-    ("citations", "shows"),
+    ("citations", "fit"),
     [((CITATION,), True), ((SEARCH,), False), ((SEARCH, CITATION), True), ((replace(CITATION, kind="url"),), False)],
 )
-def test_each_trap_wants_a_source_of_a_kind_that_shows_it(citations: tuple[Citation, ...], shows: bool) -> None:
+def test_every_trap_needs_a_source_of_a_fitting_kind(citations: tuple[Citation, ...], fit: bool) -> None:
     unfit = Problem("citations", "evidence-unfit")
     answers = wholly_approving(citations=citations)
-    assert (unfit not in problems(replace(WHOLE_FORM, terms=TERMS), answers, today=TODAY)) is shows
+    assert (unfit not in problems(replace(WHOLE_FORM, terms=TERMS), answers, today=TODAY)) is fit
     assert unfit not in problems(WHOLE_FORM, answers, today=TODAY)

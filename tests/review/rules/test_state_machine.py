@@ -1,4 +1,4 @@
-"""The review machine: every arrow of the diagram and no other."""
+"""The state machine of review makes the transitions of the diagram and no others."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -45,18 +45,18 @@ opinions = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn, policy: Policy) -> list[Opinion]:
-    """Opinions that were each open at their turn, up to any point."""
+    """A prefix of a possible history: each opinion was open when it was given."""
     history: list[Opinion] = []
     for _ in range(draw(st.integers(0, 8))):
         openings = sorted(position(policy, history).openings, key=lambda turn: turn.role)
         if not openings:
             break
         turn = draw(st.sampled_from(openings))
-        said = Opinion(turn.role, turn.phase, draw(st.sampled_from(Verdict)), inadequate=draw(st.booleans()))
+        opinion = Opinion(turn.role, turn.phase, draw(st.sampled_from(Verdict)), inadequate=draw(st.booleans()))
         if turn.role is Role.SECONDARY:
             declared, consent = draw(st.sampled_from([None, *Declaration])), draw(st.sampled_from([None, *Consent]))
-            said = replace(said, declared=declared, consent=consent)
-        history.append(replace(said, wording=draw(st.sampled_from(["one", "other"]))))
+            opinion = replace(opinion, declared=declared, consent=consent)
+        history.append(replace(opinion, wording=draw(st.sampled_from(["one", "other"]))))
     return history
 
 
@@ -80,7 +80,7 @@ def votes(phase: Phase, first: Verdict, second: Verdict) -> list[Opinion]:
 
 
 def walk(policy: Policy, history: tuple[Opinion, ...] = ()) -> Iterator[tuple[tuple[Opinion, ...], Position]]:
-    """Every position that can be reached, with how it was."""
+    """Every reachable position, each after the history that leads to it."""
     now = position(policy, history)
     yield history, now
     for turn in now.openings:
@@ -89,29 +89,29 @@ def walk(policy: Policy, history: tuple[Opinion, ...] = ()) -> Iterator[tuple[tu
             yield from walk(policy, (*history, Opinion(turn.role, turn.phase, verdict, inadequate)))
 
 
-def test_the_arrows_are_those_of_the_diagram_and_no_other() -> None:
+def test_the_transitions_are_exactly_those_of_the_diagram() -> None:
     P, S, J = State.PRIMARY, State.SECONDARY, State.ADJUDICATION
     ends = {State.APPROVED, State.REJECTED}
     with_secondary = {(P, S)} | set(product((S, J), ends)) | {(S, J)}
     for switches in product((True, False), repeat=4):
         policy = Policy(*switches)
-        found = set()
+        transitions = set()
         for history, now in walk(policy):
             if history and (before := position(policy, history[:-1]).state) != now.state:
-                found.add((before, now.state))
-        assert found == (with_secondary if policy.secondary else set(product((P,), ends))), policy
+                transitions.add((before, now.state))
+        assert transitions == (with_secondary if policy.secondary else set(product((P,), ends))), policy
 
 
 @given(policies_and_histories)
-def test_what_was_submitted_is_not_open_again(drawn: tuple[Policy, list[Opinion]]) -> None:
+def test_a_submitted_turn_does_not_open_again(drawn: tuple[Policy, list[Opinion]]) -> None:
     policy, history = drawn
-    given_turns = {Opening(opinion.role, opinion.phase) for opinion in history}
-    assert len(given_turns) == len(history)
-    assert not given_turns & position(policy, history).openings
+    submitted = {Opening(opinion.role, opinion.phase) for opinion in history}
+    assert len(submitted) == len(history)
+    assert not submitted & position(policy, history).openings
 
 
 @given(policies_and_histories)
-def test_final_means_nothing_is_open_and_a_ground_is_named(drawn: tuple[Policy, list[Opinion]]) -> None:
+def test_a_final_state_has_no_openings_and_a_ground(drawn: tuple[Policy, list[Opinion]]) -> None:
     now = position(*drawn)
     assert now.state.final == (not now.openings and not now.awaits_consent) == (now.ground is not None)
     assert not (now.openings and now.awaits_consent)
@@ -129,19 +129,17 @@ def test_an_opinion_that_is_not_open_is_refused(drawn: tuple[Policy, list[Opinio
 
 
 @given(policies, st.lists(opinions, max_size=8))
-def test_any_list_of_opinions_is_replayed_or_refused_at_its_first_wrong_one(
-    policy: Policy, said: list[Opinion]
-) -> None:
-    for count in range(len(said)):
-        if Opening(said[count].role, said[count].phase) not in position(policy, said[:count]).openings:
+def test_a_list_of_opinions_is_refused_at_the_first_one_out_of_turn(policy: Policy, history: list[Opinion]) -> None:
+    for count in range(len(history)):
+        if Opening(history[count].role, history[count].phase) not in position(policy, history[:count]).openings:
             with pytest.raises(OutOfTurn):
-                position(policy, said)
+                position(policy, history)
             return
-    position(policy, said)
+    position(policy, history)
 
 
 @given(policies_and_histories)
-def test_withdrawn_from_anywhere_but_a_final_state(drawn: tuple[Policy, list[Opinion]]) -> None:
+def test_a_case_can_be_withdrawn_from_any_state_that_is_not_final(drawn: tuple[Policy, list[Opinion]]) -> None:
     now, after = position(*drawn), position(*drawn, withdrawn=True)
     assert after == (now if now.state.final else Position(State.WITHDRAWN, ground=Ground.WITHDRAWN))
 
@@ -156,7 +154,7 @@ def test_the_case_ends_within_seven_reviews(drawn: tuple[Policy, list[Opinion]])
 
 
 @given(policies_and_histories)
-def test_unreviewed_is_the_ground_where_nobody_is_asked_and_nowhere_else(drawn: tuple[Policy, list[Opinion]]) -> None:
+def test_the_ground_is_unreviewed_exactly_when_there_is_no_primary_review(drawn: tuple[Policy, list[Opinion]]) -> None:
     policy, history = drawn
     now = position(policy, history)
     assert (now.ground is Ground.UNREVIEWED) == (not policy.primary)
@@ -169,17 +167,17 @@ def test_unreviewed_is_the_ground_where_nobody_is_asked_and_nowhere_else(drawn: 
 def test_the_order_of_the_two_adjudicators_does_not_matter(drawn: tuple[Policy, list[Opinion]]) -> None:
     policy, history = drawn
 
-    def mirrored(said: Opinion) -> Opinion:
-        if said.role not in ADJUDICATORS:
-            return said
-        other = ADJUDICATORS[1 - ADJUDICATORS.index(said.role)]
-        return Opinion(other, said.phase, said.verdict, said.inadequate)
+    def mirror(opinion: Opinion) -> Opinion:
+        if opinion.role not in ADJUDICATORS:
+            return opinion
+        other = ADJUDICATORS[1 - ADJUDICATORS.index(opinion.role)]
+        return Opinion(other, opinion.phase, opinion.verdict, opinion.inadequate)
 
-    one, two = position(policy, history), position(policy, [mirrored(said) for said in history])
+    one, two = position(policy, history), position(policy, [mirror(opinion) for opinion in history])
     assert (one.state, one.ground, len(one.openings)) == (two.state, two.ground, len(two.openings))
 
 
-# By hand, from the paper: (primary's verdict, inadequate?, secondary's confirmed verdict, inadequate?) -> outcome.
+# Taken by hand from the paper: (primary's verdict, inadequate?, secondary's confirmed verdict, inadequate?) -> outcome.
 CONSENSUS, INADEQUATE = Ground.CONSENSUS, Ground.RUBRIC_INADEQUATE
 TABLE = [
     (A, False, A, False, State.APPROVED, CONSENSUS),
@@ -202,12 +200,12 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("one", "one_bad", "two", "two_bad", "state", "ground"), TABLE)
-def test_outcome_of_the_two_reviewers(
+def test_the_two_reviewers_decide_as_in_the_paper(
     one: Verdict, one_bad: bool, two: Verdict, two_bad: bool, state: State, ground: Ground | None
 ) -> None:
     for blind_verdict, blind_bad in product(Verdict, (False, True)):  # whatever the blind answer was
-        said = [primary(one, one_bad), blind(blind_verdict, blind_bad), confirmed(two, two_bad)]
-        now = position(PAPER, said)
+        history = [primary(one, one_bad), blind(blind_verdict, blind_bad), confirmed(two, two_bad)]
+        now = position(PAPER, history)
         assert (now.state, now.ground) == (state, ground)
     once = position(Policy(secondary_confirms=False), [primary(one, one_bad), blind(two, two_bad)])
     assert (once.state, once.ground) == (state, ground)
@@ -222,11 +220,13 @@ def test_outcome_of_the_two_reviewers(
         (R, A, State.ADJUDICATION, None),
     ],
 )
-def test_outcome_of_the_two_adjudicators(one: Verdict, two: Verdict, state: State, ground: Ground | None) -> None:
+def test_two_equal_votes_of_adjudicators_decide(
+    one: Verdict, two: Verdict, state: State, ground: Ground | None
+) -> None:
     dissent = [primary(A), blind(R), confirmed(R)]
     now = position(PAPER, dissent + votes(Phase.COMMIT, one, two))
     assert (now.state, now.ground) == (state, ground)
-    if ground is None:  # unequal: the same two discuss; without that setting it is a rejection
+    if ground is None:  # unequal votes are discussed, or reject the case if the policy has no discussion
         assert now.openings == {Opening(role, Phase.DISCUSS) for role in ADJUDICATORS}
         at_once = position(Policy(discussion=False), dissent + votes(Phase.COMMIT, one, two))
         assert (at_once.state, at_once.ground) == (State.REJECTED, Ground.UNDECIDED)
@@ -241,14 +241,16 @@ def test_outcome_of_the_two_adjudicators(one: Verdict, two: Verdict, state: Stat
         (R, A, State.REJECTED, Ground.UNDECIDED),
     ],
 )
-def test_outcome_of_the_discussion(one: Verdict, two: Verdict, state: State, ground: Ground) -> None:
+def test_the_discussion_decides_and_rejects_if_the_votes_still_differ(
+    one: Verdict, two: Verdict, state: State, ground: Ground
+) -> None:
     differ = [primary(R), blind(A), confirmed(A), *votes(Phase.COMMIT, R, A)]
     now = position(PAPER, differ + votes(Phase.DISCUSS, one, two))
     assert (now.state, now.ground) == (state, ground)
 
 
-def test_what_is_open_along_the_longest_way() -> None:
-    said = [primary(A), blind(A), confirmed(R), *votes(Phase.COMMIT, A, R), *votes(Phase.DISCUSS, R, R)]
+def test_the_openings_along_the_longest_history() -> None:
+    history = [primary(A), blind(A), confirmed(R), *votes(Phase.COMMIT, A, R), *votes(Phase.DISCUSS, R, R)]
     expected = [
         {Opening(Role.PRIMARY, Phase.COMMIT)},
         {Opening(Role.SECONDARY, Phase.COMMIT)},
@@ -259,7 +261,7 @@ def test_what_is_open_along_the_longest_way() -> None:
         {Opening(Role.ADJUDICATOR_2, Phase.DISCUSS)},
         set(),
     ]
-    assert [position(PAPER, said[:count]).openings for count in range(len(said) + 1)] == expected
+    assert [position(PAPER, history[:count]).openings for count in range(len(history) + 1)] == expected
 
 
 @pytest.mark.parametrize(
@@ -270,49 +272,53 @@ def test_what_is_open_along_the_longest_way() -> None:
         (Policy(secondary=False, inadequate_rejects=False), True, State.APPROVED, Ground.PRIMARY_ALONE),
     ],
 )
-def test_the_primarys_word_alone(policy: Policy, inadequate: bool, state: State, ground: Ground) -> None:
+def test_without_a_secondary_the_primary_decides_alone(
+    policy: Policy, inadequate: bool, state: State, ground: Ground
+) -> None:
     now = position(policy, [primary(A, inadequate)])
     assert (now.state, now.ground) == (state, ground)
 
 
-def test_where_nobody_is_asked_there_is_one_position_whatever_else_is_set() -> None:
+def test_without_a_primary_review_there_is_only_one_position() -> None:
     for switches in product((True, False), repeat=4):
         policy = replace(Policy(*switches), primary=False)
         assert list(walk(policy)) == [((), Position(State.APPROVED, ground=Ground.UNREVIEWED))]
-        for said in (primary(A), primary(R), blind(A), *votes(Phase.COMMIT, A, A)):
+        for opinion in (primary(A), primary(R), blind(A), *votes(Phase.COMMIT, A, A)):
             with pytest.raises(OutOfTurn):
-                position(policy, [said])
+                position(policy, [opinion])
 
 
-def test_without_its_setting_an_inadequate_rubric_is_a_dissent_like_any_other() -> None:
+def test_without_inadequate_rejects_an_inadequate_rubric_is_an_ordinary_dissent() -> None:
     policy = Policy(inadequate_rejects=False)
     assert position(policy, [primary(R, True), blind(A), confirmed(A)]).state is State.ADJUDICATION
     assert position(policy, [primary(R, True), blind(A), confirmed(R)]).state is State.REJECTED
 
 
-def test_adjudicators_who_word_a_rubric_differently_are_asked_once_more() -> None:
+def test_adjudicators_with_different_wordings_are_asked_once_more() -> None:
     policy = Policy(secondary_confirms=False, settle_wording=True)
     disputed = [primary(A), blind(R)]
     one, other = (Opinion(role, Phase.COMMIT, A, wording=role.value) for role in ADJUDICATORS)
     now = position(policy, [*disputed, one, other])
     assert now.state is State.ADJUDICATION
     assert {opening.phase for opening in now.openings} == {Phase.DISCUSS}
-    again = [replace(each, phase=Phase.DISCUSS) for each in (one, other)]
-    assert position(policy, [*disputed, one, other, *again]).ground is Ground.ADJUDICATED, "once"
+    again = [replace(vote, phase=Phase.DISCUSS) for vote in (one, other)]
+    assert position(policy, [*disputed, one, other, *again]).ground is Ground.ADJUDICATED, "they are asked only once"
     alike = replace(other, wording=one.wording)
     assert position(policy, [*disputed, one, alike]).ground is Ground.ADJUDICATED
     assert position(replace(policy, discussion=False), [*disputed, one, other]).ground is Ground.ADJUDICATED
     assert position(replace(policy, settle_wording=False), [*disputed, one, other]).ground is Ground.ADJUDICATED
-    rejected = [replace(each, verdict=R) for each in (one, other)]
+    rejected = [replace(vote, verdict=R) for vote in (one, other)]
     assert position(policy, [*disputed, *rejected]).state is State.REJECTED
 
 
-def test_consensus_is_only_what_both_have_approved() -> None:
+def test_consensus_requires_that_both_approved_the_same_wording() -> None:
     policy = Policy(settle_wording=True)
     one, other = replace(primary(A), wording="as it was"), replace(confirmed(A), wording="corrected")
-    assert position(policy, [one, blind(A), other]).ground is Ground.CORRECTED, "cases from before the declaration"
+    assert position(policy, [one, blind(A), other]).ground is Ground.CORRECTED, (
+        "cases opened before declarations existed"
+    )
     assert position(policy, [one, blind(A), replace(other, wording="as it was")]).ground is Ground.CONSENSUS
-    assert position(Policy(), [one, blind(A), other]).ground is Ground.CONSENSUS, "cases from before"
+    assert position(Policy(), [one, blind(A), other]).ground is Ground.CONSENSUS, "cases without settled wording"
     rejected = [replace(one, verdict=R), blind(R), replace(other, verdict=R)]
     assert position(policy, rejected).ground is Ground.CONSENSUS
 
@@ -329,7 +335,7 @@ def test_consensus_is_only_what_both_have_approved() -> None:
         (0, Declaration.MEANING, None, State.ADJUDICATION),
     ],
 )
-def test_other_rubrics_are_wording_or_dissent(
+def test_different_rubrics_are_a_rewording_or_a_dissent(
     hours: int, declared: Declaration, consent: Consent | None, expected: Position | State
 ) -> None:
     policy = Policy(settle_wording=True, objection_hours=hours)
