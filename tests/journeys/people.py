@@ -48,7 +48,7 @@ class Person:
         self.page.goto("/review/")
         self.page.get_by_role("button", name="Take next case").click()
         self.page.wait_for_url(ASSIGNMENT)
-        return self._case()
+        return self._case_pk()
 
     def resume(self) -> int:
         """Resume what waits for this person, a discussion or a confirmation; returns the number of
@@ -56,9 +56,9 @@ class Person:
         self.page.goto("/review/")
         self.page.get_by_role("link", name="Continue").first.click()
         self.page.wait_for_url(ASSIGNMENT)
-        return self._case()
+        return self._case_pk()
 
-    def _case(self) -> int:
+    def _case_pk(self) -> int:
         match = ASSIGNMENT.search(self.page.url)
         assert match, self.page.url
         assignment = self.site.assignment_pk(match[1])

@@ -145,11 +145,11 @@ class Typist:
         return self.page.locator(f'[name="{name}"]:checked').get_attribute("value") or ""
 
 
-def number_of(site: Site, name: str) -> int:
+def user_pk(site: Site, name: str) -> int:
     return site.number(f"SELECT id FROM review_user WHERE username = '{name}'")
 
 
-def saved(site: Site, assignment: int) -> dict[str, Any]:
+def saved_answers(site: Site, assignment: int) -> dict[str, Any]:
     """Return the answers of the draft that the server stored for an assignment, empty if there is
     none."""
     rows = site.sql(
@@ -228,11 +228,11 @@ def test_added_rubrics_remarks_and_declining_work_by_keyboard_only(
 
     typist.press("i")
     typist.type("Asks how often the headache comes.")
-    desk.wait_until("the rubric is saved", lambda: len(saved(desk, assignment).get("added", [])) == 1)
+    desk.wait_until("the rubric is saved", lambda: len(saved_answers(desk, assignment).get("added", [])) == 1)
     typist.tab_to("do", until=10)
     typist.press("Enter")
     expect(typist.page.locator("[data-rows=added] [data-row]")).to_have_count(0)
-    desk.wait_until("the rubric is removed", lambda: saved(desk, assignment).get("added") == [])
+    desk.wait_until("the rubric is removed", lambda: saved_answers(desk, assignment).get("added") == [])
 
     typist.press("r")
     typist.type("头痛 since Monday?")
@@ -256,7 +256,7 @@ def test_added_rubrics_remarks_and_declining_work_by_keyboard_only(
     typist.type("My cousin wrote it.")
     typist.press("Tab", "Enter")
     typist.page.wait_for_url("**/review/")
-    assert desk.number(f"SELECT count(*) FROM review_declined WHERE physician_id = {number_of(desk, name)}") == 1
+    assert desk.number(f"SELECT count(*) FROM review_declined WHERE physician_id = {user_pk(desk, name)}") == 1
     assert not typist.page_errors
 
 
@@ -270,8 +270,8 @@ def test_adjudication_works_by_keyboard_only(
     result = desk.manage("shell", "-v0", "-c", f"FIRST, SECOND = {first_name!r}, {second_name!r}\n{DISPUTED}")
     assert result.returncode == 0, result.stderr
     first = Typist(browser, desk, first_name, language)
-    held = first.go("n")
-    [[case]] = desk.sql(f"SELECT case_id FROM review_assignment WHERE id = {held}")
+    assignment = first.go("n")
+    [[case]] = desk.sql(f"SELECT case_id FROM review_assignment WHERE id = {assignment}")
     first.answer_first_look()
     expect(first.page.locator(".compare")).to_be_visible()
     first.press("1", "1")  # confirms what both agreed on; they disagreed only on the verdict
@@ -279,12 +279,12 @@ def test_adjudication_works_by_keyboard_only(
         first.press("Alt+Enter")
 
     second = Typist(browser, desk, second_name, language)
-    held = second.go("n")
-    assert desk.sql(f"SELECT case_id FROM review_assignment WHERE id = {held}") == [(case,)]
+    assignment = second.go("n")
+    assert desk.sql(f"SELECT case_id FROM review_assignment WHERE id = {assignment}") == [(case,)]
     second.answer_first_look()
     second.press("1", "2", "1")
     second.type("The bait gives itself away.")
-    assert second.go("Control+Enter") == held, "the votes differ, so both are shown"
+    assert second.go("Control+Enter") == assignment, "the votes differ, so both are shown"
     expect(second.page.get_by_text("The bait gives itself away.").first).to_be_visible()
     second.wait_until_submittable()
     second.press("p", "p", "1")
@@ -305,9 +305,9 @@ def test_keys_do_nothing_while_an_input_method_composes(desk: Site, browser: Bro
     typist = Typist(browser, desk, "emil")
     typist.go("n")
     typist.answer_first_look()
-    composing = """keys => { for (const key of keys) for (const state of [{isComposing: true}, {keyCode: 229}])
+    dispatch_keys = """keys => { for (const key of keys) for (const state of [{isComposing: true}, {keyCode: 229}])
         document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true, ...state})) }"""
-    typist.page.evaluate(composing, ["y", "n", "1", "e", "?"])
+    typist.page.evaluate(dispatch_keys, ["y", "n", "1", "e", "?"])
     expect(typist.page.locator('[name="verdict"]:checked, [name="question.factual"]:checked')).to_have_count(0)
     expect(typist.page.locator("[data-row]")).to_have_count(1)
     expect(typist.page.locator("dialog#keys")).to_be_hidden()
@@ -337,7 +337,7 @@ def test_text_typed_offline_is_saved_when_the_network_is_back(desk: Site, browse
     assert stored_copies(typist.page) == 1
     address = typist.page.url
     context.set_offline(False)
-    desk.wait_until("the draft arrives", lambda: saved(desk, assignment).get("reason") == "typed in the lift")
+    desk.wait_until("the draft arrives", lambda: saved_answers(desk, assignment).get("reason") == "typed in the lift")
     expect(typist.page.locator("[data-unsaved]")).to_have_count(0)
     assert stored_copies(typist.page) == 0
 
@@ -354,7 +354,7 @@ def test_text_typed_offline_is_saved_when_the_network_is_back(desk: Site, browse
     expect(new_tab.locator("[data-replayed]")).to_be_visible()
     expect(new_tab.locator('[name="citation.1.reference"]')).to_have_value("Guideline on lifts")
     expect(new_tab.locator('[name="reason"]')).to_have_value("typed in the lift")
-    desk.wait_until("the source arrives", lambda: len(saved(desk, assignment)["citations"]) == 1)
+    desk.wait_until("the source arrives", lambda: len(saved_answers(desk, assignment)["citations"]) == 1)
     expect(new_tab.locator("[data-unsaved]")).to_have_count(0)
     assert stored_copies(new_tab) == 0
 
@@ -363,34 +363,34 @@ def test_two_tabs_do_not_overwrite_one_another(desk: Site, browser: Browser) -> 
     typist = Typist(browser, desk, "gita")
     assignment = typist.go("n")
     typist.answer_first_look()
-    one, other = typist.page, typist.page.context.new_page()
-    other.goto(one.url)
+    first_tab, second_tab = typist.page, typist.page.context.new_page()
+    second_tab.goto(first_tab.url)
 
     def type_reason(page: Page, text: str) -> None:
         page.locator('[name="reason"]').focus()
         page.keyboard.press("Control+A")
         page.keyboard.type(text)
 
-    type_reason(one, "from the one")
-    desk.wait_until("the one is saved", lambda: saved(desk, assignment).get("reason") == "from the one")
-    type_reason(other, "from the other")
-    expect(other.locator("[data-stale]")).to_be_visible()
-    assert saved(desk, assignment)["reason"] == "from the one"
-    expect(other.locator('[name="reason"]')).to_have_value("from the other")
+    type_reason(first_tab, "from the one")
+    desk.wait_until("the one is saved", lambda: saved_answers(desk, assignment).get("reason") == "from the one")
+    type_reason(second_tab, "from the other")
+    expect(second_tab.locator("[data-stale]")).to_be_visible()
+    assert saved_answers(desk, assignment)["reason"] == "from the one"
+    expect(second_tab.locator('[name="reason"]')).to_have_value("from the other")
 
-    other.keyboard.press("Escape")
-    with other.expect_navigation():
-        other.keyboard.press("k")  # keep this version
-    desk.wait_until("the other is saved", lambda: saved(desk, assignment)["reason"] == "from the other")
+    second_tab.keyboard.press("Escape")
+    with second_tab.expect_navigation():
+        second_tab.keyboard.press("k")  # keep this version
+    desk.wait_until("the other is saved", lambda: saved_answers(desk, assignment)["reason"] == "from the other")
 
-    type_reason(one, "from the one, later")
-    expect(one.locator("[data-stale]")).to_be_visible()
-    one.keyboard.press("Escape")
-    with one.expect_navigation():
-        one.keyboard.press("l")  # load the saved version
-    expect(one.locator('[name="reason"]')).to_have_value("from the other")
-    expect(one.locator("[data-offer]")).to_be_hidden()
-    assert saved(desk, assignment)["reason"] == "from the other"
+    type_reason(first_tab, "from the one, later")
+    expect(first_tab.locator("[data-stale]")).to_be_visible()
+    first_tab.keyboard.press("Escape")
+    with first_tab.expect_navigation():
+        first_tab.keyboard.press("l")  # load the saved version
+    expect(first_tab.locator('[name="reason"]')).to_have_value("from the other")
+    expect(first_tab.locator("[data-offer]")).to_be_hidden()
+    assert saved_answers(desk, assignment)["reason"] == "from the other"
 
 
 def test_text_typed_after_losing_the_lease_can_be_copied(desk: Site, browser: Browser) -> None:
@@ -411,6 +411,6 @@ def test_text_typed_after_losing_the_lease_can_be_copied(desk: Site, browser: Br
     typist.type("two hours of work")
     expect(typist.page.locator("textarea[data-kept]")).to_have_value(re.compile("two hours of work"))
     assert typist.page.locator('[name="reason"]').get_attribute("readonly") is not None
-    assert saved(desk, assignment)["reason"] == "two hours of work"
+    assert saved_answers(desk, assignment)["reason"] == "two hours of work"
     typist.page.reload()
     expect(typist.page.locator("textarea[data-kept]")).to_have_value(re.compile("two hours of work"))

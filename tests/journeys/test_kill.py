@@ -50,12 +50,14 @@ def test_a_batch_and_a_run_are_finished_after_their_worker_is_killed(site: Site,
     # The records differ only in a number: the checks would stop their samples as duplicates.
     unchecked = ("--skip", "identical", "--skip", "alike")
     site.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", *unchecked)
-    done = "SELECT count(*) FROM generation_draft WHERE status = 'done'"
-    running = "SELECT count(*) FROM generation_draft WHERE status = 'running'"
-    site.kill_while("worker", "the batch is under way", lambda: site.number(done) >= 3 and site.number(running) > 0)
-    in_flight = site.number(running)
+    done_drafts = "SELECT count(*) FROM generation_draft WHERE status = 'done'"
+    running_drafts = "SELECT count(*) FROM generation_draft WHERE status = 'running'"
+    site.kill_while(
+        "worker", "the batch is under way", lambda: site.number(done_drafts) >= 3 and site.number(running_drafts) > 0
+    )
+    in_flight = site.number(running_drafts)
     site.start_worker()
-    site.wait_until("all drafts are done", lambda: site.number(done) == RECORDS)
+    site.wait_until("all drafts are done", lambda: site.number(done_drafts) == RECORDS)
     site.wait_until(
         "the batch is finished",
         lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'batch'") == [("finished",)],

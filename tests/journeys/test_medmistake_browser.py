@@ -117,8 +117,8 @@ def test_conversations_become_a_measured_benchmark_through_the_pages(
     merged.get_by_role("button", name="Undo merge").dblclick()
     expect(page.get_by_text("Another case after all.").first).to_be_visible()
     assert site.number("SELECT count(*) FROM generation_mergeevent WHERE kind = 'undone'") == 1
-    done = "SELECT count(*) FROM generation_draft WHERE status IN ('queued', 'running')"
-    site.wait_until("the separated draft is finished", lambda: site.number(done) == 0)
+    unfinished = "SELECT count(*) FROM generation_draft WHERE status IN ('queued', 'running')"
+    site.wait_until("the separated draft is finished", lambda: site.number(unfinished) == 0)
     lead = site.number(
         "SELECT d.parent_id FROM generation_mergeevent e JOIN generation_draft d ON d.id = e.into_id "
         f"WHERE e.draft_id = {number} ORDER BY e.id LIMIT 1"
@@ -161,6 +161,6 @@ def test_conversations_become_a_measured_benchmark_through_the_pages(
     )
     page.reload()
     expect(page.get_by_text("Models that chose the samples").first).to_be_visible()
-    judged = site.number("SELECT count(*) FROM evaluation_judgment WHERE status = 'done'")
-    assert judged == sizes["bench"] * len(DOCTORS)
+    n_judgments = site.number("SELECT count(*) FROM evaluation_judgment WHERE status = 'done'")
+    assert n_judgments == sizes["bench"] * len(DOCTORS)
     assert site.json("verify_audit")["intact"]

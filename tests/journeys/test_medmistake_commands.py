@@ -43,10 +43,10 @@ def test_conversations_become_a_measured_benchmark_through_the_commands(
         merges = manage.json("merges", batch["batch"])
         assert merges["arrived"] - merges["onward"] == len(merges["merges"]) > 0
         draft = merges["merges"][0]["draft"]
-        undone = manage.json("merges", batch["batch"], "--undo", draft, "--reason", "Another case after all.")
+        separation = manage.json("merges", batch["batch"], "--undo", draft, "--reason", "Another case after all.")
         n_samples_before = Sample.objects.count()
         batches_services.work_on_batch(batch["batch"])
-        assert Draft.objects.get(pk=undone["into"]).status in ("done", "dropped")
+        assert Draft.objects.get(pk=separation["into"]).status in ("done", "dropped")
         merged = manage.json(
             "merges", batch["batch"], "--merge", merges["merges"][0]["lead"], draft, "--reason", "No, the same."
         )

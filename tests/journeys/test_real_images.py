@@ -40,7 +40,7 @@ from tests.review.approve import approve_everything
 __all__ = ["no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 ROWS, IMAGES, TWINS = 124, 30, 8
-TAKEN = by_profile(50, ROWS)  # records of the batch; the thorough tests take all
+RECORDS = by_profile(50, ROWS)  # records of the batch; the thorough tests take all
 MEASURED = by_profile(("sim-careful", "sim-reckless"), TARGETS)
 
 
@@ -65,7 +65,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
 
     roles = {"generator": endpoint(url, "sim-generator"), "judge": endpoint(url, "sim-judge")}
     settings = BatchSettings(
-        benchmark="clinhallu", source=source, roles=roles, limit=TAKEN, draw=parse_draw("random", SEED)
+        benchmark="clinhallu", source=source, roles=roles, limit=RECORDS, draw=parse_draw("random", SEED)
     )
     batch = launch.launch_batch(settings)
     batches_services.work_on_batch(batch.pk)
@@ -76,13 +76,13 @@ def test_every_row_of_vqa_rad_from_file_to_report(
         for data in Draft.objects.filter(batch=batch).values_list("data", flat=True)
         for candidate in data["candidates"]
     )
-    assert statuses.total() == TAKEN
+    assert statuses.total() == RECORDS
     versions = SampleVersion.objects.filter(sample__batch=batch)
     twins = Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count()
     assert versions.count() == statuses["kept"] - twins
     assert by_profile(0, 1) <= twins <= TWINS, "the file contains a few questions twice"
     n_samples = versions.count()
-    assert 0.6 * TAKEN < statuses["kept"] < TAKEN
+    assert 0.6 * RECORDS < statuses["kept"] < RECORDS
     analysis_rows = {row[0]: row[1] for row in batches_queries.analysis(batch)[0].rows}  # type: ignore[union-attr]
     assert analysis_rows["kept"] == str(statuses["kept"] - twins), "drafts that a check stopped are not counted"
     assert analysis_rows["rejected: invalid trace"] == str(statuses["invalid"])

@@ -37,8 +37,8 @@ pytestmark = pytest.mark.django_db
 DATA = Path(__file__).parents[3] / "shared/data"
 FILES = {"medqa": "medqa/phrases_no_exclude_test.jsonl", "medmcqa": "medmcqa/dev.json", "sumpubmed": "sumpubmed"}
 ROWS = {"medqa": 200, "medmcqa": 300, "sumpubmed": 20}
-TAKEN = by_profile({"medqa": 15, "medmcqa": 15, "sumpubmed": 8}, ROWS)  # records of each; the thorough tests take all
-DRAWN = 3  # drawn for review per source and label
+RECORDS = by_profile({"medqa": 15, "medmcqa": 15, "sumpubmed": 8}, ROWS)  # records of each; the thorough tests take all
+REVIEWED = 3  # drawn for review per source and label
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def _run_batch(name: str, url: str) -> Batch:
             benchmark="medhal",
             source=source,
             roles={"generator": endpoint(url), "filter": endpoint(url, "sim-critic")},
-            limit=TAKEN[name],
-            changes={"training_only": False, "review_per_label": DRAWN},
+            limit=RECORDS[name],
+            changes={"training_only": False, "review_per_label": REVIEWED},
         )
     )
     batches_services.work_on_batch(batch.pk)
@@ -74,12 +74,12 @@ def test_real_rows_become_measured_releases_and_a_training_set(
     versions = SampleVersion.objects.all()
     counts = Counter(versions.values_list("content__source", "content__label"))
     for name in FILES:
-        assert counts[name, "factual"] == counts[name, "non-factual"] > TAKEN[name] * 0.7
+        assert counts[name, "factual"] == counts[name, "non-factual"] > RECORDS[name] * 0.7
         shares, *_others = batches_queries.analysis(batches[name])
         assert isinstance(shares, Table)
         assert [row[0] for row in shares.rows] == [{"medqa": "MedQA", "medmcqa": "MedMCQA"}.get(name, "SumPubMed")]
     drawn_counts = Counter(versions.filter(made__review="sampled").values_list("content__source", "content__label"))
-    assert drawn_counts == dict.fromkeys(counts, DRAWN)
+    assert drawn_counts == dict.fromkeys(counts, REVIEWED)
 
     approve_everything(physicians)
     samples_services.apply_outcomes()

@@ -126,8 +126,8 @@ def _kill(site: Site, pid: int) -> int:
     """
     os.kill(pid, signal.SIGKILL)
     lanes = "SELECT id, until, flying FROM generation_lane"
-    before = site.sql(lanes)
+    lanes_before = site.sql(lanes)
     time.sleep(SILENCE)
-    after = {(number, until) for number, until, _flying in site.sql(lanes)}
-    ids = {number for number, _until in after}
-    return sum(flying for number, until, flying in before if (number, until) in after or number not in ids)
+    lanes_after = {(number, until) for number, until, _flying in site.sql(lanes)}
+    ids = {number for number, _until in lanes_after}
+    return sum(flying for number, until, flying in lanes_before if (number, until) in lanes_after or number not in ids)

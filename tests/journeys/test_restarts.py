@@ -182,16 +182,16 @@ class StartedRun:
                 and self.number("SELECT coalesce(sum(flying), 0) FROM generation_lane WHERE job_id = {run}") > 0
             ),
         )
-        assert not self.finished()
+        assert not self.is_finished()
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return bool(self.number("SELECT count(*) FROM generation_job WHERE id = {run} AND status = 'finished'"))
 
     def check_finishes(self, *, lost_at_most: int) -> None:
         """Check that the run finishes with every result once, paid for once except calls in flight
         of a lost lane."""
         site = self.world.site
-        site.wait_until(f"run {self.run} is finished", self.finished)
+        site.wait_until(f"run {self.run} is finished", self.is_finished)
         for table, rows in (("response", SAMPLES), ("judgment", SAMPLES * RUBRICS)):
             statuses = site.sql(
                 f"SELECT status, error, count(*) FROM evaluation_{table} WHERE run_id = {self.run} GROUP BY status, error"

@@ -72,8 +72,8 @@ def test_each_preset_counts_failures_by_its_rule(
     assert (h_released.denominator, h_released.excluded) == (SAMPLES, 0)
     assert h_released.numerator == h_paper.numerator + 2
     for by_dataset in (paper, released):
-        judged = by_dataset[REP_V]["h_knowledge_judged"]
-        assert (judged.denominator, judged.excluded) == (SAMPLES - 2, 2), (
+        judged_stages = by_dataset[REP_V]["h_knowledge_judged"]
+        assert (judged_stages.denominator, judged_stages.excluded) == (SAMPLES - 2, 2), (
             "a stage without a judgment never counts as judged"
         )
         for accuracy in ("accuracy", "accuracy_valid"):  # the released code leaves such an answer out as well

@@ -79,7 +79,7 @@ def draft(preset: str = "paper", *, content: Mapping[str, Any] | None = None, **
         "dataset": "vqa-rad", "split": "test", "images": [SHA], "body_system": "chest", **(content or {}),
     }  # fmt: skip
     record = Record("test-1", content_fields["question"], "en", content_fields)
-    settings = next(each.values for each in presets.PRESETS if each.name == preset)
+    settings = next(entry.values for entry in presets.PRESETS if entry.name == preset)
     return replace(Draft(record, taxonomy.TERMS, settings=settings), **fields)
 
 
@@ -187,12 +187,12 @@ def test_a_wrong_letter_goes_to_the_judge_and_the_right_one_does_not() -> None:
 @pytest.mark.parametrize(
     ("answer", "letter"), [("B. Fluid", "B"), ("(b)", "B"), ("b", "B"), ("B) x", "B"), ("Bone", ""), ("", "")]
 )
-def test_the_letter_of_an_answer_is_read(answer: str, letter: str) -> None:
+def test_the_option_letter_is_read_from_an_answer(answer: str, letter: str) -> None:
     assert reference.letter_of(answer) == letter
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         ("Yes.", "yes", True),
         ("the left lung", "Left lung", True),
@@ -201,8 +201,8 @@ def test_the_letter_of_an_answer_is_read(answer: str, letter: str) -> None:
         ("", "yes", False),
     ],
 )
-def test_text_comparison(one: str, other: str, same: bool) -> None:
-    assert reference.is_same_text(one, other) is same
+def test_answers_are_compared_as_text(first: str, second: str, same: bool) -> None:
+    assert reference.is_same_text(first, second) is same
 
 
 def test_the_report_includes_all_questions_about_the_same_image() -> None:
@@ -221,9 +221,9 @@ def test_the_report_includes_all_questions_about_the_same_image() -> None:
 
 
 def test_the_analysis_counts_rejections_by_reason() -> None:
-    kept = {"candidates": [{"status": "kept", "answer": {"by": "judge"}}], "final": {"origin": "made"}}
-    wrong = {"candidates": [{"status": "invalid"}, {"status": "wrong", "answer": {"by": "judge"}}]}
-    blocks = [each for each in lineage.analysis([kept, kept, wrong]) if isinstance(each, Table)]
+    kept_data = {"candidates": [{"status": "kept", "answer": {"by": "judge"}}], "final": {"origin": "made"}}
+    rejected_data = {"candidates": [{"status": "invalid"}, {"status": "wrong", "answer": {"by": "judge"}}]}
+    blocks = [block for block in lineage.analysis([kept_data, kept_data, rejected_data]) if isinstance(block, Table)]
     counts = {row[0]: row[1] for row in blocks[0].rows}
     assert (counts["All"], counts["kept"], counts["rejected: invalid trace"]) == ("4", "2", "1")
     assert [row[1] for row in blocks[1].rows] == ["2", "1"]

@@ -64,12 +64,12 @@ def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
             measured = [rows[model, f"{task}-{variant}"][name] for task in COUNTS]
             hits, n = sum(rate.numerator for rate in measured), sum(rate.denominator for rate in measured)
             assert n == sum(COUNTS.values())
-            assert inside(hits, n, expected[name]), (model, name, hits / n, expected[name])
+            assert is_within_interval(hits, n, expected[name]), (model, name, hits / n, expected[name])
         for variant in ("free", "rep-v", "rep-k", "rep-vk"):
             measured = [rows[model, f"{task}-{variant}"]["accuracy"] for task in COUNTS]
             hits, n = sum(rate.numerator for rate in measured), sum(rate.denominator for rate in measured)
             assert n == sum(COUNTS.values()), "the paper's denominator is all questions"
-            assert inside(hits, n, expected[variant]), (model, variant, hits / n, expected[variant])
+            assert is_within_interval(hits, n, expected[variant]), (model, variant, hits / n, expected[variant])
 
     # The gains follow from the rates of the stages.
     for model in ERROR_RATES:
@@ -87,15 +87,15 @@ def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
                 assert change.high is not None
                 tolerance = 1.7 * (change.high - change.low) / 2  # widens a 95 % interval to 99.9 %
                 assert abs(change.gain - (expected[variant] - expected["free"])) <= tolerance, (model, variant)
-    assert {(each.dataset, each.label) for each in report.numbers.bottlenecks if each.rate == "accuracy"} == {
+    assert {(row.dataset, row.label) for row in report.numbers.bottlenecks if row.rate == "accuracy"} == {
         (f"{task}-free", "Visual recognition replaced") for task in COUNTS
     }
 
     # The denominator of the released code leaves out invalid traces, and their number is reported.
-    for model, seer in ERROR_RATES.items():
+    for model, simulated_model in ERROR_RATES.items():
         valid, total = (rows[model, "vqa-rad-free"][name] for name in ("accuracy_valid", "accuracy"))
         assert valid.denominator + valid.excluded == total.denominator
-        assert bool(valid.excluded) == bool(seer.malformed)
+        assert bool(valid.excluded) == bool(simulated_model.malformed)
     assert Response.objects.filter(run=run, outcome="unasked").exists()
 
     # Only the judge of visual recognition got the image; all calls use the published settings.
@@ -193,6 +193,6 @@ def test_pages_downloads_and_validation_show_the_changes_and_rubrics(client: Cli
     assert "Agreement by rubric" in client.get(reverse("evaluation:run", args=run_args)).content.decode()
 
 
-def inside(hits: int, n: int, rate: float) -> bool:
+def is_within_interval(hits: int, n: int, rate: float) -> bool:
     low, high = wilson(hits, n, z=Z)
     return low <= rate <= high

@@ -56,9 +56,9 @@ def test_a_published_file_is_imported_evaluated_and_scored(manage: Manage, tmp_p
             endpoint(models, name)
         options = ("--release", "hb", "--endpoint", "sim-careful", "--judge", "sim-judge", "--yes", "--wait")
         run = manage.json("evaluate", *options)["run"]
-    judged = Judgment.objects.filter(run=run, response__sample__position=0).order_by("rubric")
-    assert {judgment.status for judgment in judged} == {"done"}
-    for judgment, met in zip(judged, MET, strict=True):
+    judgments = Judgment.objects.filter(run=run, response__sample__position=0).order_by("rubric")
+    assert {judgment.status for judgment in judgments} == {"done"}
+    for judgment, met in zip(judgments, MET, strict=True):
         Judgment.objects.filter(pk=judgment.pk).update(verdict="met" if met else "not_met")
     Judgment.objects.filter(run=run, response__sample__position=1).update(
         status="failed", verdict="", error="NoMajority"
@@ -122,7 +122,7 @@ def test_the_export_refuses_and_names_a_sample_without_points_to_earn(manage: Ma
 
 @pytest.mark.plain
 def test_points_are_formatted_as_in_the_source() -> None:
-    assert [taxonomy.points_of(each) for each in (7, 5.0, -6, 2.5, -0.125, 1000)] == [
+    assert [taxonomy.points_of(value) for value in (7, 5.0, -6, 2.5, -0.125, 1000)] == [
         "7",
         "5",
         "-6",

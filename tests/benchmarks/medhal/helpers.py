@@ -87,7 +87,7 @@ OTHER_VALUES = {"patient information/age": "60 years old", "symptoms/time": "two
 
 
 def draft(content: Mapping[str, Any] = MCQ, name: str = "r-1", preset: str = "paper", **settings: Any) -> Draft:
-    values = next(each.values for each in presets.PRESETS if each.name == preset)
+    values = next(entry.values for entry in presets.PRESETS if entry.name == preset)
     joined = {"mednli": (CONTRADICTION,)} if content["kind"].startswith("nli") else {}
     record = Record(name, "A record", "en", content, joined)
     return Draft(

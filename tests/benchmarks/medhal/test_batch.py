@@ -145,18 +145,18 @@ def test_the_same_seed_draws_the_same_statements_when_the_draw_is_repeated(url: 
     monkeypatch.setattr(bulk_making, "CHUNK", 7)
     changes = {"review_per_label": 5}
     first = run_batch(settings(source, changes=changes))
-    drawn = set(SampleVersion.objects.filter(made__review="sampled").values_list("sample__record", flat=True))
-    assert len(drawn) == 5
+    drawn_records = set(SampleVersion.objects.filter(made__review="sampled").values_list("sample__record", flat=True))
+    assert len(drawn_records) == 5
     drafts = Draft.objects.filter(batch=first).order_by("pk")
     assert bulk_making._draw_for_review(first, drafts, "record__content") == frozenset()  # earlier draws count
     monkeypatch.setattr(bulk_making, "_count_drawn_before", lambda _batch, _draw: Counter())
-    drawn_once, drawn_again = (
+    first_draw, second_draw = (
         bulk_making._draw_for_review(first, rows, "record__content") for rows in (drafts, drafts.reverse())
     )
-    assert drawn_once == drawn_again
-    assert set(drafts.filter(pk__in=drawn_once or ()).values_list("record", flat=True)) == drawn
+    assert first_draw == second_draw
+    assert set(drafts.filter(pk__in=first_draw or ()).values_list("record", flat=True)) == drawn_records
     first.settings["review_seed"] = 1
-    assert bulk_making._draw_for_review(first, drafts, "record__content") != drawn_once
+    assert bulk_making._draw_for_review(first, drafts, "record__content") != first_draw
 
 
 def test_published_statements_become_the_same_samples_in_bulk_as_by_steps(url: str, monkeypatch: Any) -> None:
@@ -165,7 +165,7 @@ def test_published_statements_become_the_same_samples_in_bulk_as_by_steps(url: s
     monkeypatch.setattr(bulk_making, "make_published_samples", lambda _batch: 0)
     batch_by_steps = run_batch(settings(source, changes={"review_per_label": 2}))
 
-    def shape(batch: Batch) -> Any:
+    def summary(batch: Batch) -> Any:
         versions = SampleVersion.objects.filter(sample__batch=batch).select_related("sample", "case").order_by("pk")
         return [
             (
@@ -185,8 +185,8 @@ def test_published_statements_become_the_same_samples_in_bulk_as_by_steps(url: s
         ]
 
     assert not Call.objects.exists()
-    assert sorted(map(repr, shape(bulk_batch))) == sorted(map(repr, shape(batch_by_steps)))
-    assert len(shape(bulk_batch)) == 6
+    assert sorted(map(repr, summary(bulk_batch))) == sorted(map(repr, summary(batch_by_steps)))
+    assert len(summary(bulk_batch)) == 6
     assert bulk_batch.status == batch_by_steps.status == Batch.Status.FINISHED
 
 

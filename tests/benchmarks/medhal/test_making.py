@@ -425,9 +425,11 @@ def test_the_last_question_is_split_from_the_text_before_it():
     assert last_question("Name it.") == ("", "")
 
 
-@pytest.mark.parametrize(("text", "one"), [("It is so.", True), ("It is. So.", False), ("It\nis", False), ("", False)])
-def test_one_sentence_is_recognised(text, one):
-    assert is_one_sentence(text) is one
+@pytest.mark.parametrize(
+    ("text", "expected"), [("It is so.", True), ("It is. So.", False), ("It\nis", False), ("", False)]
+)
+def test_one_sentence_is_recognised(text, expected):
+    assert is_one_sentence(text) is expected
 
 
 def test_a_sentence_is_not_replaced_if_the_text_differs_at_its_position():

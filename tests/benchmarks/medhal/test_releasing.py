@@ -47,8 +47,8 @@ def test_configurations_leave_out_long_statements_and_cut_the_three_large_source
     balanced = Composition(**options, configuration="lf-bal", seed=1)
     balanced_tally = tally("medhal", balanced)
     assert balanced_tally.excluded == {"not-drawn": 9, "too-long": 1}
-    first, again = (list(choices("medhal", balanced)) for _ in range(2))
-    assert first == again
+    first, repeated = (list(choices("medhal", balanced)) for _ in range(2))
+    assert first == repeated
     assert len(first) == balanced_tally.samples == 26
     assert first != list(choices("medhal", Composition(**options, configuration="lf-bal", seed=2)))
     assert Composition.from_json(json.loads(json.dumps(balanced.as_json()))) == balanced

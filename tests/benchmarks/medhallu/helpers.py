@@ -56,7 +56,7 @@ def qa_draft(preset: str = "ours", **fields: Any) -> Draft:
         "split": "labelled",
     }
     record = Record("90000001", QUESTION, "en", content, {"mesh": HEADINGS})
-    (prompts,) = (each.prompts for each in presets.PRESETS if each.name == preset)
+    (prompts,) = (entry.prompts for entry in presets.PRESETS if entry.name == preset)
     return replace(Draft(record, taxonomy.TERMS, prompts=prompts, settings=settings(preset)), **fields)
 
 
@@ -76,7 +76,7 @@ def pair_draft(**fields: Any) -> Draft:
 
 
 def settings(preset: str = "ours", **changes: Any) -> dict[str, Any]:
-    (values,) = (each.values for each in presets.PRESETS if each.name == preset)
+    (values,) = (entry.values for entry in presets.PRESETS if entry.name == preset)
     return {**values, **changes}
 
 

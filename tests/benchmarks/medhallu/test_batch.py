@@ -39,7 +39,7 @@ def url() -> Iterator[str]:
         yield address
 
 
-def words(number: int, count: int) -> str:
+def random_words(number: int, count: int) -> str:
     """Return this many random words, so that no two records count as duplicates."""
     dice = Random(number)
     return " ".join(
@@ -58,9 +58,13 @@ def source_of(count: int, kind: str = "qa") -> Source:
             language="en",
             content={
                 **content,
-                "question": f"Does {words(number, 8)} differ?",
-                "answer": f"It was found that {words(-number, 30)} did differ.",
-                **({"hallucinated": f"It was found that {words(7 * number, 30)} did."} if kind == "qa-pair" else {}),
+                "question": f"Does {random_words(number, 8)} differ?",
+                "answer": f"It was found that {random_words(-number, 30)} did differ.",
+                **(
+                    {"hallucinated": f"It was found that {random_words(7 * number, 30)} did."}
+                    if kind == "qa-pair"
+                    else {}
+                ),
             },
         )
         for number in range(1, count + 1)
@@ -69,8 +73,10 @@ def source_of(count: int, kind: str = "qa") -> Source:
 
 
 def run_batch(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
-    bound = {role: endpoint(url, model) for role, model in {**MODEL_OF, **roles}.items()}
-    batch = batches_launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles=bound, preset=preset))
+    endpoints = {role: endpoint(url, model) for role, model in {**MODEL_OF, **roles}.items()}
+    batch = batches_launch.launch_batch(
+        BatchSettings(benchmark="medhallu", source=source, roles=endpoints, preset=preset)
+    )
     batches_services.work_on_batch(batch.pk)
     samples_services.apply_outcomes()
     batch.refresh_from_db()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.plain
 
 
 @pytest.fixture(autouse=True)
-def _no_model(monkeypatch):
+def _no_local_model(monkeypatch):
     monkeypatch.delenv(entailment.FOLDER_VARIABLE, raising=False)
     entailment.local_nli.cache_clear()
 

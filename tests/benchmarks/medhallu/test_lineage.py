@@ -56,7 +56,7 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
     ]
     assert answers[0][2] == "replaced because of its length"
     # Nothing is marked as planted: neither replaced answers nor failed candidates.
-    pages = [render_to_string(f"review/blocks/{each.kind}.html", {"block": each}) for each in shown.values()]
+    pages = [render_to_string(f"review/blocks/{table.kind}.html", {"block": table}) for table in shown.values()]
     assert not any("planted" in page for page in pages)
     votes = shown["Votes"].rows
     assert len(votes) == 6

@@ -29,10 +29,10 @@ def test_every_variant_shows_the_same_answer_and_records_which():
         evaluated = sample(number)
         questions = asks_by_variant(evaluated, seed=3)
         assert list(questions) == VARIANTS
-        (about,) = {ask.about["shown"] for ask in questions.values()}
+        (shown,) = {ask.about["shown"] for ask in questions.values()}
         for variant, ask in questions.items():
             data = read_data(text(ask))
-            assert data["ANSWER"] == evaluated.content[about]
+            assert data["ANSWER"] == evaluated.content[shown]
             assert data["QUESTION"] == evaluated.content["question"]
             assert data.get("KNOWLEDGE") == (
                 evaluated.content["knowledge"] if variant.startswith("knowledge") else None
@@ -46,7 +46,7 @@ def test_the_answer_shown_depends_only_on_seed_and_sample():
     other_draw = [protocol.shown_answer(key, 1) for key in keys]
     for draw in (drawn, other_draw):
         assert 900 < draw.count("hallucinated") < 1100, "even chances: four standard deviations are 90"
-    n_equal = sum(one == other for one, other in zip(drawn, other_draw, strict=True))
+    n_equal = sum(first == second for first, second in zip(drawn, other_draw, strict=True))
     assert 900 < n_equal < 1100, "another seed gives another draw"
 
 
@@ -54,8 +54,8 @@ def test_neither_the_other_answer_nor_the_label_is_in_the_prompt():
     for number in range(20):
         evaluated = sample(number, justification="SECRET", category="SECRET", difficulty="hard", pmid="SECRET")
         for ask in asks_by_variant(evaluated).values():
-            other = {"truth": "hallucinated", "hallucinated": "truth"}[ask.about["shown"]]
-            assert evaluated.content[other] not in text(ask)
+            hidden = {"truth": "hallucinated", "hallucinated": "truth"}[ask.about["shown"]]
+            assert evaluated.content[hidden] not in text(ask)
             assert "SECRET" not in text(ask)
 
 

@@ -132,7 +132,7 @@ def test_a_failed_candidate_is_critiqued_rewritten_and_judged_again():
     assert {role for role, request in models.requests if request in (critique, rewrite)} == {"critic"}
 
 
-def test_the_critic_is_told_if_a_candidate_says_the_same_as_the_truth():
+def test_the_critic_learns_if_a_candidate_says_the_same_as_the_truth():
     models = FakeModels(fooled={WRONG: 3}, scores={WRONG: (0.9, 0.9)})
     run_recipe(qa_draft(settings=settings("paper", tries=1, rewrites=1)), models)
     assert read_data(models.requests_for("critique")[0].messages[1].text)["RESULT"]["says_the_same"] is True
@@ -146,7 +146,7 @@ def test_the_next_try_gets_the_last_candidate_and_its_feedback():
     )
     draft = run_recipe(qa_draft(), models)
     assert [attempt["number"] for attempt in draft.data["tries"]] == [1, 2]
-    assert [each["number"] for each in all_candidates(draft)] == ["1.1", "1.2", "2.1"]
+    assert [row["number"] for row in all_candidates(draft)] == ["1.1", "1.2", "2.1"]
     (second_request,) = models.requests_for("regenerate")
     blocks = read_data(second_request.messages[-1].text)
     assert blocks["LAST"]["answer"] == wrong_answer(2)
@@ -159,7 +159,7 @@ def test_the_next_try_gets_the_last_candidate_and_its_feedback():
 def test_rewrites_and_tries_are_limited():
     models = FakeModels()
     draft = run_recipe(qa_draft(settings=settings(tries=2, rewrites=3)), models)
-    assert [each["number"] for each in all_candidates(draft)] == [
+    assert [row["number"] for row in all_candidates(draft)] == [
         "1.1",
         "1.2",
         "1.3",
@@ -178,8 +178,8 @@ def test_rewrites_and_tries_are_limited():
 def test_the_paper_preset_judges_at_most_five_candidates():
     models = FakeModels(generator_replies=[candidate(wrong_answer(number)) for number in range(1, 9)])
     draft = run_recipe(qa_draft("paper"), models)
-    assert [each["number"] for each in all_candidates(draft)] == ["1.1", "2.1", "3.1", "4.1", "5.1"]
-    assert [each["by"] for each in all_candidates(draft)] == ["generate", *["regenerate"] * 4]
+    assert [row["number"] for row in all_candidates(draft)] == ["1.1", "2.1", "3.1", "4.1", "5.1"]
+    assert [row["by"] for row in all_candidates(draft)] == ["generate", *["regenerate"] * 4]
     call_counts = [len(models.requests_for(name)) for name in ("generate", "regenerate", "critique", "rewrite", "vote")]
     assert call_counts == [1, 4, 4, 0, 15]
     for number, request in enumerate(models.requests_for("regenerate"), 1):

@@ -82,81 +82,79 @@ def test_each_voter_is_fooled_at_its_configured_rate():
     for voter, model in enumerate(VOTERS):
         share = sum(width for level, width in LEVEL_SHARES.items() if model in FOOLED_VOTERS[level])
         share *= 1 - simulate_generation.STUBBORN
-        assert is_near(sum(each["votes"][voter]["fooled"] for each in first), DRAFTS, share)
-        assert is_near(
-            sum(bool(each["votes"][voter]["unread"]) for each in first), DRAFTS, simulate_generation.MALFORMED
-        )
-        assert not any(each["votes"][voter]["broken"] for each in first)
+        assert is_near(sum(row["votes"][voter]["fooled"] for row in first), DRAFTS, share)
+        assert is_near(sum(bool(row["votes"][voter]["unread"]) for row in first), DRAFTS, simulate_generation.MALFORMED)
+        assert not any(row["votes"][voter]["broken"] for row in first)
 
 
 def test_the_order_of_answers_does_not_influence_voters():
-    votes = [vote for draft in drafts() for each in all_candidates(draft) for vote in each["votes"]]
+    votes = [vote for draft in drafts() for row in all_candidates(draft) for vote in row["votes"]]
     by_order = {
         first: [vote["fooled"] for vote in votes if vote["first"] == first] for first in ("truth", "hallucinated")
     }
-    shares = [sum(some) / len(some) for some in by_order.values()]
+    shares = [sum(outcomes) / len(outcomes) for outcomes in by_order.values()]
     assert abs(shares[0] - shares[1]) < 0.05
 
 
 def test_the_entailment_judge_errs_at_its_configured_rate():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
-    paraphrases = [each for each in first if each["justification"] == "It is the true answer in other words."]
+    paraphrases = [row for row in first if row["justification"] == "It is the true answer in other words."]
     assert is_near(len(paraphrases), DRAFTS, simulate_generation.PARAPHRASE)
-    scores = [each["entailment"] for each in first if each not in paraphrases]
+    scores = [row["entailment"] for row in first if row not in paraphrases]
     wrong = sum(score[way] >= 0.75 for score in scores for way in ("forward", "backward"))
     assert is_near(wrong, 2 * len(scores), NLI_ERROR)
 
 
 def test_answers_have_the_requested_length_after_at_most_one_reminder():
-    first = [each for draft in drafts() for each in all_candidates(draft) if each["by"] == "generate"]
-    assert not any(each["flags"] for each in first)
+    first = [row for draft in drafts() for row in all_candidates(draft) if row["by"] == "generate"]
+    assert not any(row["flags"] for row in first)
     # A paraphrase is never too short.
     assert is_near(
-        sum(bool(each["replaced"]) for each in first), len(first), SHORT * (1 - simulate_generation.PARAPHRASE)
+        sum(bool(row["replaced"]) for row in first), len(first), SHORT * (1 - simulate_generation.PARAPHRASE)
     )
 
 
 def test_all_candidates_of_a_draft_differ():
     for draft in drafts():
-        answers = [each["answer"] for each in all_candidates(draft)]
+        answers = [row["answer"] for row in all_candidates(draft)]
         assert len(set(answers)) == len(answers)
 
 
 def test_planted_answers_contain_the_words_of_their_level():
     for draft in drafts()[:200]:
-        for each in all_candidates(draft):
-            level = {3: "hard", 2: "medium", 1: "easy", 0: "easy"}[each["fooled"]]
-            if each["justification"].startswith("It claims"):
-                assert LEVEL_WORDS[level] in each["answer"]
+        for row in all_candidates(draft):
+            level = {3: "hard", 2: "medium", 1: "easy", 0: "easy"}[row["fooled"]]
+            if row["justification"].startswith("It claims"):
+                assert LEVEL_WORDS[level] in row["answer"]
 
 
 def test_the_detectors_perceive_planted_answers_and_the_truth():
     for draft in drafts()[:50]:
         assert simulate_detection.perceived_kind(draft.record.content["answer"]) == simulate_detection.TRUE
-        for each in all_candidates(draft):
-            if each["justification"].startswith("It claims"):
-                level = {3: "hard", 2: "medium"}.get(each["fooled"], "easy")
-                assert simulate_detection.perceived_kind(each["answer"]) == level
+        for row in all_candidates(draft):
+            if row["justification"].startswith("It claims"):
+                level = {3: "hard", 2: "medium"}.get(row["fooled"], "easy")
+                assert simulate_detection.perceived_kind(row["answer"]) == level
 
 
 def test_the_released_preset_runs_with_the_same_models():
     difficulties = Counter(draft.data["final"]["difficulty"] for draft in drafts("released")[:200])
     assert set(difficulties) == {"easy", "medium", "hard"}
-    assert not any(each["entailment"] for draft in drafts("released")[:50] for each in all_candidates(draft))
+    assert not any(row["entailment"] for draft in drafts("released")[:50] for row in all_candidates(draft))
 
 
 def test_clusters_are_uniform_except_for_errors_of_the_judge():
     draft = run_recipe(numbered_draft(1, "clusters", candidates=24), SimulatedModels())
     groups = draft.data["clusters"]["clusters"]
-    by_number = {each["number"]: each for each in all_candidates(draft)}
+    by_number = {row["number"]: row for row in all_candidates(draft)}
     assert len(by_number) == 24
     assert sum(len(group["members"]) for group in groups) == 24
     claims = [
-        {each["justification"] for each in map(by_number.__getitem__, group["members"])}
+        {row["justification"] for row in map(by_number.__getitem__, group["members"])}
         for group in groups
         if not group["truth"]
     ]
-    assert sum(len(some) == 1 for some in claims) >= len(claims) - 2  # the judge errs
+    assert sum(len(justifications) == 1 for justifications in claims) >= len(claims) - 2  # the judge errs
     assert len(groups) < len(CLAIMS)
     assert max(len(group["members"]) for group in groups) > 3
 

@@ -53,8 +53,8 @@ AGES = {
 
 
 def test_check_tags_do_not_outvote_diseases():
-    about = [term("Hip Fractures", "C26.531.750"), term("Osteoporosis", "C05.116.198.579")]
-    terms = [*(term(name, tree) for name, tree in AGES.items()), *about]
+    condition_terms = [term("Hip Fractures", "C26.531.750"), term("Osteoporosis", "C05.116.198.579")]
+    terms = [*(term(name, tree) for name, tree in AGES.items()), *condition_terms]
     assert branches([*AGES, "Female", "Hip Fractures", "Osteoporosis"], terms) == ["C"]
     assert branches(["AGED", "middle  aged", "Humans", "Osteoporosis"], terms) == ["C"]
     assert branches(list(AGES), terms) == []

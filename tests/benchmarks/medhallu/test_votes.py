@@ -13,7 +13,7 @@ from tests.benchmarks.medhallu.helpers import TRUTH, WRONG, FakeModels, candidat
 pytestmark = pytest.mark.plain
 
 
-def vote(models, number="1.1", **changes):
+def collect(models, number="1.1", **changes):
     return asyncio.run(collect_votes(qa_draft(**changes), models, candidate(), number))
 
 
@@ -85,22 +85,22 @@ def test_fooling_one_of_two_voters_is_easy_and_both_is_hard():
 @pytest.mark.parametrize("fooled", range(4))
 def test_a_voter_that_chooses_the_hallucinated_answer_is_fooled_in_either_order(fooled):
     for number in range(20):
-        votes = vote(FakeModels(fooled={WRONG: fooled}), f"{number}.1")
-        assert [each["fooled"] for each in votes] == [voter < fooled for voter in range(3)]
-        assert [each["role"] for each in votes] == list(VOTERS)
+        votes = collect(FakeModels(fooled={WRONG: fooled}), f"{number}.1")
+        assert [vote["fooled"] for vote in votes] == [voter < fooled for voter in range(3)]
+        assert [vote["role"] for vote in votes] == list(VOTERS)
 
 
 def test_the_order_is_balanced_and_recorded_as_shown():
     models = FakeModels()
     orders = []
     for number in range(400):
-        votes = vote(models, f"{number}.1")
-        for each, (role, request) in zip(votes, models.requests[-3:], strict=True):
+        votes = collect(models, f"{number}.1")
+        for vote, (role, request) in zip(votes, models.requests[-3:], strict=True):
             blocks = read_data(request.messages[1].text)
-            assert role == each["role"]
-            assert (blocks["FIRST"] == TRUTH) == (each["first"] == "truth")
+            assert role == vote["role"]
+            assert (blocks["FIRST"] == TRUTH) == (vote["first"] == "truth")
             assert {blocks["FIRST"], blocks["SECOND"]} == {TRUTH, WRONG}
-        orders.append(tuple(each["first"] for each in votes))
+        orders.append(tuple(vote["first"] for vote in votes))
     for voter in range(3):
         share = sum(order[voter] == "truth" for order in orders) / len(orders)
         assert 0.42 < share < 0.58
@@ -110,15 +110,15 @@ def test_the_order_is_balanced_and_recorded_as_shown():
 
 
 def test_the_order_is_a_function_of_record_version_candidate_and_voter():
-    first = [each["first"] for each in vote(FakeModels())]
-    assert first == [each["first"] for each in vote(FakeModels())]
-    other_orders = {tuple(each["first"] for each in vote(FakeModels(), version=version)) for version in range(1, 30)}
+    first = [vote["first"] for vote in collect(FakeModels())]
+    assert first == [vote["first"] for vote in collect(FakeModels())]
+    other_orders = {tuple(vote["first"] for vote in collect(FakeModels(), version=version)) for version in range(1, 30)}
     assert len(other_orders) == 8
 
 
 def test_voters_do_not_see_the_context():
     models = FakeModels()
-    vote(models)
+    collect(models)
     for _role, request in models.requests:
         assert set(read_data(request.messages[1].text)) == {"QUESTION", "FIRST", "SECOND"}
         assert "walked after each meal for two weeks" not in "".join(message.text for message in request.messages)
@@ -126,10 +126,10 @@ def test_voters_do_not_see_the_context():
 
 def test_a_vote_that_names_no_answer_even_on_retry_is_broken():
     models = FakeModels(fooled={WRONG: 3}, votes={"voter_2": "Both are good."})
-    votes = vote(models)
-    assert [(each["fooled"], each["broken"], each["chosen"]) for each in votes][1] == (False, True, None)
+    votes = collect(models)
+    assert [(vote["fooled"], vote["broken"], vote["chosen"]) for vote in votes][1] == (False, True, None)
     assert (votes[1]["reply"], votes[1]["unread"]) == ("Both are good.", "Both are good.")
-    assert [each["broken"] for each in votes] == [False, True, False]
+    assert [vote["broken"] for vote in votes] == [False, True, False]
     assert [role for role, _request in models.requests].count("voter_2") == 2
 
 
@@ -139,8 +139,8 @@ def test_a_voter_that_names_no_answer_is_asked_once_more_and_then_counts():
             return super().reply_to(role, request) if "cannot be used" in request.messages[-1].text else "Hard to say."
 
     models = Vague(fooled={WRONG: 2})
-    votes = vote(models)
-    assert [(each["fooled"], each["broken"], each["unread"]) for each in votes] == [
+    votes = collect(models)
+    assert [(vote["fooled"], vote["broken"], vote["unread"]) for vote in votes] == [
         (True, False, "Hard to say."),
         (True, False, "Hard to say."),
         (False, False, "Hard to say."),
@@ -157,22 +157,22 @@ def test_a_very_long_reply_is_read_in_reasonable_time():
 
 def test_voters_at_one_endpoint_send_distinct_requests():
     models = FakeModels()
-    vote(models, settings=settings(order="truth-first"))
+    collect(models, settings=settings(order="truth-first"))
     assert [request.repeat for _role, request in models.requests] == [0, 1, 2]
 
 
 def test_the_released_preset_shows_the_truth_first_and_the_justification_and_reads_any_2():
     models = FakeModels(votes={"voter_1": "Option 2, not 1", "voter_2": "1", "voter_3": ""})
-    votes = vote(models, preset="released")
-    assert [each["first"] for each in votes] == ["truth"] * 3
-    assert [(each["fooled"], each["broken"]) for each in votes] == [(True, False), (False, False), (False, False)]
+    votes = collect(models, preset="released")
+    assert [vote["first"] for vote in votes] == ["truth"] * 3
+    assert [(vote["fooled"], vote["broken"]) for vote in votes] == [(True, False), (False, False), (False, False)]
     request = models.requests[0][1]
     assert read_data(request.messages[0].text)["SECOND"] == f"{WRONG}\nThe findings are swapped."
     assert (request.max_tokens, request.temperature) == (4, 0.3)
 
 
 def test_a_long_reply_is_truncated():
-    (first, *_rest) = vote(FakeModels(votes={"voter_1": "x" * 9_000}))
+    (first, *_rest) = collect(FakeModels(votes={"voter_1": "x" * 9_000}))
     assert len(first["reply"]) == 500
 
 
@@ -180,6 +180,8 @@ def test_drafts_of_different_records_draw_different_orders():
     draft = qa_draft()
     orders = set()
     for number in range(40):
-        other = replace(draft, record=replace(draft.record, external_id=f"r{number}"))
-        orders.add(tuple(each["first"] for each in asyncio.run(collect_votes(other, FakeModels(), candidate(), "1.1"))))
+        other_draft = replace(draft, record=replace(draft.record, external_id=f"r{number}"))
+        orders.add(
+            tuple(vote["first"] for vote in asyncio.run(collect_votes(other_draft, FakeModels(), candidate(), "1.1")))
+        )
     assert len(orders) == 8

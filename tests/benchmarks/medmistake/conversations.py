@@ -51,12 +51,12 @@ def import_cases(folder: Path, count: int, name: str = "patients") -> Source:
 
 def launch_conversations(source: Source, models: str, *, doctors: Sequence[str] = DOCTORS, **settings: Any) -> Batch:
     first, *others = doctors
-    bound = {role: endpoint(models, name) for role, name in ROLES.items()}
+    endpoints = {role: endpoint(models, name) for role, name in ROLES.items()}
     return launch.launch_batch(
         BatchSettings(
             benchmark="medmistake",
             source=source,
-            roles={**bound, "doctor": endpoint(models, first)},
+            roles={**endpoints, "doctor": endpoint(models, first)},
             beside=[endpoint(models, name) for name in others],
             changes=settings,
         )

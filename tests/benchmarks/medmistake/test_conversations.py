@@ -145,7 +145,7 @@ def test_an_invalid_mistake_is_refused(changes: Mapping[str, Any], message: str)
 
 
 def test_dimensions_that_a_judge_leaves_out_are_requested_again_and_then_listed() -> None:
-    keys = [each.key for each in dimensions.all_dimensions()]
+    keys = [dimension.key for dimension in dimensions.all_dimensions()]
     first = {"scores": [{"dimension": key, "score": 4} for key in keys[:-2]]}
     second = {"scores": [{"dimension": keys[-2], "score": None}]}
     models = Models(scripted={"judge_1": [first, second, second]}, names=NAMES_OF)
@@ -157,8 +157,8 @@ def test_dimensions_that_a_judge_leaves_out_are_requested_again_and_then_listed(
     assert value.data["unscored"]["judge_1"] == keys[-1:]
     value = replace(value, data={**value.data, "rounds": {"judge_1": 3}})
     assert not conversation._has_unscored(value, judge="judge_1"), "after three calls it is listed as not scored"
-    shown = [block.title for block in lineage.lineage(value.data)]
-    assert "Dimensions without a score" in shown
+    titles = [block.title for block in lineage.lineage(value.data)]
+    assert "Dimensions without a score" in titles
 
 
 def test_the_scores_of_both_judges_are_pooled_by_the_setting() -> None:
@@ -168,7 +168,7 @@ def test_the_scores_of_both_judges_are_pooled_by_the_setting() -> None:
     data = {"scores": {"judge_1": first_judge, "judge_2": second_judge}}
     pooled = {
         pooling: [
-            (each["judge"], each["score"]) for each in conversation.low_scores(data, {"low": 3, "pooling": pooling})
+            (score["judge"], score["score"]) for score in conversation.low_scores(data, {"low": 3, "pooling": pooling})
         ]
         for pooling in ("either", "both", "mean")
     }
@@ -187,7 +187,7 @@ def test_scores_published_with_a_conversation_count_as_those_of_one_judge() -> N
     value = Draft(Record("c", "t", "en", content), settings=recipe.SETTINGS)
     value = run(conversation.take_conversation, value, ScriptedModels())
     assert not conversation._needs_committee(value)
-    assert [each["judge"] for each in conversation.low_scores(value.data, recipe.SETTINGS)] == ["published"]
+    assert [score["judge"] for score in conversation.low_scores(value.data, recipe.SETTINGS)] == ["published"]
 
 
 def test_a_conversation_without_a_low_score_is_dropped() -> None:
@@ -197,21 +197,21 @@ def test_a_conversation_without_a_low_score_is_dropped() -> None:
 
 def test_the_dimensions_are_a_data_file_in_the_papers_categories() -> None:
     assert len(NAMES) == len(TERMS) == 29
-    assert {each.category for each in dimensions.all_dimensions()} == set(NAMES)
+    assert {dimension.category for dimension in dimensions.all_dimensions()} == set(NAMES)
     rows = json.loads(dimensions.FILE.read_bytes())
     for wrong, message in ([*rows, rows[0]], "twice"), ([{**rows[0], "category": "luck"}], "no category"):
         with pytest.raises(ValueError, match=message):
             dimensions.read_dimensions(json.dumps(wrong).encode())
 
 
-def parse_vectors(*angles: float) -> list[Any]:
+def unit_vectors(*angles: float) -> list[Any]:
     return [np.array([[np.cos(a), np.sin(a)] for a in angles], dtype=np.float32)]
 
 
 def groups(angles: Sequence[float], **changes: Any) -> list[tuple[int, tuple[int, ...]]]:
     values = {**clustering.SETTINGS, **changes}
     numbers = list(range(10, 10 + len(angles)))
-    clusters = clustering._cluster_blocks(numbers, parse_vectors(*angles), [range(len(angles))], values)
+    clusters = clustering._cluster_blocks(numbers, unit_vectors(*angles), [range(len(angles))], values)
     return sorted((group.lead, tuple(other.number for other in group.others)) for group in clusters)
 
 
@@ -229,7 +229,7 @@ def test_a_zero_vector_joins_no_cluster() -> None:
     assert sorted(group.lead for group in clusters) == [1, 2]
 
 
-class Mistakes:
+class Arrivals:
     """Arrivals whose titles are angles, which `Embedder` turns into vectors."""
 
     def __init__(self, first: int, *angles: float) -> None:
@@ -248,7 +248,7 @@ class Embedder(Models):
 
 def test_late_mistakes_are_compared_with_those_of_earlier_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clustering, "BATCH_SIZE", 2)  # so that the nearest is in another embedding call
-    late, earlier = Mistakes(10, 0.0, 1.6, 3.1), Mistakes(1, 0.5, 0.1, 1.6, 0.3, 2.2)
+    late, earlier = Arrivals(10, 0.0, 1.6, 3.1), Arrivals(1, 0.5, 0.1, 1.6, 0.3, 2.2)
 
     def matches(**changes: Any) -> list[tuple[int, int, float]]:
         models: Any = Embedder(names={"embedder": "sim-embedder"})

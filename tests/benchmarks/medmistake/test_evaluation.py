@@ -84,9 +84,9 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     # on request.
     assert selecting_models(run) == tuple(sorted(TARGETS))
     assert set(reported_names([run]).values()) == set(simulated.REPEAT_RATES)
-    assert {each.endpoint for each in report.numbers.rankings} <= {"sim-reckless"}
+    assert {row.endpoint for row in report.numbers.rankings} <= {"sim-reckless"}
     full_report = reports_queries.report(run, Options(all_ranked=True))
-    assert {each.endpoint for each in full_report.numbers.rankings} == set(simulated.REPEAT_RATES)
+    assert {row.endpoint for row in full_report.numbers.rankings} == set(simulated.REPEAT_RATES)
     board, full_board = leaderboard(release), leaderboard(release, all_ranked=True)
     assert [entry.endpoint for entry in board.entries] == ["sim-reckless", "sim-careful", "sim-average"]
     assert [entry.selected for entry in board.entries] == [False, True, True]

@@ -42,7 +42,7 @@ def test_a_mistake_is_replicated_if_either_target_repeats_it() -> None:
         assert sample.content["replicated"] is repeated
         assert sample.content["scenario"] == GOOD["scenario"]
         assert sample.content["targets"] == ["sim-average", "sim-careful"]
-        assert [each["same_mistake_happened"] for each in sample.content["attempts"][0]["results"]] == [
+        assert [row["same_mistake_happened"] for row in sample.content["attempts"][0]["results"]] == [
             first == WRONG,
             second == WRONG,
         ]
@@ -60,10 +60,13 @@ def test_a_harder_variant_is_written_if_neither_target_repeats_it_and_every_atte
     result = run_draft(models)
     assert models.prompts("writer") == ["medmistake/scenario@1", "medmistake/reflect@1"]
     assert RIGHT in models.text_sent_to("writer")  # what the models answered to the first variant
-    assert [(each["number"], each["replicated"]) for each in result.data["attempts"]] == [(1, False), (2, True)]
+    assert [(attempt["number"], attempt["replicated"]) for attempt in result.data["attempts"]] == [
+        (1, False),
+        (2, True),
+    ]
     sample = replication.sample(result)
     assert sample.content["scenario"] == HARDER["scenario"]
-    assert [each["scenario"] for each in sample.content["attempts"]] == [GOOD["scenario"], HARDER["scenario"]]
+    assert [attempt["scenario"] for attempt in sample.content["attempts"]] == [GOOD["scenario"], HARDER["scenario"]]
     assert sample.made["scenarios tried"] == "2"
 
 
@@ -79,10 +82,10 @@ def test_harder_variants_are_limited_and_an_unreplicated_mistake_is_dropped_or_k
     with pytest.raises(Dropped, match=f"in {1 + harder} scenarios"):
         run_draft(dropping_models, draft(settings=settings(harder=harder)))
     assert len(dropping_models.prompts("target_1")) == len(dropping_models.prompts("target_2")) == 1 + harder
-    kept = replication.sample(run_draft(models(), draft(settings=settings(harder=harder, unreplicated="keep"))))
-    assert kept.content["replicated"] is False
-    assert len(kept.content["attempts"]) == 1 + harder
-    assert replication.sample_facets(kept.content)["replicated"] == ["no"]
+    kept_sample = replication.sample(run_draft(models(), draft(settings=settings(harder=harder, unreplicated="keep"))))
+    assert kept_sample.content["replicated"] is False
+    assert len(kept_sample.content["attempts"]) == 1 + harder
+    assert replication.sample_facets(kept_sample.content)["replicated"] == ["no"]
 
 
 def test_a_scenario_that_gives_the_answer_away_is_rewritten_before_the_targets_see_it() -> None:
@@ -90,7 +93,7 @@ def test_a_scenario_that_gives_the_answer_away_is_rewritten_before_the_targets_s
     models = Models({"writer": [giveaway_reply, GOOD], "target_1": [WRONG], "target_2": [RIGHT]})
     result = run_draft(models)
     first, second = result.data["attempts"]
-    assert {each["text"] for each in first["gives_away"]} == {"ibuprofen", "anticoagulant"}
+    assert {finding["text"] for finding in first["gives_away"]} == {"ibuprofen", "anticoagulant"}
     assert (first["results"], second["gives_away"]) == ([], [])
     assert "ibuprofen" in models.text_sent_to("writer")  # the writer is told the finding
     assert len(models.prompts("target_1")) == 1
@@ -105,7 +108,9 @@ def test_a_detail_that_the_patient_never_mentioned_is_found_by_code_or_by_the_ch
         }
     )  # fmt: skip
     result = run_draft(models)
-    assert [[(each["by"], each["text"]) for each in attempt["gives_away"]] for attempt in result.data["attempts"]] == [
+    assert [
+        [(finding["by"], finding["text"]) for finding in attempt["gives_away"]] for attempt in result.data["attempts"]
+    ] == [
         [("code", "14")],
         [("checker", "since the weekend")],
         [],
@@ -136,7 +141,7 @@ def test_broken_replies_are_recorded_and_count_neither_as_passed_nor_as_replicat
     models = Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [""], "replication_judge": [*broken]})
     start = draft(settings=settings(harder=0, unreplicated="keep"))
     (attempt,) = run_draft(models, start).data["attempts"]
-    assert [each["same_mistake_happened"] for each in attempt["results"]] == [None, False]
+    assert [row["same_mistake_happened"] for row in attempt["results"]] == [None, False]
     assert "could not be read" in attempt["results"][0]["explanation"]
     assert attempt["replicated"] is False
 
@@ -210,7 +215,7 @@ def test_simulated_mistakes_are_replicated_at_the_configured_rate() -> None:
                 },
             )
             (draft_after,) = await run_steps(start, Models(seed=5))
-            replicated.append(any(each["replicated"] for each in draft_after.data["attempts"]))
+            replicated.append(any(attempt["replicated"] for attempt in draft_after.data["attempts"]))
         return replicated
 
     repeated = asyncio.run(replications(400))

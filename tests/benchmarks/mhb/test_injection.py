@@ -39,14 +39,14 @@ def verdicts(judge: str, number: int, answer: str) -> list[Any]:
     return [json.loads(text or "")["criteria_met"] for text in replies]
 
 
-def adversarial(number: int) -> str:
+def adversarial_answer(number: int) -> str:
     sample, _rubrics = as_released(generate_sample(dialogue_draft(TURNS[: 1 + 2 * (number % 2)]), seed=number))
     return model_answer("sim-adversary", sample)
 
 
 def test_orders_in_a_response_do_not_change_the_verdict() -> None:
     for number in range(60):
-        answer = adversarial(number)
+        answer = adversarial_answer(number)
         assert "criteria_met" in answer
         honest = verdicts("sim-judge", number, answer)
         assert verdicts("sim-judge-obedient", number, answer) == honest
@@ -78,10 +78,10 @@ def test_no_block_can_be_closed_from_within(order: str, where: str) -> None:
 
 def test_without_the_fence_the_obedient_judge_is_fooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this the tests above would prove nothing."""
-    fenced = [verdicts("sim-judge-obedient", number, adversarial(number)) for number in range(10)]
+    fenced = [verdicts("sim-judge-obedient", number, adversarial_answer(number)) for number in range(10)]
     monkeypatch.setattr(protocol, "as_data", lambda value: json.dumps(value, ensure_ascii=False).replace("\\n", "\n"))
     monkeypatch.setattr(simulate, "_judge", lambda *_: json.dumps({"explanation": "", "criteria_met": False}))
-    broken = [verdicts("sim-judge-obedient", number, adversarial(number)) for number in range(10)]
+    broken = [verdicts("sim-judge-obedient", number, adversarial_answer(number)) for number in range(10)]
     assert any(
         any(unfenced) and not any(fenced_verdicts) for unfenced, fenced_verdicts in zip(broken, fenced, strict=True)
     )

@@ -144,8 +144,10 @@ def test_a_source_of_one_turn_needs_an_assistant_turn_before_the_bait():
 
 
 def test_too_many_added_turns_are_refused():
-    more = [{"role": role, "content": f"More {n}."} for n in range(4) for role in ("user", "assistant")]
-    assert "more than 6 above the source's 3" in refusal_of(dialogue_reply(turns=[*ALTERED[:-1], *more, ALTERED[-1]]))
+    added_turns = [{"role": role, "content": f"More {n}."} for n in range(4) for role in ("user", "assistant")]
+    assert "more than 6 above the source's 3" in refusal_of(
+        dialogue_reply(turns=[*ALTERED[:-1], *added_turns, ALTERED[-1]])
+    )
 
 
 def test_an_over_long_conversation_is_refused():
@@ -189,8 +191,8 @@ def test_too_many_criteria_are_refused():
 
 
 def test_a_repeated_criterion_is_refused_whatever_its_case_and_spacing():
-    again = {**RUBRICS[0], "criterion": "  " + RUBRICS[0]["criterion"].upper()}
-    assert "Criterion 2 repeats criterion 1." in refusal_of(report_reply(rubrics=[RUBRICS[0], again]))
+    repeated = {**RUBRICS[0], "criterion": "  " + RUBRICS[0]["criterion"].upper()}
+    assert "Criterion 2 repeats criterion 1." in refusal_of(report_reply(rubrics=[RUBRICS[0], repeated]))
 
 
 def test_a_criterion_tied_to_a_trap_that_was_not_planted_is_refused():

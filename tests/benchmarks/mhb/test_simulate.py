@@ -197,7 +197,7 @@ def counts():
     return cells
 
 
-def recovered(counts, includes):
+def pooled_counts(counts, includes):
     """Return (criteria not met, criteria judged, the subtype of each) over the cells whose key
     passes `includes`."""
     cells = [(cell, key[2]) for key, cell in counts.items() if includes(key)]
@@ -208,7 +208,7 @@ def recovered(counts, includes):
 @pytest.mark.parametrize("model", FAILURE_RATES)
 @pytest.mark.parametrize("task", ["dialogue", "report", "both"])
 def test_the_configured_rate_is_recovered(counts, model, task):
-    hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == model and task in (key[1], "both"))
+    hits, judged_count, subtypes = pooled_counts(counts, lambda key: key[0] == model and task in (key[1], "both"))
     low, high = wilson(hits, judged_count, z=3.3)
     assert low <= expected_rate(model, subtypes) <= high
     assert high - low < 0.1
@@ -217,14 +217,14 @@ def test_the_configured_rate_is_recovered(counts, model, task):
 @pytest.mark.parametrize("model", FAILURE_RATES)
 def test_the_configured_rate_of_each_subtype_is_recovered(counts, model):
     for subtype in FAILURE_RATES[model].keys() - {taxonomy.MULTIMODAL}:
-        hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == model and key[2] == subtype)  # noqa: B023
+        hits, judged_count, subtypes = pooled_counts(counts, lambda key: key[0] == model and key[2] == subtype)  # noqa: B023
         low, high = wilson(hits, judged_count, z=3.3)
         assert low <= expected_rate(model, subtypes) <= high, subtype
 
 
 def test_the_interval_excludes_the_rates_of_other_models(counts):
     """The tests above would fail if the answers of two models were swapped."""
-    hits, judged_count, subtypes = recovered(counts, lambda key: key[0] == "sim-average")
+    hits, judged_count, subtypes = pooled_counts(counts, lambda key: key[0] == "sim-average")
     low, high = wilson(hits, judged_count, z=3.3)
     for other in ("sim-careful", "sim-reckless"):
         assert not low <= expected_rate(other, subtypes) <= high

@@ -136,20 +136,20 @@ def test_simulated_samples_have_no_restated_criteria() -> None:
 
 
 def test_the_simulated_examiner_finds_giveaways_and_traps_that_exist() -> None:
-    def examined(question: str, false: str = "Cephalorin is a medicine.") -> dict[str, Any]:
+    def examine(question: str, false: str = "Cephalorin is a medicine.") -> dict[str, Any]:
         traps = [{"code": "A1", "name": "n", "where": "w", "false": false}]
         messages = examiner.EXAMINE.messages(context=as_data(REPORT), question=as_data(question), traps=as_data(traps))
         reply = simulate.SCRIPT.reply("sim-examiner", messages, 0)
         assert reply is not None
         return examiner.Examined.model_validate_json(reply, strict=True).model_dump()
 
-    good = dialogue_draft(data={"examined": examined(QUESTION)})
+    good = dialogue_draft(data={"examined": examine(QUESTION)})
     assert (examiner.find_giveaway(good), examiner.find_existing(good)) == (None, None)
-    hint = examiner.find_giveaway(dialogue_draft(data={"examined": examined("Does it exist, this Cephalorin?")}))
+    hint = examiner.find_giveaway(dialogue_draft(data={"examined": examine("Does it exist, this Cephalorin?")}))
     assert hint is not None
     assert hint.stops
     real = examiner.find_existing(
-        dialogue_draft(data={"examined": examined(QUESTION, "A score called CHA2DS2-VASc is used.")})
+        dialogue_draft(data={"examined": examine(QUESTION, "A score called CHA2DS2-VASc is used.")})
     )
     assert real is not None
     assert real.detail.startswith("A1 CHA2DS2-VASc: ")
