@@ -42,8 +42,9 @@ SCORES_PROGRAM = "verify_scores.py"  # included only if the protocol has scores
 HELD_OUT = ReleasedSample.Split.HELD_OUT
 ARM, POLARITY_COLUMN = "version__sample__arm", "sample__version__rubrics__polarity"
 ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # the order of responses
-RESPONSE_COLUMNS = ("endpoint__name", "sample__key", "variant", "repeat", "sample__split")
-VERDICT_COLUMNS = ("status", "verdict", "error", "explanation")
+RESPONSE_COLUMNS = ("endpoint__name", "sample__key", "variant", "repeat")
+RESPONSE_NAMES = ("model", "sample", "variant", "repeat")  # of these columns, in the files
+VERDICT_COLUMNS = ("status", "verdict", "error")
 OPEN = "open"  # the outcome of a response that has not ended
 
 
@@ -277,84 +278,52 @@ def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
 
 def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Response.objects.filter(run=run).order_by(*ORDER)
-    columns = (
-        *("endpoint__name", "sample__key", "sample__split", "variant", "repeat", "status", "outcome", "about"),
-        *("text", "reasoning", "error", "detail", "call__model"),
-    )
-    for model, sample, split, variant, repeat, status, outcome, about, *rest in _streamed(rows, *columns):
-        text, reasoning, error, detail, reported = rest
-        with_text = with_held_out or split != HELD_OUT
+    names = (*RESPONSE_NAMES, "status", "error", "detail", "about")
+    columns = (*RESPONSE_COLUMNS, "status", "error", "detail", "about")
+    more = ("outcome", "call__model", "sample__split", "text", "reasoning")
+    for *values, outcome, reported, split, text, reasoning in _streamed(rows, *columns, *more):
         yield {
-            "model": model,
-            "sample": sample,
-            "variant": variant,
-            "repeat": repeat,
-            "status": status,
+            **dict(zip(names, values, strict=True)),
             "outcome": outcome or OPEN,
-            "error": error,
-            "detail": detail,
-            "about": about,
             "reported_model": reported or "",
-            **({"text": text, "reasoning": reasoning} if with_text else {"withheld": True}),
+            **_texts(with_held_out or split != HELD_OUT, text=text, reasoning=reasoning),
         }
 
 
 def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Judgment.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
+    names = (*RESPONSE_NAMES, "rubric", *VERDICT_COLUMNS)
     columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS), "rubric__key", *VERDICT_COLUMNS)
-    for model, sample, variant, repeat, split, rubric, status, verdict, error, explanation in _streamed(rows, *columns):
-        with_text = with_held_out or split != HELD_OUT
-        yield {
-            "model": model,
-            "sample": sample,
-            "variant": variant,
-            "repeat": repeat,
-            "rubric": rubric,
-            "status": status,
-            "verdict": verdict,
-            "error": error,
-            **({"explanation": explanation} if with_text else {"withheld": True}),
-        }
+    for *values, split, explanation in _streamed(rows, *columns, "response__sample__split", "explanation"):
+        texts = _texts(with_held_out or split != HELD_OUT, explanation=explanation)
+        yield {**dict(zip(names, values, strict=True)), **texts}
 
 
 def _scores(run: Run) -> Iterator[dict[str, Any]]:
     """The scores that code assigned to responses."""
     rows = ResponseScore.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
-    columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS[:4]), "rubric__key", "names", "numbers")
-    for model, sample, variant, repeat, rubric, names, numbers in _streamed(rows, *columns):
+    columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS), "rubric__key", "names", "numbers")
+    for *values, names, numbers in _streamed(rows, *columns):
         scores = dict(zip(names.split(), map(float, numbers.split()), strict=True))
-        fields = {"model": model, "sample": sample, "variant": variant, "repeat": repeat, "rubric": rubric}
-        yield {**fields, "scores": scores}
+        yield {**dict(zip((*RESPONSE_NAMES, "rubric"), values, strict=True)), "scores": scores}
 
 
 def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     """Every vote of a panel. `vote` numbers the votes of a judge on a rubric, from 0."""
     order = (*(f"judgment__response__{name}" for name in ORDER), "judgment__rubric__pk", "judge__name", "repeat")
     rows = Vote.objects.filter(run=run).order_by(*order)
+    names = (*RESPONSE_NAMES, "rubric", "judge", "vote", *VERDICT_COLUMNS)
     columns = (
         *(f"judgment__response__{name}" for name in RESPONSE_COLUMNS),
-        "judgment__rubric__key",
-        "judge__name",
-        "repeat",
+        *("judgment__rubric__key", "judge__name", "repeat", *VERDICT_COLUMNS),
     )
-    for model, sample, variant, repeat, split, rubric, judge, vote, *rest in _streamed(
-        rows, *columns, *VERDICT_COLUMNS
-    ):
-        status, verdict, error, explanation = rest
-        with_text = with_held_out or split != HELD_OUT
-        yield {
-            "model": model,
-            "sample": sample,
-            "variant": variant,
-            "repeat": repeat,
-            "rubric": rubric,
-            "judge": judge,
-            "vote": vote,
-            "status": status,
-            "verdict": verdict,
-            "error": error,
-            **({"explanation": explanation} if with_text else {"withheld": True}),
-        }
+    for *values, split, explanation in _streamed(rows, *columns, "judgment__response__sample__split", "explanation"):
+        texts = _texts(with_held_out or split != HELD_OUT, explanation=explanation)
+        yield {**dict(zip(names, values, strict=True)), **texts}
+
+
+def _texts(included: bool, **texts: str) -> dict[str, Any]:
+    return texts if included else {"withheld": True}
 
 
 def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:

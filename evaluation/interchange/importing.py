@@ -1,9 +1,9 @@
 """Imports verdicts made elsewhere as a run, matched by the keys of samples and rubrics."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import connection, transaction
 from django.utils import timezone
@@ -16,6 +16,7 @@ from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
 from evaluation.runs.rows import tallies
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
+from generation.endpoints import services as endpoints_services
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
@@ -226,36 +227,37 @@ class _Importer:
             rubrics_of[sample][key] = pk
 
     def _matched(self, chunk: list[Entry]) -> Iterator[tuple[Question, int, int, VerdictRow]]:
-        refuse, sha256 = self.result.refuse, self._run.release.sha256
+        """The rows that belong to this release, with question, rubric and judge; others are refused."""
         for entry in chunk:
             if isinstance(entry, RefusedRow):
-                refuse(entry.where, entry.reason)
+                self.result.refuse(entry.where, entry.reason)
                 continue
-            if entry.release and entry.release.lower() != sha256:
-                refuse(entry.where, "release: another checksum than this release has")
-                continue
-            sample = self._samples.get(entry.sample)
-            if sample is None:
-                refuse(entry.where, f"sample {entry.sample[:100]}: not in this release")
-                continue
-            rubric = sample[1].get(entry.rubric)
-            if rubric is None:
-                refuse(entry.where, f"rubric {entry.rubric[:100]}: not a rubric of {entry.sample[:100]}")
-                continue
-            endpoint = self._model(entry.model)
-            if isinstance(endpoint, str):
-                refuse(entry.where, endpoint)
-                continue
-            judge = self._judge(entry.judge)
-            if isinstance(judge, str):
-                refuse(entry.where, judge)
-                continue
-            yield (endpoint, sample[0], entry.repeat), rubric, judge, entry
+            match = self._match(entry)
+            if isinstance(match, str):
+                self.result.refuse(entry.where, match)
+            else:
+                yield *match, entry
+
+    def _match(self, row: VerdictRow) -> tuple[Question, int, int] | str:
+        """Question, rubric and judge of a row, or the reason to refuse it."""
+        if row.release and row.release.lower() != self._run.release.sha256:
+            return "release: another checksum than this release has"
+        sample = self._samples.get(row.sample)
+        if sample is None:
+            return f"sample {row.sample[:100]}: not in this release"
+        rubric = sample[1].get(row.rubric)
+        if rubric is None:
+            return f"rubric {row.rubric[:100]}: not a rubric of {row.sample[:100]}"
+        endpoint = self._model(row.model)
+        if isinstance(endpoint, str):
+            return endpoint
+        judge = self._judge(row.judge)
+        return judge if isinstance(judge, str) else ((endpoint, sample[0], row.repeat), rubric, judge)
 
     def _model(self, name: str) -> int | str:
         """The endpoint for a model under test, or the reason to refuse it."""
         if name not in self._models:
-            endpoint = get_or_create_endpoint(name)
+            endpoint = endpoints_services.get_or_create_endpoint(name)
             if isinstance(endpoint, Endpoint):
                 self._models[name] = endpoint.pk
                 if endpoint.pk not in self._tested:
@@ -275,7 +277,7 @@ class _Importer:
         if not name:
             return "judge: missing, in a study with several judges" if self._run.panel else SOLE_JUDGE
         if name not in self._judges:
-            judge = several_judges.judge_named(self._run, name) or get_or_create_endpoint(name)
+            judge = several_judges.judge_named(self._run, name) or endpoints_services.get_or_create_endpoint(name)
             if isinstance(judge, str):
                 self._judges[name] = judge.replace("model", "judge", 1)
                 return self._judges[name]
@@ -339,31 +341,8 @@ class _Importer:
         new = [(question, answer) for question, answer in answers.items() if answer.pk is None]
         for (_question, answer), pk in zip(new, reserve_keys(Response, len(new)), strict=True):
             answer.pk = pk
-        insert_rows(
-            Response,
-            (*_RESPONSE, *self._response_tail),
-            (
-                (
-                    *(
-                        answer.pk,
-                        self._run.pk,
-                        endpoint,
-                        sample,
-                        self._variant_of[sample],
-                        repeat,
-                        answer.outcome,
-                        answer.text,
-                    ),
-                    *(
-                        (Status.FAILED.value, FAILED_ELSEWHERE)
-                        if answer.outcome == "failed"
-                        else (Status.DONE.value, "")
-                    ),
-                    *self._response_tail.values(),
-                )
-                for (endpoint, sample, repeat), answer in new
-            ),
-        )
+        responses = (self._response_row(*question, answer) for question, answer in new)
+        insert_rows(Response, (*_RESPONSE, *self._response_tail), responses)
         added = {answer.pk for _question, answer in new}
         with_text = [
             Response(pk=answer.pk, text=answer.text)
@@ -371,29 +350,29 @@ class _Importer:
             if answer.text_added and answer.pk not in added
         ]
         Response.objects.bulk_update(with_text, ["text"], batch_size=500)
+        verdicts = ((answer.pk or 0, *verdict) for answer in answers.values() for verdict in answer.new_verdicts)
         if self._run.panel:
-            votes = [(answer.pk or 0, *verdict) for answer in answers.values() for verdict in answer.new_verdicts]
-            several_judges.store_votes(self._run, votes)
+            several_judges.store_votes(self._run, list(verdicts))
             return
-        insert_rows(
-            Judgment,
-            (*_JUDGMENT, *self._judgment_tail),
-            (
-                (
-                    *(self._run.pk, answer.pk, rubric, verdict, explanation),
-                    *((Status.DONE.value, "") if verdict else (Status.FAILED.value, error)),
-                    *self._judgment_tail.values(),
-                )
-                for answer in answers.values()
-                for rubric, _judge, (verdict, error), explanation in answer.new_verdicts
-            ),
+        judgments = (
+            (self._run.pk, response, rubric, verdict, explanation, *_status(error), *self._judgment_tail.values())
+            for response, rubric, _judge, (verdict, error), explanation in verdicts
         )
+        insert_rows(Judgment, (*_JUDGMENT, *self._judgment_tail), judgments)
+
+    def _response_row(self, endpoint: int, sample: int, repeat: int, answer: _Answer) -> tuple[Any, ...]:
+        """The values of `_RESPONSE` and of the other columns."""
+        status = _status(FAILED_ELSEWHERE if answer.outcome == "failed" else "")
+        place = self._run.pk, endpoint, sample, self._variant_of[sample], repeat
+        return answer.pk, *place, answer.outcome, answer.text, *status, *self._response_tail.values()
 
 
-_RESPONSE = (
-    *("id", "run_id", "endpoint_id", "sample_id", "variant", "repeat", "outcome", "text"),
-    *("status", "error"),
-)
+def _status(error: str) -> tuple[str, str]:
+    """The status of a row with this error ('' for none), and the error."""
+    return (Status.FAILED if error else Status.DONE).value, error
+
+
+_RESPONSE = ("id", "run_id", "endpoint_id", "sample_id", "variant", "repeat", "outcome", "text", "status", "error")
 _JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
 
 
@@ -418,20 +397,3 @@ def _load_responses(run: Run, pairs: Collection[tuple[int, int]]) -> Iterable[tu
         return fetch_rows(_SELECT_RESPONSES_SQL, endpoints, samples, run.pk)
     rows = Response.objects.filter(run=run, endpoint__in=set(endpoints), sample__in=set(samples))
     return rows.values_list("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text")
-
-
-def get_or_create_endpoint(name: str) -> Endpoint | str:
-    """The endpoint with this name, or a new one without a URL for the model with this name.
-
-    An endpoint without a URL is never called; it represents a model known only from imported
-    results. Returns the reason as text if no endpoint can have the name.
-    """
-    if existing := Endpoint.objects.filter(name=name).first():
-        return existing
-    slug = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:100]
-    if not slug:
-        return f"model {name}: needs a letter or digit"
-    endpoint, _created = Endpoint.objects.get_or_create(
-        name=slug, defaults={"model": name, "url": "", "concurrency": 1}
-    )
-    return endpoint if endpoint.model == name else f"model {name}: {slug} is the name of an endpoint with another model"

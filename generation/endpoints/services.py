@@ -1,5 +1,6 @@
 """Adds and changes endpoints."""
 
+import re
 from typing import Any
 
 from generation.endpoints import queries
@@ -30,3 +31,20 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
     endpoint.full_clean()
     endpoint.save(update_fields=[*changed, "simulated"])
     return endpoint
+
+
+def get_or_create_endpoint(name: str) -> Endpoint | str:
+    """The endpoint with this name, or a new one without a URL for the model with this name.
+
+    An endpoint without a URL is never called; it represents a model known only from imported
+    results. Returns the reason as text if no endpoint can have the name.
+    """
+    if existing := Endpoint.objects.filter(name=name).first():
+        return existing
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:100]
+    if not slug:
+        return f"model {name}: needs a letter or digit"
+    endpoint, _created = Endpoint.objects.get_or_create(
+        name=slug, defaults={"model": name, "url": "", "concurrency": 1}
+    )
+    return endpoint if endpoint.model == name else f"model {name}: {slug} is the name of an endpoint with another model"

@@ -22,7 +22,7 @@ def changes(counts: Any) -> dict[tuple[str, ...], dict[str, Any]]:
     """Every change in the form of numbers.json, by label, rate, data sets and model.
 
     The model '' stands for the mean over models. `counts`: the rows of a bundle
-    (`verify_run.BundleCounts`).
+    (`verify_counts.BundleCounts`).
     """
     result: dict[tuple[str, ...], dict[str, Any]] = {}
     protocol, models = counts.run["protocol"], counts.run["endpoints"]

@@ -63,7 +63,7 @@ def _agreement(judges: Sequence[str], pairs: Iterable[tuple[str, str]], known: I
 def judges(counts: Any) -> dict[str, Any] | None:
     """The panel of the run and the agreement of its judges; None if one judge decided once.
 
-    `counts`: the rows of a bundle (`verify_run.BundleCounts`).
+    `counts`: the rows of a bundle (`verify_counts.BundleCounts`).
     """
     run = counts.run
     if not run["panel"]:

@@ -29,7 +29,7 @@ ALPHA = 0.05
 def build_report(counts: Any, numbers: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
     """The expected content of report.json, and the faults of the rows that it is built from.
 
-    `counts`: the rows of the bundle (`verify_run.BundleCounts`). `numbers`: numbers.json, after all
+    `counts`: the rows of the bundle (`verify_counts.BundleCounts`). `numbers`: numbers.json, after all
     its numbers were compared.
     """
     run, faults, validation = counts.run, list[str](), None

@@ -226,7 +226,7 @@ class Physicians:
 def validation(counts: Any, physicians: Physicians) -> dict[str, Any]:
     """The validation in the form of report.json.
 
-    `counts`: the rows of a bundle (`verify_run.BundleCounts`).
+    `counts`: the rows of a bundle (`verify_counts.BundleCounts`).
     """
     run, minimum = counts.run, counts.run["plan"]["minimum"]
     models_drawn = {row["model"] for row in physicians.drawn}

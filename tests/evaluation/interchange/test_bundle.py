@@ -23,8 +23,8 @@ from generation.models import Endpoint, Release, ReleasedSample
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, make_release
 from tests.evaluation.reports.test_counting import with_controls
-from tests.evaluation.runs.test_panels import verdict_reply, panel_run
-from tests.evaluation.test_metrics import judged_run as run_with_verdicts
+from tests.evaluation.runs.test_panels import panel_run, verdict_reply
+from tests.evaluation.test_metrics import run_with_verdicts
 from tests.evaluation.test_pages import judged_run
 from tests.evaluation.toy import SEED, claimants, toy, toy_release
 from tests.generation.llm.helpers import fake_endpoint
@@ -139,11 +139,11 @@ def flip(rows: list[Any]) -> None:
     [
         ("judgments.jsonl", flip, "sim-careful, dialogue: the verdicts are"),
         ("judgments.jsonl", lambda rows: rows.pop(), "the verdicts are"),
-        ("judgments.jsonl", lambda rows: rows.append(found[0]), "twice"),
+        ("judgments.jsonl", lambda rows: rows.append(rows[0]), "twice"),
         ("judgments.jsonl", lambda rows: rows[0].update(rubric="R9"), "not a rubric of the release"),
         ("judgments.jsonl", lambda rows: rows[0].update(repeat=4), "no such response"),
         ("responses.jsonl", lambda rows: rows[0].update(outcome="refused"), "outcomes of sim-careful"),
-        ("responses.jsonl", lambda rows: rows.append(found[0]), "twice"),
+        ("responses.jsonl", lambda rows: rows.append(rows[0]), "twice"),
         ("samples.jsonl", lambda rows: rows[0]["rubrics"][0]["facets"].update(subtype=["E1"]), "subtype"),
         ("numbers.json", lambda rows: rows.pop(), "missing"),
         ("numbers.json", lambda rows: rows[0]["rates"]["hallucination_rate"].update(numerator=99), "numerator is"),
@@ -241,7 +241,11 @@ def panel(db: None, cached_folder: CachedFolder) -> Path:
 
     def make(out: Path) -> None:
         release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
-        with fake_endpoint("An answer.") as target, fake_endpoint(verdict_reply(True)) as one, fake_endpoint(verdict_reply(False)) as two:
+        with (
+            fake_endpoint("An answer.") as target,
+            fake_endpoint(verdict_reply(True)) as one,
+            fake_endpoint(verdict_reply(False)) as two,
+        ):
             run = panel_run(release, target.url, [("a", one.url), ("b", one.url), ("c", two.url)], judgments=2)
         bundle.export_run(run, out)
 
@@ -266,7 +270,7 @@ def test_the_votes_of_a_panel_are_in_the_bundle(panel: Path) -> None:
         ("votes.jsonl", lambda rows: rows[0].update(verdict=""), "the panel decides nothing, not met"),
         ("votes.jsonl", lambda rows: rows.pop(), "votes are missing"),
         ("votes.jsonl", lambda rows: rows.clear(), "votes are missing"),
-        ("votes.jsonl", lambda rows: rows.append(found[0]), "twice"),
+        ("votes.jsonl", lambda rows: rows.append(rows[0]), "twice"),
         ("votes.jsonl", lambda rows: rows[0].update(judge="d"), "no such judgment or judge"),
         ("judgments.jsonl", flip, "the panel decides met, not not_met"),
     ],
@@ -308,7 +312,9 @@ def test_the_program_decides_as_the_panel_does(rule: str) -> None:
 @pytest.mark.both
 def test_controls_with_shared_records_are_counted_by_arm(db: None, tmp_path: Path) -> None:
     """Trap and control samples come from the same records, and each arm is counted separately."""
-    run = run_with_verdicts(with_controls(12), one=lambda at, _rubric: "met" if at % 3 else "not_met", two=lambda *_: "met")
+    run = run_with_verdicts(
+        with_controls(12), one=lambda at, _rubric: "met" if at % 3 else "not_met", two=lambda *_: "met"
+    )
     bundle.export_run(run, tmp_path / "out")
     result = verify_run.check(tmp_path / "out")
     assert result["faults"] == []
@@ -454,7 +460,7 @@ def test_an_unfinished_run_has_no_bundle(run: Run, tmp_path: Path) -> None:
         bundle.export_run(run, tmp_path / "out")
 
 
-# ---------------------------------------------------------------------------------------------------------------- repeating a run
+# ------------------------------------------------------------------------------------------------------ repeating a run
 
 
 @pytest.mark.both
@@ -488,7 +494,9 @@ def test_rerun_repeats_panel_plan_and_repeats(db: None, tmp_path: Path) -> None:
     assert (again.panel, again.answers_each, again.judgments_each) == ("escalation", 2, 3)
     assert again.calls == run.calls
     added_model = endpoint(target.url, "m-2")
-    assert adding.check_model(again, added_model).judgments_a_criterion == 3 * 3  # an added model is judged in the same way
+    assert (
+        adding.check_model(again, added_model).judgments_a_criterion == 3 * 3
+    )  # an added model is judged in the same way
 
 
 def test_rerun_needs_a_budget_the_release_and_the_endpoints(folder: Path, run: Run, manage: Manage) -> None:

@@ -61,7 +61,10 @@ def test_a_comparison_shows_differences_and_flipped_samples(release: Release, tm
 
 
 def test_models_are_matched_by_name_or_if_each_run_has_one(release: Release, tmp_path: Path) -> None:
-    first, second = import_study(release, tmp_path, "a", {0}), import_study(release, tmp_path, "b", {1}, model="another")
+    first, second = (
+        import_study(release, tmp_path, "a", {0}),
+        import_study(release, tmp_path, "b", {1}, model="another"),
+    )
     comparison = comparing.compare_runs(first, second)
     assert {(row.first, row.second) for row in comparison.rows} == {("theirs", "another")}
     import_study(release, tmp_path, "b", {1}, model="theirs")
@@ -80,7 +83,9 @@ def test_samples_of_two_releases_are_matched_by_key(release: Release, tmp_path: 
         )  # fmt: skip
         for key in ("R1", "R2"):
             copied.rubrics.create(key=key, criterion="Says so.", traps=["A1"])
-    comparison = comparing.compare_runs(import_study(release, tmp_path, "a", {0, 7}), import_study(later_version, tmp_path, "b", {0}))
+    comparison = comparing.compare_runs(
+        import_study(release, tmp_path, "a", {0, 7}), import_study(later_version, tmp_path, "b", {0})
+    )
     assert (comparison.same_release, comparison.shared_samples, comparison.rows[0].shared) == (False, 5, 5)
     assert comparison.rows[0].difference.difference == 0
     other = Run.objects.create(release=toy_release(2), created_at=release.created_at)

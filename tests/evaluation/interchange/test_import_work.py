@@ -1,4 +1,4 @@
-"""Imports of results are work: progress is kept, a killed one is begun anew, and nothing is left behind."""
+"""Imports of results are work rows: progress is stored, and an import is restarted after a kill."""
 
 import json
 import os
@@ -28,8 +28,8 @@ def release(db: None) -> Release:
 
 
 @pytest.fixture
-def waiting(release: Release, tmp_path: Path, settings: Any) -> ResultsImport:
-    """An import of three verdicts in chunks of one."""
+def queued_import(release: Release, tmp_path: Path, settings: Any) -> ResultsImport:
+    """An import of three verdicts that no worker has started."""
     settings.MEDIA_ROOT = tmp_path
     (tmp_path / services.FOLDER).mkdir()
     path = tmp_path / services.FOLDER / uuid.uuid4().hex
@@ -38,56 +38,64 @@ def waiting(release: Release, tmp_path: Path, settings: Any) -> ResultsImport:
     return services.start_import(path, release=release, study="s")
 
 
-def test_a_killed_import_is_begun_anew(waiting: ResultsImport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_import_is_restarted(queued_import: ResultsImport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "CHUNK", 1)
-    store, seen = importing._Importer.store, list[int]()
+    store, stored_rows = importing._Importer.store, list[int]()
 
-    def killed(self: Any, chunk: Any, on_chunk: Any) -> None:
+    def store_and_die(self: Any, chunk: Any, on_chunk: Any) -> None:
         store(self, chunk, on_chunk)
-        seen.append(ResultsImport.objects.get().rows)
-        if len(seen) == 2:
-            raise SystemExit  # nothing of ours runs after kill -9 either
+        stored_rows.append(ResultsImport.objects.get().rows)
+        if len(stored_rows) == 2:
+            raise SystemExit  # as after kill -9, no code of ours runs
 
-    monkeypatch.setattr(importing._Importer, "store", killed)
+    monkeypatch.setattr(importing._Importer, "store", store_and_die)
     with pytest.raises(SystemExit):
-        services.run_import(waiting.pk)
-    assert seen == [1, 2]
+        services.run_import(queued_import.pk)
+    assert stored_rows == [1, 2]
     assert (ResultsImport.objects.get().status, Judgment.objects.count()) == (Status.RUNNING, 2)
     monkeypatch.setattr(importing._Importer, "store", store)
-    assert services.run_import(waiting.pk).status == Status.RUNNING, "its lease has not run out"
+    assert services.run_import(queued_import.pk).status == Status.RUNNING, "the lease has not expired yet"
     ResultsImport.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     assert sweep()["imports"] == 1
-    done = services.run_import(waiting.pk)
-    assert (done.status, done.rows, done.added, done.known, done.run) == (Status.DONE, 3, 1, 2, Run.objects.get())
-    assert (done.run and done.run.rubrics_total, Judgment.objects.count()) == (3, 3)
-    assert not Path(done.path).exists()
+    result = services.run_import(queued_import.pk)
+    assert (result.status, result.rows, result.added, result.known, result.run) == (
+        Status.DONE,
+        3,
+        1,
+        2,
+        Run.objects.get(),
+    )
+    assert (result.run and result.run.rubrics_total, Judgment.objects.count()) == (3, 3)
+    assert not Path(result.path).exists()
 
 
-def test_who_lost_the_lease_stores_nothing_more(waiting: ResultsImport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_lost_its_lease_stores_nothing_more(
+    queued_import: ResultsImport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(importing, "CHUNK", 1)
     store = importing._Importer.store
 
-    def slow(self: Any, chunk: Any, on_chunk: Any) -> None:
+    def store_and_lose_lease(self: Any, chunk: Any, on_chunk: Any) -> None:
         store(self, chunk, on_chunk)
-        ResultsImport.objects.update(token=uuid.uuid4())  # somebody else reads it now
+        ResultsImport.objects.update(token=uuid.uuid4())  # another worker has taken over
 
-    monkeypatch.setattr(importing._Importer, "store", slow)
-    assert services.run_import(waiting.pk).status == Status.RUNNING
+    monkeypatch.setattr(importing._Importer, "store", store_and_lose_lease)
+    assert services.run_import(queued_import.pk).status == Status.RUNNING
     assert Judgment.objects.count() == 1
-    assert Path(waiting.path).exists()
+    assert Path(queued_import.path).exists()
 
 
-def test_what_kills_every_worker_is_given_up(waiting: ResultsImport) -> None:
+def test_an_import_that_kills_every_worker_is_given_up(queued_import: ResultsImport) -> None:
     ResultsImport.objects.update(tries=services.IMPORT_TRIES)
-    failed = services.run_import(waiting.pk)
-    assert (failed.status, failed.error) == (Status.FAILED, "GivenUp")
-    assert not Path(waiting.path).exists()
+    result = services.run_import(queued_import.pk)
+    assert (result.status, result.error) == (Status.FAILED, "GivenUp")
+    assert not Path(queued_import.path).exists()
 
 
-def test_files_that_no_import_waits_for_are_removed(waiting: ResultsImport) -> None:
-    left = Path(waiting.path).with_name(uuid.uuid4().hex)
-    left.write_text("{}")
-    for path in (left, Path(waiting.path)):
+def test_files_without_an_import_are_removed(queued_import: ResultsImport) -> None:
+    orphan = Path(queued_import.path).with_name(uuid.uuid4().hex)
+    orphan.write_text("{}")
+    for path in (orphan, Path(queued_import.path)):
         os.utime(path, (0, 0))
     sweep()
-    assert (left.exists(), Path(waiting.path).exists()) == (False, True)
+    assert (orphan.exists(), Path(queued_import.path).exists()) == (False, True)

@@ -1,4 +1,7 @@
-"""Verdicts made elsewhere become a run like any other; what does not fit is refused by row, and nothing is added twice."""
+"""Verdicts made elsewhere become a run like any other.
+
+Rows that do not fit are refused one by one, and nothing is added twice.
+"""
 
 import json
 from pathlib import Path
@@ -11,7 +14,7 @@ from evaluation.interchange import importing, rows
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import queries as reports_queries
 from evaluation.runs.kind import RUNS
-from generation.endpoints.testing import test_endpoint as ask
+from generation.endpoints.testing import test_endpoint as ask_endpoint
 from generation.jobs import services as jobs_services
 from generation.models import Call, Endpoint, Release
 from generation.models.work import Work
@@ -30,18 +33,18 @@ def release(db: None) -> Release:
     return bare_release(("dialogue", [["A1"], ["C2"]]), ("report", [["A1"], ["A3"]]))
 
 
-def row(sample: str = FIRST, rubric: str = "R1", met: Any = True, model: str = "their-model", **more: Any) -> Any:
-    return {"sample": sample, "rubric": rubric, "model": model, "met": met, **more}
+def row(sample: str = FIRST, rubric: str = "R1", met: Any = True, model: str = "their-model", **fields: Any) -> Any:
+    return {"sample": sample, "rubric": rubric, "model": model, "met": met, **fields}
 
 
-def written(folder: Path, *lines: Any) -> Path:
+def write_rows(folder: Path, *lines: Any) -> Path:
     path = folder / "results.jsonl"
-    path.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines))
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
     return path
 
 
-def imported(release: Release, folder: Path, *lines: Any, **options: Any) -> importing.ImportResult:
-    entries = rows.read(written(folder, *lines))
+def import_rows(release: Release, folder: Path, *lines: Any, **options: Any) -> importing.ImportResult:
+    entries = rows.read(write_rows(folder, *lines))
     return importing.import_results(entries, release=release, **{"study": "study", **options})
 
 
@@ -49,16 +52,20 @@ ALL = [row(sample, rubric, met=rubric == "R1") for sample in (FIRST, SECOND) for
 
 
 def test_a_file_becomes_a_run_like_any_other(release: Release, tmp_path: Path, manage: Manage) -> None:
-    more = [{**each, "model": "org/Other-7B", "met": True, "response": "No.", "judge": "their-judge"} for each in ALL]
-    said = manage.json("import_results", written(tmp_path, *ALL, *more), "--release", "bare", "--name", "study")
-    assert (said["rows"], said["added"], said["known"], said["refused"]) == (8, 8, 0, 0)
-    assert said["models"] == ["their-model", "org-Other-7B"]
-    run = Run.objects.get(pk=said["run"])
+    second_model = [
+        {**line, "model": "org/Other-7B", "met": True, "response": "No.", "judge": "their-judge"} for line in ALL
+    ]
+    output = manage.json(
+        "import_results", write_rows(tmp_path, *ALL, *second_model), "--release", "bare", "--name", "study"
+    )
+    assert (output["rows"], output["added"], output["known"], output["refused"]) == (8, 8, 0, 0)
+    assert output["models"] == ["their-model", "org-Other-7B"]
+    run = Run.objects.get(pk=output["run"])
     assert (run.origin, run.study, run.status, run.judge and run.judge.name) == (
         "imported", "study", Run.Status.FINISHED, "their-judge"
     )  # fmt: skip
     report = reports_queries.report(run)
-    combined = {one.endpoint: one.measured for one in report.overall if one.dataset == "combined"}
+    combined = {row.endpoint: row.measured for row in report.overall if row.dataset == "combined"}
     assert (combined["their-model"].numerator, combined["their-model"].denominator) == (2, 4)
     assert (combined["org-Other-7B"].numerator, combined["org-Other-7B"].denominator) == (0, 4)
     progress = RUNS.progress(run)
@@ -68,15 +75,15 @@ def test_a_file_becomes_a_run_like_any_other(release: Release, tmp_path: Path, m
 
 
 def test_the_same_file_twice_adds_nothing_twice(release: Release, tmp_path: Path) -> None:
-    first = imported(release, tmp_path, *ALL)
-    again = imported(release, tmp_path, *ALL, *ALL)
+    first = import_rows(release, tmp_path, *ALL)
+    again = import_rows(release, tmp_path, *ALL, *ALL)
     assert first.run == again.run
     assert (again.added, again.known, again.refused) == (0, 8, 0)
     assert (Response.objects.count(), Judgment.objects.count()) == (2, 4)
-    assert imported(release, tmp_path, *ALL, study="another").run != first.run
+    assert import_rows(release, tmp_path, *ALL, study="another").run != first.run
 
 
-def test_every_outcome(release: Release, tmp_path: Path) -> None:
+def test_every_outcome_is_stored_with_the_right_state(release: Release, tmp_path: Path) -> None:
     lines = [
         row(FIRST, "R1", None, "m1", outcome="refused", response="I cannot."),
         row(FIRST, "R1", False, "m2", outcome="refused"),
@@ -86,13 +93,13 @@ def test_every_outcome(release: Release, tmp_path: Path) -> None:
         row(FIRST, "R1", None, "m6", outcome="empty"),
         row(FIRST, "R1", None, "m7", outcome="filtered"),
     ]
-    came = imported(release, tmp_path, *lines)
-    assert (came.added, came.refused, came.without_verdict) == (7, 0, 7)
-    found = {
-        one.response.endpoint.name: (one.response.outcome, one.response.status, one.status, one.verdict, one.error)
-        for one in Judgment.objects.select_related("response__endpoint")
+    result = import_rows(release, tmp_path, *lines)
+    assert (result.added, result.refused, result.without_verdict) == (7, 0, 7)
+    stored = {
+        row.response.endpoint.name: (row.response.outcome, row.response.status, row.status, row.verdict, row.error)
+        for row in Judgment.objects.select_related("response__endpoint")
     }
-    assert found == {
+    assert stored == {
         "m1": ("refused", "done", "failed", "", "NotJudged"),
         "m2": ("refused", "done", "done", "not_met", ""),
         "m3": ("answered", "done", "failed", "", "BrokenReply"),
@@ -132,67 +139,67 @@ def test_every_outcome(release: Release, tmp_path: Path) -> None:
         (row(rubric="R2", outcome="refused"), "outcome refused: contradicts another row on this answer (answered)"),
     ],
 )
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_bad_row_is_named_and_the_others_are_kept(
-    release: Release, tmp_path: Path, line: Any, reason: str, apart: bool
+@pytest.mark.parametrize("two_files", [True, False])
+def test_an_invalid_row_is_refused_with_its_reason_and_the_others_are_kept(
+    release: Release, tmp_path: Path, line: Any, reason: str, two_files: bool
 ) -> None:
     endpoint("http://models.example/v1", "own-model", name="taken-name")
     good = row(response="No.", judge="their-judge", release="0" * 64)
-    if apart:
-        imported(release, tmp_path, good)
-    came = imported(release, tmp_path, *([] if apart else [good]), line, row(SECOND))
-    assert came.refused == 1, came.refusals
-    [refused] = came.refusals
-    assert refused.where == f"line {1 if apart else 2}"
-    assert reason in refused.reason
+    if two_files:
+        import_rows(release, tmp_path, good)
+    result = import_rows(release, tmp_path, *([] if two_files else [good]), line, row(SECOND))
+    assert result.refused == 1, result.refusals
+    [refusal] = result.refusals
+    assert refusal.where == f"line {1 if two_files else 2}"
+    assert reason in refusal.reason
     assert Judgment.objects.count() == 2
 
 
 def test_repeats_are_answers_of_their_own(release: Release, tmp_path: Path) -> None:
-    came = imported(release, tmp_path, *(row(met=n > 0, repeat=n) for n in range(3)))
-    assert came.added == 3
+    result = import_rows(release, tmp_path, *(row(met=n > 0, repeat=n) for n in range(3)))
+    assert result.added == 3
     assert sorted(Response.objects.values_list("repeat", flat=True)) == [0, 1, 2]
 
 
 def test_a_text_may_come_with_a_later_row(release: Release, tmp_path: Path) -> None:
-    imported(release, tmp_path, row())
-    imported(release, tmp_path, row(rubric="R2", response="No."))
+    import_rows(release, tmp_path, row())
+    import_rows(release, tmp_path, row(rubric="R2", response="No."))
     assert Response.objects.get().text == "No."
 
 
 def test_a_whole_file_may_be_refused(release: Release, toy: None, tmp_path: Path, manage: Manage) -> None:
     with pytest.raises(errors.OtherRelease):
-        imported(release, tmp_path, row(), sha256="1" * 64)
+        import_rows(release, tmp_path, row(), sha256="1" * 64)
     with pytest.raises(errors.WrongResults):
-        imported(release, tmp_path)
+        import_rows(release, tmp_path)
     with pytest.raises(errors.WrongResults):
-        imported(release, tmp_path, row(), study=" ")
+        import_rows(release, tmp_path, row(), study=" ")
     with pytest.raises(errors.NoCriteria):
-        imported(toy_release(2), tmp_path, row(sample="toy-000"))
+        import_rows(toy_release(2), tmp_path, row(sample="toy-000"))
     for text in ("{\n", '{"version": 2, "eval": {}}\n', "PK\x03\x04"):
         with pytest.raises(errors.WrongResults):
-            imported(release, tmp_path, text)
+            import_rows(release, tmp_path, text)
     assert not Run.objects.exists()
-    path = written(tmp_path, row(rubric="R9"))
+    path = write_rows(tmp_path, row(rubric="R9"))
     code, out, _err = manage("import_results", path, "--release", "bare", "--name", "study", "--json")
     assert (code, json.loads(out)["refused"]) == (1, 1)
     assert not Run.objects.exists()
-    assert "No such file" in manage.refused("import_results", tmp_path / "none", "--release", "bare", "--name", "s")
+    assert "No such file" in manage.refusal("import_results", tmp_path / "none", "--release", "bare", "--name", "s")
 
 
 def test_imported_models_are_never_asked(release: Release, tmp_path: Path) -> None:
-    run = imported(release, tmp_path, row(met=None, outcome="failed", model="their-model")).run
+    run = import_rows(release, tmp_path, row(met=None, outcome="failed", model="their-model")).run
     assert run is not None
     with pytest.raises(errors.ImportedRun):
         jobs_services.retry_failed(run.pk)
     theirs = Endpoint.objects.get(name="their-model")
     assert theirs.url == ""
-    assert not ask(theirs).answered
+    assert not ask_endpoint(theirs).answered
     assert not Call.objects.exists()
 
 
-def test_chunks_do_not_matter(release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_chunks_does_not_matter(release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "CHUNK", 3)
-    came = imported(release, tmp_path, *ALL, *ALL, row(met=False))
-    assert (came.rows, came.added, came.known, came.refused) == (9, 4, 4, 1)
+    result = import_rows(release, tmp_path, *ALL, *ALL, row(met=False))
+    assert (result.rows, result.added, result.known, result.refused) == (9, 4, 4, 1)
     assert (Response.objects.count(), Judgment.objects.count()) == (2, 4)

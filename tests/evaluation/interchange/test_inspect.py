@@ -1,4 +1,4 @@
-"""The same release, answered and judged by inspect-ai with the same models, gives exactly our rate."""
+"""inspect-ai, with the same release and the same models, gives exactly our rate; its logs are imported."""
 
 import json
 import os
@@ -15,18 +15,18 @@ from evaluation.reports import queries as reports_queries
 from generation.models import Release
 from generation.releases import export
 from review.models import User
-from tests.engine import bare_release, evaluated, frozen
+from tests.engine import bare_release, evaluate_release, make_release
 
 pytestmark = pytest.mark.django_db
 TOOLS = os.environ.get("MHB_INTERCHANGE", "")
 needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test-interchange")
 
-# The simulated models as a provider of inspect-ai that needs no package of a provider.
+# Makes the simulated models a provider of inspect-ai that needs no extra package.
 EVALUATE = """
 import json, sys, tiktoken, urllib.request
 sys.path.insert(0, "out")
 class Words:
-    def encode(self, text, **how): return text.split()
+    def encode(self, text, **options): return text.split()
 tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()
 from inspect_ai import eval
 from inspect_ai.model import ChatCompletionChoice, ModelAPI, ModelOutput, get_model, modelapi
@@ -39,8 +39,8 @@ class Simulated(ModelAPI):
             sys.argv[1] + "/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request) as answer:
-            said = json.load(answer)["choices"][0]["message"]["content"]
-        return ModelOutput.from_content(self.model_name, said)
+            content = json.load(answer)["choices"][0]["message"]["content"]
+        return ModelOutput.from_content(self.model_name, content)
 
 from task import mhb
 [log] = eval(
@@ -54,18 +54,18 @@ print(log.location)
 
 @needs_tools
 def test_inspect_gives_exactly_our_rate(tmp_path: Path, models: str, physicians: list[User]) -> None:
-    release = frozen(tmp_path, models, physicians[:3], conversations=3, reports=2)
-    ours = evaluated(release, models, "sim-reckless")
+    release = make_release(tmp_path, models, physicians[:3], conversations=3, reports=2)
+    ours = evaluate_release(release, models, "sim-reckless")
     export.export_release(release, "inspect", tmp_path / "out")
-    home = {**os.environ, "HOME": str(tmp_path), "INSPECT_DISPLAY": "plain"}
-    done = subprocess.run(
-        [TOOLS, "-c", EVALUATE, models], cwd=tmp_path, env=home, capture_output=True, text=True, check=False
+    environment = {**os.environ, "HOME": str(tmp_path), "INSPECT_DISPLAY": "plain"}
+    process = subprocess.run(
+        [TOOLS, "-c", EVALUATE, models], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
-    log = Path(done.stdout.strip().splitlines()[-1])
-    came = importing.import_results(rows.read(log), release=release, study="inspect")
-    assert (came.added, came.refused, came.without_verdict) == (release.rubrics_count, 0, 0)
-    theirs = came.run
+    assert process.returncode == 0, process.stderr[-3000:] + process.stdout[-2000:]
+    log = Path(process.stdout.strip().splitlines()[-1])
+    result = importing.import_results(rows.read(log), release=release, study="inspect")
+    assert (result.added, result.refused, result.without_verdict) == (release.rubrics_count, 0, 0)
+    theirs = result.run
     assert theirs is not None
     answers = [dict(run.responses.values_list("sample__key", "text")) for run in (ours, theirs)]
     assert answers[0] == answers[1]
@@ -73,29 +73,32 @@ def test_inspect_gives_exactly_our_rate(tmp_path: Path, models: str, physicians:
     assert [row.verdicts for row in counted[0]] == [row.verdicts for row in counted[1]]
     assert [row.rates for row in counted[0]] == [row.rates for row in counted[1]]
     assert counted[0][0].measured.numerator > 0
-    found = comparing.compare_runs(ours, theirs)
+    comparison = comparing.compare_runs(ours, theirs)
     rates = counted[0][0].rates
     assert len(rates) > 1
-    # Each rate on both data sets, and combined.
-    assert [(row.difference.difference, row.worse, row.better) for row in found.rows] == [(0, 0, 0)] * 3 * len(rates)
+    # Each rate on either data set, and on both combined.
+    assert [(row.difference.difference, row.worse, row.better) for row in comparison.rows] == [(0, 0, 0)] * 3 * len(
+        rates
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- logs by hand
+# ------------------------------------------------------------------------------------------------------- hand-made logs
 
 KEY = "mhb-dialogue-000000"
 
 
-def sample(verdicts: Any = '{"R1": true, "R2": null}', **changes: Any) -> dict[str, Any]:
-    output = {"completion": "No.", "choices": [{"stop_reason": changes.pop("stop", "stop")}]}
-    about = {"rubrics": [{"key": "R1", "criterion": "c"}, {"key": "R2", "criterion": "d"}]}
+def sample(verdicts: Any = '{"R1": true, "R2": null}', **fields: Any) -> dict[str, Any]:
+    """A sample of a log that our task wrote, with these fields changed."""
+    output = {"completion": "No.", "choices": [{"stop_reason": fields.pop("stop", "stop")}]}
+    metadata = {"rubrics": [{"key": "R1", "criterion": "c"}, {"key": "R2", "criterion": "d"}]}
     scores = {"criteria": {"value": 1.0, "explanation": verdicts}}
-    return {"id": KEY, "epoch": 1, "output": output, "metadata": about, "scores": scores, **changes}
+    return {"id": KEY, "epoch": 1, "output": output, "metadata": metadata, "scores": scores, **fields}
 
 
-def logged(folder: Path, *samples: Any) -> Path:
+def write_log(folder: Path, *samples: Any) -> Path:
     path = folder / "log.json"
-    about = {"model": "org/their-model", "model_roles": {"grader": {"model": "org/judge"}}}
-    path.write_text(json.dumps({"version": 2, "status": "success", "eval": about, "samples": samples}, indent=2))
+    header = {"model": "org/their-model", "model_roles": {"grader": {"model": "org/judge"}}}
+    path.write_text(json.dumps({"version": 2, "status": "success", "eval": header, "samples": samples}, indent=2))
     return path
 
 
@@ -104,14 +107,14 @@ def release(db: None) -> Release:
     return bare_release(("dialogue", [["A1"], ["C2"]]))
 
 
-def test_a_log_is_read(release: Release, tmp_path: Path) -> None:
+def test_a_log_is_imported_with_its_outcomes(release: Release, tmp_path: Path) -> None:
     lines = [sample(), sample(epoch=2, stop="max_tokens"), sample(epoch=3, stop="content_filter")]
     lines += [sample(epoch=4, output={"completion": ""}), sample(epoch=5, error={"message": "timeout"})]
-    came = importing.import_results(rows.read(logged(tmp_path, *lines)), release=release, study="s")
-    assert (came.added, came.refused) == (10, 0)
-    assert came.run is not None
-    assert came.run.judge is not None
-    assert came.run.judge.model == "org/judge"
+    result = importing.import_results(rows.read(write_log(tmp_path, *lines)), release=release, study="s")
+    assert (result.added, result.refused) == (10, 0)
+    assert result.run is not None
+    assert result.run.judge is not None
+    assert result.run.judge.model == "org/judge"
     outcomes = Response.objects.order_by("repeat").values_list("outcome", flat=True)
     assert list(outcomes) == ["answered", "cut_off", "filtered", "empty", "failed"]
     first = Judgment.objects.filter(response__repeat=0).order_by("rubric__pk")
@@ -119,7 +122,7 @@ def test_a_log_is_read(release: Release, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         sample("no JSON"),
         sample(scores={}),
@@ -130,22 +133,28 @@ def test_a_log_is_read(release: Release, tmp_path: Path) -> None:
         None,
     ],
 )
-def test_what_no_task_of_ours_wrote_is_refused_by_sample(release: Release, tmp_path: Path, wrong: Any) -> None:
-    came = importing.import_results(rows.read(logged(tmp_path, wrong, sample(epoch=2))), release=release, study="s")
-    assert (came.added, came.refused) == (2, 1)
-    assert "no verdicts of the task" in came.refusals[0].reason
+def test_samples_that_our_task_did_not_write_are_refused_one_by_one(
+    release: Release, tmp_path: Path, invalid: Any
+) -> None:
+    result = importing.import_results(
+        rows.read(write_log(tmp_path, invalid, sample(epoch=2))), release=release, study="s"
+    )
+    assert (result.added, result.refused) == (2, 1)
+    assert "no verdicts of the task" in result.refusals[0].reason
 
 
-def test_a_packed_log_says_what_to_do(release: Release, tmp_path: Path) -> None:
+def test_a_packed_log_is_read_or_the_error_says_how_to_unpack_it(release: Release, tmp_path: Path) -> None:
     import zipfile
 
     path = tmp_path / "log.eval"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "theirs"}}))
         archive.writestr(f"samples/{KEY}_epoch_1.json", json.dumps(sample()))
-    came = importing.import_results(rows.read(path), release=release, study="s")
-    assert (came.added, came.refused) == (2, 0)
-    packed = path.read_bytes().replace(b"\x08\x00", b"\x5d\x00")  # compressed by zstd, which Python does not read
+    result = importing.import_results(rows.read(path), release=release, study="s")
+    assert (result.added, result.refused) == (2, 0)
+    packed = path.read_bytes().replace(
+        b"\x08\x00", b"\x5d\x00"
+    )  # marked as compressed with zstd, which Python cannot read
     path.write_bytes(packed)
     with pytest.raises(errors.WrongResults) as refused:
         importing.import_results(rows.read(path), release=release, study="s")

@@ -25,7 +25,7 @@ from generation.models.work import Work
 from review.models import Assignment
 from tests.engine import Manage, endpoint
 from tests.evaluation.interchange.test_bundle import update_checksums
-from tests.evaluation.judges.test_validation import NOWHERE, create_physicians, answer_queue
+from tests.evaluation.judges.test_validation import NOWHERE, answer_queue, create_physicians
 from tests.evaluation.reports.test_counting import with_controls
 from tests.profile import by_profile
 
@@ -113,7 +113,8 @@ def folder(cached_folder: Callable[[Callable[[Path], object]], Path]) -> Path:
         judges_services.start_validation(run.pk, n=60, seed=3)
         dice = Random(SEED)
         answer_queue(
-            create_physicians(3), lambda _who, rubric, _role: "met" if (rubric % 3 > 0) == (dice.random() < 0.9) else "not-met"
+            create_physicians(3),
+            lambda _who, rubric, _role: "met" if (rubric % 3 > 0) == (dice.random() < 0.9) else "not-met",
         )
         assert summary.validation(run)
         bundle.export_run(run, out)
@@ -184,9 +185,9 @@ def test_a_change_of_any_number_of_the_report_is_found(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["report.json", "numbers.json"])
 def test_a_changed_number_is_named(folder: Path, name: str, seed: int) -> None:
     path = folder / name
-    report = json.loads(path.read_text())
-    at, value = Random(f"{SEED}/{seed}").choice(list(leaves(report)))
-    path.write_text(json.dumps(altered(report, at, value)))
+    data = json.loads(path.read_text())
+    at, value = Random(f"{SEED}/{seed}").choice(list(leaves(data)))
+    path.write_text(json.dumps(altered(data, at, value)))
     update_checksums(folder)
     faults = verify_run.check(folder)["faults"]
     assert any(fault.startswith(f"{name}: ") for fault in faults), at

@@ -1,4 +1,7 @@
-"""A study with several judges becomes votes, as of a run with a panel: their majority decides, and their agreement is shown."""
+"""A study with several judges is imported as votes, like those of a panel.
+
+Their majority decides, and their agreement is shown.
+"""
 
 import json
 from pathlib import Path
@@ -16,7 +19,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries
 from generation.models import Release
 from tests.engine import bare_release
-from tests.evaluation.interchange.test_importing import FIRST, SECOND, imported, row, written
+from tests.evaluation.interchange.test_importing import FIRST, SECOND, import_rows, row, write_rows
 from tests.evaluation.test_pages import text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -28,17 +31,17 @@ def release(db: None) -> Release:
 
 
 def verdicts(run: Run) -> list[tuple[str, str]]:
-    found = Judgment.objects.filter(run=run).order_by("rubric")
-    return [(one.verdict, one.error) for one in found]
+    judgments = Judgment.objects.filter(run=run).order_by("rubric")
+    return [(judgment.verdict, judgment.error) for judgment in judgments]
 
 
-def by(judge: str, *met: Any) -> list[Any]:
-    """Verdicts of a judge on R1 and R2 of the first sample, and so on."""
-    places = [(FIRST, "R1"), (FIRST, "R2"), (SECOND, "R1"), (SECOND, "R2")]
+def rows_of(judge: str, *met: Any) -> list[Any]:
+    """The verdicts of a judge on R1 and R2 of either sample, in this order; "-" leaves one out."""
+    criteria = [(FIRST, "R1"), (FIRST, "R2"), (SECOND, "R1"), (SECOND, "R2")]
     return [
-        row(sample, rubric, said, judge=judge)
-        for (sample, rubric), said in zip(places, met, strict=False)
-        if said != "-"
+        row(sample, rubric, verdict, judge=judge)
+        for (sample, rubric), verdict in zip(criteria, met, strict=False)
+        if verdict != "-"
     ]
 
 
@@ -47,34 +50,47 @@ def by(judge: str, *met: Any) -> list[Any]:
 def test_the_majority_of_the_judges_decides(
     release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, files: int
 ) -> None:
-    """However they come: in one file or in three, of which the second makes the study one of several judges."""
+    """In one file or in three, of which only the second shows that the study has several judges."""
     monkeypatch.setattr(importing, "CHUNK", chunk)
-    of_judge = [by("a", True, True, True, False), by("b", True, False, None, "-"), by("c", False, False, "-", "-")]
-    lines = [each for some in of_judge for each in some]
-    for part in [lines] if files == 1 else of_judge:
-        came = imported(release, tmp_path, *part)
-    run = came.run
+    by_judge = [
+        rows_of("a", True, True, True, False),
+        rows_of("b", True, False, None, "-"),
+        rows_of("c", False, False, "-", "-"),
+    ]
+    lines = [line for judge_lines in by_judge for line in judge_lines]
+    for file_lines in [lines] if files == 1 else by_judge:
+        result = import_rows(release, tmp_path, *file_lines)
+    run = result.run
     assert run is not None
-    assert came.refusals == []
+    assert result.refusals == []
     assert (run.panel, [judge.name for judge in queries.judges_of(run)]) == ("majority", ["a", "b", "c"])
-    # met 2:1, not met 2:1, met against a vote that failed, and one that a single judge looked at.
+    # Met 2:1, not met 2:1, met against a failed vote, and a criterion that one judge decided alone.
     assert verdicts(run) == [("met", ""), ("not_met", ""), ("", "NoMajority"), ("not_met", "")]
     assert Vote.objects.filter(run=run).count() == 9
-    again = imported(release, tmp_path, *lines, row(FIRST, "R1", False, judge="a"), row(FIRST, "R1", True))
-    assert (again.added, again.known) == (0, 9)
-    assert sorted(each.reason for each in again.refusals) == [
+    second_import = import_rows(release, tmp_path, *lines, row(FIRST, "R1", False, judge="a"), row(FIRST, "R1", True))
+    assert (second_import.added, second_import.known) == (0, 9)
+    assert sorted(refusal.reason for refusal in second_import.refusals) == [
         "judge: missing, in a study with several judges", "met: contradicts an earlier verdict (met)"
     ]  # fmt: skip
     assert verdicts(run) == [("met", ""), ("not_met", ""), ("", "NoMajority"), ("not_met", "")]
 
 
-def test_its_agreement_its_page_and_its_bundle(release: Release, tmp_path: Path, admin_client: Client) -> None:
-    came = imported(release, tmp_path, *by("a", True, True, False, False), *by("b", True, False, False, "-"))
-    run = came.run
+def test_the_agreement_of_the_judges_is_on_the_page_and_in_the_bundle(
+    release: Release, tmp_path: Path, admin_client: Client
+) -> None:
+    result = import_rows(
+        release, tmp_path, *rows_of("a", True, True, False, False), *rows_of("b", True, False, False, "-")
+    )
+    run = result.run
     assert run is not None
-    told = summary.judges(run) or pytest.fail("none")
-    [pair] = told["pairs"]
-    assert (told["panel"], list(pair["judges"]), pair["n"], round(pair["raw"], 3)) == ("majority", ["a", "b"], 3, 0.667)
+    agreement = summary.judges(run) or pytest.fail("none")
+    [pair] = agreement["pairs"]
+    assert (agreement["panel"], list(pair["judges"]), pair["n"], round(pair["raw"], 3)) == (
+        "majority",
+        ["a", "b"],
+        3,
+        0.667,
+    )
     page = text_of(admin_client.get(reverse("evaluation:run", args=[run.pk])))
     assert "majority of the judges" in page.lower()
     out = tmp_path / "out"
@@ -82,21 +98,21 @@ def test_its_agreement_its_page_and_its_bundle(release: Release, tmp_path: Path,
     assert verify_run.check(out)["faults"] == []
     votes = [json.loads(line) for line in (out / "votes.jsonl").read_text().splitlines()]
     votes[0]["verdict"] = "not_met"
-    (out / "votes.jsonl").write_text("".join(json.dumps(each) + "\n" for each in votes))
+    (out / "votes.jsonl").write_text("".join(json.dumps(vote) + "\n" for vote in votes))
     assert any("the panel decides" in fault for fault in verify_run.check(out)["faults"])
 
 
-def test_a_report_seen_before_is_that_of_the_new_votes(release: Release, tmp_path: Path) -> None:
-    run = imported(release, tmp_path, *by("a", True, True, True, True)).run
+def test_a_report_counts_votes_that_are_imported_later(release: Release, tmp_path: Path) -> None:
+    run = import_rows(release, tmp_path, *rows_of("a", True, True, True, True)).run
     assert run is not None
     assert reports_queries.report(run).overall[0].measured.numerator == 0
     for judge in ("b", "c"):
-        imported(release, tmp_path, *by(judge, False, True, True, True))
+        import_rows(release, tmp_path, *rows_of(judge, False, True, True, True))
     assert reports_queries.report(Run.objects.get(pk=run.pk)).overall[0].measured.numerator == 1
 
 
-def test_the_name_of_its_model_is_the_same_judge(release: Release, tmp_path: Path) -> None:
-    path = written(tmp_path, row(judge="org/judge-7B"), row(FIRST, "R2", judge="org-judge-7B"))
-    came = importing.import_results(rows.read(path), release=release, study="s")
-    assert came.run is not None
-    assert (came.refused, came.run.panel, Vote.objects.count()) == (0, "", 0)
+def test_a_judge_may_be_named_by_its_model(release: Release, tmp_path: Path) -> None:
+    path = write_rows(tmp_path, row(judge="org/judge-7B"), row(FIRST, "R2", judge="org-judge-7B"))
+    result = importing.import_results(rows.read(path), release=release, study="s")
+    assert result.run is not None
+    assert (result.refused, result.run.panel, Vote.objects.count()) == (0, "", 0)
