@@ -37,7 +37,7 @@ def api(db: None) -> Api:
 
 
 @pytest.fixture(autouse=True)
-def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Record tasks instead of sending them; returns the list of (task name, primary key)."""
     sent: list[tuple[str, int]] = []
 

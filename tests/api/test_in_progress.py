@@ -1,4 +1,4 @@
-"""API, pages and shell answer for batches, runs and imports in every state, also while they work."""
+"""API, pages and shell answer for batches, runs and imports in every state, also at work."""
 
 from typing import Any
 

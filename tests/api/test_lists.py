@@ -43,7 +43,7 @@ def exported(key: str) -> dict[str, Any]:
 
 
 class World:
-    """Rows of every kind: each `grow` adds one; nested lists belong to the first of their parents."""
+    """Rows of every kind: each `grow` adds one. Nested lists belong to the first parent."""
 
     def __init__(self, admin: User, physician: User) -> None:
         self.admin, self.physician, self.count, self.now = admin, physician, 0, timezone.now()
@@ -53,9 +53,9 @@ class World:
         self.count += 1
         n, now, first = self.count, self.now, self.count == 1
         case = opened(n)
-        held = say(self.physician, approving())
+        assignment = say(self.physician, approving())
         if first:
-            self.case, self.held = case, held
+            self.case, self.assignment = case, assignment
         Remark.objects.create(case=self.case, author=self.admin, text="So it is.", at=now)
         Guideline.objects.create(benchmark="invented", stage="primary", version=n, text="t", author=self.admin, at=now)
         CalibrationItem.objects.create(
@@ -124,7 +124,7 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "calibration": lambda world: [],
     "review-mine": lambda world: [],
     "case-remarks": lambda world: [world.case.pk],
-    "assignment-remarks": lambda world: [world.held.pk],
+    "assignment-remarks": lambda world: [world.assignment.pk],
     "guideline-versions": lambda world: ["invented", "primary"],
     "review-form-versions": lambda world: ["mhb"],
     "releases": lambda world: [],

@@ -1,4 +1,4 @@
-"""The whole workflow over the API alone: a file, a batch, physicians, a release, a run, a report."""
+"""The whole workflow over the API alone: import, batch, reviews, release, run and report."""
 
 import hashlib
 import io
@@ -139,7 +139,7 @@ def test_the_whole_workflow(
     rui: User,
     physicians: list[User],
     models: str,
-    woken: list[tuple[str, int]],
+    sent_tasks: list[tuple[str, int]],
     uploads: Path,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
@@ -156,7 +156,7 @@ def test_the_whole_workflow(
     with django_capture_on_commit_callbacks(execute=True):
         queued = json_of(admin.post(reverse("api:imports"), upload, format="multipart"), 202)
     assert (queued["status"], queued["source"], queued["file_name"]) == ("queued", "own", "own.jsonl")
-    assert woken.pop() == ("run_import", queued["id"])
+    assert sent_tasks.pop() == ("run_import", queued["id"])
     sources_services.run_import(queued["id"])
     done = json_of(admin.get(reverse("api:import", args=[queued["id"]])))
     assert (done["status"], done["rows"], done["added"], done["refused"]) == ("done", RECORDS + 1, RECORDS, 1)
@@ -181,7 +181,7 @@ def test_the_whole_workflow(
     with_budget = {**launch, "budget_calls": 100}
     with django_capture_on_commit_callbacks(execute=True):
         batch = json_of(admin.post(reverse("api:batches"), with_budget), 202)
-    assert woken.pop() == ("work_on_job", batch["id"])
+    assert sent_tasks.pop() == ("work_on_job", batch["id"])
     assert (batch["status"], batch["progress"]["queued"]) == ("running", RECORDS)
     again = admin.post(reverse("api:batches"), with_budget)
     assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:nothing-to-do")
@@ -256,7 +256,7 @@ def test_the_whole_workflow(
     assert researcher.post(reverse("api:runs"), launch).status_code == 403
     with django_capture_on_commit_callbacks(execute=True):
         run = json_of(admin.post(reverse("api:runs"), {**launch, "confirmed": True}), 202)
-    assert woken.pop() == ("work_on_job", run["id"])
+    assert sent_tasks.pop() == ("work_on_job", run["id"])
     assert run["progress"]["responses"]["queued"] == 2 * RECORDS
     runs_work.work_on_run(run["id"])
     run = json_of(researcher.get(reverse("api:run", args=[run["id"]])))

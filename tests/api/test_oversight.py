@@ -68,7 +68,7 @@ def test_before_the_reveal_a_physician_reads_no_remarks_of_others(api: Api, adel
 
 
 def test_the_trail_can_be_checked_and_read(
-    api: Api, adela: User, ana: User, woken: list[tuple[str, int]], django_capture_on_commit_callbacks: Any
+    api: Api, adela: User, ana: User, sent_tasks: list[tuple[str, int]], django_capture_on_commit_callbacks: Any
 ) -> None:
     case = opened()
     take(ana)
@@ -77,7 +77,7 @@ def test_the_trail_can_be_checked_and_read(
     with django_capture_on_commit_callbacks(execute=True):
         queued = client.post(reverse("api:audit-check"))
         client.post(reverse("api:audit-check"))
-    [(name, pk), again] = woken
+    [(name, pk), again] = sent_tasks
     assert (queued.status_code, queued.json()["running"], name, again) == (202, True, "check_trail", (name, pk))
     check_trail(pk)
     result = client.get(address).json()

@@ -83,7 +83,7 @@ def test_the_schema_is_served_as_json(api: Api, rui: User, schema: dict[str, Any
 
 @pytest.fixture
 def one_connection(db: None) -> Iterator[None]:
-    """Keep the connection with the test's transaction open when a request ends, as Django's client does."""
+    """Keep the connection of the test's transaction open after a request, as Django's client does."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield
@@ -94,7 +94,7 @@ def one_connection(db: None) -> Iterator[None]:
 def test_requests_built_from_the_schema_do_not_break_the_server(
     api: Api, adela: User, ana: User, one_connection: None
 ) -> None:
-    """Send requests that fit the schema, with permission, to a database with one row of everything."""
+    """Send permitted requests that fit the schema to a database with one row of everything."""
     world = World(adela, ana)
     world.grow()
     pair = Comparison.objects.get()
@@ -127,7 +127,7 @@ def test_requests_built_from_the_schema_do_not_break_the_server(
 def test_requests_built_from_the_schema_do_not_break_the_server_while_jobs_work(
     api: Api, adela: User, ana: User, one_connection: None
 ) -> None:
-    """Likewise with jobs that work, rest, are paused or have ended, and with imports in progress."""
+    """Likewise with jobs that work, rest, are paused or have ended, and with running imports."""
     jobs = InProgress(adela, bare_release(*[("dialogue", [["A1"], ["C1"]])] * 2))
     existing: dict[str, list[dict[str, Any]]] = {
         "batches": [{"id": pk} for pk in jobs.batches.values()],

@@ -11,7 +11,7 @@ from mhb_site.wsgi import application
 from review.models import User
 from tests.api.conftest import Api
 from tests.api.conftest import api as api
-from tests.api.conftest import woken as woken
+from tests.api.conftest import sent_tasks as sent_tasks
 from tests.api.test_problems import problem
 from tests.engine import drafts, endpoint
 

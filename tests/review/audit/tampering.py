@@ -1,4 +1,4 @@
-"""Change protected rows as somebody with the database password could: by dropping the triggers first."""
+"""Change protected rows as somebody with the database password could: without the triggers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

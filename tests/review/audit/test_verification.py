@@ -279,12 +279,12 @@ def test_tampering_is_found_and_named(manipulation: str, events: list[Event]) ->
     with unprotected("review_event", "review_chainhead"):
         tamper(events)
     end = {"added at the end": len(events) + 2, "the end moved": len(events)}.get(manipulation, len(events) + 1)
-    found = [fault for fault in faults() if not fault[0].startswith("review-")]
+    chain_faults = [fault for fault in faults() if not fault[0].startswith("review-")]
     if manipulation == "the end moved":
-        assert found == [(FaultCode.NO_END, end - 1, end - 1), (FaultCode.INSERTED, end, end)]
+        assert chain_faults == [(FaultCode.NO_END, end - 1, end - 1), (FaultCode.INSERTED, end, end)]
         return
     placed = [(what, *(place if place >= 0 else end + place for place in span)) for what, *span in expected]
-    assert found == placed
+    assert chain_faults == placed
 
 
 def test_an_anchor_reveals_a_rewritten_chain(events: list[Event]) -> None:
@@ -293,8 +293,8 @@ def test_an_anchor_reveals_a_rewritten_chain(events: list[Event]) -> None:
     with unprotected("review_event", "review_chainhead"):
         rewrite_everything(events)
     assert not [fault for fault in faults() if not fault[0].startswith("review-")]
-    found = [fault for fault in faults(anchors=anchors) if not fault[0].startswith("review-")]
-    assert found == [(FaultCode.OTHER_ANCHOR, len(events), len(events))]
+    chain_faults = [fault for fault in faults(anchors=anchors) if not fault[0].startswith("review-")]
+    assert chain_faults == [(FaultCode.OTHER_ANCHOR, len(events), len(events))]
     assert (FaultCode.CUT_OFF, 10**6, 10**6) in faults(anchors={10**6: "0" * 64})
 
 
@@ -386,7 +386,7 @@ def physicians(run_concurrently: RunConcurrently) -> list[User]:
 
 
 def test_eight_physicians_at_once_leave_one_chain(physicians: list[User], run_concurrently: RunConcurrently) -> None:
-    """No deadlock: claims lock an assignment, submissions a case, and all of them the chain's head."""
+    """No deadlock, although claims lock an assignment, submissions a case, and all the chain's head."""
     for number in range(24):
         opened(number, policy=Policy(secondary=number % 2 == 0, discussion=False))
 
@@ -436,10 +436,10 @@ def test_the_command_reports_the_faults(events: list[Event], capsys: pytest.Capt
     with pytest.raises(SystemExit) as stopped:
         call_command("verify_audit", "--json")
     assert stopped.value.code == 1
-    found = [
+    chain_faults = [
         fault for fault in json.loads(capsys.readouterr().out)["faults"] if not fault["what"].startswith("review-")
     ]
-    assert [(fault["what"], fault["sequence"], fault["id"], fault["case"]) for fault in found] == [
+    assert [(fault["what"], fault["sequence"], fault["id"], fault["case"]) for fault in chain_faults] == [
         ("missing", 5, None, None),
         ("altered", 7, events[6].pk, events[6].case_id),
     ]

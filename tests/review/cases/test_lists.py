@@ -164,14 +164,14 @@ def test_the_list_takes_as_many_queries_for_many_rows_and_its_address_keeps_the_
     assert [case.specialty for case in page.context["page"].rows] == ["Cardiology"]
     assert "My hearts" in text_of(page)
     assert page.context["total"] == 1
-    strange = client.get(reverse(CASES) + "?state=gone&sort=spec")
-    assert len(strange.context["page"].rows) == 11  # unknown filters are ignored
+    unfiltered = client.get(reverse(CASES) + "?state=gone&sort=spec")
+    assert len(unfiltered.context["page"].rows) == 11  # unknown filters are ignored
     act(browse, adela, CASES, "withdraw", [page.context["page"].rows[0].pk], reason="Twice.")
-    for gone in (view, "?language=und"):
+    for unmatched in (view, "?language=und"):
         # No open case matches any more, and the list must not fall back to showing the others.
-        done = client.get(reverse(CASES) + gone)
-        assert not done.context["page"].rows
-    assert "unknown, waits for an admin" in text_of(done)
+        page = client.get(reverse(CASES) + unmatched)
+        assert not page.context["page"].rows
+    assert "unknown, waits for an admin" in text_of(page)
 
 
 def test_people_are_filtered_and_paused_in_bulk(browse: Open, adela: User, ana: User, bo: User, rui: User) -> None:

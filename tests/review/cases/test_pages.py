@@ -441,7 +441,7 @@ def evil_case(**fields: Any) -> Any:
 
 
 def assert_clean(page: Page) -> None:
-    """No markup comes from data, and the page has nothing the CSP blocks: inline script, style, handlers."""
+    """No markup comes from data, and the CSP has nothing to block: inline script, style, handlers."""
     assert page.status_code == 200
     for tag, attrs in Elements(page).found:
         assert tag != "script" or attrs.get("src"), "inline script"

@@ -1,4 +1,4 @@
-"""Simulated physicians answer everything a form can ask: first look, evidence, severity, reasons."""
+"""Simulated physicians answer all a form can ask: first look, evidence, severity, reasons."""
 
 from datetime import date
 

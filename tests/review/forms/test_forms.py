@@ -1,4 +1,4 @@
-"""Versions of review forms: which can be published, which a case gets, and who sees a question when."""
+"""Versions of review forms: what can be published, what a case gets, who sees a question when."""
 
 from dataclasses import replace
 from typing import Any

@@ -32,12 +32,12 @@ def reword(design: Design, severity_asks: str = "") -> Design:
     """The design with its mildest level reworded and its first reason replaced by LONG."""
     levels = design.levels or ()
     words = replace(levels[0], label="No harm at all", about="Nothing happens.")
-    own = {"reasons:too-long.label": "太长", f"levels:{words.value}.label": "毫无伤害"}
+    translations = {"reasons:too-long.label": "太长", f"levels:{words.value}.label": "毫无伤害"}
     return replace(
         design,
         reasons=(LONG, *(design.reasons or ())[1:]),
         levels=(words, *levels[1:]),
-        wordings={"zh-hans": {**design.wordings["zh-hans"], **own}},
+        wordings={"zh-hans": {**design.wordings["zh-hans"], **translations}},
         severity_asks=severity_asks,
     )
 

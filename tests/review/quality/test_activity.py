@@ -1,4 +1,4 @@
-"""Active time: no minute counts twice, whatever is sent, in whatever order, from however many windows."""
+"""Active time: no minute counts twice, in whatever order and from however many windows it is sent."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Agreement statistics against published worked examples, and the reasons given for undefined ones."""
+"""Agreement statistics against published examples, and the reasons given for undefined ones."""
 
 from typing import Any
 
@@ -60,7 +60,8 @@ def test_alpha_of_two_observers_matches_the_publication(first: str, second: str,
 
 
 def test_ordinal_alpha_matches_a_calculation_by_hand() -> None:
-    # Krippendorff (2011), section D's ordinal metric: delta(c, k) = (n_c / 2 + sum between + n_k / 2) squared.
+    # Krippendorff (2011), section D, ordinal metric:
+    # delta(c, k) = (n_c / 2 + sum between + n_k / 2) squared.
     # Pairs 11 22 33 12: n = (3, 3, 2) of 8; delta(1,2) = 9, delta(2,3) = 2.5^2, delta(1,3) = 5.5^2.
     result = agreement([[("1", "1")], [("2", "2")], [("3", "3")], [("1", "2")]], "123", ordinal=True)
     observed = 2 * 9

@@ -1,4 +1,4 @@
-"""Reliability of the reviews: agreement, the figures of a physician, progress, and who may see them."""
+"""Reliability of reviews: agreement, figures of a physician, progress, and who may see them."""
 
 from dataclasses import replace
 from datetime import date, timedelta
@@ -48,7 +48,7 @@ __all__ = ["api"]
 
 
 def lines(**filters: str) -> dict[str, AgreementLine]:
-    """The lines of the agreement table by criterion; of the two reviewers, unless filtered otherwise."""
+    """The lines of the agreement table by criterion; by default those of the two reviewers."""
     return {line.key: line for line in agreement_table(**{"pair": "reviewers", **filters}).lines}
 
 
@@ -233,7 +233,7 @@ def test_open_cases_do_not_count_for_the_first_pass(ana: User, bo: User) -> None
 
 
 def review_alone(ana: User, kind: Case.Kind, number: int, answers: Answers, **origin: Any) -> None:
-    """Create a case of this kind reserved for Ana, with no second reviewer, and let her answer it."""
+    """Create a case of this kind, reserved for Ana without a second reviewer, and answer it."""
     spec = case_spec(number, policy=Policy(secondary=False))
     case = Case.objects.create(
         kind=kind,

@@ -227,8 +227,8 @@ def test_a_consensus_to_reject_is_reducible_if_a_reason_is(
     settled = outcome(case)
     assert settled.reducible is reducible
     labels = {"unclear": "Unclear wording", "disputed": "Disputed"}
-    said = dict.fromkeys(f"{labels[code]}: Nobody would ask this." for code in (first, second))
-    assert settled.reasons == tuple(said)
+    reasons = dict.fromkeys(f"{labels[code]}: Nobody would ask this." for code in (first, second))
+    assert settled.reasons == tuple(reasons)
     assert without_severities(settled.rubrics) == ()
     assert settled.citations == ()
 

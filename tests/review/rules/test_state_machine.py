@@ -177,7 +177,8 @@ def test_the_order_of_the_two_adjudicators_does_not_matter(drawn: tuple[Policy, 
     assert (one.state, one.ground, len(one.openings)) == (two.state, two.ground, len(two.openings))
 
 
-# Taken by hand from the paper: (primary's verdict, inadequate?, secondary's confirmed verdict, inadequate?) -> outcome.
+# Taken by hand from the paper:
+# (primary's verdict, inadequate?, secondary's confirmed verdict, inadequate?) -> outcome.
 CONSENSUS, INADEQUATE = Ground.CONSENSUS, Ground.RUBRIC_INADEQUATE
 TABLE = [
     (A, False, A, False, State.APPROVED, CONSENSUS),
