@@ -6,22 +6,14 @@ from pathlib import Path
 
 from django.db import transaction
 
-from evaluation.models import Run
-from evaluation.runs import services as runs_services
-from evaluation.runs import work
-from evaluation.runs.settings import RunSettings
-from generation.batches import launch
-from generation.batches import services as batches_services
 from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.sweeping import sweep
-from generation.models import Batch, Endpoint, Release, Source
+from generation.models import Batch, Endpoint, Source
 from generation.recipes import registry
-from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from generation.sources import services as sources_services
-from mhb_site.demo import clinhallu, medhal, medhallu, medmistake
+from mhb_site.demo import clinhallu, medhal, medhallu, medmistake, steps
 from review.cases import services as cases_services
 from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
@@ -29,9 +21,8 @@ from review.rules.permissions import UserRole
 
 HERE = Path(__file__).parent
 PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public)
-SEED = 7
-TARGETS = ("sim-careful", "sim-average", "sim-reckless")
-MODELS = ("sim-generator", "sim-examiner", *TARGETS, "sim-judge", *medhallu.MODELS, *medmistake.MODELS)
+ROLES = {"generator": "sim-generator", "examiner": "sim-examiner"}
+MODELS = (*ROLES.values(), *steps.TARGETS, "sim-judge", *medhallu.MODELS, *medmistake.MODELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +69,11 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     tell("generating samples with the simulated generator")
     batches = [_generate(source) for source in sources]
     tell("reviewing samples as simulated physicians")
-    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for part, limit in enumerate((96, 30)):
-        work_queue(SEED + part, limit, physicians)
-        samples_services.apply_outcomes()
-        for batch in batches:
-            batches_services.work_on_batch(batch.pk)  # makes version 2 of rejected samples
+        work_queue(steps.SEED + part, limit, steps.simulated_physicians())
+        steps.apply_outcomes(*batches)
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
-        _evaluate(releases_services.freeze_release("mhb-demo", benchmark="mhb"))
+        steps.evaluate("mhb", judge="sim-judge")
     _withdraw_one()
     medhallu.load(_import_source, tell=tell)
     clinhallu.load(_import_source, tell=tell)
@@ -124,29 +112,8 @@ def _import_source(name: str, format_name: str, path: Path) -> Source:
 
 
 def _generate(source: Source) -> Batch:
-    batch = launch.launch_batch(
-        BatchSettings(
-            benchmark="mhb",
-            source=source,
-            roles={
-                "generator": Endpoint.objects.get(name="sim-generator"),
-                "examiner": Endpoint.objects.get(name="sim-examiner"),
-            },
-            plan=registry.plan("mhb"),
-        )
-    )
-    batches_services.work_on_batch(batch.pk)
-    return batch
-
-
-def _evaluate(release: Release) -> Run:
-    run = runs_services.launch_run(
-        RunSettings(
-            release, [Endpoint.objects.get(name=name) for name in TARGETS], Endpoint.objects.get(name="sim-judge")
-        )
-    )
-    work.work_on_run(run.pk)
-    return run
+    settings = BatchSettings("mhb", source, steps.bind_roles(ROLES), plan=registry.plan("mhb"))
+    return steps.make_samples(settings)
 
 
 def _withdraw_one() -> None:

@@ -3,26 +3,18 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from evaluation.runs import services as runs_services
-from evaluation.runs import work
-from evaluation.runs.settings import RunSettings
-from generation.batches import launch
-from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
-from generation.models import Endpoint, Source
-from generation.releases import services as releases_services
+from generation.models import Source
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
+from mhb_site.demo import steps
 from review.cases import services as cases_services
 from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
-from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 
 HERE = Path(__file__).parent / "statements"
 BENCHMARK = "medhal"
 ROLES = {"generator": "sim-generator", "filter": "sim-critic"}
-TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 SOURCES = (
     ("demo-exam-questions", "medmcqa", "questions-train.json"),
     ("demo-notes", "acn", "notes.jsonl"),
@@ -30,7 +22,6 @@ SOURCES = (
     ("demo-articles", "sumpubmed", "articles-train"),
     ("demo-statements", "medhal", "published.jsonl"),
 )
-SEED = 7
 # So few that a first visitor finds statements to review, and others that are not selected for
 # review.
 OVERRIDES = {"review_per_label": 2, "pairs_a_note": 4}
@@ -45,27 +36,20 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     `read` imports a file or folder (name, format, path).
     """
     tell("MedHal: making statements of hand-written records")
-    roles = {role: Endpoint.objects.get(name=name) for role, name in ROLES.items()}
+    roles = steps.bind_roles(ROLES)
     for name, format_name, file in SOURCES:
         source = read(name, format_name, HERE / file)
         # Simulated physicians may only review samples by simulated models, so none of the published
         # statements is drawn for review.
         overrides = {"review_per_label": 0} if format_name == "medhal" else OVERRIDES
-        settings = BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=overrides)
-        batches_services.work_on_batch(launch.launch_batch(settings).pk)
-    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
+        steps.make_samples(BatchSettings(BENCHMARK, source, roles, changes=overrides))
     admin = User.objects.get(username="admin")
     waiting = Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).order_by("pk")
     for case in waiting[:REVIEWED]:  # ahead of the cases that other benchmarks leave for visitors
         cases_services.prioritise(case.pk, actor=admin, priority=1)
-    work_queue(SEED, REVIEWS, physicians, dissent=0.0, reject=0.0)
-    samples_services.apply_outcomes()
+    work_queue(steps.SEED, REVIEWS, steps.simulated_physicians(), dissent=0.0, reject=0.0)
+    steps.apply_outcomes()
     tell("MedHal: asking three simulated models which statements are factual")
-    release = releases_services.freeze_release(
-        "medhal-demo",
-        benchmark=BENCHMARK,
-        # The published statements were not written by simulated models.
-        composition=Composition(with_unreviewed=True, where={"simulated": "any"}),
-    )
-    run = runs_services.launch_run(RunSettings(release, [Endpoint.objects.get(name=name) for name in TARGETS]))
-    work.work_on_run(run.pk)
+    # The published statements were not written by simulated models.
+    composition = Composition(with_unreviewed=True, where={"simulated": "any"})
+    steps.evaluate(BENCHMARK, composition=composition)

@@ -1,4 +1,4 @@
-"""The demo's third benchmark: its drawn images, and its way from them to a run of models that see."""
+"""ClinHallu in the demo: from drawn images to a run of models with vision."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from evaluation.models import Run
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Release, Sample, StoredImage
 from mhb_site.benchmarks.clinhallu import simulate, simulate_answers
-from mhb_site.demo import clinhallu, load, pictures
+from mhb_site.demo import clinhallu, load, pictures, steps
 from review.models import User
 from tests.engine import SEED, endpoint, no_long_waits
 
@@ -20,20 +20,20 @@ __all__ = ["no_long_waits"]
 @pytest.fixture
 def models(settings: Any, tmp_path: Path) -> Iterator[str]:
     settings.MHB_IMAGES = tmp_path / "images"
-    known = dict(simulate_answers.LABELS)
+    labels = dict(simulate_answers.LABELS)
     with run_in_background(make_app([simulate.SCRIPT], seed=SEED)) as url:
         yield url
     simulate_answers.LABELS.clear()
-    simulate_answers.LABELS.update(known)
+    simulate_answers.LABELS.update(labels)
 
 
 @pytest.mark.django_db
-def test_it_leaves_samples_released_and_in_review_and_a_finished_run(models: str, physicians: list[User]) -> None:
-    User.objects.filter(pk__in=[one.pk for one in physicians]).update(simulated=True)
-    for model in ("sim-generator", "sim-judge", *clinhallu.TARGETS):
+def test_loading_leaves_released_samples_open_reviews_and_a_finished_run(models: str, physicians: list[User]) -> None:
+    User.objects.filter(pk__in=[physician.pk for physician in physicians]).update(simulated=True)
+    for model in ("sim-generator", "sim-judge", *steps.TARGETS):
         endpoint(models, model)
-    told: list[str] = []
-    clinhallu.load(load._import_source, tell=told.append)
+    messages: list[str] = []
+    clinhallu.load(load._import_source, tell=messages.append)
     assert StoredImage.objects.count() == len(pictures.DRAWINGS)
     states = set(Sample.objects.filter(benchmark="clinhallu").values_list("status", flat=True))
     assert {"approved", "in-review"} <= states

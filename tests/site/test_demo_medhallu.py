@@ -1,4 +1,4 @@
-"""The demo's second benchmark: its hand-written files, and its way from the questions to a run."""
+"""MedHallu in the demo: its hand-written files, and the way from its questions to a run."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Release, Sample
 from generation.models.work import Work
 from generation.recipes import registry
-from mhb_site.demo import load, medhallu
+from mhb_site.demo import load, medhallu, steps
 from review.models import User
 from tests.engine import SEED, endpoint, no_long_waits
 
@@ -20,7 +20,7 @@ __all__ = ["no_long_waits"]
 
 @pytest.fixture
 def models() -> Iterator[str]:
-    """The simulated models of all benchmarks together, as the demo serves them."""
+    """Serve the simulated models of all benchmarks together, as the demo does."""
     with run_in_background(
         make_app([registry.module(name, "simulate").SCRIPT for name in registry.names()], seed=SEED)
     ) as url:
@@ -28,10 +28,10 @@ def models() -> Iterator[str]:
 
 
 @pytest.mark.plain
-def test_every_study_says_that_it_is_invented_and_every_heading_has_its_place() -> None:
+def test_every_study_says_that_it_is_invented_and_its_headings_are_known() -> None:
     questions = json.loads((medhallu.HERE / "questions.json").read_text(encoding="utf-8"))
     root = ElementTree.parse(medhallu.HERE / "headings.xml").getroot()
-    headings = {found.findtext("DescriptorName/String") for found in root}
+    headings = {heading.findtext("DescriptorName/String") for heading in root}
     assert 12 <= len(questions) <= 20
     for question in questions.values():
         assert question["CONTEXTS"][0].startswith("This study is invented. ")
@@ -41,12 +41,12 @@ def test_every_study_says_that_it_is_invented_and_every_heading_has_its_place() 
 
 
 @pytest.mark.django_db
-def test_it_leaves_samples_released_and_in_review_and_a_finished_run(models: str, physicians: list[User]) -> None:
-    User.objects.filter(pk__in=[one.pk for one in physicians]).update(simulated=True)  # as the demo makes its accounts
+def test_loading_leaves_released_samples_open_reviews_and_a_finished_run(models: str, physicians: list[User]) -> None:
+    User.objects.filter(pk__in=[physician.pk for physician in physicians]).update(simulated=True)  # like the demo
     for model in load.MODELS:
         endpoint(models, model)
-    told: list[str] = []
-    medhallu.load(load._import_source, tell=told.append)
+    messages: list[str] = []
+    medhallu.load(load._import_source, tell=messages.append)
     states = list(Sample.objects.filter(benchmark="medhallu").values_list("status", flat=True))
     assert {Sample.Status.IN_REVIEW, Sample.Status.APPROVED} <= set(states)
     release = Release.objects.get(benchmark="medhallu")
@@ -57,6 +57,6 @@ def test_it_leaves_samples_released_and_in_review_and_a_finished_run(models: str
     run = Run.objects.get(release=release)
     judgments = Judgment.objects.filter(run=run)
     assert run.status == Run.Status.FINISHED
-    assert judgments.count() == release.samples_count * 4 * len(medhallu.TARGETS)
+    assert judgments.count() == release.samples_count * 4 * len(steps.TARGETS)
     assert not judgments.exclude(status=Work.Status.DONE).exists()
-    assert len(told) == 2
+    assert len(messages) == 2

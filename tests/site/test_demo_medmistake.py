@@ -1,10 +1,10 @@
-"""The demo's third benchmark: its hand-written patients, and their way to a run."""
+"""MedMistake in the demo: from hand-written patients to a run."""
 
 import pytest
 
 from evaluation.models import Run
 from generation.models import Draft, MergeEvent, Release, Sample
-from mhb_site.demo import load, medmistake
+from mhb_site.demo import load, medmistake, steps
 from review.models import User
 from tests.engine import endpoint, no_long_waits
 from tests.site.test_demo_medhallu import models
@@ -13,15 +13,15 @@ __all__ = ["models", "no_long_waits"]
 
 
 @pytest.mark.django_db
-def test_it_leaves_merges_samples_in_review_and_a_finished_run(models: str, physicians: list[User]) -> None:
-    User.objects.filter(pk__in=[one.pk for one in physicians]).update(simulated=True)  # as the demo makes its accounts
+def test_loading_leaves_merges_open_reviews_and_a_finished_run(models: str, physicians: list[User]) -> None:
+    User.objects.filter(pk__in=[physician.pk for physician in physicians]).update(simulated=True)  # like the demo
     for model in load.MODELS:
         endpoint(models, model)
-    told: list[str] = []
-    medmistake.load(load._import_source, tell=told.append)
+    messages: list[str] = []
+    medmistake.load(load._import_source, tell=messages.append)
     states = list(Sample.objects.filter(benchmark="medmistake").values_list("status", flat=True))
     assert {Sample.Status.IN_REVIEW, Sample.Status.APPROVED} <= set(states)
-    assert Draft.objects.filter(parent=None, sample=None).count() == medmistake.LIMIT * len(medmistake.DOCTORS)
+    assert Draft.objects.filter(parent=None, sample=None).count() == medmistake.LIMIT * len(steps.TARGETS)
     assert MergeEvent.objects.exists()
     release = Release.objects.get(benchmark="medmistake")
     assert release.samples_count == states.count(Sample.Status.APPROVED)

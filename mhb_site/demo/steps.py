@@ -1,0 +1,71 @@
+"""The steps that the benchmarks of the demo share: from a batch to a finished run."""
+
+from collections.abc import Mapping
+
+from evaluation.models import Run
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
+from generation.batches import launch
+from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
+from generation.models import Batch, Endpoint
+from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
+from generation.samples import services as samples_services
+from review.cases.simulated_physicians import work_queue
+from review.models import Case, User
+from review.rules.permissions import UserRole
+from review.rules.state_machine import State
+
+SEED = 7
+TARGETS = ("sim-careful", "sim-average", "sim-reckless")
+
+
+def endpoint(name: str) -> Endpoint:
+    return Endpoint.objects.get(name=name)
+
+
+def bind_roles(roles: Mapping[str, str]) -> dict[str, Endpoint]:
+    """The endpoint of each role, from names."""
+    return {role: endpoint(name) for role, name in roles.items()}
+
+
+def make_samples(settings: BatchSettings) -> Batch:
+    """Launch a batch and work on it to its end."""
+    batch = launch.launch_batch(settings)
+    batches_services.work_on_batch(batch.pk)
+    return batch
+
+
+def simulated_physicians() -> list[User]:
+    return list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
+
+
+def review_all_but(cases_left: int, benchmark: str, *, max_reviews: int) -> None:
+    """Review as simulated physicians until about `cases_left` cases await their first review.
+
+    At least one case is approved, for the release, unless `max_reviews` are not enough.
+    """
+    physicians, cases = simulated_physicians(), Case.objects.filter(benchmark=benchmark)
+    for number in range(max_reviews):
+        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()
+        if approved and cases.filter(state=State.PRIMARY).count() <= cases_left:
+            break
+        work_queue(SEED + number, 1, physicians)
+
+
+def apply_outcomes(*batches: Batch) -> None:
+    """Close the samples of closed cases, and make version 2 of rejected ones."""
+    samples_services.apply_outcomes()
+    for batch in batches:
+        batches_services.work_on_batch(batch.pk)
+
+
+def evaluate(benchmark: str, *, judge: str = "", composition: Composition = Composition()) -> Run:  # noqa: B008
+    """Freeze a release of the benchmark, and run the simulated models on it."""
+    release = releases_services.freeze_release(f"{benchmark}-demo", benchmark=benchmark, composition=composition)
+    targets = [endpoint(name) for name in TARGETS]
+    run = runs_services.launch_run(RunSettings(release, targets, endpoint(judge) if judge else None))
+    work.work_on_run(run.pk)
+    return run
