@@ -1,7 +1,10 @@
-"""Simulated studies: how often the 95 % interval holds the truth. `python -m tests.evaluation.statistics.coverage` prints all.
+"""Simulated studies that measure how often a 95 % interval contains the true value.
 
-Criteria of a sample fail with a probability drawn for it from a beta distribution, so that their correlation within a
-sample is exactly `icc` (Ridout, Demetrio & Firth 1999). A sample has 1 + Poisson(3.3) criteria: 4.3 on average, as MHB's.
+`python -m tests.evaluation.statistics.coverage` prints the coverage of every kind of study.
+
+Each sample draws its probability of failing from a beta distribution, so that the correlation of
+criteria within a sample is exactly `icc` (Ridout, Demetrio & Firth 1999). A sample has
+1 + Poisson(3.3) criteria: 4.3 on average, as in MHB.
 """
 
 import sys
@@ -30,38 +33,43 @@ ICC = (0.3, 0.5)
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of study: `truth` is what the interval of `study` should hold."""
+    """One kind of study; `truth` is the value that the interval of `study` should contain."""
 
     name: str
     truth: float
     study: Callable[[Random], Ends]
 
     def coverage(self, studies: int, seed: int = 13) -> float:
-        """The share of the studies with an interval whose interval holds the truth."""
+        """The share of intervals that contain the truth, of all studies that give an interval."""
         random = np.random.default_rng(seed)
         ends = [self.study(random) for _ in range(studies)]
-        given = [(low, high) for low, high in ends if low is not None and high is not None]
-        assert len(given) > 0.8 * studies, self.name
-        return sum(low <= self.truth <= high for low, high in given) / len(given)
+        intervals = [(low, high) for low, high in ends if low is not None and high is not None]
+        assert len(intervals) > 0.8 * studies, self.name
+        return sum(low <= self.truth <= high for low, high in intervals) / len(intervals)
 
 
 def sizes(random: Random, clusters: int) -> NDArray[Any]:
-    found: NDArray[Any] = 1 + random.poisson(3.3, clusters)
-    return found
+    """The number of criteria of each sample."""
+    criteria: NDArray[Any] = 1 + random.poisson(3.3, clusters)
+    return criteria
 
 
 def chances(random: Random, rate: float, icc: float, clusters: int) -> NDArray[Any]:
+    """The probability of failing of each sample."""
     return random.beta(rate * (1 - icc) / icc, (1 - rate) * (1 - icc) / icc, clusters)
 
 
 @cache
 def quantiles(rate: float, icc: float) -> NDArray[Any]:
-    """The chances of failing of 200,000 samples in ascending order."""
+    """The probabilities of failing of 200,000 samples, in ascending order."""
     return np.sort(chances(np.random.default_rng(1), rate, icc, 200_000))
 
 
 def two_models(random: Random, first: float, second: float, icc: float, clusters: int) -> tuple[NDArray[Any], ...]:
-    """Failures of two models and criteria, per sample. Every other sample is as hard for the one model as for the other."""
+    """The failures of two models and the number of criteria, per sample.
+
+    A random half of the samples is equally hard for both models.
+    """
     m, shared = sizes(random, clusters), random.random(clusters) < 0.5
     place = random.integers(200_000, size=(2, clusters))
     place[1] = np.where(shared, place[0], place[1])
@@ -76,27 +84,27 @@ def rates(
 
         def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
             m = sizes(random, c)
-            found = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
-            return found.low, found.high
+            interval = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
+            return interval.low, interval.high
 
         yield Cell(f"rate {p}, {c} samples, ICC {icc}", p, study)
 
 
 def sources(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (15, 30, 100)) -> Iterator[Cell]:
-    """Clusters of very unequal size: source records with one to many samples each (geometric, 2.5 on average)."""
+    """Clusters of very unequal size: records with one or more samples (geometric, mean 2.5)."""
     for icc, p, c in product(ICC, rate, clusters):
 
         def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
             samples = random.geometric(0.4, c)
             m = samples + random.poisson(3.3 * samples)
-            found = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
-            return found.low, found.high
+            interval = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
+            return interval.low, interval.high
 
         yield Cell(f"rate {p}, {c} sources of unequal size, ICC {icc}", p, study)
 
 
 def independent(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (50, 100)) -> Iterator[Cell]:
-    """Wilson's interval as if criteria were independent: what the pages showed before."""
+    """Wilson's interval as if criteria were independent, as earlier versions showed it."""
     for icc, p, c in product(ICC, rate, clusters):
 
         def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
@@ -115,16 +123,16 @@ def differences(
 
         def study(random: Random, icc: float = icc, p: float = p, q: float = q, c: int = c) -> Ends:
             one, other, m = two_models(random, p, q, icc, c)
-            found = paired_difference(one, m, other, m)
-            return found.low, found.high
+            interval = paired_difference(one, m, other, m)
+            return interval.low, interval.high
 
         yield Cell(f"difference {p} - {q}, {c} samples, ICC {icc}", truth, study)
 
 
-def judged(
+def judged_criteria(
     random: Random, rate: float, icc: float, clusters: int, se: float, sp: float
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Sample, truth and a noisy judge's verdict of each criterion."""
+    """The sample, the truth and the verdict of a noisy judge, per criterion."""
     m = sizes(random, clusters)
     sample = np.repeat(np.arange(clusters), m)
     truth = random.random(len(sample)) < np.repeat(chances(random, rate, icc, clusters), m)
@@ -132,8 +140,11 @@ def judged(
     return sample, truth, verdict
 
 
-def drawn(random: Random, sample: NDArray[Any], verdict: NDArray[Any], share: float) -> NDArray[Any]:
-    """Weights of a validation sample: whole answers, half of them from those that the judge failed somewhere; 0: not drawn."""
+def validation_weights(random: Random, sample: NDArray[Any], verdict: NDArray[Any], share: float) -> NDArray[Any]:
+    """The weight of each criterion in a validation sample, 0 if it is not drawn.
+
+    Whole answers are drawn, half of them from those in which the judge failed some criterion.
+    """
     clusters = int(sample.max()) + 1
     failed = np.bincount(sample, verdict) > 0
     weights = np.zeros(clusters)
@@ -141,15 +152,15 @@ def drawn(random: Random, sample: NDArray[Any], verdict: NDArray[Any], share: fl
         n = min(len(stratum), round(share * clusters / 2))
         if n:
             weights[random.choice(stratum, n, replace=False)] = len(stratum) / n
-    found: NDArray[Any] = weights[sample]
-    return found
+    per_criterion: NDArray[Any] = weights[sample]
+    return per_criterion
 
 
 def corrected(
     rate: tuple[float, ...] = (0.1, 0.3, 0.6),
-    drawn_of: tuple[tuple[int, float], ...] = ((100, 0.3), (300, 0.2), (1000, 0.1)),
+    designs: tuple[tuple[int, float], ...] = ((100, 0.3), (300, 0.2), (1000, 0.1)),
 ) -> Iterator[Cell]:
-    for icc, p, (c, share), (se, sp) in product(ICC, rate, drawn_of, ((0.9, 0.9), (0.97, 0.97))):
+    for icc, p, (c, share), (se, sp) in product(ICC, rate, designs, ((0.9, 0.9), (0.97, 0.97))):
 
         def study(
             random: Random,
@@ -160,23 +171,25 @@ def corrected(
             se: float = se,
             sp: float = sp,
         ) -> Ends:
-            sample, truth, verdict = judged(random, p, icc, c, se, sp)
-            weights = drawn(random, sample, verdict, share)
-            found = corrected_rate(sample, verdict, np.where(weights > 0, truth, np.nan), weights)
-            return found.low, found.high
+            sample, truth, verdict = judged_criteria(random, p, icc, c, se, sp)
+            weights = validation_weights(random, sample, verdict, share)
+            interval = corrected_rate(sample, verdict, np.where(weights > 0, truth, np.nan), weights)
+            return interval.low, interval.high
 
         yield Cell(f"corrected rate {p}, {c} samples, {share:.0%} validated, Se {se}, Sp {sp}, ICC {icc}", p, study)
 
 
-def elsewhere(rate: tuple[float, ...] = (0.1, 0.3, 0.6), clusters: tuple[int, ...] = (100, 300)) -> Iterator[Cell]:
+def externally_corrected(
+    rate: tuple[float, ...] = (0.1, 0.3, 0.6), clusters: tuple[int, ...] = (100, 300)
+) -> Iterator[Cell]:
     for icc, p, c in product(ICC, rate, clusters):
 
         def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
-            sample, _, verdict = judged(random, p, icc, c, 0.9, 0.95)
-            quality = judge_quality(*judged(random, 0.4, icc, 100, 0.9, 0.95), draws=0)
+            sample, _, verdict = judged_criteria(random, p, icc, c, 0.9, 0.95)
+            quality = judge_quality(*judged_criteria(random, 0.4, icc, 100, 0.9, 0.95), draws=0)
             raw = rate_interval(*cluster_totals(sample, verdict, np.ones(len(sample))))
-            found = externally_corrected_rate(raw, quality.sensitivity, quality.specificity)
-            return found.low, found.high
+            interval = externally_corrected_rate(raw, quality.sensitivity, quality.specificity)
+            return interval.low, interval.high
 
         yield Cell(f"rate {p} corrected by another sample, {c} samples, ICC {icc}", p, study)
 
@@ -194,7 +207,15 @@ def bootstrapped(rate: tuple[float, ...] = (0.3,), clusters: tuple[int, ...] = (
 
 
 if __name__ == "__main__":
-    for cells in (independent(), rates(), sources(), differences(), corrected(), elsewhere(), bootstrapped()):
+    for cells in (
+        independent(),
+        rates(),
+        sources(),
+        differences(),
+        corrected(),
+        externally_corrected(),
+        bootstrapped(),
+    ):
         for cell in cells:
             sys.stdout.write(f"{100 * cell.coverage(STUDIES):5.1f}  {cell.name}\n")
             sys.stdout.flush()

@@ -51,7 +51,7 @@ def test_only_clusters_of_both_models_count() -> None:
 
 
 def test_pairing_makes_a_difference_more_certain() -> None:
-    """Two models with the same rates: once the same samples are hard for both, once different ones."""
+    """For the same two rates, with samples that are hard for both models or for one of them."""
     hard = np.array([4] * 20 + [0] * 20)
     same_samples = paired_difference(hard, [4] * 40, np.maximum(hard - 1, 0), [4] * 40)
     different_samples = paired_difference(hard, [4] * 40, np.maximum(hard - 1, 0)[::-1], [4] * 40)
@@ -106,7 +106,7 @@ def test_ranks_say_which_places_are_possible() -> None:
     assert ranks({"a": 0.5, "b": 0.5}, {}) == {"a": Rank(1, 1, 2), "b": Rank(1, 1, 2)}
 
 
-# -------------------------------------------------------------------------------------------------------- before a run
+# --------------------------------------------------------------------------------------------------------- before a run
 
 
 def test_the_design_effect_is_as_computed_by_hand() -> None:
@@ -158,7 +158,7 @@ def test_the_detectable_difference_has_its_power_and_shrinks_with_n() -> None:
     assert power_of_difference(0.0, 1.0, 100) == 1
 
 
-# ------------------------------------------------------------------------------------------------------------ repeats
+# -------------------------------------------------------------------------------------------------------------- repeats
 
 
 def test_variance_components_recover_the_simulated_variances() -> None:
@@ -175,7 +175,7 @@ def test_variance_components_recover_the_simulated_variances() -> None:
                 values.append(failed != (random.random() < 0.1))
     components = variance_components(sample, answer, values)
     between = 0.6 * 1.4 / (2**2 * 3)  # variance of a beta distribution
-    # The judge calls .9 of the failed and .1 of the passed answers failed, so that differences between
+    # The judge calls .9 of the failed and .1 of the passed answers failed, so differences between
     # samples and answers shrink by a factor of .8.
     assert components.sample == pytest.approx(0.64 * between, rel=0.1)
     assert components.answer == pytest.approx(0.64 * (0.3 * 0.7 - between), rel=0.1)

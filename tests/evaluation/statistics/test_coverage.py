@@ -1,4 +1,4 @@
-"""95 % intervals contain the truth in 93 to 97 of 100 simulated studies, and tests keep their level.
+"""95 % intervals contain the truth in 93 to 97 % of simulated studies; tests keep their level.
 
 Every push runs a few cells and studies, which only a gross fault fails. `make test-thorough` runs
 2,000 studies in every cell.
@@ -17,21 +17,23 @@ from tests.evaluation.statistics.coverage import Cell
 from tests.profile import by_profile
 
 STUDIES = by_profile(150, coverage.STUDIES)
-# With few studies the limits allow two standard errors of the simulation, with 2,000 they allow none.
+# With few studies the limits allow for two standard errors of the simulation, otherwise for none.
 LOW, HIGH = by_profile((0.88, 1.0), (0.93, 0.97))
 
 
-def some(cells: Iterable[Cell], every: int) -> list[Cell]:
+def select_cells(cells: Iterable[Cell], every: int) -> list[Cell]:
     """Every `every`-th cell on a push, all cells in a thorough run."""
     return list(cells)[:: by_profile(every, 1)]
 
 
-RATES = some(coverage.rates((0.1, 0.3, 0.5, 0.9), (50, 100, 300)), 7)
-DIFFERENCES = some(coverage.differences(((0.1, 0.3), (0.3, 0.3), (0.3, 0.5), (0.5, 0.5)), (20, 50, 200)), 7)
-SOURCES = some(coverage.sources((0.3, 0.5), (30, 100)), 5)
-CORRECTED = some(coverage.corrected((0.3, 0.6), ((300, 0.2), (1000, 0.1))), 6)
-FEW = some([*coverage.rates((0.02, 0.05, 0.1, 0.9), (10, 20)), *coverage.rates((0.02, 0.05), (50, 100, 300))], 9)
-FEW_DIFFERENCES = some(coverage.differences(((0.05, 0.15), (0.1, 0.1)), (10, 20, 50, 200)), 7)
+RATES = select_cells(coverage.rates((0.1, 0.3, 0.5, 0.9), (50, 100, 300)), 7)
+DIFFERENCES = select_cells(coverage.differences(((0.1, 0.3), (0.3, 0.3), (0.3, 0.5), (0.5, 0.5)), (20, 50, 200)), 7)
+SOURCES = select_cells(coverage.sources((0.3, 0.5), (30, 100)), 5)
+CORRECTED = select_cells(coverage.corrected((0.3, 0.6), ((300, 0.2), (1000, 0.1))), 6)
+FEW = select_cells(
+    [*coverage.rates((0.02, 0.05, 0.1, 0.9), (10, 20)), *coverage.rates((0.02, 0.05), (50, 100, 300))], 9
+)
+FEW_DIFFERENCES = select_cells(coverage.differences(((0.05, 0.15), (0.1, 0.1)), (10, 20, 50, 200)), 7)
 
 
 @pytest.mark.parametrize("cell", [*RATES, *SOURCES, *DIFFERENCES, *CORRECTED], ids=lambda cell: cell.name)
@@ -41,7 +43,7 @@ def test_an_interval_contains_the_truth_as_often_as_it_should(cell: Cell) -> Non
 
 @pytest.mark.parametrize("cell", [*FEW, *FEW_DIFFERENCES], ids=lambda cell: cell.name)
 def test_an_interval_for_rare_failures_in_few_samples_is_wide_rather_than_wrong(cell: Cell) -> None:
-    """With hardly any failures few outcomes are possible, so an interval cannot cover exactly 95 %."""
+    """With hardly any failures few outcomes are possible: the coverage may exceed 95 %."""
     assert cell.coverage(STUDIES) >= LOW
 
 
@@ -52,7 +54,7 @@ def test_an_interval_that_ignores_clusters_misses_the_truth_too_often() -> None:
 
 
 @pytest.mark.parametrize("icc", coverage.ICC)
-def test_tests_keep_their_level_under_the_null(icc: float) -> None:
+def test_significance_tests_keep_their_level_under_the_null(icc: float) -> None:
     """With two identical models, either test finds a difference in at most one study in twenty."""
     random, paired, exact = np.random.default_rng(4), 0, 0
     for _ in range(STUDIES):

@@ -1,4 +1,4 @@
-"""Intervals of clustered rates: bounds, symmetry, what is said where there is too little."""
+"""Intervals of clustered rates: range, symmetry, and what is reported for too few samples."""
 
 import numpy as np
 import pytest
@@ -15,27 +15,27 @@ CLUSTERS = st.lists(st.integers(0, 8).flatmap(lambda m: st.tuples(st.integers(0,
 
 
 @given(CLUSTERS)
-def test_interval_holds_its_rate_and_stays_in_range(clusters: list[tuple[int, int]]) -> None:
+def test_an_interval_contains_its_rate_and_stays_in_range(clusters: list[tuple[int, int]]) -> None:
     hits, counted = [y for y, _ in clusters], [m for _, m in clusters]
-    found = rate_interval(hits, counted)
-    assert found.n == sum(counted)
-    assert found.clusters == sum(m > 0 for m in counted)
-    if found.value is None:
-        assert found.method is Method.UNDEFINED
+    interval = rate_interval(hits, counted)
+    assert interval.n == sum(counted)
+    assert interval.clusters == sum(m > 0 for m in counted)
+    if interval.value is None:
+        assert interval.method is Method.UNDEFINED
         assert not sum(counted)
-    elif found.low is None or found.high is None:
-        assert found.method is Method.TOO_FEW
+    elif interval.low is None or interval.high is None:
+        assert interval.method is Method.TOO_FEW
     else:
-        assert found.clusters >= MINIMUM
-        assert 0 <= found.low <= found.value <= found.high <= 1
-        assert found.low < found.high
-        assert found.effective_n is not None
-        assert found.effective_n <= found.n + 1e-9
+        assert interval.clusters >= MINIMUM
+        assert 0 <= interval.low <= interval.value <= interval.high <= 1
+        assert interval.low < interval.high
+        assert interval.effective_n is not None
+        assert interval.effective_n <= interval.n + 1e-9
         mirrored = rate_interval([m - y for y, m in clusters], counted)
-        assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low))
+        assert (mirrored.low, mirrored.high) == pytest.approx((1 - interval.high, 1 - interval.low))
 
 
-def test_no_interval_below_the_minimum_or_where_one_source_has_nearly_everything() -> None:
+def test_there_is_no_interval_below_the_minimum_or_if_one_source_dominates() -> None:
     assert rate_interval([1] * 9, [4] * 9).method is Method.TOO_FEW
     assert rate_interval([1] * 10, [4] * 10).method is Method.CLUSTERED
     assert rate_interval([1] * 10, [4] * 10, minimum=30).low is None
@@ -45,14 +45,14 @@ def test_no_interval_below_the_minimum_or_where_one_source_has_nearly_everything
     assert rate_interval([], []).method is Method.UNDEFINED
 
 
-def test_no_failure_has_an_interval_that_says_so() -> None:
+def test_a_rate_without_failures_has_an_interval_above_zero() -> None:
     none = rate_interval([0] * 30, [4] * 30)
     assert none.low == 0
     assert none.high is not None
-    assert 0.03 < none.high < 0.15, "between Wilson's of 120 independent criteria and of 30 samples"
+    assert 0.03 < none.high < 0.15, "between Wilson's intervals for 120 independent criteria and for 30 samples"
 
 
-def test_correlated_criteria_widen_it() -> None:
+def test_correlated_criteria_reduce_the_effective_number() -> None:
     together = rate_interval([4] * 15 + [0] * 35, [4] * 50)
     apart = rate_interval([1] * 40 + [2] * 10, [4] * 50)
     assert together.value == apart.value
@@ -62,25 +62,25 @@ def test_correlated_criteria_widen_it() -> None:
     assert (intracluster_correlation([1] * 40 + [2] * 10, [4] * 50) or 0) < 0
 
 
-def test_correlation_is_recovered() -> None:
+def test_the_simulated_correlation_is_recovered() -> None:
     random = np.random.default_rng(1)
     m = coverage.sizes(random, 20_000)
-    found = intracluster_correlation(random.binomial(m, coverage.chances(random, 0.3, 0.4, 20_000)), m)
-    assert found == pytest.approx(0.4, abs=0.02)
+    correlation = intracluster_correlation(random.binomial(m, coverage.chances(random, 0.3, 0.4, 20_000)), m)
+    assert correlation == pytest.approx(0.4, abs=0.02)
     assert intracluster_correlation([1, 0], [1, 1]) is None
     assert intracluster_correlation([0, 0], [3, 3]) is None
 
 
-def test_totals_are_by_cluster_whatever_the_order() -> None:
+def test_totals_are_summed_by_cluster_in_any_order() -> None:
     hits, counted = cluster_totals(["b", "a", "b"], [1, 0, 1], [1, 1, 1])
     assert (hits.tolist(), counted.tolist()) == ([0, 2], [1, 2])
     assert [part.tolist() for part in cluster_totals([], [], [])] == [[], []]
 
 
-def test_equal_clusters_have_one_degree_of_freedom_less_than_clusters() -> None:
-    found = ratio([1] * 12, [3] * 12)
-    assert found is not None
-    assert satterthwaite_df(found.shares) == pytest.approx(11)
+def test_equal_clusters_have_one_degree_of_freedom_fewer_than_clusters() -> None:
+    result = ratio([1] * 12, [3] * 12)
+    assert result is not None
+    assert satterthwaite_df(result.shares) == pytest.approx(11)
 
 
 @pytest.mark.parametrize(("hits", "counted"), [([2], [1]), ([-1], [1]), ([1, 1], [1])])
@@ -89,15 +89,15 @@ def test_impossible_totals_are_refused(hits: list[int], counted: list[int]) -> N
         rate_interval(hits, counted)
 
 
-# ---------------------------------------------------------------------------------------------------------- bootstrap
+# ------------------------------------------------------------------------------------------------------------ bootstrap
 
 
-def test_bootstrap_of_kinds_is_that_of_rows_and_repeats() -> None:
+def test_the_bootstrap_of_patterns_equals_that_of_rows_and_is_reproducible() -> None:
     rows = [(1, 4)] * 20 + [(3, 4)] * 5 + [(0, 2)] * 9
-    once = cluster_bootstrap(rows, ratio_of_totals)
-    assert once == cluster_bootstrap(rows[::-1], ratio_of_totals)
-    assert once == bootstrap_patterns([(0, 2), (1, 4), (3, 4)], [9, 20, 5], ratio_of_totals)
-    interval, undefined = once
+    result = cluster_bootstrap(rows, ratio_of_totals)
+    assert result == cluster_bootstrap(rows[::-1], ratio_of_totals)
+    assert result == bootstrap_patterns([(0, 2), (1, 4), (3, 4)], [9, 20, 5], ratio_of_totals)
+    interval, undefined = result
     assert undefined == 0
     assert interval is not None
     assert interval[0] < 35 / 118 < interval[1]
@@ -105,7 +105,7 @@ def test_bootstrap_of_kinds_is_that_of_rows_and_repeats() -> None:
     assert interval == pytest.approx((wald.low, wald.high), abs=0.02)
 
 
-def test_bootstrap_without_a_figure_in_enough_draws_has_no_interval() -> None:
+def test_the_bootstrap_has_no_interval_when_too_many_draws_are_undefined() -> None:
     assert cluster_bootstrap(np.empty((0, 2)), ratio_of_totals) == (None, DRAWS)
     rows = [(0, 0)] * 30 + [(1, 1)]
     interval, undefined = cluster_bootstrap(rows, ratio_of_totals)
@@ -113,10 +113,10 @@ def test_bootstrap_without_a_figure_in_enough_draws_has_no_interval() -> None:
     assert undefined == pytest.approx(DRAWS * (30 / 31) ** 31, rel=0.1)
 
 
-# ------------------------------------------------------------------------------------------------- weights and bounds
+# --------------------------------------------------------------------------------------------------- weights and bounds
 
 
-def test_harm_weights_move_the_rate() -> None:
+def test_harm_weights_change_the_rate() -> None:
     samples, failed = np.repeat(np.arange(12), 2), np.tile([1, 0], 12)
     assert weighted_rate(samples, failed, np.tile([3, 1], 12)).value == 0.75
     plain = weighted_rate(samples, failed, np.full(24, 5.0))
@@ -130,11 +130,11 @@ def test_harm_weights_move_the_rate() -> None:
 
 
 @given(CLUSTERS, st.integers(0, 3))
-def test_bounds_hold_whatever_was_excluded(clusters: list[tuple[int, int]], excluded: int) -> None:
+def test_bounds_cover_every_outcome_of_excluded_criteria(clusters: list[tuple[int, int]], excluded: int) -> None:
     hits, counted = [y for y, _ in clusters], [m for _, m in clusters]
-    found = outcome_bounds(hits, counted, [excluded] * len(clusters))
+    bounds = outcome_bounds(hits, counted, [excluded] * len(clusters))
     scored = rate_interval(hits, counted).value
-    if found.best.value is not None and found.worst.value is not None:
-        assert found.worst.value - found.best.value == pytest.approx(excluded * len(clusters) / found.best.n)
+    if bounds.best.value is not None and bounds.worst.value is not None:
+        assert bounds.worst.value - bounds.best.value == pytest.approx(excluded * len(clusters) / bounds.best.n)
         if scored is not None:
-            assert found.best.value - 1e-12 <= scored <= found.worst.value + 1e-12
+            assert bounds.best.value - 1e-12 <= scored <= bounds.worst.value + 1e-12

@@ -98,7 +98,7 @@ def test_cr2_equals_hc2_for_clusters_of_one() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_cr2_and_its_degrees_of_freedom_follow_the_matrix_formulas(seed: int) -> None:
-    """Bell & McCaffrey (2002) with matrices: A = (I - H)^(-1/2) per cluster, df = tr(G)^2 / tr(G G)."""
+    """Bell & McCaffrey (2002): A = (I - H)^(-1/2) per cluster, df = tr(G)^2 / tr(G G)."""
     y, m = simulated_study(seed, clusters=12)
     failed, cluster = rows(y, m)
     n = len(failed)
@@ -192,7 +192,7 @@ def test_adjusted_p_values_are_those_of_statsmodels(p: list[float]) -> None:
 
 
 def test_power_is_that_of_statsmodels() -> None:
-    """Unpaired, with one criterion per sample: the normal test of two proportions, unpooled variance."""
+    """Unpaired, one criterion per sample: the normal test of two proportions, unpooled variance."""
     from statsmodels.stats.power import normal_power
 
     effect = (0.3 - 0.4) / np.sqrt(0.3 * 0.7 + 0.4 * 0.6)
@@ -241,6 +241,6 @@ def test_weighted_agreement_equals_that_of_repeated_rows() -> None:
 
 
 def test_balanced_f1_is_as_computed_by_hand() -> None:
-    """30 + 40 right, 10 false alarms, 20 missed: the F1 is 2*30/90 for failed, 2*40/110 for passed."""
+    """30 + 40 right, 10 false alarms, 20 missed: F1 is 2*30/90 for failed, 2*40/110 for passed."""
     assert balanced_f1(np.array([[30.0, 20], [10, 40]])) == pytest.approx((60 / 90 + 80 / 110) / 2)
     assert np.isnan(balanced_f1(np.array([[0.0, 0], [10, 40]])))
