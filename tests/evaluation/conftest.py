@@ -1,4 +1,4 @@
-"""The engines' fixtures for every test here."""
+"""Make the fixtures of tests.engine available to every test in this folder."""
 
 from tests.engine import manage, models, no_long_waits
 

@@ -1,4 +1,4 @@
-"""The pages of evaluation, through Django's client: every number leads to the answers it counts, and no text becomes markup."""
+"""The pages of evaluation: numbers link to the answers they count, and no text becomes markup."""
 
 import json
 import re
@@ -24,11 +24,11 @@ from generation.jobs import services as jobs_services
 from generation.models import Endpoint, Facet, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import User
-from tests.engine import bare_release, endpoint, evaluated
+from tests.engine import bare_release, endpoint, evaluate_release
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
-Page = Any  # what the test client answers: HttpResponse, with more on it
+Page = Any  # the test client's response: an HttpResponse with additional attributes
 HOSTILE = "<script>alert('model')</script>"
 SAMPLES = (
     ("dialogue", [["A1"], ["A1", "D2"], ["D2"]]),
@@ -45,11 +45,11 @@ def admin(adela: User) -> Client:
 
 
 @pytest.fixture
-def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The tasks that were sent, instead of sending them."""
-    sent: list[tuple[str, int]] = []
-    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
-    return sent
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Record the tasks that would be sent to a worker, and send none."""
+    tasks: list[tuple[str, int]] = []
+    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: tasks.append((task.name.rpartition(".")[2], pk)))
+    return tasks
 
 
 def model(name: str, **fields: Any) -> Endpoint:
@@ -58,19 +58,22 @@ def model(name: str, **fields: Any) -> Endpoint:
 
 @pytest.fixture
 def release(db: None) -> Release:
-    """Three samples, eight rubrics, several traps."""
+    """Three samples with eight rubrics and several traps."""
     return bare_release(*SAMPLES)
 
 
 def with_facets(run: Run) -> Run:
-    """The run with its release counted by facet, as a real one is (in memory: releases cannot be changed)."""
+    """Add the counts by facet of a real release, in memory: a stored release cannot change."""
     for name, value in Facet.objects.values_list("name", "value"):
         run.release.counts.setdefault(name, {})[value] = {"samples": 1, "rubrics": 1}
     return run
 
 
-def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "not_met", "", "not_met")) -> Run:
-    """A finished run whose judgments go round through `verdicts`; '' is unjudged. Made without any model."""
+def judged_run(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "not_met", "", "not_met")) -> Run:
+    """A finished run, created without asking a model. Its judgments cycle through `verdicts`.
+
+    An empty verdict leaves a judgment unjudged.
+    """
     run = services.launch_run(RunSettings(release, [model(name) for name in names], model("judge")))
     run.responses.update(status=Status.DONE, outcome="answered", text=f"I agree. {HOSTILE}")
     Judgment.objects.bulk_create(
@@ -97,48 +100,48 @@ def text_of(page: Page) -> str:
     return " ".join(page.content.decode().split())
 
 
-def counted(client: Client, url: str) -> int:
-    """How many queries a page takes."""
-    with CaptureQueriesContext(connection) as seen:
+def query_count(client: Client, url: str) -> int:
+    """The number of queries that a page needs."""
+    with CaptureQueriesContext(connection) as executed:
         assert client.get(url).status_code == 200
-    return len(seen)
+    return len(executed)
 
 
 class Links(HTMLParser):
-    """(address, text) of every link of a page; of a link in a picture, its label."""
+    """The links of a page as (address, text); for a link in a figure the text is its label."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, str]] = []
+        self.pairs: list[tuple[str, str]] = []
         self._open = False
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag == "a":
-            self.found.append((given.get("href") or "", given.get("aria-label") or ""))
-            self._open = not given.get("aria-label")
+            self.pairs.append((attributes.get("href") or "", attributes.get("aria-label") or ""))
+            self._open = not attributes.get("aria-label")
 
     def handle_endtag(self, tag: str) -> None:
         self._open = self._open and tag != "a"
 
     def handle_data(self, data: str) -> None:
         if self._open:
-            href, text = self.found[-1]
-            self.found[-1] = (href, text + data)
+            href, text = self.pairs[-1]
+            self.pairs[-1] = (href, text + data)
 
 
-def behind(run: Run, href: str) -> int:
-    """How many judgments an address lists."""
+def judgment_count(run: Run, href: str) -> int:
+    """The number of judgments that an address lists."""
     query = QueryDict(href.partition("?")[2])
     return answers_queries.judgments(run, **JudgmentFilters(query, run=run).chosen).count()
 
 
-# -------------------------------------------------------------------------------------------------------- who gets in
+# ------------------------------------------------------------------------------------------------------------- - access
 
 
 def test_results_are_for_researchers_and_admins(ana: User, rui: User, admin: Client, release: Release):
-    run = judged(release, "one")
+    run = judged_run(release, "one")
     judgment = Judgment.objects.all()[0]
     researcher, physician = Client(), Client()
     researcher.force_login(rui)
@@ -168,15 +171,15 @@ def test_an_empty_page_says_what_to_do(name: str, admin: Client):
 
 
 @pytest.mark.parametrize("name", ["run", "judgments", "run-progress", "report-json"])
-def test_there_is_no_such_run(name: str, admin: Client):
+def test_an_unknown_run_is_not_found(name: str, admin: Client):
     assert admin.get(reverse(f"evaluation:{name}", args=[99])).status_code == 404
 
 
-# ------------------------------------------------------------------------------------------------------------- launch
+# --------------------------------------------------------------------------------------------------------------- launch
 
 
 def test_a_run_is_launched_with_the_published_temperature(
-    admin: Client, adela: User, release: Release, woken: list[Any], django_capture_on_commit_callbacks: Any
+    admin: Client, adela: User, release: Release, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
 ):
     for name in ("one", "two", "judge"):
         model(name)
@@ -188,27 +191,27 @@ def test_a_run_is_launched_with_the_published_temperature(
     assert refused.status_code == 422
     assert "endpoints" in refused.context["form"].errors
     with django_capture_on_commit_callbacks(execute=True):
-        answer: Page = admin.post(url, {**data, "endpoints": ["one", "two"]})
+        response: Page = admin.post(url, {**data, "endpoints": ["one", "two"]})
     run = Run.objects.get()
-    assert answer["Location"] == reverse("evaluation:run", args=[run.pk])
-    assert woken == [("work_on_job", run.pk)]
+    assert response["Location"] == reverse("evaluation:run", args=[run.pk])
+    assert sent_tasks == [("work_on_job", run.pk)]
     assert (run.judge_temperature, run.created_by) == (0.5, adela)
     assert run.responses.count() == 6
     admin.post(url, {**data, "endpoints": ["one"], "judge_temperature": "0"})
     assert Run.objects.latest("pk").judge_temperature == 0
 
 
-@pytest.mark.parametrize("asked_for", [0.0, 0.25])
+@pytest.mark.parametrize("temperature", [0.0, 0.25])
 def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
-    admin: Client, release: Release, asked_for: float
+    admin: Client, release: Release, temperature: float
 ) -> None:
     judge = model("judge", temperature=0.9)
-    run = services.launch_run(RunSettings(release, [model("one")], judge, judge_temperature=asked_for))
+    run = services.launch_run(RunSettings(release, [model("one")], judge, judge_temperature=temperature))
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     shown = re.search(r"Judge temperature</dt>\s*<dd>\s*([^<]*?)\s*<", page)
     assert shown is not None
-    assert shown[1] == str(asked_for)
+    assert shown[1] == str(temperature)
 
 
 def test_the_models_of_a_run_have_their_roles_in_words(admin: Client, release: Release) -> None:
@@ -233,61 +236,61 @@ def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
     assert "one: 3 responses failed" in ended
 
 
-def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
-    admin: Client, release: Release, woken: list[Any], django_capture_on_commit_callbacks: Any
+def test_cancel_and_retry_need_a_post_and_refuse_a_run_that_has_ended(
+    admin: Client, release: Release, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
 ):
-    run = judged(release, "one")
+    run = judged_run(release, "one")
     failed = run.judgments.filter(status=Status.FAILED).count()
-    retry, cancel = (reverse(f"evaluation:run-{what}", args=[run.pk]) for what in ("retry", "cancel"))
+    retry, cancel = (reverse(f"evaluation:run-{action}", args=[run.pk]) for action in ("retry", "cancel"))
     assert admin.get(retry).status_code == 405
     with django_capture_on_commit_callbacks(execute=True):
         admin.post(retry)
-    assert woken == [("work_on_job", run.pk)]
+    assert sent_tasks == [("work_on_job", run.pk)]
     assert run.judgments.filter(status=Status.QUEUED).count() == failed > 0
     assert admin.post(cancel).status_code == 302
-    assert admin.post(cancel).status_code == 302, "twice is as good as once"
+    assert admin.post(cancel).status_code == 302, "cancelling twice does no harm"
     assert admin.post(retry).status_code == 409
 
 
-# ------------------------------------------------------------------------------------------------------------- report
+# --------------------------------------------------------------------------------------------------------------- report
 
 
 def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, release: Release):
-    run = with_facets(judged(release, "one", "two"))
+    run = with_facets(judged_run(release, "one", "two"))
     page = admin.get(reverse("evaluation:run", args=[run.pk]))
     shown = page.context["figures"]
     lines = [*shown.lines, *(line for section in shown.sections for line in section.lines)]
     assert len(lines) > 20
     for line in lines:
-        assert behind(run, line.counted_href) == line.denominator, line
-        assert behind(run, line.hits_href) == line.numerator, line
-        assert behind(run, line.unjudged_href) == line.unjudged, line
+        assert judgment_count(run, line.counted_href) == line.denominator, line
+        assert judgment_count(run, line.hits_href) == line.numerator, line
+        assert judgment_count(run, line.unjudged_href) == line.unjudged, line
     assert any(line.unjudged for line in lines)
     links = Links(text_of(page))
-    addresses = {href for href, _text in links.found}
+    addresses = {href for href, _text in links.pairs}
     for line in lines:
         assert line.hits_href in addresses
-    marks = [(href, text) for href, text in links.found if "/judgments/" in href and "%" in text]
+    marks = [(href, text) for href, text in links.pairs if "/judgments/" in href and "%" in text]
     assert len(marks) > 30
-    assert all(behind(run, href) for href, _text in marks)
+    assert all(judgment_count(run, href) for href, _text in marks)
 
 
-def test_the_pictures_say_what_the_table_says(db: None):
-    run = judged(bare_release(*SAMPLES * 12), "one", "two", verdicts=("met", "not_met"))
+def test_the_figures_show_the_numbers_of_the_table(db: None):
+    run = judged_run(bare_release(*SAMPLES * 12), "one", "two", verdicts=("met", "not_met"))
     report = queries.report(run)
     shown = figures(report, lambda *_where: "#")
     assert [chart.title for chart in shown.bars] == ["MHB-Dialogue", "MHB-Report", "Combined"]
-    drawn = [(mark.label, mark.count) for chart in shown.bars for mark in chart.marks]
-    told = [(row.endpoint, f"{row.measured.numerator}/{row.measured.denominator}") for row in report.overall]
-    assert sorted(drawn) == sorted(told)
+    in_figures = [(mark.label, mark.count) for chart in shown.bars for mark in chart.marks]
+    in_table = [(row.endpoint, f"{row.measured.numerator}/{row.measured.denominator}") for row in report.overall]
+    assert sorted(in_figures) == sorted(in_table)
     subtype = next(section for section in shown.sections if section.name == "subtype")
     [heat] = subtype.heats
     assert [label for label, _cells in heat.rows][:2] == ["A1 Non-existent Entity", "B2 Amalgamation Error"]
     assert {len(chart.axes) for chart in subtype.radars} == {3, 5}
 
 
-def test_what_is_too_little_is_said_and_not_drawn(admin: Client, release: Release):
-    run = judged(release, "one", "two")
+def test_cells_with_too_few_samples_are_mentioned_and_not_drawn(admin: Client, release: Release):
+    run = judged_run(release, "one", "two")
     shown = figures(queries.report(run), lambda *_where: "#")
     assert {mark.interval for chart in shown.bars for mark in chart.marks} == {"too few for an interval"}
     for section in shown.sections:
@@ -300,8 +303,8 @@ def test_what_is_too_little_is_said_and_not_drawn(admin: Client, release: Releas
     assert "cells have too few samples to say how sure their rates are (fewer than 10" in page
 
 
-def test_more_models_than_can_be_told_apart_get_no_radar(release: Release):
-    run = judged(release, *(f"m{n}" for n in range(9)))
+def test_there_is_no_radar_for_more_models_than_can_be_told_apart(release: Release):
+    run = judged_run(release, *(f"m{n}" for n in range(9)))
     shown = figures(queries.report(run), lambda *_where: "#")
     assert all(not section.radars for section in shown.sections)
     assert all(len(chart.columns) == 9 for section in shown.sections for chart in section.heats)
@@ -309,7 +312,7 @@ def test_more_models_than_can_be_told_apart_get_no_radar(release: Release):
 
 @pytest.mark.parametrize(("sort", "reverse_order"), [("rate", False), ("-rate", True)])
 def test_the_table_is_sorted_by_link(sort: str, reverse_order: bool, release: Release):
-    run = judged(release, "one", "two", "three")
+    run = judged_run(release, "one", "two", "three")
     rates = [
         line.numerator / line.denominator for line in figures(queries.report(run), lambda *_: "#", sort=sort).lines
     ]
@@ -318,15 +321,15 @@ def test_the_table_is_sorted_by_link(sort: str, reverse_order: bool, release: Re
 
 
 def test_downloads_are_the_report_itself(admin: Client, release: Release):
-    run = judged(release, "one")
-    told: Page = admin.get(reverse("evaluation:report-json", args=[run.pk]))
-    assert json.loads(told.content) == json.loads(formats.as_json(queries.report(run)))
-    assert told["Content-Disposition"] == f'attachment; filename="bare-v1-run-{run.pk}.json"'
+    run = judged_run(release, "one")
+    download: Page = admin.get(reverse("evaluation:report-json", args=[run.pk]))
+    assert json.loads(download.content) == json.loads(formats.as_json(queries.report(run)))
+    assert download["Content-Disposition"] == f'attachment; filename="bare-v1-run-{run.pk}.json"'
     assert text_of(admin.get(reverse("evaluation:report-markdown", args=[run.pk]))).startswith("# bare v1")
 
 
-def test_simulated_models_are_called_so_on_every_page(admin: Client, release: Release, models: str):
-    run = evaluated(release, models, "sim-careful")
+def test_every_page_labels_simulated_models(admin: Client, release: Release, models: str):
+    run = evaluate_release(release, models, "sim-careful")
     judgment = run.judgments.order_by("pk")[0]
     for name, args in (("run", [run.pk]), ("judgments", [run.pk]), ("calls", [run.pk, judgment.pk])):
         assert "not evidence" in text_of(admin.get(reverse(f"evaluation:{name}", args=args)))
@@ -337,15 +340,15 @@ def test_simulated_models_are_called_so_on_every_page(admin: Client, release: Re
 
 
 def test_real_models_carry_no_banner(admin: Client, release: Release):
-    run = judged(release, "one")
+    run = judged_run(release, "one")
     assert "not evidence" not in text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
 
 
-# ------------------------------------------------------------------------------------------------------------ answers
+# -------------------------------------------------------------------------------------------------------------- answers
 
 
-def test_an_answer_is_read_with_what_was_asked_and_why_it_was_judged_so(admin: Client, release: Release):
-    run = judged(release, "one", "two")
+def test_an_answer_is_shown_with_its_question_and_the_explanations_of_its_verdicts(admin: Client, release: Release):
+    run = judged_run(release, "one", "two")
     judgment = run.judgments.filter(verdict="not_met").order_by("pk")[1]
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"selected": judgment.pk})
     html = text_of(page)
@@ -357,19 +360,19 @@ def test_an_answer_is_read_with_what_was_asked_and_why_it_was_judged_so(admin: C
     assert HOSTILE not in html
     assert "It says so. &lt;script&gt;" in html
     assert "I agree. &lt;script&gt;" in html
-    others = [item["judgment"] for item in page.context["response_judgments"]]
-    assert others == list(judgment.response.judgments.order_by("rubric__pk"))
+    listed = [item["judgment"] for item in page.context["response_judgments"]]
+    assert listed == list(judgment.response.judgments.order_by("rubric__pk"))
 
 
-def test_what_was_not_judged_says_why(admin: Client, release: Release):
-    run = judged(release, "one")
+def test_an_unjudged_criterion_shows_the_error(admin: Client, release: Release):
+    run = judged_run(release, "one")
     html = text_of(admin.get(reverse("evaluation:judgments", args=[run.pk]), {"verdict": "unjudged"}))
     assert "BrokenReply: Not JSON: &lt;script&gt;" in html
     assert HOSTILE not in html
 
 
-def test_keys_lead_to_the_neighbours(admin: Client, release: Release):
-    run = judged(release, "one")
+def test_keys_select_the_previous_and_next_judgment(admin: Client, release: Release):
+    run = judged_run(release, "one")
     rows = list(run.judgments.order_by("pk"))
     html = text_of(admin.get(reverse("evaluation:judgments", args=[run.pk]), {"selected": rows[1].pk}))
     for key, row in (("k", rows[0]), ("j", rows[2])):
@@ -378,47 +381,47 @@ def test_keys_lead_to_the_neighbours(admin: Client, release: Release):
         assert f'href="?selected={row.pk}"' in item
 
 
-def test_answers_are_walked_page_by_page_under_a_filter(admin: Client, release: Release):
-    run = judged(release, *(f"m{n}" for n in range(12)), verdicts=("met", "not_met"))
+def test_pages_of_filtered_answers_are_complete_and_in_order(admin: Client, release: Release):
+    run = judged_run(release, *(f"m{n}" for n in range(12)), verdicts=("met", "not_met"))
     url, seen, step = reverse("evaluation:judgments", args=[run.pk]), [], "?verdict=not_met"
     while step:
         page = admin.get(url + step)
         seen += [row.pk for row in page.context["page"].rows]
         step = page.context["page"].older
-    behind = run.judgments.filter(verdict="not_met").order_by("rubric_id", "response_id")
-    assert seen == list(behind.values_list("pk", flat=True)), "the models' answers to one criterion follow each other"
+    expected = run.judgments.filter(verdict="not_met").order_by("rubric_id", "response_id")
+    assert seen == list(expected.values_list("pk", flat=True)), "answers to one criterion are listed together"
     assert len(seen) > 30
 
 
 @pytest.mark.parametrize("query", [{"selected": "x"}, {"selected": "9" * 30}, {"verdict": "odd"}, {"value": "Z9"}])
-def test_an_address_that_makes_no_sense_shows_the_first(query: Mapping[str, str], admin: Client, release: Release):
-    run = judged(release, "one")
+def test_an_invalid_query_shows_the_first_judgment(query: Mapping[str, str], admin: Client, release: Release):
+    run = judged_run(release, "one")
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]), query)
     assert page.context["selected"] == run.judgments.order_by("pk")[0]
 
 
 def test_an_answer_of_another_run_is_not_shown(admin: Client, release: Release):
-    first, second = judged(release, "one"), judged(release, "one")
-    stranger = second.judgments.order_by("pk")[0]
-    page = admin.get(reverse("evaluation:judgments", args=[first.pk]), {"selected": stranger.pk})
+    first, second = judged_run(release, "one"), judged_run(release, "one")
+    other_judgment = second.judgments.order_by("pk")[0]
+    page = admin.get(reverse("evaluation:judgments", args=[first.pk]), {"selected": other_judgment.pk})
     assert page.context["selected"].run == first
-    assert admin.get(reverse("evaluation:calls", args=[first.pk, stranger.pk])).status_code == 404
+    assert admin.get(reverse("evaluation:calls", args=[first.pk, other_judgment.pk])).status_code == 404
 
 
-# ------------------------------------------------------------------------------------------------------------ queries
+# -------------------------------------------------------------------------------------------------------------- queries
 
 
 @pytest.mark.parametrize("name", ["runs", "run", "judgments", "run-progress"])
-def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Client, release: Release):
+def test_no_page_needs_more_queries_for_more_rows(name: str, admin: Client, release: Release):
     def url(run: Run) -> str:
         return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
 
-    small = judged(release, "one")
+    small = judged_run(release, "one")
     running = services.launch_run(RunSettings(release, [model("one")], model("judge")))
     shown = running if name == "run-progress" else small
-    few = counted(admin, url(shown))
-    big = judged(release, *(f"m{n}" for n in range(6)))
-    for _more in range(3):
+    expected = query_count(admin, url(shown))
+    big = judged_run(release, *(f"m{n}" for n in range(6)))
+    for _ in range(3):
         running = services.launch_run(RunSettings(release, [model("one"), model("m1")], model("judge")))
     shown = running if name == "run-progress" else big
-    assert counted(admin, url(shown)) == few
+    assert query_count(admin, url(shown)) == expected

@@ -1,4 +1,7 @@
-"""A benchmark whose answers are read by code (is this claim false?), put there at run time and announced nowhere."""
+"""A toy benchmark ("is this claim false?") whose answers are read by code instead of a judge.
+
+It is installed at run time, by the `toy` fixture, and is registered nowhere.
+"""
 
 import hashlib
 import sys
@@ -42,13 +45,13 @@ def ask(sample, seed):
 
 
 def read(sample, rubric, variant, about, text):
-    said = text.strip().rstrip(".").casefold()
-    if said == "unsure":
+    answer = text.strip().rstrip(".").casefold()
+    if answer == "unsure":
         return Decision("unsure", "")
-    if said not in ("yes", "no"):
+    if answer not in ("yes", "no"):
         return Decision("unparsed", f"Neither yes nor no: {text!r}"[:200])
-    right = (said == "yes") == (about["shown"] == "false")
-    return Decision(("t" if right else "f") + ("p" if said == "yes" else "n"), "")
+    right = (answer == "yes") == (about["shown"] == "false")
+    return Decision(("t" if right else "f") + ("p" if answer == "yes" else "n"), "")
 
 
 PROTOCOL = Protocol(
@@ -77,7 +80,7 @@ SEED = 7
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A benchmark more."""
+    """Install the toy benchmark for the duration of a test."""
     folder = tmp_path / "benchmarks" / "toy"
     folder.mkdir(parents=True)
     for name, text in {"__init__": "", "taxonomy": TAXONOMY, "protocol": PROTOCOL}.items():
@@ -92,18 +95,18 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         del mhb_site.benchmarks.toy
 
 
-def shown(key: str, seed: int) -> str:
-    """The claim of a sample that a run of this seed shows: what the toy's `ask` draws, said once more."""
+def shown_claim(key: str, seed: int) -> str:
+    """The claim that a run with this seed shows for a sample, drawn as in the toy's `ask`."""
     return ("true", "false")[hashlib.sha256(f"{seed} {key}".encode()).digest()[0] % 2]
 
 
-def toy_release(count: int, name: str = "toy", *, bare_ones: Collection[int] = ()) -> Release:
-    """A release of so many claims, every third of which is hard, made without any model or physician.
+def toy_release(count: int, name: str = "toy", *, without_level: Collection[int] = ()) -> Release:
+    """A release of `count` claims, every third of them hard, created without a model or physician.
 
-    Those of `bare_ones` are of no level.
+    The claims at the positions in `without_level` have no level.
     """
-    bare = ReleasedSample.objects.order_by("pk").first()
-    version = bare.version if bare else bare_release(("dialogue", [["A1"]])).samples.get().version
+    existing_sample = ReleasedSample.objects.order_by("pk").first()
+    version = existing_sample.version if existing_sample else bare_release(("dialogue", [["A1"]])).samples.get().version
     release = Release.objects.create(
         name=name, version=1, benchmark="toy", samples_count=count, rubrics_count=count,
         counts={
@@ -115,19 +118,27 @@ def toy_release(count: int, name: str = "toy", *, bare_ones: Collection[int] = (
     samples = ReleasedSample.objects.bulk_create(
         ReleasedSample(
             release=release,
-            position=at,
+            position=position,
             version=version,
-            key=f"toy-{at:03}",
+            key=f"toy-{position:03}",
             task="claim",
-            exported={"content": {"true": f"Claim {at} holds.", "false": f"Claim {at} fails.", "level": level(at)}},
+            exported={
+                "content": {
+                    "true": f"Claim {position} holds.",
+                    "false": f"Claim {position} fails.",
+                    "level": level(position),
+                }
+            },
         )
-        for at in range(count)
+        for position in range(count)
     )
     rubrics = ReleasedRubric.objects.bulk_create(
         ReleasedRubric(sample=sample, key="R1", criterion="Says whether it is false.", traps=[]) for sample in samples
     )
     Facet.objects.bulk_create(
-        Facet(rubric=rubric, name="level", value=level(at)) for at, rubric in enumerate(rubrics) if at not in bare_ones
+        Facet(rubric=rubric, name="level", value=level(position))
+        for position, rubric in enumerate(rubrics)
+        if position not in without_level
     )
     return release
 
@@ -136,25 +147,29 @@ def level(at: int) -> str:
     return "hard" if at % 3 == 0 else "easy"
 
 
-def said(model: str, at: int, claim: str, *, hinted: bool) -> str:
-    """What a model says of the claim of this number: with a hint the truth; without, sim-careful says all sorts of things."""
+def reply_text(model: str, at: int, claim: str, *, hinted: bool) -> str:
+    """The reply of a model to the claim with this number.
+
+    With a hint it is right. Without one, sim-careful gives a mix of empty, unsure, unreadable,
+    wrong and right replies.
+    """
     truth = "Yes." if claim == "false" else "no"
     if hinted or model != "sim-careful":
         return truth
     return {0: "", 1: "Unsure", 2: "That depends.", 3: "no" if truth == "Yes." else "Yes."}.get(at % 8, truth)
 
 
-class Says:
-    """The toy's simulated models."""
+class ToyModels:
+    """The simulated models of the toy benchmark."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str:
         *hint, claim = messages[-1].text.splitlines()
-        number, which = claim.removeprefix("Claim ").rstrip(".").split()
-        return said(model, int(number), {"holds": "true", "fails": "false"}[which], hinted=bool(hint))
+        number, verb = claim.removeprefix("Claim ").rstrip(".").split()
+        return reply_text(model, int(number), {"holds": "true", "fails": "false"}[verb], hinted=bool(hint))
 
 
 @pytest.fixture(scope="session")
 def claimants() -> Iterator[str]:
     """The base URL of the toy's simulated models."""
-    with run_in_background(make_app([Says()], seed=1, retry_after=0.001)) as url:
+    with run_in_background(make_app([ToyModels()], seed=1, retry_after=0.001)) as url:
         yield url

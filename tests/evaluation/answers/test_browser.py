@@ -1,4 +1,4 @@
-"""The response browser: filters, the search over answers and explanations, and all models on one sample."""
+"""The response browser: filters, search in answers and explanations, models side by side."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +15,7 @@ from generation.models.work import Work
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
-from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, counted, judged, model, text_of, with_facets
+from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, judged_run, model, query_count, text_of, with_facets
 from tests.populations import population
 
 __all__ = ["admin", "api"]
@@ -27,14 +27,14 @@ CHINESE = "患者有高血压病史，建议服用阿司匹林。"
 
 @pytest.fixture
 def release(db: None) -> Release:
-    """That of `run`, where a test asks for both."""
+    """The release of `run` for a test that uses both fixtures, otherwise a new one."""
     return Release.objects.first() or bare_release(*SAMPLES)
 
 
 @population
 def run() -> Run:
-    """Two models on three samples; the first answer of `one` is in Chinese, one judgment explains itself."""
-    run = judged(bare_release(*SAMPLES), "one", "two")
+    """Two models on three samples. The first answer of `one` is Chinese, the last is a refusal."""
+    run = judged_run(bare_release(*SAMPLES), "one", "two")
     first = run.responses.filter(endpoint__name="one").order_by("pk")[0]
     Response.objects.filter(pk=first.pk).update(text=CHINESE, outcome="answered")
     Response.objects.filter(run=run).exclude(pk=first.pk).update(text="Take Metformin twice a day; 50% of patients do.")
@@ -47,44 +47,45 @@ def run() -> Run:
     return run
 
 
-def found(run: Run, text: str) -> set[tuple[int, ...]]:
-    """The responses and judgments that a search leads to."""
+def matches(run: Run, text: str) -> set[tuple[int, ...]]:
+    """The (response, rubric) pairs that a search finds."""
     return {(row.response_id, row.rubric_id) for row in queries.judgments(run, text=text)}
 
 
-def behind(run: Run, **which: Any) -> set[tuple[int, ...]]:
-    return set(Judgment.objects.filter(run=run, **which).values_list("response_id", "rubric_id"))
+def pairs(run: Run, **filters: Any) -> set[tuple[int, ...]]:
+    """The (response, rubric) pairs of the judgments that match these filters."""
+    return set(Judgment.objects.filter(run=run, **filters).values_list("response_id", "rubric_id"))
 
 
 @pytest.mark.parametrize("term", ["高血压", "血压", "阿司匹林", "高血压 阿司匹林", "林", "建议服用"])
 def test_chinese_is_found_within_a_clause(run: Run, term: str) -> None:
-    assert found(run, term) == behind(run, response__text=CHINESE)
+    assert matches(run, term) == pairs(run, response__text=CHINESE)
 
 
 @pytest.mark.parametrize("term", ["压高", "高血脂", "血压 青霉素", "metformin 高血压"])
-def test_what_is_nowhere_is_not_found(run: Run, term: str) -> None:
-    assert found(run, term) == set()
+def test_a_term_that_no_text_contains_is_not_found(run: Run, term: str) -> None:
+    assert matches(run, term) == set()
 
 
-def test_every_word_must_be_there_in_any_case(run: Run) -> None:
-    english = behind(run, response__text__startswith="Take Metformin")
+def test_every_word_must_match_regardless_of_case(run: Run) -> None:
+    english = pairs(run, response__text__startswith="Take Metformin")
     assert english
-    assert found(run, "metformin") == found(run, "DAY metformin") == english
-    assert found(run, "metformin insulin") == set()
-    assert found(run, "Cephalorin") == found(run, "剂量") == behind(run, explanation__contains="Cephalorin")
+    assert matches(run, "metformin") == matches(run, "DAY metformin") == english
+    assert matches(run, "metformin insulin") == set()
+    assert matches(run, "Cephalorin") == matches(run, "剂量") == pairs(run, explanation__contains="Cephalorin")
 
 
-def test_the_index_follows_what_is_written(run: Run) -> None:
+def test_the_index_follows_changes_of_texts(run: Run) -> None:
     row = run.responses.get(text=CHINESE)
     row.text = "Now in English, about sepsis."
     row.save()
-    assert found(run, "高血压") == set()
-    assert found(run, "sepsis") == behind(run, response=row)
+    assert matches(run, "高血压") == set()
+    assert matches(run, "sepsis") == pairs(run, response=row)
     row.text = ""
     row.save()
-    assert found(run, "sepsis") == set()
+    assert matches(run, "sepsis") == set()
     Judgment.objects.filter(explanation__contains="Cephalorin").delete()
-    assert found(run, "Cephalorin") == set()
+    assert matches(run, "Cephalorin") == set()
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             for table in ("words_evaluation_response_text", "words_evaluation_judgment_explanation"):
@@ -98,53 +99,55 @@ TYPED = [
 
 
 @pytest.mark.parametrize("typed", TYPED)
-def test_whatever_is_typed_is_data(run: Run, admin: Client, typed: str) -> None:
+def test_any_typed_text_is_treated_as_data(run: Run, admin: Client, typed: str) -> None:
     search.search(run, typed)
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"text": typed})
     assert page.status_code == 200
     assert Run.objects.filter(pk=run.pk).exists()
 
 
-def test_signs_of_patterns_are_letters(run: Run) -> None:
-    assert found(run, "_") == set()
-    if connection.vendor == "sqlite":  # PostgreSQL has no words of signs
-        assert found(run, "%") == behind(run, response__text__contains="50%")
+def test_wildcards_are_ordinary_characters(run: Run) -> None:
+    assert matches(run, "_") == set()
+    if connection.vendor == "sqlite":  # PostgreSQL does not index signs
+        assert matches(run, "%") == pairs(run, response__text__contains="50%")
 
 
-def test_short_words_are_looked_for_in_so_many_texts(run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an index that helps, a search must not read a million texts."""
+def test_short_words_are_looked_for_in_a_limited_number_of_texts(
+    run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no index helps, a search must not read a million texts."""
     monkeypatch.setattr("evaluation.answers.search.MAX_SCANNED", 1)
     Run.objects.filter(pk=run.pk).update(responses_total=run.responses.count())
     run.refresh_from_db()
-    told = search.search(run, "of")
-    assert told is not None
-    where = reverse("evaluation:judgments", args=[run.pk])
+    result = search.search(run, "of")
+    assert result is not None
+    address = reverse("evaluation:judgments", args=[run.pk])
     note = "Search for a word of at least three characters"
     if connection.vendor == "sqlite":
-        assert (len(told.responses) <= 1, told.partial) == (True, True)
-        assert note in text_of(admin.get(where, {"text": "of"}))
+        assert (len(result.responses) <= 1, result.partial) == (True, True)
+        assert note in text_of(admin.get(address, {"text": "of"}))
     else:
-        assert (len(told.responses) > 1, told.partial) == (True, False)
-    assert note not in text_of(admin.get(where, {"text": "of Metformin"}))
+        assert (len(result.responses) > 1, result.partial) == (True, False)
+    assert note not in text_of(admin.get(address, {"text": "of Metformin"}))
 
 
 def test_a_search_has_a_limit_and_says_so(run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     address = reverse("evaluation:judgments", args=[run.pk])
-    said = "Add a word to find the others"
-    assert said not in text_of(admin.get(address, {"text": "metformin"}))
+    note = "Add a word to find the others"
+    assert note not in text_of(admin.get(address, {"text": "metformin"}))
     monkeypatch.setattr("evaluation.answers.search.MAX_MATCHES", 2)
     page = admin.get(address, {"text": "metformin"})
-    assert said in text_of(page)
+    assert note in text_of(page)
     assert len({row.response_id for row in page.context["page"].rows}) == 2
 
 
-def test_it_looks_into_no_other_run(run: Run, release: Release) -> None:
-    other = judged(release, "three")
-    assert found(other, "metformin") == set()
-    assert found(other, "agree") == behind(other)
+def test_a_search_covers_one_run_only(run: Run, release: Release) -> None:
+    other = judged_run(release, "three")
+    assert matches(other, "metformin") == set()
+    assert matches(other, "agree") == pairs(other)
 
 
-def test_filters_together(run: Run, admin: Client) -> None:
+def test_filters_can_be_combined(run: Run, admin: Client) -> None:
     with_facets(run)
     assert {row.response.outcome for row in queries.judgments(run, outcome="refused")} == {"refused"}
     refused = queries.judgments(run, outcome="refused", endpoint="two", verdict="not_met")
@@ -156,13 +159,13 @@ def test_filters_together(run: Run, admin: Client) -> None:
     assert "severity" not in page.context["filters"].fields, "no rubric has one"
     run.responses.update(outcome="answered")
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]))
-    assert "outcome" not in page.context["filters"].fields, "all ended alike"
+    assert "outcome" not in page.context["filters"].fields, "all responses have the same outcome"
 
 
-def test_where_judges_disagree(run: Run, admin: Client, api: Api, rui: User) -> None:
-    """A failed vote is no verdict, and a run without a panel has no such filter."""
-    address, asked = reverse("evaluation:judgments", args=[run.pk]), {"judges": "disagree"}
-    assert "judges" not in admin.get(address, asked).context["filters"].fields
+def test_judgments_on_which_judges_disagree_can_be_listed(run: Run, admin: Client, api: Api, rui: User) -> None:
+    """A failed vote does not count as a verdict, and a run without a panel lacks this filter."""
+    address, query = reverse("evaluation:judgments", args=[run.pk]), {"judges": "disagree"}
+    assert "judges" not in admin.get(address, query).context["filters"].fields
     Run.objects.filter(pk=run.pk).update(panel="majority")
     first, second, third = run.judgments.order_by("rubric", "response")[:3]
     judges = [model("a"), model("b"), model("c")]
@@ -173,16 +176,16 @@ def test_where_judges_disagree(run: Run, admin: Client, api: Api, rui: User) -> 
             Vote.objects.create(run=run, judgment=judgment, judge=judge, verdict=verdict, status=status, error=error)
     assert list(queries.judgments(run, judges="disagree")) == [first]
     assert list(queries.judgments(run, judges="disagree", endpoint="nobody")) == []
-    page = admin.get(address, asked)
+    page = admin.get(address, query)
     assert [row.pk for row in page.context["page"].rows] == [first.pk]
     assert "judges disagree" in text_of(page)
-    listed = api(rui).get(f"/api/v1/runs/{run.pk}/judgments/", asked).json()
+    listed = api(rui).get(f"/api/v1/runs/{run.pk}/judgments/", query).json()
     assert [row["id"] for row in listed["results"]] == [first.pk]
     assert api(rui).get(f"/api/v1/runs/{run.pk}/judgments/", {"judges": "agree"}).status_code == 400
 
 
 def test_pages_follow_each_other_both_ways(admin: Client, release: Release) -> None:
-    run = judged(release, *(f"m{n}" for n in range(12)))
+    run = judged_run(release, *(f"m{n}" for n in range(12)))
     address, steps, seen = reverse("evaluation:judgments", args=[run.pk]), ["?"], []
     page: Page = None
     while steps[-1]:
@@ -194,49 +197,49 @@ def test_pages_follow_each_other_both_ways(admin: Client, release: Release) -> N
         page = admin.get(address + page.context["page"].newer)
         assert [row.pk for row in page.context["page"].rows] == rows
     assert page.context["page"].newer == ""
-    for nonsense in ("after-", "after-1", "after-x.y", "before-1.2.3", "after-" + "9" * 30 + ".1", "sideways-1.1"):
-        assert admin.get(address, {"cursor": nonsense}).context["page"].rows[0].pk == seen[0][0]
+    for invalid in ("after-", "after-1", "after-x.y", "before-1.2.3", "after-" + "9" * 30 + ".1", "sideways-1.1"):
+        assert admin.get(address, {"cursor": invalid}).context["page"].rows[0].pk == seen[0][0]
 
 
-def test_it_asks_as_often_however_much_there_is(admin: Client, release: Release) -> None:
-    few, many = judged(release, "m0"), judged(release, *(f"m{n}" for n in range(12)))
-    for asked in ({}, {"text": "agree", "verdict": "not_met"}, {"endpoint": "m0", "outcome": "answered"}):
-        one, other = (f"{reverse('evaluation:judgments', args=[run.pk])}?{urlencode(asked)}" for run in (few, many))
+def test_the_number_of_queries_does_not_grow_with_the_run(admin: Client, release: Release) -> None:
+    few, many = judged_run(release, "m0"), judged_run(release, *(f"m{n}" for n in range(12)))
+    for query in ({}, {"text": "agree", "verdict": "not_met"}, {"endpoint": "m0", "outcome": "answered"}):
+        one, other = (f"{reverse('evaluation:judgments', args=[run.pk])}?{urlencode(query)}" for run in (few, many))
         admin.get(one)
-        assert counted(admin, one) == counted(admin, other)
+        assert query_count(admin, one) == query_count(admin, other)
     key = release.samples.order_by("pk")[0].key
     one, other = (reverse("evaluation:sample", args=[run.pk, key]) for run in (few, many))
-    assert counted(admin, one) == counted(admin, other)
+    assert query_count(admin, one) == query_count(admin, other)
 
 
-# ------------------------------------------------------------------------------------------------- models side by side
+# -------------------------------------------------------------------------------------------------- models side by side
 
 
-def test_all_models_on_one_sample(run: Run, admin: Client, release: Release) -> None:
+def test_all_models_are_shown_on_one_sample(run: Run, admin: Client, release: Release) -> None:
     first, second, third = release.samples.order_by("position")
     page = admin.get(reverse("evaluation:sample", args=[run.pk, first.key]))
     text = text_of(page)
     assert CHINESE in text
     assert "Take Metformin" in text
-    beside = page.context["comparison"]
-    assert [response.endpoint.name for response in beside.responses] == ["one", "two"]
-    assert [len(criterion.judgments) for criterion in beside.criteria] == [2, 2, 2]
-    for criterion in beside.criteria:
-        for response, judgment in zip(beside.responses, criterion.judgments, strict=True):
+    comparison = page.context["comparison"]
+    assert [response.endpoint.name for response in comparison.responses] == ["one", "two"]
+    assert [len(criterion.judgments) for criterion in comparison.criteria] == [2, 2, 2]
+    for criterion in comparison.criteria:
+        for response, judgment in zip(comparison.responses, criterion.judgments, strict=True):
             assert (judgment.response_id, judgment.rubric_id) == (response.pk, criterion.rubric.pk)
             assert f"?selected={judgment.pk}" in text
-    assert (beside.before, beside.after) == ("", second.key)
+    assert (comparison.before, comparison.after) == ("", second.key)
     assert queries.side_by_side(run, third.key).after == ""  # type: ignore[union-attr]
     assert reverse("evaluation:sample", args=[run.pk, second.key]) in text
 
 
-def test_a_sample_that_is_not_there(run: Run, admin: Client) -> None:
+def test_an_unknown_sample_is_not_found(run: Run, admin: Client) -> None:
     assert admin.get(reverse("evaluation:sample", args=[run.pk, "no-such"])).status_code == 404
     assert admin.get(reverse("evaluation:sample", args=[999, "no-such"])).status_code == 404
 
 
 def test_no_answer_becomes_markup(admin: Client, release: Release) -> None:
-    run = judged(release, "one")
+    run = judged_run(release, "one")
     run.responses.update(reasoning=HOSTILE)
     key = release.samples.order_by("pk")[0].key
     assert "<script>alert" not in text_of(admin.get(reverse("evaluation:sample", args=[run.pk, key])))

@@ -335,7 +335,7 @@ def test_controls_with_shared_records_are_counted_by_arm(db: None, tmp_path: Pat
 
 
 @pytest.fixture
-def excluded(db: None, cached_folder: CachedFolder) -> Path:
+def bundle_with_exclusions(db: None, cached_folder: CachedFolder) -> Path:
     """The bundle of a run that excludes refusals, on samples with two criteria each."""
 
     def make(out: Path) -> None:
@@ -350,11 +350,11 @@ def excluded(db: None, cached_folder: CachedFolder) -> Path:
     return cached_folder(make)
 
 
-def test_an_excluded_outcome_is_excluded_when_recounted(excluded: Path) -> None:
-    result = verify_run.check(excluded)
+def test_an_excluded_outcome_is_excluded_when_recounted(bundle_with_exclusions: Path) -> None:
+    result = verify_run.check(bundle_with_exclusions)
     assert result["faults"] == []
     assert result["not_recomputed"] == {}
-    numbers = json.loads((excluded / "numbers.json").read_text())
+    numbers = json.loads((bundle_with_exclusions / "numbers.json").read_text())
     rates = numbers["rows"][0]["rates"]["hallucination_rate"]
     assert (rates["method"], rates["clusters"]) == ("clustered-wilson", 11)
     assert rates["bounds"]["best"] < rates["value"] < rates["bounds"]["worst"]
@@ -363,10 +363,10 @@ def test_an_excluded_outcome_is_excluded_when_recounted(excluded: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["judged", "not_met"])
-def test_a_changed_rule_for_outcomes_is_named(excluded: Path, rule: str) -> None:
-    change_settings(excluded, lambda about: about["plan"]["outcomes"].update(refused=rule))
-    update_checksums(excluded)
-    faults = verify_run.check(excluded)["faults"]
+def test_a_changed_rule_for_outcomes_is_named(bundle_with_exclusions: Path, rule: str) -> None:
+    change_settings(bundle_with_exclusions, lambda about: about["plan"]["outcomes"].update(refused=rule))
+    update_checksums(bundle_with_exclusions)
+    faults = verify_run.check(bundle_with_exclusions)["faults"]
     assert any("one, dialogue, hallucination_rate: excluded is" in fault for fault in faults), faults
     assert any("outcomes of one, dialogue, refused: rule is" in fault for fault in faults), faults
 
@@ -381,34 +381,36 @@ def test_a_changed_rule_for_outcomes_is_named(excluded: Path, rule: str) -> None
         (lambda rate: rate["bounds"].update(high=1.0), "hallucination_rate: bounds is"),
     ],
 )
-def test_a_changed_interval_is_named(excluded: Path, change: Callable[[Any], object], message: str) -> None:
-    change_rows(excluded, "numbers.json", lambda rows: change(rows[0]["rates"]["hallucination_rate"]))
-    update_checksums(excluded)
-    faults = verify_run.check(excluded)["faults"]
+def test_a_changed_interval_is_named(
+    bundle_with_exclusions: Path, change: Callable[[Any], object], message: str
+) -> None:
+    change_rows(bundle_with_exclusions, "numbers.json", lambda rows: change(rows[0]["rates"]["hallucination_rate"]))
+    update_checksums(bundle_with_exclusions)
+    faults = verify_run.check(bundle_with_exclusions)["faults"]
     assert len(faults) >= 1
     assert any(message in fault for fault in faults), faults
 
 
 @pytest.mark.parametrize("name", ["difference", "low", "high", "p", "p_adjusted", "odds_ratio", "cohens_h"])
-def test_a_changed_comparison_is_named(excluded: Path, name: str) -> None:
-    numbers = json.loads((excluded / "numbers.json").read_text())
+def test_a_changed_comparison_is_named(bundle_with_exclusions: Path, name: str) -> None:
+    numbers = json.loads((bundle_with_exclusions / "numbers.json").read_text())
     changed_row = next(row for row in numbers["comparisons"] if row[name] is not None)
     changed_row[name] += 0.01
-    (excluded / "numbers.json").write_text(json.dumps(numbers))
-    update_checksums(excluded)
-    [fault] = verify_run.check(excluded)["faults"]
+    (bundle_with_exclusions / "numbers.json").write_text(json.dumps(numbers))
+    update_checksums(bundle_with_exclusions)
+    [fault] = verify_run.check(bundle_with_exclusions)["faults"]
     assert "comparison of one and two, dialogue" in fault
     assert f"{name} is" in fault
 
 
 @pytest.mark.parametrize("of_facet", [False, True])
-def test_a_removed_comparison_is_named(excluded: Path, of_facet: bool) -> None:
-    numbers = json.loads((excluded / "numbers.json").read_text())
+def test_a_removed_comparison_is_named(bundle_with_exclusions: Path, of_facet: bool) -> None:
+    numbers = json.loads((bundle_with_exclusions / "numbers.json").read_text())
     removed = next(row for row in numbers["comparisons"] if bool(row["facet"]) is of_facet)
     numbers["comparisons"].remove(removed)
-    (excluded / "numbers.json").write_text(json.dumps(numbers))
-    update_checksums(excluded)
-    faults = verify_run.check(excluded)["faults"]
+    (bundle_with_exclusions / "numbers.json").write_text(json.dumps(numbers))
+    update_checksums(bundle_with_exclusions)
+    faults = verify_run.check(bundle_with_exclusions)["faults"]
     assert any("comparison of one and two" in fault and "missing" in fault for fault in faults), faults
 
 

@@ -1,4 +1,4 @@
-"""The program in a bundle draws the same bootstrap samples as numpy, with the standard library alone."""
+"""The program in a bundle, which lacks numpy, draws the same bootstrap samples as numpy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""inspect-ai, with the same release and the same models, gives exactly our rate; its logs are imported."""
+"""inspect-ai gives exactly our rate on the same release and models; its logs are imported."""
 
 import json
 import os

@@ -25,7 +25,7 @@ needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test
 
 
 def scores_by_lm_eval(folder: Path, models: str) -> tuple[dict[str, float], dict[str, str]]:
-    """Run the command of lm-eval on the export in `out`, as a user does: scores, answers by sample."""
+    """Run lm-eval on the export in `out` as a user does; returns scores and answers by sample."""
     model_args = f"model=sim-reckless,base_url={models}/chat/completions,num_concurrent=1"
     options = [
         "--include_path",

@@ -1,4 +1,4 @@
-"""Every number of a report can be recomputed from its bundle, and a changed row or number is named."""
+"""A report can be recomputed from its bundle, and any changed row or number is named."""
 
 import copy
 import json
@@ -134,14 +134,14 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
         yield path, value
 
 
-def altered(data: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """A copy of `data` in which the value at `path` is changed."""
+def change_value(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """Return a copy of `data` in which the value at `path` is changed."""
     if not path:
         if isinstance(value, str):
             return str(Decimal(value) + 1)
         return not value if isinstance(value, bool) else value + (1 if isinstance(value, int) else 1e-3)
     changed = copy.copy(data)
-    changed[path[0]] = altered(data[path[0]], path[1:], value)
+    changed[path[0]] = change_value(data[path[0]], path[1:], value)
     return changed
 
 
@@ -163,7 +163,7 @@ def test_the_whole_report_is_recomputed(folder: Path) -> None:
 
 
 def test_a_change_of_any_number_of_the_report_is_found(folder: Path) -> None:
-    """Change each number in turn; the expected report is built only once because that takes seconds."""
+    """Change each number in turn; the expected report is built once because that takes seconds."""
     checks = verify_run.Checks(folder)
     expected, faults = verify_report.build_report(checks.counts, checks.numbers, folder)
     assert faults == []
@@ -171,7 +171,9 @@ def test_a_change_of_any_number_of_the_report_is_found(folder: Path) -> None:
     numbers = list(leaves(report))
     assert len(numbers) > 500
     missed = [
-        path for path, value in numbers if not verify_report.ReportCheck(expected, altered(report, path, value)).faults
+        path
+        for path, value in numbers
+        if not verify_report.ReportCheck(expected, change_value(report, path, value)).faults
     ]
     assert missed == []
     for addition in ({"more": 1}, {"more": {"of": [1.5]}}):
@@ -187,7 +189,7 @@ def test_a_changed_number_is_named(folder: Path, name: str, seed: int) -> None:
     path = folder / name
     data = json.loads(path.read_text())
     at, value = Random(f"{SEED}/{seed}").choice(list(leaves(data)))
-    path.write_text(json.dumps(altered(data, at, value)))
+    path.write_text(json.dumps(change_value(data, at, value)))
     update_checksums(folder)
     faults = verify_run.check(folder)["faults"]
     assert any(fault.startswith(f"{name}: ") for fault in faults), at
@@ -261,7 +263,7 @@ def test_a_bundle_names_no_physician(folder: Path) -> None:
     assert {row["role"] for row in rows} == {"primary", "secondary", "adjudicator-1"}
 
 
-def test_the_report_of_an_earlier_bundle_version_is_not_read_and_this_is_said(folder: Path) -> None:
+def test_checking_an_earlier_bundle_version_says_that_its_report_is_not_read(folder: Path) -> None:
     for name in ("calls.jsonl", "validation.jsonl", "physicians.jsonl", "report.json"):
         (folder / name).write_text("")
     settings = json.loads((folder / "run.json").read_text())

@@ -1,4 +1,4 @@
-"""Agreement of judges, variance by source and self-preference, on votes made by hand."""
+"""Agreement of judges, variance by source and self-preference, on hand-made votes."""
 
 import json
 from typing import Any
@@ -30,116 +30,131 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def release(db: None) -> Release:
-    """Four samples of two criteria."""
+    """Four samples with two criteria each."""
     return bare_release(*[("dialogue", [["A1"], ["C2"]])] * 4)
 
 
-def voted(release: Release, says: Any, models: list[str], judges: list[str], **options: Any) -> Run:
-    """A run on which all has been voted; `says(judge, model, place of the criterion, answer, repeat)`: whether it failed."""
-    made = [endpoint(NOWHERE, name) for name in judges]
+def voted_run(release: Release, fails: Any, models: list[str], judges: list[str], **options: Any) -> Run:
+    """A finished run in which every vote was cast.
+
+    `fails(judge, model, position of the criterion, answer, repeat)` says whether a vote is not met.
+    """
+    judge_endpoints = [endpoint(NOWHERE, name) for name in judges]
     tested = [endpoint(NOWHERE, name) for name in models]
-    run = services.launch_run(RunSettings(release, tested, made[0], further_judges=made[1:], **options))
-    of = votes.panel_of(run)
+    run = services.launch_run(
+        RunSettings(release, tested, judge_endpoints[0], further_judges=judge_endpoints[1:], **options)
+    )
+    panel = votes.panel_of(run)
     Response.objects.filter(run=run).update(status=Status.DONE, outcome="answered", text="An answer.")
     rubrics = sorted(release.samples.values_list("rubrics", flat=True))
     for response in Response.objects.filter(run=run).select_related("endpoint", "sample"):
         for rubric in response.sample.rubrics.all():
             Judgment.objects.create(run=run, response=response, rubric=rubric)
-    votes.queue_votes(of, Response.objects.filter(run=run).values_list("pk", flat=True))
+    votes.queue_votes(panel, Response.objects.filter(run=run).values_list("pk", flat=True))
     for vote in Vote.objects.select_related("judge", "judgment__response__endpoint"):
         response = vote.judgment.response
-        place = rubrics.index(vote.judgment.rubric_id)
-        failed = says(vote.judge.name, response.endpoint.name, place, response.repeat, vote.repeat)
+        position = rubrics.index(vote.judgment.rubric_id)
+        failed = fails(vote.judge.name, response.endpoint.name, position, response.repeat, vote.repeat)
         Vote.objects.filter(pk=vote.pk).update(status=Status.DONE, verdict="not_met" if failed else "met")
-    votes.decide_judgments(of, Judgment.objects.filter(run=run).values_list("pk", flat=True))
+    votes.decide_judgments(panel, Judgment.objects.filter(run=run).values_list("pk", flat=True))
     Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED)
     return Run.objects.get(pk=run.pk)
 
 
-def test_agreement_of_two_judges_by_hand(release: Release) -> None:
-    """Of 8 criteria both fail 2, neither 4, one of them alone 1 each: raw 6/8, kappa (6/8 - 34/64) / (1 - 34/64) = 7/15."""
+def test_agreement_of_two_judges_is_as_computed_by_hand(release: Release) -> None:
+    """Of 8 criteria both fail 2, neither fails 4, and each alone fails 1.
+
+    So the raw agreement is 6/8, and kappa is (6/8 - 34/64) / (1 - 34/64) = 7/15.
+    """
     table = [(True, True)] * 2 + [(True, False), (False, True)] + [(False, False)] * 4
-    run = voted(release, lambda judge, _m, place, *_: table[place][judge == "b"], ["m-1"], ["a", "b"])
-    found = panel_report(run)
-    assert found is not None
-    [pair] = found.pairs
+    run = voted_run(release, lambda judge, _m, position, *_: table[position][judge == "b"], ["m-1"], ["a", "b"])
+    report = panel_report(run)
+    assert report is not None
+    [pair] = report.pairs
     assert (pair.judges, pair.n, pair.raw) == (("a", "b"), 8, 0.75)
     assert pair.kappa == pytest.approx(7 / 15)
     assert pair.ac1 == pytest.approx((0.75 - 30 / 64) / (1 - 30 / 64))
-    assert (found.decided, found.undecided, found.repeats) == (6, 2, ())
+    assert (report.decided, report.undecided, report.repeats) == (6, 2, ())
 
 
-def test_a_judge_asked_twice_and_one_that_always_says_the_same(release: Release) -> None:
-    def says(judge: str, _model: str, place: int, _answer: int, repeat: int) -> bool:
-        return judge == "moody" and (place < 4) == bool(repeat)
+def test_repeats_of_a_judge_are_compared_with_each_other(release: Release) -> None:
+    def fails(judge: str, _model: str, position: int, _answer: int, repeat: int) -> bool:
+        return judge == "moody" and (position < 4) == bool(repeat)
 
-    run = voted(release, says, ["m-1"], ["moody", "mild"], judgments=2)
-    found = panel_report(run)
-    assert found is not None
-    assert [(each.judges, each.n, each.raw) for each in found.repeats] == [
+    run = voted_run(release, fails, ["m-1"], ["moody", "mild"], judgments=2)
+    report = panel_report(run)
+    assert report is not None
+    assert [(pair.judges, pair.n, pair.raw) for pair in report.repeats] == [
         (("moody", "moody"), 8, 0.0), (("mild", "mild"), 8, 1.0),
     ]  # fmt: skip
-    mild = found.repeats[1]
-    assert (mild.kappa, mild.ac1) == (None, 1.0)  # no chance agreement to correct for: not 0
+    mild = report.repeats[1]
+    assert (mild.kappa, mild.ac1) == (None, 1.0)  # None, not 0: there is no chance agreement to correct for
 
 
-def test_the_variance_is_found_where_it_was_put(release: Release) -> None:
-    by_sample = voted(release, lambda _j, _m, place, *_: place < 4, ["m-1"], ["a"], answers=3, judgments=2)
-    [found] = variances(by_sample)
-    assert found.components.sample == pytest.approx(1 / 3)
-    assert (found.components.answer, found.components.judge) == (0, 0)
-    by_answer = voted(release, lambda _j, _m, _p, answer, _r: answer == 0, ["m-2"], ["a"], answers=2, judgments=2)
-    [found] = variances(by_answer)
-    assert found.components.answer == pytest.approx(0.5)
-    assert (found.components.sample, found.components.judge, found.components.clipped) == (0, 0, ("sample",))
-    by_judge = voted(release, lambda judge, *_: judge == "a", ["m-3"], ["a", "b"])
-    [found] = variances(by_judge)
-    assert found.components.judge == pytest.approx(0.5)
-    assert found.components.answer is None  # one answer a sample cannot tell
-    told = summary.repeats(by_judge)["models"]
-    assert [(each["endpoint"], each["samples"], each["answer"]) for each in told] == [("m-3", 4, None)]
+def test_variance_is_attributed_to_its_source(release: Release) -> None:
+    by_sample = voted_run(release, lambda _j, _m, position, *_: position < 4, ["m-1"], ["a"], answers=3, judgments=2)
+    [variance] = variances(by_sample)
+    assert variance.components.sample == pytest.approx(1 / 3)
+    assert (variance.components.answer, variance.components.judge) == (0, 0)
+    by_answer = voted_run(release, lambda _j, _m, _p, answer, _r: answer == 0, ["m-2"], ["a"], answers=2, judgments=2)
+    [variance] = variances(by_answer)
+    assert variance.components.answer == pytest.approx(0.5)
+    assert (variance.components.sample, variance.components.judge, variance.components.clipped) == (0, 0, ("sample",))
+    by_judge = voted_run(release, lambda judge, *_: judge == "a", ["m-3"], ["a", "b"])
+    [variance] = variances(by_judge)
+    assert variance.components.judge == pytest.approx(0.5)
+    assert variance.components.answer is None  # not identifiable from one answer per sample
+    repeats = summary.repeats(by_judge)["models"]
+    assert [(row["endpoint"], row["samples"], row["answer"]) for row in repeats] == [("m-3", 4, None)]
 
 
-def test_who_favours_the_own_family(release: Release) -> None:
-    """Both judges see the same; `gpt-judge` lets its own family pass on half of what it should fail."""
+def test_a_judge_that_favours_its_own_family_is_found(release: Release) -> None:
+    """`gpt-judge` lets its own family pass on half of the criteria that both judges should fail."""
 
-    def says(judge: str, model: str, place: int, *_: int) -> bool:
-        mild = judge == "gpt-judge" and model == "gpt-4o"
-        return place < (2 if mild else 4)
+    def fails(judge: str, model: str, position: int, *_: int) -> bool:
+        lenient = judge == "gpt-judge" and model == "gpt-4o"
+        return position < (2 if lenient else 4)
 
-    run = voted(release, says, ["gpt-4o", "claude-3"], ["gpt-judge", "qwen-judge"])
-    found = self_preference(run)
-    assert [(each.role, each.endpoint, each.tested) for each in found.kin] == [("judge", "gpt-judge", ("gpt-4o",))]
-    [each] = found.preferences
-    assert (each.judge, each.own, each.others, each.difference) == ("gpt-judge", -0.25, 0.0, -0.25)
-    assert (each.own_n, each.others_n) == (8, 8)
-    told = summary.preference(run)
-    assert [(each["family"], each["rate"]) for each in told["rates"]] == [("claude", 0.5), ("gpt", 0.25 / 0.75)]
+    run = voted_run(release, fails, ["gpt-4o", "claude-3"], ["gpt-judge", "qwen-judge"])
+    result = self_preference(run)
+    assert [(relation.role, relation.endpoint, relation.tested) for relation in result.kin] == [
+        ("judge", "gpt-judge", ("gpt-4o",))
+    ]
+    [preference] = result.preferences
+    assert (preference.judge, preference.own, preference.others, preference.difference) == (
+        "gpt-judge",
+        -0.25,
+        0.0,
+        -0.25,
+    )
+    assert (preference.own_n, preference.others_n) == (8, 8)
+    preferences = summary.preference(run)
+    assert [(row["family"], row["rate"]) for row in preferences["rates"]] == [("claude", 0.5), ("gpt", 0.25 / 0.75)]
 
 
 def test_the_generator_is_flagged_as_well(release: Release) -> None:
-    maker = endpoint(NOWHERE, "maker", name="maker", family="gpt")
+    generator = endpoint(NOWHERE, "maker", name="maker", family="gpt")
     batch = release.samples.select_related("version__draft__batch")[0].version.draft.batch
-    BatchRole.objects.create(batch=batch, role="generator", endpoint=maker)
+    BatchRole.objects.create(batch=batch, role="generator", endpoint=generator)
     [(role, _maker)] = makers(release)
-    run = voted(release, lambda *_: False, ["gpt-mini"], ["other", "another"])
-    assert [(each.role, each.endpoint) for each in self_preference(run).kin] == [(role, maker.name)]
+    run = voted_run(release, lambda *_: False, ["gpt-mini"], ["other", "another"])
+    assert [(relation.role, relation.endpoint) for relation in self_preference(run).kin] == [(role, generator.name)]
     Endpoint.objects.filter(name="gpt-mini").update(family="own")
     assert self_preference(run).kin == ()
 
 
-def test_a_plain_run_says_so_in_few_words(release: Release) -> None:
+def test_a_run_with_one_judge_and_no_repeats_has_an_empty_summary(release: Release) -> None:
     run = services.launch_run(RunSettings(release, [endpoint(NOWHERE, "m-1")], endpoint(NOWHERE, "judge")))
-    told = summary.as_dict(run)
-    assert (told["judges"], told["validation"]) == (None, None)
-    assert told["repeats"] == {"answers": 1, "judgments": 1, "models": []}
-    assert told["self_preference"] == {"kin": [], "rates": [], "preferences": []}
+    details = summary.as_dict(run)
+    assert (details["judges"], details["validation"]) == (None, None)
+    assert details["repeats"] == {"answers": 1, "judgments": 1, "models": []}
+    assert details["self_preference"] == {"kin": [], "rates": [], "preferences": []}
 
 
-def test_page_report_and_api(release: Release) -> None:
-    run = voted(
+def test_page_report_and_api_show_the_summary_of_the_judges(release: Release) -> None:
+    run = voted_run(
         release,
-        lambda judge, _m, place, answer, repeat: (place + answer + repeat + (judge == "gpt-judge")) % 3 == 0,
+        lambda judge, _m, position, answer, repeat: (position + answer + repeat + (judge == "gpt-judge")) % 3 == 0,
         ["gpt-4o", "claude-3"],
         ["gpt-judge", "qwen-judge", "llama-judge"],
         answers=2,
@@ -155,21 +170,24 @@ def test_page_report_and_api(release: Release) -> None:
         assert words in page
     chinese = client.get(reverse("evaluation:run", args=[run.pk]), headers={"Accept-Language": "zh-hans"})
     assert "gpt-judge（裁判模型）" in chinese.content.decode()
-    told = client.get(reverse("api:run-report", args=[run.pk])).json()
-    written = json.loads(formats.as_json(reports_queries.report(run)))
+    api_report = client.get(reverse("api:run-report", args=[run.pk])).json()
+    file_report = json.loads(formats.as_json(reports_queries.report(run)))
     for key in ("judges", "repeats", "self_preference", "validation"):
-        assert told[key] == written[key]
+        assert api_report[key] == file_report[key]
     text = formats.as_markdown(reports_queries.report(run))
     assert "gpt-judge (judge) is of the family gpt, like gpt-4o." in text
     assert "| qwen-judge – llama-judge | " in text
     assert "judges `gpt-judge` (gpt-judge), `qwen-judge` (qwen-judge), `llama-judge` (llama-judge)" in text
-    [own] = told["self_preference"]["preferences"]
-    assert f"| gpt-judge | {own['own']:+.3f} | {own['others']:+.3f} | {own['difference']:+.3f} |" in text
-    assert told["judges"]["judges"] == ["gpt-judge", "qwen-judge", "llama-judge"]
-    whole = client.get(reverse("api:run", args=[run.pk])).json()
-    assert (whole["further_judges"], whole["panel"], whole["answers"], whole["judgments"]) == (
+    [preference] = api_report["self_preference"]["preferences"]
+    assert (
+        f"| gpt-judge | {preference['own']:+.3f} | {preference['others']:+.3f} | {preference['difference']:+.3f} |"
+        in text
+    )
+    assert api_report["judges"]["judges"] == ["gpt-judge", "qwen-judge", "llama-judge"]
+    body = client.get(reverse("api:run", args=[run.pk])).json()
+    assert (body["further_judges"], body["panel"], body["answers"], body["judgments"]) == (
         ["qwen-judge", "llama-judge"], "majority", 2, 2,
     )  # fmt: skip
-    assert whole["progress"]["votes"]["done"] == 2 * 2 * 8 * 3 * 2
+    assert body["progress"]["votes"]["done"] == 2 * 2 * 8 * 3 * 2
     row = Judgment.objects.filter(run=run)[0]
     assert client.get(reverse("evaluation:calls", args=[run.pk, row.pk])).status_code == 200

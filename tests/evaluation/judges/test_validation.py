@@ -1,4 +1,8 @@
-"""The judge against physicians: drawn by strata, blind, decided by two or three, and the rate corrected for its errors."""
+"""Validation of a judge by physicians.
+
+Responses are drawn by stratum and judged blind by two physicians, with a third where they differ;
+the rate of the run is then corrected for the errors of the judge.
+"""
 
 import json
 import re
@@ -41,12 +45,12 @@ NOWHERE = "http://127.0.0.1:9/v1"
 @pytest.fixture
 def release(db: None) -> Release:
     release = bare_release(*[("dialogue", [["A1"], ["C2"], ["A3"]])] * 40)
-    Assignment.objects.update(hold=Assignment.Hold.DONE)  # of the sample's own case
+    Assignment.objects.update(hold=Assignment.Hold.DONE)  # of the case in which the samples were reviewed
     return release
 
 
-def finished(release: Release, judged: Any, *models: str) -> Run:
-    """A finished run; `judged(rubric, model)` says which criteria the judge calls failed."""
+def finished_run(release: Release, fails: Any, *models: str) -> Run:
+    """A finished run; `fails(rubric, model)` says whether the judge calls a criterion failed."""
     settings = RunSettings(release, [endpoint(NOWHERE, model) for model in models], endpoint(NOWHERE, "the-judge"))
     run = runs_services.launch_run(settings)
     judgments = []
@@ -55,8 +59,7 @@ def finished(release: Release, judged: Any, *models: str) -> Run:
             status=Status.DONE, outcome="answered", text=f"Take {response.pk} drops."
         )
         for rubric in response.sample.rubrics.order_by("pk"):
-            failed = judged(rubric.pk, response.endpoint.name)
-            verdict = "not_met" if failed else "met"
+            verdict = "not_met" if fails(rubric.pk, response.endpoint.name) else "met"
             judgments.append(Judgment(run=run, response=response, rubric=rubric, status=Status.DONE, verdict=verdict))
     Judgment.objects.bulk_create(judgments)
     Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED, finished_at=timezone.now())
@@ -64,41 +67,45 @@ def finished(release: Release, judged: Any, *models: str) -> Run:
     return run
 
 
-def physicians(count: int) -> list[User]:
+def create_physicians(count: int) -> list[User]:
     return [account(f"doc{n}") for n in range(count)]
 
 
-def answered(physician: User, held: Assignment, says: Any) -> None:
-    questions = {each.key: Answer(says(content.rubric_pk(each.key))) for each in held.case.frozen.form.questions}
-    assert held.token is not None
-    assignments.submit(physician, held.pk, held.token, Answers(questions))
+def submit_answers(physician: User, assignment: Assignment, answer_to: Any) -> None:
+    """Submit a review in which `answer_to(rubric)` gives the answer on each rubric."""
+    form = assignment.case.frozen.form
+    answers = {question.key: Answer(answer_to(content.rubric_pk(question.key))) for question in form.questions}
+    assert assignment.token is not None
+    assignments.submit(physician, assignment.pk, assignment.token, Answers(answers))
 
 
-def worked(doctors: list[User], says: Any) -> None:
-    """Everything in the queue, each by the next who comes; `says(physician, rubric, role)`."""
+def answer_queue(physicians: list[User], answer_to: Any) -> None:
+    """Let the physicians take turns until no case is left; `answer_to(physician, rubric, role)`."""
     idle = 0
-    while idle < len(doctors):
-        for physician in doctors:
-            held = claims.claim_next(physician)
-            idle = 0 if held else idle + 1
-            if held is not None:
-                role = held.role
-                answered(physician, held, lambda rubric, who=physician, role=role: says(who, rubric, role))
+    while idle < len(physicians):
+        for physician in physicians:
+            assignment = claims.claim_next(physician)
+            idle = 0 if assignment else idle + 1
+            if assignment is not None:
+                role = assignment.role
+                submit_answers(
+                    physician, assignment, lambda rubric, who=physician, role=role: answer_to(who, rubric, role)
+                )
 
 
-# ------------------------------------------------------------------------------------------------------------ the draw
+# ------------------------------------------------------------------------------------------------------------- the draw
 
 
 @pytest.mark.plain
 def test_strata_are_drawn_alike_and_weighted_back() -> None:
     population = [(n, ("m", n % 50 == 0)) for n in range(500)]
-    drawn = draw(population, Amount(30), seed=1)
-    assert Counter(each.weight for each in drawn) == {1.0: 10, 490 / 20: 20}
-    assert sum(each.weight for each in drawn) == pytest.approx(500)
-    assert drawn == draw(population[::-1], Amount(30), seed=1)
-    assert drawn != draw(population, Amount(30), seed=2)
-    rare = [each.pk % 50 == 0 for each in drawn]
-    assert rare != sorted(rare)  # the order tells nothing
+    items = draw(population, Amount(30), seed=1)
+    assert Counter(item.weight for item in items) == {1.0: 10, 490 / 20: 20}
+    assert sum(item.weight for item in items) == pytest.approx(500)
+    assert items == draw(population[::-1], Amount(30), seed=1)
+    assert items != draw(population, Amount(30), seed=2)
+    rare = [item.pk % 50 == 0 for item in items]
+    assert rare != sorted(rare)  # the order does not reveal the stratum
     assert allocation({"a": 2, "b": 100}, 7) == {"a": 2, "b": 5}
     assert allocation({"a": 2, "b": 3}, 99) == {"a": 2, "b": 3}
 
@@ -106,22 +113,22 @@ def test_strata_are_drawn_alike_and_weighted_back() -> None:
 @pytest.mark.plain
 def test_a_share_is_drawn_of_each_stratum() -> None:
     population = [(n, ("m", n % 50 == 0)) for n in range(500)]
-    drawn = draw(population, parse_amount(" 10 % "), seed=1)
-    assert Counter(each.weight for each in drawn) == {10.0: 50}
-    assert parse_amount("10%").per_stratum({"a": 300, "b": 4}) == {"a": 30, "b": 1}, "what is rare is seen as well"
+    items = draw(population, parse_amount(" 10 % "), seed=1)
+    assert Counter(item.weight for item in items) == {10.0: 50}
+    assert parse_amount("10%").per_stratum({"a": 300, "b": 4}) == {"a": 30, "b": 1}, "at least one of a rare stratum"
     assert parse_amount("100%").per_stratum({"a": 300, "b": 4}) == {"a": 300, "b": 4}
     assert parse_amount("7") == Amount(7)
-    for wrong in ("", "0%", "0.00%", "101%", "-5", "10 percent", "1e3", "10%%", "%"):
-        with pytest.raises(ValueError, match="^" + re.escape(wrong)):
-            parse_amount(wrong)
+    for invalid in ("", "0%", "0.00%", "101%", "-5", "10 percent", "1e3", "10%%", "%"):
+        with pytest.raises(ValueError, match="^" + re.escape(invalid)):
+            parse_amount(invalid)
 
 
-# --------------------------------------------------------------------------------------------------- what is recovered
+# ------------------------------------------------------------------------------------------------------- the correction
 
 
 @pytest.mark.both
-def test_what_a_noisy_judge_hid_is_recovered(release: Release) -> None:
-    """The truth is known, the judge errs often and not evenly; physicians who do not err find the true rate."""
+def test_the_true_rate_is_recovered_from_a_noisy_judge(release: Release) -> None:
+    """The judge errs often and unevenly; physicians who do not err recover the known true rate."""
     dice = Random(7)
     truth = {
         (rubric, model): dice.random() < rate
@@ -129,68 +136,67 @@ def test_what_a_noisy_judge_hid_is_recovered(release: Release) -> None:
         for rubric in release.samples.order_by("rubrics").values_list("rubrics", flat=True)
     }
 
-    def judged(rubric: int, model: str) -> bool:
-        failed = truth[rubric, model]
-        return dice.random() < (0.7 if failed else 0.2)  # sensitivity .7, specificity .8
+    def fails(rubric: int, model: str) -> bool:
+        return dice.random() < (0.7 if truth[rubric, model] else 0.2)  # sensitivity .7, specificity .8
 
-    run = finished(release, judged, "bad", "good")
+    run = finished_run(release, fails, "bad", "good")
     services.start_validation(run.pk, n=80, seed=3)
     models = dict(ValidationItem.objects.values_list("case", "response__endpoint__name"))
-    doctors = physicians(2)
-    while (held := [claims.claim_next(each) for each in doctors]) and any(held):
-        for physician, mine in zip(doctors, held, strict=True):
-            if mine is not None:
-                name = models[mine.case_id]
-                answered(physician, mine, lambda rubric, m=name: "not-met" if truth[rubric, m] else "met")
+    physicians = create_physicians(2)
+    while any(claimed := [claims.claim_next(physician) for physician in physicians]):
+        for physician, assignment in zip(physicians, claimed, strict=True):
+            if assignment is not None:
+                name = models[assignment.case_id]
+                submit_answers(physician, assignment, lambda rubric, m=name: "not-met" if truth[rubric, m] else "met")
     report = queries.validation_report(run)
     assert report is not None
     assert (report.drawn, report.closed, report.third, report.complete) == (80, 80, 0, True)
-    found = {each.endpoint: each for each in report.models}
+    estimates = {estimate.endpoint: estimate for estimate in report.models}
     for model in ("bad", "good"):
-        true = sum(truth[key] for key in truth if key[1] == model) / 120
-        each = found[model]
-        assert each.corrected.value == pytest.approx(true, abs=1e-9) if each.judge.n == 120 else True
-        assert each.corrected.low is not None
-        assert each.corrected.high is not None
-        assert each.corrected.low <= true <= each.corrected.high
-        assert each.corrected.value is not None
-        assert each.raw.value is not None
-        assert abs(each.corrected.value - true) < abs(each.raw.value - true)
-        assert each.physicians.ac1.value == 1.0
-        assert each.judge.sensitivity.value == pytest.approx(0.7, abs=0.15)
-        assert each.judge.specificity.value == pytest.approx(0.8, abs=0.15)
+        true_rate = sum(truth[key] for key in truth if key[1] == model) / 120
+        estimate = estimates[model]
+        assert estimate.corrected.value == pytest.approx(true_rate, abs=1e-9) if estimate.judge.n == 120 else True
+        assert estimate.corrected.low is not None
+        assert estimate.corrected.high is not None
+        assert estimate.corrected.low <= true_rate <= estimate.corrected.high
+        assert estimate.corrected.value is not None
+        assert estimate.raw.value is not None
+        assert abs(estimate.corrected.value - true_rate) < abs(estimate.raw.value - true_rate)
+        assert estimate.physicians.ac1.value == 1.0
+        assert estimate.judge.sensitivity.value == pytest.approx(0.7, abs=0.15)
+        assert estimate.judge.specificity.value == pytest.approx(0.8, abs=0.15)
 
 
-def test_a_share_of_the_responses_recovers_it_as_well(release: Release) -> None:
+def test_a_share_of_the_responses_recovers_the_true_rate(release: Release) -> None:
     dice = Random(5)
     rubrics = list(release.samples.order_by("rubrics").values_list("rubrics", flat=True))
     truth = {rubric: dice.random() < 0.3 for rubric in rubrics}
-    run = finished(release, lambda rubric, _m: dice.random() < (0.75 if truth[rubric] else 0.15), "m-1")
+    run = finished_run(release, lambda rubric, _m: dice.random() < (0.75 if truth[rubric] else 0.15), "m-1")
     services.start_validation(run.pk, n=24, seed=1)
-    worked(physicians(2), lambda _who, rubric, _role: "not-met" if truth[rubric] else "met")
-    [each] = (queries.validation_report(run) or pytest.fail("none")).models
-    true = sum(truth.values()) / len(truth)
-    assert each.judge.clusters == 24
-    assert each.corrected.low is not None
-    assert each.corrected.high is not None
-    assert each.corrected.low <= true <= each.corrected.high
+    answer_queue(create_physicians(2), lambda _who, rubric, _role: "not-met" if truth[rubric] else "met")
+    [estimate] = (queries.validation_report(run) or pytest.fail("none")).models
+    true_rate = sum(truth.values()) / len(truth)
+    assert estimate.judge.clusters == 24
+    assert estimate.corrected.low is not None
+    assert estimate.corrected.high is not None
+    assert estimate.corrected.low <= true_rate <= estimate.corrected.high
 
 
-# ------------------------------------------------------------------------------------------------------ two, or three
+# -------------------------------------------------------------------------------------------------- the third physician
 
 
 def test_a_third_physician_decides_where_two_differ(release: Release) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     services.start_validation(run.pk, n=2, seed=0)
     first = ValidationItem.objects.order_by("pk")[0]
     disputed = {content.rubric_pk(question.key) for question in first.case.frozen.form.questions}
 
-    def says(_who: User, rubric: int, role: str) -> str:
+    def answer_to(_who: User, rubric: int, role: str) -> str:
         if rubric in disputed:
             return {"primary": "met", "secondary": "unclear", "adjudicator-1": "met"}[role]
         return "not-met"
 
-    worked(physicians(4), says)
+    answer_queue(create_physicians(4), answer_to)
     grounds = {item.case_id: item.case.ground for item in ValidationItem.objects.select_related("case")}
     assert grounds.pop(first.case_id) == Ground.ADJUDICATED
     assert set(grounds.values()) == {Ground.CONSENSUS}
@@ -201,69 +207,73 @@ def test_a_third_physician_decides_where_two_differ(release: Release) -> None:
     assert (report.third, report.closed) == (1, 2)
 
 
-def test_the_third_sees_neither_answer_and_nobody_is_told_that_they_differ(release: Release) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+def test_the_third_physician_sees_neither_answer_and_nobody_learns_that_they_differ(release: Release) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     services.start_validation(run.pk, n=2, seed=0)
-    one, two, three = physicians(3)
-    case = claims.claim_next(one)
-    assert case is not None
-    answered(one, case, lambda _rubric: "met")
-    Case.objects.exclude(pk=case.case_id).update(priority=-1)
-    Assignment.objects.exclude(case=case.case_id).update(priority=-1)
+    one, two, three = create_physicians(3)
+    first = claims.claim_next(one)
+    assert first is not None
+    submit_answers(one, first, lambda _rubric: "met")
+    Case.objects.exclude(pk=first.case_id).update(priority=-1)
+    Assignment.objects.exclude(case=first.case_id).update(priority=-1)
     for physician in (two, three):
-        held = claims.claim_next(physician)
-        assert held is not None
-        assert held.case_id == case.case_id
-        assert not visibility.reviews_shown_to(physician, held.case, held).exists()
-        answered(physician, held, lambda _rubric: "not-met")
+        assignment = claims.claim_next(physician)
+        assert assignment is not None
+        assert assignment.case_id == first.case_id
+        assert not visibility.reviews_shown_to(physician, assignment.case, assignment).exists()
+        submit_answers(physician, assignment, lambda _rubric: "not-met")
     assert {visibility.submission_effect(review) for review in visibility.counted_reviews()} == {"submitted"}
 
 
-def test_what_nobody_can_tell_corrects_nothing(release: Release) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+def test_unclear_answers_correct_nothing(release: Release) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     services.start_validation(run.pk, n=4, seed=0)
-    worked(physicians(2), lambda _who, _rubric, _role: "unclear")
-    [each] = (queries.validation_report(run) or pytest.fail("none")).models
-    assert (each.judge.n, each.corrected.value, each.corrected.why) == (0, None, "nothing")
+    answer_queue(create_physicians(2), lambda _who, _rubric, _role: "unclear")
+    [estimate] = (queries.validation_report(run) or pytest.fail("none")).models
+    assert (estimate.judge.n, estimate.corrected.value, estimate.corrected.why) == (0, None, "nothing")
 
 
 def test_each_data_set_is_corrected_by_itself(db: None) -> None:
-    """The judge errs on reports alone."""
+    """The judge errs on reports only."""
     release = bare_release(*([("dialogue", [["A1"]])] * 15 + [("report", [["A1"]])] * 15))
     Assignment.objects.update(hold=Assignment.Hold.DONE)
     reports = set(release.samples.filter(task="report").values_list("rubrics__pk", flat=True))
-    run = finished(release, lambda rubric, _m: rubric in reports or rubric % 3 == 0, "m-1")
+    run = finished_run(release, lambda rubric, _m: rubric in reports or rubric % 3 == 0, "m-1")
     services.start_validation(run.pk, n=30, seed=0)
-    worked(physicians(2), lambda _who, rubric, _role: "not-met" if rubric % 3 == 0 else "met")
-    told = summary.validation(run) or pytest.fail("none")
-    [each] = told["models"]
-    found = {one["dataset"]: one for one in each["datasets"]}
-    assert found["report"]["raw"]["value"] == 1.0
-    assert found["report"]["corrected"]["value"] == pytest.approx(len([pk for pk in reports if pk % 3 == 0]) / 15)
-    assert found["dialogue"]["corrected"]["value"] == pytest.approx(found["dialogue"]["raw"]["value"])
+    answer_queue(create_physicians(2), lambda _who, rubric, _role: "not-met" if rubric % 3 == 0 else "met")
+    result = summary.validation(run) or pytest.fail("none")
+    [model] = result["models"]
+    by_dataset = {dataset["dataset"]: dataset for dataset in model["datasets"]}
+    assert by_dataset["report"]["raw"]["value"] == 1.0
+    assert by_dataset["report"]["corrected"]["value"] == pytest.approx(len([pk for pk in reports if pk % 3 == 0]) / 15)
+    assert by_dataset["dialogue"]["corrected"]["value"] == pytest.approx(by_dataset["dialogue"]["raw"]["value"])
     report = reports_queries.report(run)
-    for text, between in ((documents.as_markdown(report), " | "), (documents.as_latex(report), " & ")):
-        [row] = [line for line in text.splitlines() if between.join(["m-1", found["report"]["label"], "1.000"]) in line]
-        assert f"{found['report']['corrected']['value']:.3f}" in row
+    for text, separator in ((documents.as_markdown(report), " | "), (documents.as_latex(report), " & ")):
+        [row] = [
+            line
+            for line in text.splitlines()
+            if separator.join(["m-1", by_dataset["report"]["label"], "1.000"]) in line
+        ]
+        assert f"{by_dataset['report']['corrected']['value']:.3f}" in row
 
 
-def test_simulated_physicians_can_do_it(release: Release) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+def test_simulated_physicians_can_validate_a_judge(release: Release) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     services.start_validation(run.pk, n=6, seed=0)
-    doctors = [account(f"sim{n}", simulated=True) for n in range(4)]
-    assert work_queue(1, None, doctors).reviews >= 12
-    found = summary.validation(run)
-    assert found is not None
-    assert (found["closed"], found["simulated_physicians"], found["complete"]) == (6, True, True)
-    json.dumps(found)
+    physicians = [account(f"sim{n}", simulated=True) for n in range(4)]
+    assert work_queue(1, None, physicians).reviews >= 12
+    result = summary.validation(run)
+    assert result is not None
+    assert (result["closed"], result["simulated_physicians"], result["complete"]) == (6, True, True)
+    json.dumps(result)
 
 
 @pytest.mark.both
-def test_models_that_were_added_are_drawn_later(release: Release) -> None:
-    """Each stratum belongs to one model, so weights and numbers of the others stay as they are."""
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+def test_models_added_after_the_draw_are_drawn_later(release: Release) -> None:
+    """Strata belong to one model, so the weights and numbers of other models do not change."""
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     first = services.start_validation(run.pk, n=8, seed=3)
-    worked(physicians(2), lambda _who, rubric, _role: "not-met" if rubric % 3 == 0 else "met")
+    answer_queue(create_physicians(2), lambda _who, rubric, _role: "not-met" if rubric % 3 == 0 else "met")
     before = (summary.validation(run) or pytest.fail("none"))["models"]
     other = endpoint(NOWHERE, "m-2")
     RunEndpoint.objects.create(run=run, endpoint=other)
@@ -271,9 +281,9 @@ def test_models_that_were_added_are_drawn_later(release: Release) -> None:
         judgments = list(response.judgments.all())
         response.pk, response.endpoint, response._state.adding = None, other, True
         response.save()
-        for each in judgments:
-            each.pk, each.response, each._state.adding = None, response, True
-            each.save()
+        for judgment in judgments:
+            judgment.pk, judgment.response, judgment._state.adding = None, response, True
+            judgment.save()
     assert (summary.validation(run) or pytest.fail("none"))["not_drawn"] == ["m-2"]
     again = services.start_validation(run.pk, n=10, seed=99)
     assert (again.pk, again.seed, again.items.count()) == (first.pk, 3, 18)
@@ -287,11 +297,11 @@ def test_models_that_were_added_are_drawn_later(release: Release) -> None:
         services.start_validation(run.pk, n=10)
 
 
-# --------------------------------------------------------------------------------------------------------- blindness
+# ------------------------------------------------------------------------------------------------------------ blindness
 
 
 def test_a_case_names_no_model_no_judge_and_no_verdict(release: Release) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "model-x", "model-y")
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "model-x", "model-y")
     Judgment.objects.update(explanation="Because the judge said so.")
     services.start_validation(run.pk, n=8, seed=0)
     cases = Case.objects.filter(kind=Case.Kind.VALIDATION)
@@ -301,30 +311,30 @@ def test_a_case_names_no_model_no_judge_and_no_verdict(release: Release) -> None
         for word in ("model-x", "model-y", "the-judge", "not_met", "judge said", "A1", "C2"):
             assert word not in stored
     physician = account("doc")
-    held = claims.claim_next(physician)
-    assert held is not None
+    assignment = claims.claim_next(physician)
+    assert assignment is not None
     client = Client()
     client.force_login(physician)
-    page = client.get(reverse("review:case", args=[held.pk])).content.decode()
-    item = ValidationItem.objects.get(case=held.case_id)
+    page = client.get(reverse("review:case", args=[assignment.pk])).content.decode()
+    item = ValidationItem.objects.get(case=assignment.case_id)
     assert item.response.text in page
     for word in ("model-x", "model-y", "the-judge", "Because the judge", f"run-{run.pk}", 'name="verdict"'):
         assert word not in page
 
 
-def test_these_cases_are_no_work_in_any_other_count(release: Release) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+def test_validation_cases_are_in_no_other_count(release: Release) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     before = Case.objects.filter(kind=Case.Kind.WORK).count()
     services.start_validation(run.pk, n=2, seed=0)
     assert Case.objects.filter(kind=Case.Kind.WORK).count() == before
     assert not Case.objects.filter(kind=Case.Kind.VALIDATION, ground__gt="").exists()
 
 
-# ----------------------------------------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------------------------------------------- refusals
 
 
-def test_what_is_refused(release: Release) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+def test_impossible_and_repeated_validations_are_refused(release: Release) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     with pytest.raises(errors.UnknownRun):
         services.start_validation(run.pk + 1, n=5)
     for n in (0, services.MAX_ITEMS + 1):
@@ -344,12 +354,12 @@ def test_what_is_refused(release: Release) -> None:
     assert RunEndpoint.objects.filter(run=run).count() == 1
 
 
-# -------------------------------------------------------------------------------------------- page, API and command
+# ------------------------------------------------------------------------------------------------ page, API and command
 
 
 @pytest.mark.both
-def test_page_api_and_command(release: Release, manage: Manage) -> None:
-    run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+def test_a_validation_works_on_page_api_and_command(release: Release, manage: Manage) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     admin, researcher, physician = account("boss", UserRole.ADMIN), account("rui", UserRole.RESEARCHER), account("doc")
     url, api = reverse("evaluation:validation", args=[run.pk]), reverse("api:run-validation", args=[run.pk])
     client = Client()
@@ -358,26 +368,26 @@ def test_page_api_and_command(release: Release, manage: Manage) -> None:
         assert client.get(url).status_code == status
         assert client.get(api).status_code == (403 if person is physician else 200)
     assert "Validate judge" in client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
-    assert 'value="100"' in client.get(url).content.decode(), "what the benchmark draws"
+    assert 'value="100"' in client.get(url).content.decode(), "the default of the benchmark"
     for wrong in ("0", "0%", "a tenth"):
         assert client.post(url, {"n": wrong}).status_code == 422
     assert client.post(api, {"n": "a tenth"}, content_type="application/json").status_code == 400
     assert client.post(url, {"n": "6", "seed": "2"}).status_code == 302
-    told = client.get(api).json()
-    assert (told["validation"]["drawn"], told["validation"]["closed"], told["validation"]["seed"]) == (6, 0, 2)
-    assert told["judges"] is None
+    body = client.get(api).json()
+    assert (body["validation"]["drawn"], body["validation"]["closed"], body["validation"]["seed"]) == (6, 0, 2)
+    assert body["judges"] is None
     again = client.post(api, {"n": 6}, content_type="application/json")
     assert again.status_code == 409
-    assert "already being validated" in manage.refused("validate_judge", run.pk, "--n", 5)
-    worked([physician, account("two")], lambda _who, _rubric, _role: "met")
+    assert "already being validated" in manage.refusal("validate_judge", run.pk, "--n", 5)
+    answer_queue([physician, account("two")], lambda _who, _rubric, _role: "met")
     page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "Judge against physicians" in page
     assert "6 of 6 responses are decided." in page
     assert json.loads(manage("report", run.pk, "--format", "json")[1])["validation"]["complete"] is True
-    other = finished(release, lambda rubric, _m: rubric % 3 == 0, "m-2")
+    other = finished_run(release, lambda rubric, _m: rubric % 3 == 0, "m-2")
     assert manage.json("validate_judge", other.pk, "--n", 4, "--seed", 1)["drawn"] == 4
-    third = finished(release, lambda rubric, _m: rubric % 3 == 0, "m-3")
-    assert "a share such as 10%" in manage.refused("validate_judge", third.pk, "--n", "a tenth")
+    third = finished_run(release, lambda rubric, _m: rubric % 3 == 0, "m-3")
+    assert "a share such as 10%" in manage.refusal("validate_judge", third.pk, "--n", "a tenth")
     client.force_login(admin)
     share = client.post(reverse("api:run-validation", args=[third.pk]), {"n": "50%"}, content_type="application/json")
-    assert share.json()["validation"]["drawn"] == 20, "half of the 40"
+    assert share.json()["validation"]["drawn"] == 20, "half of the 40 responses"

@@ -1,4 +1,7 @@
-"""What physicians noticed before the reveal beside what models fell for: counted right, and nothing told of few or of one."""
+"""Traps that physicians noticed before the reveal, beside those that models fell for.
+
+The counts are right, and nothing is published about small groups or single physicians.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +20,7 @@ from review.models import CalibrationItem, User
 from review.rules.questions import Answer, Answers, Form
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
-from tests.evaluation.test_pages import counted, judged, text_of
+from tests.evaluation.test_pages import judged_run, query_count, text_of
 from tests.populations import population
 from tests.review.approve import approval
 from tests.review.factories import account, send
@@ -25,71 +28,73 @@ from tests.site.world import World
 
 __all__ = ["api"]
 pytestmark = pytest.mark.django_db
-SAID = {20: ("yes", "yes"), 21: ("yes", "no"), 22: ("no", "no")}  # by the two reviewers of each sample
+# Number of a case -> what its two reviewers answered to "noticed".
+NOTICED = {20: ("yes", "yes"), 21: ("yes", "no"), 22: ("no", "no")}
 
 
-def says(form: Form, noticed: str) -> Answers:
-    found = approval(form)
+def answers_with(form: Form, noticed: str) -> Answers:
+    """Answers that approve, with this answer to the question "noticed"."""
+    answers = approval(form)
     return replace(
-        found, questions={**found.questions, "noticed": Answer(noticed, "The drug." if noticed == "yes" else "")}
+        answers, questions={**answers.questions, "noticed": Answer(noticed, "The drug." if noticed == "yes" else "")}
     )
 
 
 @population
-def made() -> tuple[World, Release, Run]:
+def evaluated_world() -> tuple[World, Release, Run]:
     world = World()
-    CalibrationItem.objects.update(active=False)  # nobody is handed one by chance
-    world.people |= {name: account(name) for name in ("pia", "quy")}  # who hold no case
-    release = second(world)
-    return world, release, measured(release)
+    CalibrationItem.objects.update(active=False)  # so that nobody is handed a calibration case by chance
+    world.people |= {name: account(name) for name in ("pia", "quy")}  # they hold no case yet
+    release = freeze_second_release(world)
+    return world, release, run_that_falls_for_hard_samples(release)
 
 
 @pytest.fixture
-def world(made: tuple[World, Release, Run]) -> World:
-    return made[0]
+def world(evaluated_world: tuple[World, Release, Run]) -> World:
+    return evaluated_world[0]
 
 
 @pytest.fixture
-def release(made: tuple[World, Release, Run]) -> Release:
-    return made[1]
+def release(evaluated_world: tuple[World, Release, Run]) -> Release:
+    return evaluated_world[1]
 
 
 @pytest.fixture
-def run(made: tuple[World, Release, Run]) -> Run:
-    return made[2]
+def run(evaluated_world: tuple[World, Release, Run]) -> Run:
+    return evaluated_world[2]
 
 
-def second(world: World) -> Release:
-    """The world's two samples, in which nobody noticed anything, and three about which physicians said what SAID says."""
-    for number, said in SAID.items():
-        case = world.opens(number)
-        for name, noticed in zip(("pia", "quy"), said, strict=True):
-            assignment = world.takes(name, case, looks=False)
+def freeze_second_release(world: World) -> Release:
+    """Freeze the samples of the world, in which nobody noticed anything, and those of NOTICED."""
+    for number, reviewers_noticed in NOTICED.items():
+        case = world.open_case(number)
+        for name, noticed in zip(("pia", "quy"), reviewers_noticed, strict=True):
+            assignment = world.claim(name, case, reveal=False)
             assert assignment.token is not None
-            answers = says(case.frozen.form, noticed)
+            answers = answers_with(case.frozen.form, noticed)
             first_look.reveal(world[name], assignment.pk, assignment.token, answers)
             send(assignment, answers)
-        send(world.takes("quy", case), answers)  # the secondary confirms
+        send(world.claim("quy", case), answers)  # the secondary confirms
         case.refresh_from_db()
         assert case.state == "approved"
     samples_services.apply_outcomes()
     return releases_services.freeze_release("second", benchmark="mhb", actor=world["adela"])
 
 
-def measured(release: Release) -> Run:
+def run_that_falls_for_hard_samples(release: Release) -> Run:
     """`one` fails where both physicians noticed nothing; `two` never fails."""
-    made = judged(release, "one", "two", verdicts=("met",))
-    keys = [sample.key for sample in queries.noticed_report(made).samples if not sample.physicians.noticed]
-    hard = Judgment.objects.filter(run=made, response__endpoint__name="one", rubric__sample__key__in=keys)
+    run = judged_run(release, "one", "two", verdicts=("met",))
+    keys = [sample.key for sample in queries.noticed_report(run).samples if not sample.physicians.noticed]
+    hard = Judgment.objects.filter(run=run, response__endpoint__name="one", rubric__sample__key__in=keys)
     hard.update(verdict="not_met")
-    return made
+    return run
 
 
-def test_counted_by_sample_by_group_and_by_trap(run: Run) -> None:
+def test_physicians_and_models_are_counted_by_sample_group_and_trap(run: Run) -> None:
     report = queries.noticed_report(run)
     assert (report.asked, report.answers, report.endpoints) == (5, 10, ("one", "two"))
-    assert sorted(each.physicians.noticed for each in report.samples) == [0, 0, 0, 1, 2]
-    assert {each.physicians.asked for each in report.samples} == {2}
+    assert sorted(sample.physicians.noticed for sample in report.samples) == [0, 0, 0, 1, 2]
+    assert {sample.physicians.asked for sample in report.samples} == {2}
     for sample in report.samples:
         assert (sample.models.hits, sample.models.counted) == (0 if sample.physicians.noticed else 2, 4)
     groups = {group.name: group for group in report.groups}
@@ -105,7 +110,7 @@ def test_counted_by_sample_by_group_and_by_trap(run: Run) -> None:
     assert (trap.models.hits, trap.models.counted) == (6, 20)
 
 
-def test_nothing_is_said_of_few(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_reported_on_small_groups(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MINIMUM", 11)
     monkeypatch.setattr(queries, "MIN_SAMPLE_ANSWERS", 3)
     report = queries.noticed_report(run)
@@ -128,27 +133,27 @@ def test_the_page_names_no_physician(run: Run, world: World) -> None:
     assert reverse("evaluation:noticed", args=[run.pk]) in text_of(client.get(reverse("evaluation:run", args=[run.pk])))
 
 
-def test_a_release_that_nobody_was_asked_about(db: None, rui: User) -> None:
-    run = judged(bare_release(("dialogue", [["A1"]])), "one")
+def test_the_report_is_empty_when_no_physician_was_asked(db: None, rui: User) -> None:
+    run = judged_run(bare_release(("dialogue", [["A1"]])), "one")
     client = Client()
     client.force_login(rui)
     assert "No physician was asked" in text_of(client.get(reverse("evaluation:noticed", args=[run.pk])))
     assert queries.noticed_report(run).traps == ()
 
 
-def test_it_asks_as_often_however_many_models_there_are(run: Run, release: Release, world: World) -> None:
+def test_the_number_of_queries_does_not_grow_with_the_models(run: Run, release: Release, world: World) -> None:
     client = Client()
     client.force_login(world["rui"])
-    many = judged(release, *(f"m{number}" for number in range(9)))
-    one, other = (reverse("evaluation:noticed", args=[each.pk]) for each in (run, many))
+    many = judged_run(release, *(f"m{number}" for number in range(9)))
+    one, other = (reverse("evaluation:noticed", args=[shown.pk]) for shown in (run, many))
     client.get(one)
-    assert counted(client, one) == counted(client, other)
+    assert query_count(client, one) == query_count(client, other)
 
 
-def test_over_the_api(run: Run, api: Api, world: World) -> None:
+def test_the_api_gives_the_report_to_researchers_only(run: Run, api: Api, world: World) -> None:
     address = reverse("api:run-noticed", args=[run.pk])
-    told: Any = api(world["rui"]).get(address).json()
-    assert told["traps"][0]["physicians"] == {"noticed": 3, "asked": 10}
-    assert [rate["endpoint"] for rate in told["groups"][0]["rates"]] == ["one", "two"]
-    assert len(told["samples"]) == 5
+    report: Any = api(world["rui"]).get(address).json()
+    assert report["traps"][0]["physicians"] == {"noticed": 3, "asked": 10}
+    assert [rate["endpoint"] for rate in report["groups"][0]["rates"]] == ["one", "two"]
+    assert len(report["samples"]) == 5
     assert api(world["ana"]).get(address).status_code == 403

@@ -1,4 +1,4 @@
-"""Leaderboards of releases, and the page on which anybody may read them."""
+"""Leaderboards of releases, and the public page of published results."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ from review.errors import NotAllowed
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
-from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, counted, judged, text_of
+from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, judged_run, query_count, text_of
 from tests.evaluation.toy import toy, toy_release
 
 __all__ = ["admin", "api", "toy"]
@@ -39,8 +39,8 @@ def release(db: None) -> Release:
 
 
 @pytest.fixture
-def large(db: None) -> Release:
-    """Enough samples for an interval."""
+def large_release(db: None) -> Release:
+    """A release with enough samples for an interval."""
     return bare_release(*(("dialogue", [["A1"], ["D2"]]) for _ in range(30)))
 
 
@@ -49,19 +49,20 @@ def address(name: str, release: Release) -> str:
     return reverse(prefix + name, args=[release.name, release.version])
 
 
-def names(release: Release) -> list[tuple[str, int]]:
+def ranked_models(release: Release) -> list[tuple[str, int]]:
+    """The models of the leaderboard with the run that each was taken from, best first."""
     return [(entry.endpoint, entry.run) for entry in leaderboard(release).entries]
 
 
-# --------------------------------------------------------------------------------------------------------- leaderboard
+# ---------------------------------------------------------------------------------------------------------- leaderboard
 
 
-def test_each_model_once_by_its_latest_complete_run(release: Release) -> None:
-    assert names(release) == []
-    first = judged(release, "one", "two", verdicts=BAD)
-    assert names(release) == [("one", first.pk), ("two", first.pk)]
-    second = judged(release, "two", "three", verdicts=GOOD)
-    assert dict(names(release)) == {"one": first.pk, "two": second.pk, "three": second.pk}
+def test_a_model_is_listed_once_with_its_latest_complete_run(release: Release) -> None:
+    assert ranked_models(release) == []
+    first = judged_run(release, "one", "two", verdicts=BAD)
+    assert ranked_models(release) == [("one", first.pk), ("two", first.pk)]
+    second = judged_run(release, "two", "three", verdicts=GOOD)
+    assert dict(ranked_models(release)) == {"one": first.pk, "two": second.pk, "three": second.pk}
     board = leaderboard(release)
     report = reports_queries.report(second)
     for entry in board.entries:
@@ -74,60 +75,60 @@ def test_each_model_once_by_its_latest_complete_run(release: Release) -> None:
             assert (entry.judge, entry.measured_at) == ("judge", second.finished_at)
 
 
-def test_runs_that_are_not_complete_are_left_out(release: Release) -> None:
-    running = judged(release, "one")
+def test_incomplete_and_incomparable_runs_are_left_out(release: Release) -> None:
+    running = judged_run(release, "one")
     Run.objects.filter(pk=running.pk).update(status=Run.Status.RUNNING)
-    partial = judged(release, "two")
+    partial = judged_run(release, "two")
     Run.objects.filter(pk=partial.pk).update(variants=["dialogue"])
-    endpoints = judged(release, "three")
+    endpoints = judged_run(release, "three")
     Run.objects.filter(pk=endpoints.pk).update(sampling=Run.Sampling.ENDPOINT)
-    warm = judged(release, "four")
+    warm = judged_run(release, "four")
     Run.objects.filter(pk=warm.pk).update(judge_temperature=0.9)
-    failed = judged(release, "five", "six")
+    failed = judged_run(release, "five", "six")
     failed.responses.filter(endpoint__name="five").update(status=Work.Status.FAILED)
-    assert names(release) == [("six", failed.pk)]
+    assert ranked_models(release) == [("six", failed.pk)]
     assert leaderboard(release).left_out == 3
 
 
-def test_ranks_are_told_where_models_differ(large: Release) -> None:
-    run = judged(large, "good", "bad", "worse", verdicts=GOOD)
+def test_ranks_show_which_models_differ_clearly(large_release: Release) -> None:
+    run = judged_run(large_release, "good", "bad", "worse", verdicts=GOOD)
     for name, verdict in (("bad", "not_met"), ("worse", "not_met"), ("good", "met")):
         Judgment.objects.filter(response__endpoint__name=name).update(verdict=verdict)
     Judgment.objects.filter(response__endpoint__name="bad", pk=run.judgments.filter(
         response__endpoint__name="bad").order_by("pk")[0].pk).update(verdict="met")  # fmt: skip
-    board = leaderboard(large)
+    board = leaderboard(large_release)
     assert board.lower_is_better
     assert [entry.endpoint for entry in board.entries] == ["good", "bad", "worse"]
     ranks = [(entry.rank.place, entry.rank.best, entry.rank.worst) for entry in board.entries if entry.rank]
-    assert ranks == [(1, 1, 1), (2, 2, 3), (3, 2, 3)], "bad and worse cannot be told apart"
+    assert ranks == [(1, 1, 1), (2, 2, 3), (3, 2, 3)], "bad and worse do not differ clearly"
 
 
 @pytest.mark.usefixtures("toy")
-def test_of_a_rate_of_what_is_right_the_highest_is_best() -> None:
+def test_a_high_value_is_best_for_a_rate_of_right_answers() -> None:
     assert not leaderboard(toy_release(30)).lower_is_better
 
 
-def test_what_runs_came_to_is_counted_once(release: Release, admin: Client) -> None:
-    judged(release, "one", "two")
+def test_results_of_a_run_are_counted_once(release: Release, admin: Client) -> None:
+    judged_run(release, "one", "two")
     url = address("results", release)
     admin.get(url)
-    seen = counted(admin, url)
-    judged(release, "three")
+    queries_before = query_count(admin, url)
+    judged_run(release, "three")
     admin.get(url)
-    assert counted(admin, url) <= seen + 6, "what is asked of a run does not count its judgments again"
+    assert query_count(admin, url) <= queries_before + 6, "the new run is counted, the earlier one is not counted again"
 
 
-def told(where: str, sample: str, model: str, *, met: bool, judge: str = "", repeat: int = 0) -> rows.VerdictRow:
+def verdict_row(where: str, sample: str, model: str, *, met: bool, judge: str = "", repeat: int = 0) -> rows.VerdictRow:
     return rows.VerdictRow(where, sample, "R1", model, met, "judged", "", "", repeat, judge, "")
 
 
 def test_a_study_that_grows_is_counted_again(release: Release) -> None:
-    """More rows of a study, and a model that is added, though the run ended when it did."""
+    """New rows and new models count, although the time at which the run finished stays the same."""
 
-    def came(*verdicts: tuple[str, str, bool]) -> tuple[int, list[int]]:
+    def import_verdicts(*verdicts: tuple[str, str, bool]) -> tuple[int, list[int]]:
         keys = [*release.samples.order_by("position").values_list("key", flat=True)]
         entries = [
-            told(f"row {at}", keys[int(sample)], model, met=met, judge="the-judge")
+            verdict_row(f"row {at}", keys[int(sample)], model, met=met, judge="the-judge")
             for at, (model, sample, met) in enumerate(verdicts)
         ]
         importing.import_results(entries, release=release, study="elsewhere")
@@ -135,25 +136,28 @@ def test_a_study_that_grows_is_counted_again(release: Release) -> None:
         Run.objects.filter(pk=run.pk).update(judge_temperature=0.5)
         return run.pk, [entry.scores[-1].denominator for entry in leaderboard(release).entries]
 
-    pk, first = came(("one", "0", True))
-    assert (pk, first) == (pk, [1])
-    assert came(("one", "1", False)) == (pk, [2])
-    assert came(("two", "0", True)) == (pk, [1, 2])
-    run = judged(release, "three", verdicts=GOOD)
+    pk, denominators = import_verdicts(("one", "0", True))
+    assert denominators == [1]
+    assert import_verdicts(("one", "1", False)) == (pk, [2])
+    assert import_verdicts(("two", "0", True)) == (pk, [1, 2])
+    run = judged_run(release, "three", verdicts=GOOD)
     before = leaderboard(release)
     Run.objects.filter(pk=run.pk).update(plan={**run.plan, "outcomes": {**run.plan["outcomes"], "answered": "not_met"}})
     after = leaderboard(release)
-    value = [next(each.scores[-1].value for each in of.entries if each.endpoint == "three") for of in (before, after)]
-    assert [each == 1.0 for each in value] == [False, True]
+    values = [
+        next(entry.scores[-1].value for entry in board.entries if entry.endpoint == "three")
+        for board in (before, after)
+    ]
+    assert [value == 1.0 for value in values] == [False, True]
 
 
-def test_an_import_that_breaks_off_leaves_no_old_numbers(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_import_leaves_no_outdated_numbers(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "CHUNK", 3)
     key = release.samples.order_by("position").values_list("key", flat=True)[0]
 
     def entries() -> Iterator[rows.VerdictRow]:
         for number in range(importing.CHUNK + 1):
-            yield told(f"row {number}", key, "one", met=True, repeat=number)
+            yield verdict_row(f"row {number}", key, "one", met=True, repeat=number)
         raise errors.WrongResults("cut off")
 
     with pytest.raises(errors.WrongResults):
@@ -162,33 +166,35 @@ def test_an_import_that_breaks_off_leaves_no_old_numbers(release: Release, monke
     assert run.rubrics_total == run.judgments.count() == importing.CHUNK
 
 
-def test_ranks_count_outcomes_as_the_reports_do(large: Release) -> None:
-    """A refusal counts against the model by the plan of its run, though it has no verdict."""
-    run = judged(large, "good", "shy", verdicts=GOOD)
+def test_ranks_count_outcomes_as_the_reports_do(large_release: Release) -> None:
+    """By the plan of this run a refusal counts against the model, although it has no verdict."""
+    run = judged_run(large_release, "good", "shy", verdicts=GOOD)
     Judgment.objects.filter(response__endpoint__name="shy").update(
         verdict="", status=Work.Status.FAILED, error="NotJudged"
     )
     run.responses.filter(endpoint__name="shy").update(outcome="refused")
     Run.objects.filter(pk=run.pk).update(plan={**run.plan, "outcomes": {**run.plan["outcomes"], "refused": "not_met"}})
-    board = leaderboard(large)
+    board = leaderboard(large_release)
     assert [(entry.endpoint, entry.scores[-1].value) for entry in board.entries] == [("good", 0.25), ("shy", 1.0)]
     assert [entry.rank and (entry.rank.best, entry.rank.worst) for entry in board.entries] == [(1, 1), (2, 2)]
 
 
-# --------------------------------------------------------------------------------------------------------- publication
+# ---------------------------------------------------------------------------------------------------------- publication
 
 
-def test_nobody_reads_what_is_not_published(release: Release, admin: Client) -> None:
-    judged(release, "one")
+def test_unpublished_results_are_public_to_nobody(release: Release, admin: Client) -> None:
+    judged_run(release, "one")
     for name, args in (("public-release", ["bare"]), ("public-release-version", ["bare", 1])):
         assert Client().get(reverse(name, args=args)).status_code == 404
         assert admin.get(reverse(name, args=args)).status_code == 404
 
 
-def test_published_with_a_confirmation_and_withdrawn_at_once(release: Release, admin: Client, adela: User) -> None:
-    judged(release, "one", verdicts=BAD)
-    asked = text_of(admin.get(address("publish-results", release)))
-    assert "without signing in" in asked
+def test_publishing_asks_for_confirmation_and_withdrawing_takes_effect_at_once(
+    release: Release, admin: Client, adela: User
+) -> None:
+    judged_run(release, "one", verdicts=BAD)
+    confirmation = text_of(admin.get(address("publish-results", release)))
+    assert "without signing in" in confirmation
     assert Publication.objects.count() == 0
     admin.post(address("publish-results", release))
     admin.post(address("publish-results", release))
@@ -206,11 +212,11 @@ def test_published_with_a_confirmation_and_withdrawn_at_once(release: Release, a
     assert publication.withdrawn_by == adela
     assert "not published" in text_of(admin.post(address("withdraw-results", release), follow=True))
     admin.post(address("publish-results", release))
-    assert Publication.objects.count() == 2, "what was public, and when, is kept"
+    assert Publication.objects.count() == 2, "the history of publications is kept"
 
 
 def test_the_public_page_shows_no_sample_no_answer_and_no_name(release: Release, adela: User, rui: User) -> None:
-    judged(release, "one")
+    judged_run(release, "one")
     sample = Sample.objects.get()
     Erratum.objects.create(
         sample=sample, kind="withdrawn", reason="Its turn says Cephalorin.", actor=rui, at=timezone.now()
@@ -223,7 +229,7 @@ def test_the_public_page_shows_no_sample_no_answer_and_no_name(release: Release,
         assert hidden not in text.replace(sample.key, ""), hidden
     for criterion in Judgment.objects.values_list("rubric__criterion", flat=True).distinct():
         assert criterion not in text
-    assert "/evaluation/" not in text, "no link to what needs signing in"
+    assert "/evaluation/" not in text, "no link to pages that require signing in"
 
 
 def test_the_latest_published_version_is_shown(release: Release, adela: User) -> None:
@@ -236,7 +242,7 @@ def test_the_latest_published_version_is_shown(release: Release, adela: User) ->
     page = Client().get(reverse("public-release", args=["bare"]))
     assert page.context["release"] == later
     assert address("public-release-version", release) in text_of(page)
-    assert [each.version for each in queries.published_releases("bare")] == [2, 1]
+    assert [published.version for published in queries.published_releases("bare")] == [2, 1]
 
 
 def test_only_admins_publish(release: Release, rui: User, ana: User) -> None:
@@ -251,33 +257,35 @@ def test_only_admins_publish(release: Release, rui: User, ana: User) -> None:
 
 
 @pytest.mark.both
-def test_a_publication_is_kept_and_there_is_one_at_a_time(release: Release, adela: User) -> None:
-    made = services.publish(release, actor=adela)
+def test_publications_are_kept_and_only_one_is_in_force(release: Release, adela: User) -> None:
+    publication = services.publish(release, actor=adela)
     with pytest.raises(IntegrityError), transaction.atomic():
         Publication.objects.create(release=release, published_at=timezone.now())
     with pytest.raises(IntegrityError), transaction.atomic():
-        made.delete()
+        publication.delete()
     with pytest.raises(IntegrityError), transaction.atomic():
-        Publication.objects.filter(pk=made.pk).update(published_at=timezone.now())
+        Publication.objects.filter(pk=publication.pk).update(published_at=timezone.now())
     services.withdraw(release, actor=adela)
     with pytest.raises(errors.NotPublished):
         services.withdraw(release, actor=adela)
 
 
-def test_over_the_api(release: Release, api: Api, adela: User, rui: User) -> None:
-    run = judged(release, "one", "two")
-    told = api(rui).get(reverse("api:release-results", args=["bare", 1])).json()
-    assert [(entry["endpoint"], entry["run"]) for entry in told["entries"]] == names(release)
-    assert (told["publication"], told["rate"], run.pk) == (None, leaderboard(release).rate.name, run.pk)
+def test_results_are_read_published_and_withdrawn_over_the_api(
+    release: Release, api: Api, adela: User, rui: User
+) -> None:
+    run = judged_run(release, "one", "two")
+    results = api(rui).get(reverse("api:release-results", args=["bare", 1])).json()
+    assert [(entry["endpoint"], entry["run"]) for entry in results["entries"]] == ranked_models(release)
+    assert (results["publication"], results["rate"], run.pk) == (None, leaderboard(release).rate.name, run.pk)
     assert api(rui).post(reverse("api:release-publish", args=["bare", 1])).status_code == 403
-    made = api(adela).post(reverse("api:release-publish", args=["bare", 1]))
-    assert made.json()["address"] == "/public/releases/bare/1/"
+    published = api(adela).post(reverse("api:release-publish", args=["bare", 1]))
+    assert published.json()["address"] == "/public/releases/bare/1/"
     assert Client().get("/public/releases/bare/1/").status_code == 200
     assert api(adela).post(reverse("api:release-withdraw", args=["bare", 1])).status_code == 200
     assert api(adela).post(reverse("api:release-withdraw", args=["bare", 1])).status_code == 409
 
 
-def test_in_the_shell(release: Release, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_publishes_and_withdraws(release: Release, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("publish_results", "bare")
     assert "/public/releases/bare/1/" in capsys.readouterr().out
     assert Client().get("/public/releases/bare/").status_code == 200

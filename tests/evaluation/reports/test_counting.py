@@ -1,4 +1,4 @@
-"""What is counted and how sure it is: outcomes by their rules, over-suspicion on controls, samples as clusters, comparisons."""
+"""Counting and its uncertainty: outcomes, over-suspicion on controls, clusters, comparisons."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ from generation.recipes import registry as recipes
 from generation.recipes.recipe import NewRubric, NewSample
 from review.assignments import services as review_services
 from tests.engine import Manage, bare_release, endpoint
-from tests.evaluation.test_metrics import cell, judged
+from tests.evaluation.test_metrics import cell, run_with_verdicts
 from tests.evaluation.test_pages import text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -49,12 +49,12 @@ def rate(report: Report, name: str, metric: str, dataset: str = "dialogue") -> M
 
 
 def fails_first(share: float) -> Callable[[int, ReleasedRubric], str]:
-    """Fails this share of each 40 criteria."""
+    """Verdicts that fail this share of every 40 criteria."""
     return lambda at, _rubric: "not_met" if at % 40 < 40 * share else "met"
 
 
-def ends(run: Run, name: str, outcome: str, count: int, *, text: str = "") -> None:
-    """The first responses of a model end so; those without text lose their judgments."""
+def set_outcome(run: Run, name: str, outcome: str, count: int, *, text: str = "") -> None:
+    """Set the outcome of a model's first `count` responses; without text their judgments fail."""
     first = run.responses.filter(endpoint__name=name).order_by("pk").values_list("pk", flat=True)[:count]
     rows = Response.objects.filter(pk__in=list(first))
     rows.update(outcome=outcome, text=text, status=Status.DONE if text else Status.FAILED)
@@ -63,8 +63,8 @@ def ends(run: Run, name: str, outcome: str, count: int, *, text: str = "") -> No
         Judgment.objects.filter(response__in=rows).update(**failed)
 
 
-def planned(run: Run, **rules: str) -> Run:
-    """The run with a plan that counts outcomes by these rules."""
+def with_plan(run: Run, **rules: str) -> Run:
+    """Give the run a plan that counts outcomes by these rules."""
     protocol = registry.protocol("mhb")
     names = list(run.endpoints.values_list("name", flat=True))
     outcomes = {outcome: rules.get(outcome, "judged") for outcome in Response.Outcome.values}
@@ -82,42 +82,44 @@ def planned(run: Run, **rules: str) -> Run:
 
 
 def test_each_outcome_is_counted_by_its_rule() -> None:
-    run = judged(bare_release(*MANY), one=fails_first(0.25))
-    ends(run, "one", "refused", 5)
-    assert cell(queries.report(run), "one", "dialogue") == MeasuredRate(0, 30, 10), "the default: no word, no verdict"
-    assert cell(queries.report(planned(run, refused="not_met")), "one", "dialogue") == MeasuredRate(10, 40, 0)
-    assert cell(queries.report(planned(run, refused="met")), "one", "dialogue") == MeasuredRate(0, 40, 0)
-    assert cell(queries.report(planned(run, refused=EXCLUDED)), "one", "dialogue") == MeasuredRate(0, 30, 10)
+    run = run_with_verdicts(bare_release(*MANY), one=fails_first(0.25))
+    set_outcome(run, "one", "refused", 5)
+    assert cell(queries.report(run), "one", "dialogue") == MeasuredRate(0, 30, 10), (
+        "by default, responses without text are excluded"
+    )
+    assert cell(queries.report(with_plan(run, refused="not_met")), "one", "dialogue") == MeasuredRate(10, 40, 0)
+    assert cell(queries.report(with_plan(run, refused="met")), "one", "dialogue") == MeasuredRate(0, 40, 0)
+    assert cell(queries.report(with_plan(run, refused=EXCLUDED)), "one", "dialogue") == MeasuredRate(0, 30, 10)
 
 
-def test_a_reply_that_was_cut_off_is_judged_or_left_out() -> None:
-    run = judged(bare_release(*MANY), one=fails_first(0.25))
-    ends(run, "one", "cut_off", 4, text="Rest, and")
+def test_the_plan_decides_whether_a_cut_off_reply_is_judged() -> None:
+    run = run_with_verdicts(bare_release(*MANY), one=fails_first(0.25))
+    set_outcome(run, "one", "cut_off", 4, text="Rest, and")
     assert cell(queries.report(run), "one", "dialogue") == MeasuredRate(10, 40, 0)
-    left_out = queries.report(planned(run, cut_off=EXCLUDED))
+    left_out = queries.report(with_plan(run, cut_off=EXCLUDED))
     assert cell(left_out, "one", "dialogue") == MeasuredRate(2, 32, 8)
-    told = {each.kind: each for each in left_out.numbers.endings}
-    assert (told["cut_off"].responses, told["cut_off"].criteria, told["cut_off"].counted) == (4, 8, 0)
-    assert (told["judged"].responses, told["judged"].criteria, told["judged"].rule) == (16, 32, "judged")
+    endings = {ending.kind: ending for ending in left_out.numbers.endings}
+    assert (endings["cut_off"].responses, endings["cut_off"].criteria, endings["cut_off"].counted) == (4, 8, 0)
+    assert (endings["judged"].responses, endings["judged"].criteria, endings["judged"].rule) == (16, 32, "judged")
 
 
-def test_outcomes_add_up_and_are_told_with_every_rate(admin_client: Client) -> None:
-    run = judged(bare_release(*MANY), one=lambda at, _rubric: ["met", "not_met", "", "met"][at % 4])
+def test_outcomes_add_up_and_are_shown_with_every_rate(admin_client: Client) -> None:
+    run = run_with_verdicts(bare_release(*MANY), one=lambda at, _rubric: ["met", "not_met", "", "met"][at % 4])
     for outcome, count in (("empty", 6), ("filtered", 4), ("refused", 2)):
-        ends(run, "one", outcome, count)
+        set_outcome(run, "one", outcome, count)
     broken = run.judgments.filter(status=Status.FAILED, response__status=Status.DONE).order_by("pk")
     Judgment.objects.filter(pk__in=list(broken.values_list("pk", flat=True))).update(error="BrokenReply")
     Judgment.objects.filter(pk=broken[0].pk).update(error="RateLimited")
     report = queries.report(run)
-    told = {each.kind: each for each in report.numbers.endings}
-    assert list(told) == ["judged", "refused", "empty", "filtered", "unparsed", "judge_failed"]
-    assert [told[kind].responses for kind in told] == [14, 2, 2, 2, None, None]
-    assert sum(each.criteria for each in told.values()) == 40
+    endings = {ending.kind: ending for ending in report.numbers.endings}
+    assert list(endings) == ["judged", "refused", "empty", "filtered", "unparsed", "judge_failed"]
+    assert [endings[kind].responses for kind in endings] == [14, 2, 2, 2, None, None]
+    assert sum(ending.criteria for ending in endings.values()) == 40
     measured = cell(report, "one", "dialogue")
-    assert sum(each.counted for each in told.values()) == measured.denominator
-    assert sum(each.criteria - each.counted for each in told.values()) == measured.excluded
-    said = json.loads(formats.as_json(report))
-    assert said["outcomes"][1] == {
+    assert sum(ending.counted for ending in endings.values()) == measured.denominator
+    assert sum(ending.criteria - ending.counted for ending in endings.values()) == measured.excluded
+    data = json.loads(formats.as_json(report))
+    assert data["outcomes"][1] == {
         "endpoint": "one", "dataset": "dialogue", "kind": "refused", "responses": 2, "criteria": 4, "counted": 0,
         "rule": "judged",
     }  # fmt: skip
@@ -126,53 +128,57 @@ def test_outcomes_add_up_and_are_told_with_every_rate(admin_client: Client) -> N
     assert "if counted:" in page
 
 
-def test_bounds_hold_whatever_was_excluded() -> None:
-    run = judged(bare_release(*MANY), one=fails_first(0.25))
-    ends(run, "one", "empty", 5)
-    found = cell(queries.report(run), "one", "dialogue")
-    assert found.bounds is not None
-    assert (found.bounds.best, found.bounds.worst) == (0.0, 10 / 40)
-    assert cell(queries.report(planned(run, empty="not_met")), "one", "dialogue").value == found.bounds.worst
-    assert found.bounds.high is not None
-    assert found.bounds.high > found.bounds.worst
+def test_bounds_cover_every_verdict_of_excluded_criteria() -> None:
+    run = run_with_verdicts(bare_release(*MANY), one=fails_first(0.25))
+    set_outcome(run, "one", "empty", 5)
+    measured = cell(queries.report(run), "one", "dialogue")
+    assert measured.bounds is not None
+    assert (measured.bounds.best, measured.bounds.worst) == (0.0, 10 / 40)
+    assert cell(queries.report(with_plan(run, empty="not_met")), "one", "dialogue").value == measured.bounds.worst
+    assert measured.bounds.high is not None
+    assert measured.bounds.high > measured.bounds.worst
 
 
 def test_a_model_that_refuses_everything_does_not_win() -> None:
-    run = judged(bare_release(*MANY), honest=fails_first(0.5), mute=fails_first(0.0))
-    ends(run, "mute", "refused", 20)
+    run = run_with_verdicts(bare_release(*MANY), honest=fails_first(0.5), mute=fails_first(0.0))
+    set_outcome(run, "mute", "refused", 20)
     report = queries.report(run)
-    found = cell(report, "mute", "dialogue")
-    assert (found.value, found.excluded) == (None, 40)
-    assert [each.endpoint for each in report.numbers.rankings if each.rate == HALLUCINATION] == ["honest"]
-    assert {each.difference for each in report.numbers.comparisons} == {None}
-    almost = judged(run.release, honest=fails_first(0.5), mute=fails_first(0.0))
-    ends(almost, "mute", "refused", 18)
-    found = cell(queries.report(almost), "mute", "dialogue")
-    assert (found.value, found.interval, found.method) == (0.0, None, "too-few")
-    assert found.bounds is not None
-    assert found.bounds.worst == 36 / 40
-    assert "mute" not in [each.endpoint for each in queries.report(almost).numbers.rankings]
-    counted = queries.report(planned(almost, refused="not_met"))
-    places = {each.endpoint: each.place for each in counted.numbers.rankings if each.rate == HALLUCINATION}
+    measured = cell(report, "mute", "dialogue")
+    assert (measured.value, measured.excluded) == (None, 40)
+    assert [ranking.endpoint for ranking in report.numbers.rankings if ranking.rate == HALLUCINATION] == ["honest"]
+    assert {comparison.difference for comparison in report.numbers.comparisons} == {None}
+    almost = run_with_verdicts(run.release, honest=fails_first(0.5), mute=fails_first(0.0))
+    set_outcome(almost, "mute", "refused", 18)
+    measured = cell(queries.report(almost), "mute", "dialogue")
+    assert (measured.value, measured.interval, measured.method) == (0.0, None, "too-few")
+    assert measured.bounds is not None
+    assert measured.bounds.worst == 36 / 40
+    assert "mute" not in [ranking.endpoint for ranking in queries.report(almost).numbers.rankings]
+    report_with_refusals = queries.report(with_plan(almost, refused="not_met"))
+    places = {
+        ranking.endpoint: ranking.place
+        for ranking in report_with_refusals.numbers.rankings
+        if ranking.rate == HALLUCINATION
+    }
     assert places == {"honest": 1, "mute": 2}
 
 
-# ------------------------------------------------------------------------------------------------------------- metrics
+# -------------------------------------------------------------------------------------------------------------- metrics
 
 
-def test_per_sample_any_criterion_counts() -> None:
+def test_a_sample_fails_if_any_of_its_criteria_fails() -> None:
     fails = [True, False, False, True, False, False]  # criteria of three samples of two
-    run = judged(
+    run = run_with_verdicts(
         bare_release(*[("dialogue", [["A1"], ["C2"]])] * 30), one=lambda at, _: "not_met" if fails[at % 6] else "met"
     )
     report = queries.report(run)
     assert rate(report, "one", HALLUCINATION) == MeasuredRate(20, 60, 0)
     assert rate(report, "one", SAMPLES) == MeasuredRate(20, 30, 0)
-    assert rate(report, "one", SAMPLES).method == "wilson", "one figure a sample"
+    assert rate(report, "one", SAMPLES).method == "wilson", "one value per sample"
     assert rate(report, "one", HALLUCINATION).method == "clustered-wilson"
 
 
-def test_harm_weighs_as_said_and_as_a_reader_says() -> None:
+def test_harm_uses_the_weights_of_the_protocol_or_of_the_reader() -> None:
     release = bare_release(*MANY)
     severe, mild = ReleasedRubric.objects.filter(key="R1"), ReleasedRubric.objects.filter(key="R2")
     Facet.objects.bulk_create(
@@ -180,39 +186,41 @@ def test_harm_weighs_as_said_and_as_a_reader_says() -> None:
         for rubrics, value in ((severe, "severe"), (mild[:19], "mild"))
         for rubric in rubrics
     )
-    run = judged(release, one=lambda _at, rubric: "not_met" if rubric.key == "R1" else "met")
-    found = rate(queries.report(run), "one", HARM)
-    assert (found.numerator, found.denominator, found.excluded, found.n) == (20 * 3, 20 * 3 + 19, 1, 39)
+    run = run_with_verdicts(release, one=lambda _at, rubric: "not_met" if rubric.key == "R1" else "met")
+    harm = rate(queries.report(run), "one", HARM)
+    assert (harm.numerator, harm.denominator, harm.excluded, harm.n) == (20 * 3, 20 * 3 + 19, 1, 39)
     chosen = rate(queries.report(run, Options(weights={"mild": 3})), "one", HARM)
     assert (chosen.numerator, chosen.denominator) == (60, 60 + 57)
     protocol = registry.protocol("mhb")
     assert queries.parse_options(protocol, weights="mild:3, severe:10").weights == {"mild": 3, "severe": 10}
-    for wrong in ("mild", "mild:x", "odd:1", "mild:-1", "mild:5000"):
+    for invalid in ("mild", "mild:x", "odd:1", "mild:-1", "mild:5000"):
         with pytest.raises(errors.WrongWeights):
-            queries.parse_options(protocol, weights=wrong)
+            queries.parse_options(protocol, weights=invalid)
 
 
-def test_weights_on_the_page_over_the_api_and_in_the_shell(admin_client: Client, manage: Manage) -> None:
+def test_weights_are_chosen_on_the_page_in_addresses_and_in_the_shell(admin_client: Client, manage: Manage) -> None:
     release = bare_release(*MANY)
     Facet.objects.bulk_create(
-        Facet(rubric=each, name="severity", value="mild") for each in ReleasedRubric.objects.all()
+        Facet(rubric=rubric, name="severity", value="mild") for rubric in ReleasedRubric.objects.all()
     )
-    run = judged(release, one=fails_first(0.25))
+    run = run_with_verdicts(release, one=fails_first(0.25))
     page = reverse("evaluation:run", args=[run.pk])
     assert "weights=mild%3A7" in text_of(admin_client.get(page, {"weights": "mild:7", "rate": HARM}))
     wrong = admin_client.get(page, {"weights": "odd:7"})
     assert "These weights cannot be used" in text_of(wrong)
     assert admin_client.get(reverse("evaluation:report-json", args=[run.pk]), {"weights": "odd:7"}).status_code == 422
-    told = manage.json("report", run.pk, "--weights", "mild:7")
-    [of] = [each for each in told["rates"] if each["name"] == HARM]
-    assert of["weights"]["mild"] == 7
-    assert told["overall"][0]["rates"][HARM]["denominator"] == 280
-    assert "cannot be used" in manage.refused("report", str(run.pk), "--weights", "odd:1")
+    data = manage.json("report", run.pk, "--weights", "mild:7")
+    [harm] = [rate for rate in data["rates"] if rate["name"] == HARM]
+    assert harm["weights"]["mild"] == 7
+    assert data["overall"][0]["rates"][HARM]["denominator"] == 280
+    assert "cannot be used" in manage.refusal("report", str(run.pk), "--weights", "odd:1")
 
 
 def with_controls(count: int) -> Release:
-    """So many samples with a trap, and beside each a control made from the same record: what must not be doubted, and what must
-    be said."""
+    """A release of `count` samples with a trap, each with a control from the same record.
+
+    Each sample has a rubric of either polarity: R1 is "must not", R2 is "must".
+    """
     batch = drafts(2 * count, "both")
     now = timezone.now()
     content = {"task": "dialogue", "source_turns": [], "turns": [{"role": "user", "content": "?"}], "traps": []}
@@ -225,16 +233,16 @@ def with_controls(count: int) -> Release:
     rows = list(batch.drafts.order_by("pk"))
     for first, second in zip(rows[:count], rows[count:], strict=True):
         for arm, draft in (("trap", first), ("control", second)):
-            origin = Sample.objects.create(
+            sample = Sample.objects.create(
                 benchmark="mhb", task="dialogue", arm=arm, batch=batch, record=first.record, created_at=now
             )
-            made = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ()),))
-            case = review_services.open_case(recipes.case_spec("mhb", made, origin.key, 1))
+            new_sample = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ()),))
+            case = review_services.open_case(recipes.case_spec("mhb", new_sample, sample.key, 1))
             version = SampleVersion.objects.create(
-                sample=origin, number=1, draft=draft, case=case, title="Case", content=content, created_at=now
+                sample=sample, number=1, draft=draft, case=case, title="Case", content=content, created_at=now
             )
             released = ReleasedSample.objects.create(
-                release=release, position=position, version=version, key=origin.key, task="dialogue",
+                release=release, position=position, version=version, key=sample.key, task="dialogue",
                 exported={"content": content},
             )  # fmt: skip
             position += 1
@@ -246,23 +254,23 @@ def with_controls(count: int) -> Release:
     return release
 
 
-def test_a_model_that_doubts_everything_is_seen_and_controls_count_nowhere_else(admin_client: Client) -> None:
+def test_controls_reveal_a_model_that_doubts_everything_and_count_in_no_other_rate(admin_client: Client) -> None:
     def doubting(_at: int, rubric: ReleasedRubric) -> str:
         return "not_met" if rubric.sample.version.sample.arm == "control" and rubric.key == "R1" else "met"
 
     def believing(_at: int, rubric: ReleasedRubric) -> str:
         return "not_met" if rubric.sample.version.sample.arm == "trap" else "met"
 
-    run = judged(with_controls(12), doubter=doubting, believer=believing)
+    run = run_with_verdicts(with_controls(12), doubter=doubting, believer=believing)
     report = queries.report(run)
     assert rate(report, "doubter", HALLUCINATION) == MeasuredRate(0, 24, 0)
-    assert rate(report, "doubter", SUSPICION) == MeasuredRate(12, 12, 0), "one forbids doubt, the other asks for more"
+    assert rate(report, "doubter", SUSPICION) == MeasuredRate(12, 12, 0), "only the criterion that forbids doubt counts"
     assert rate(report, "believer", HALLUCINATION) == MeasuredRate(24, 24, 0)
     assert rate(report, "believer", SUSPICION) == MeasuredRate(0, 12, 0)
-    [compared] = [each for each in report.numbers.comparisons if each.rate == SUSPICION]
-    assert compared.difference == 1.0
-    assert compared.p_adjusted is not None
-    assert compared.p_adjusted < 0.001
+    [comparison] = [row for row in report.numbers.comparisons if row.rate == SUSPICION]
+    assert comparison.difference == 1.0
+    assert comparison.p_adjusted is not None
+    assert comparison.p_adjusted < 0.001
     assert {row.value for row in report.facets["polarity"]} == {"must", "must not"}
     assert sum(row.measured.denominator for row in report.facets["polarity"] if row.endpoint == "doubter") == 24
     page = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": SUSPICION})
@@ -275,93 +283,103 @@ def test_a_model_that_doubts_everything_is_seen_and_controls_count_nowhere_else(
         assert line.denominator == 24
 
 
-# ------------------------------------------------------------------------------------------------------------- how sure
+# ---------------------------------------------------------------------------------------------------------- uncertainty
 
 
-def test_the_sample_is_the_cluster_and_the_record_above_it_where_samples_share_one() -> None:
+def test_clusters_are_samples_or_the_record_that_samples_share() -> None:
     release = with_controls(15)
-    run = judged(release, one=lambda at, _rubric: "not_met" if at % 8 < 2 else "met")
-    found = rate(queries.report(run), "one", HALLUCINATION)
-    assert (found.clusters, found.n) == (15, 30)
+    run = run_with_verdicts(release, one=lambda at, _rubric: "not_met" if at % 8 < 2 else "met")
+    measured = rate(queries.report(run), "one", HALLUCINATION)
+    assert (measured.clusters, measured.n) == (15, 30)
     hits = np.array([2 if at % 2 == 0 else 0 for at in range(15)])
-    by_hand = rate_interval(hits, np.full(15, 2))
-    assert found.value == by_hand.value
-    assert found.interval == (by_hand.low, by_hand.high)
+    expected = rate_interval(hits, np.full(15, 2))
+    assert measured.value == expected.value
+    assert measured.interval == (expected.low, expected.high)
     # Two samples of one record in the same arm are one cluster.
     first, second = ReleasedSample.objects.filter(release=release, version__sample__arm="trap").order_by("pk")[:2]
     Sample.objects.filter(pk=second.version.sample_id).update(record=first.version.sample.record)
     assert rate(queries.report(run), "one", HALLUCINATION).clusters == 14
 
 
-def test_no_interval_below_the_planned_minimum() -> None:
-    run = planned(judged(bare_release(*MANY), one=fails_first(0.25), two=fails_first(0.5)))
+def test_there_is_no_interval_below_the_planned_minimum() -> None:
+    run = with_plan(run_with_verdicts(bare_release(*MANY), one=fails_first(0.25), two=fails_first(0.5)))
     assert cell(queries.report(run), "one", "dialogue").interval is not None
     run.plan["minimum"] = 21
     run.save()
     report = queries.report(run)
     assert cell(report, "one", "dialogue").method == "too-few"
-    assert {each.p for each in report.numbers.comparisons} == {None}
+    assert {comparison.p for comparison in report.numbers.comparisons} == {None}
 
 
 SHARES: Mapping[str, float] = {"a": 0.1, "b": 0.2, "c": 0.45, "d": 0.5}
 
 
 @pytest.fixture
-def four() -> Run:
-    return planned(
-        judged(bare_release(*[("dialogue", [["A1"], ["C2"]])] * 60), **{n: fails_first(s) for n, s in SHARES.items()})
+def four_models() -> Run:
+    """A run with a plan and four models with the failure rates SHARES."""
+    return with_plan(
+        run_with_verdicts(
+            bare_release(*[("dialogue", [["A1"], ["C2"]])] * 60), **{n: fails_first(s) for n, s in SHARES.items()}
+        )
     )
 
 
-def test_pairs_of_models_are_adjusted_as_statsmodels_does(four: Run) -> None:
+def test_pairs_of_models_are_adjusted_as_statsmodels_does(four_models: Run) -> None:
     from statsmodels.stats.multitest import multipletests
 
-    report = queries.report(four)
-    found = [each for each in report.numbers.comparisons if each.rate == HALLUCINATION]
-    assert [(each.first, each.second) for each in found] == list(combinations(SHARES, 2))
-    p = [each.p for each in found]
-    assert [each.p_adjusted for each in found] == pytest.approx(list(multipletests(p, method="holm")[1]))
-    for each in found:
-        assert each.difference == pytest.approx(SHARES[each.first] - SHARES[each.second])
-        assert each.low is not None
-        assert each.high is not None
-        assert each.difference is not None
-        assert each.low < each.difference < each.high
-        assert each.planned
-    assert not any(each.planned for each in report.numbers.comparisons if each.rate == SAMPLES)
+    report = queries.report(four_models)
+    comparisons = [row for row in report.numbers.comparisons if row.rate == HALLUCINATION]
+    assert [(row.first, row.second) for row in comparisons] == list(combinations(SHARES, 2))
+    p = [row.p for row in comparisons]
+    assert [row.p_adjusted for row in comparisons] == pytest.approx(list(multipletests(p, method="holm")[1]))
+    for row in comparisons:
+        assert row.difference == pytest.approx(SHARES[row.first] - SHARES[row.second])
+        assert row.low is not None
+        assert row.high is not None
+        assert row.difference is not None
+        assert row.low < row.difference < row.high
+        assert row.planned
+    assert not any(comparison.planned for comparison in report.numbers.comparisons if comparison.rate == SAMPLES)
     cells = report.numbers.cells["subtype"]
-    p = [each.p for each in cells]
+    p = [row.p for row in cells]
     assert len(p) == 12
-    assert [each.p_adjusted for each in cells] == pytest.approx(list(multipletests(p, method="fdr_bh")[1]))
+    assert [row.p_adjusted for row in cells] == pytest.approx(list(multipletests(p, method="fdr_bh")[1]))
 
 
-def test_mcnemar_counts_the_samples_that_one_model_alone_failed(four: Run) -> None:
-    [found] = [
-        each
-        for each in queries.report(four).numbers.comparisons
-        if (each.rate, each.first, each.second) == (HALLUCINATION, "a", "d")
+def test_mcnemar_counts_the_samples_that_one_model_alone_failed(four_models: Run) -> None:
+    [comparison] = [
+        row
+        for row in queries.report(four_models).numbers.comparisons
+        if (row.rate, row.first, row.second) == (HALLUCINATION, "a", "d")
     ]
     failed = {
         name: set(
-            Judgment.objects.filter(run=four, verdict="not_met", response__endpoint__name=name).values_list(
+            Judgment.objects.filter(run=four_models, verdict="not_met", response__endpoint__name=name).values_list(
                 "rubric__sample", flat=True
             )
         )
         for name in ("a", "d")
     }
-    assert (found.only_first, found.only_second) == (len(failed["a"] - failed["d"]), len(failed["d"] - failed["a"]))
+    assert (comparison.only_first, comparison.only_second) == (
+        len(failed["a"] - failed["d"]),
+        len(failed["d"] - failed["a"]),
+    )
 
 
-def test_ranks_say_which_places_are_possible(four: Run) -> None:
-    found = {each.endpoint: each for each in queries.report(four).numbers.rankings if each.rate == HALLUCINATION}
-    assert [found[name].place for name in SHARES] == [1, 2, 3, 4]
-    assert all(each.best <= each.place <= each.worst for each in found.values())
-    assert (found["c"].best, found["c"].worst) == (3, 4), "c and d cannot be told apart"
+def test_ranks_say_which_places_are_possible(four_models: Run) -> None:
+    rankings = {
+        ranking.endpoint: ranking
+        for ranking in queries.report(four_models).numbers.rankings
+        if ranking.rate == HALLUCINATION
+    }
+    assert [rankings[name].place for name in SHARES] == [1, 2, 3, 4]
+    assert all(ranking.best <= ranking.place <= ranking.worst for ranking in rankings.values())
+    assert (rankings["c"].best, rankings["c"].worst) == (3, 4), "c and d cannot be told apart"
 
 
 def test_the_common_samples_are_those_that_every_model_answered() -> None:
-    run = judged(bare_release(*MANY), one=fails_first(0.25), two=fails_first(0.25))
-    ends(run, "two", "empty", 3)
+    run = run_with_verdicts(bare_release(*MANY), one=fails_first(0.25), two=fails_first(0.25))
+    set_outcome(run, "two", "empty", 3)
     whole, common = queries.report(run), queries.report(run, Options(common=True))
     assert [cell(whole, name, "dialogue").denominator for name in ("one", "two")] == [40, 34]
     assert [cell(common, name, "dialogue") for name in ("one", "two")] == [MeasuredRate(4, 34, 0)] * 2
@@ -370,7 +388,7 @@ def test_the_common_samples_are_those_that_every_model_answered() -> None:
     assert "Only the 17 of 20 samples that every model answered" in formats.as_markdown(common)
 
 
-# ------------------------------------------------------------------------------------------------------------- plan
+# ----------------------------------------------------------------------------------------------------------------- plan
 
 
 def test_a_plan_is_frozen_at_the_launch() -> None:
@@ -390,43 +408,43 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
     assert other.plan["comparisons"] == [["two", "one"]]
     assert (other.plan["metric"], other.plan["minimum"], other.plan["outcomes"]["refused"]) == (SAMPLES, 30, "not_met")
     report = queries.report(other)
-    assert [report.is_planned(each) for each in report.rates] == [False, True]
-    for wrong in (
+    assert [report.is_planned(rate) for rate in report.rates] == [False, True]
+    for invalid in (
         {"metric": "odd"}, {"comparisons": ["one:four"]}, {"comparisons": ["one:one"]}, {"outcomes": ["refused=odd"]},
         {"outcomes": ["odd=met"]}, {"minimum": 5},
     ):  # fmt: skip
         with pytest.raises(errors.InvalidPlan):
-            services.launch_run(RunSettings(release, models, judge, **wrong))
+            services.launch_run(RunSettings(release, models, judge, **invalid))
 
 
-def test_what_was_not_planned_is_called_exploratory(four: Run, admin_client: Client) -> None:
-    url = reverse("evaluation:run", args=[four.pk])
+def test_numbers_outside_the_plan_are_called_exploratory(four_models: Run, admin_client: Client) -> None:
+    url = reverse("evaluation:run", args=[four_models.pk])
     assert '<h2 id="overall">Hallucination rate</h2>' in text_of(admin_client.get(url))
     assert "exploratory</span></h2>" in text_of(admin_client.get(url, {"rate": SAMPLES}))
-    said = json.loads(formats.as_json(queries.report(four)))
-    assert {each["name"]: each["planned"] for each in said["rates"]} == {HALLUCINATION: True, SAMPLES: False}
-    four.plan = {}
-    four.save()
-    assert "No analysis plan was frozen" in formats.as_markdown(queries.report(four))
-    assert not any(each.planned for each in queries.report(four).numbers.comparisons)
+    data = json.loads(formats.as_json(queries.report(four_models)))
+    assert {rate["name"]: rate["planned"] for rate in data["rates"]} == {HALLUCINATION: True, SAMPLES: False}
+    four_models.plan = {}
+    four_models.save()
+    assert "No analysis plan was frozen" in formats.as_markdown(queries.report(four_models))
+    assert not any(comparison.planned for comparison in queries.report(four_models).numbers.comparisons)
 
 
-# ------------------------------------------------------------------------------------------------------------- files
+# ---------------------------------------------------------------------------------------------------------------- files
 
 
-def test_the_same_run_gives_the_same_bytes(four: Run, manage: Manage) -> None:
-    four.refresh_from_db()
-    once = {name: write(queries.report(four)) for name, (write, _) in formats.FORMATS.items()}
-    Run.objects.filter(pk=four.pk).update(finished_at=timezone.now())
-    four.refresh_from_db()
-    for _kept in range(2):
-        assert {name: write(queries.report(four)) for name, (write, _) in formats.FORMATS.items()} == once
-    code, out, _err = manage("report", four.pk, "--format", "latex")
-    assert (code, out.rstrip("\n")) == (0, once["latex"].rstrip("\n"))
+def test_the_same_run_gives_the_same_bytes(four_models: Run, manage: Manage) -> None:
+    four_models.refresh_from_db()
+    expected = {name: write(queries.report(four_models)) for name, (write, _) in formats.FORMATS.items()}
+    Run.objects.filter(pk=four_models.pk).update(finished_at=timezone.now())
+    four_models.refresh_from_db()
+    for _ in range(2):
+        assert {name: write(queries.report(four_models)) for name, (write, _) in formats.FORMATS.items()} == expected
+    code, out, _err = manage("report", four_models.pk, "--format", "latex")
+    assert (code, out.rstrip("\n")) == (0, expected["latex"].rstrip("\n"))
 
 
-def test_tables_for_a_paper(four: Run) -> None:
-    report = queries.report(four)
+def test_markdown_and_latex_have_tables_for_papers(four_models: Run) -> None:
+    report = queries.report(four_models)
     measured = cell(report, "a", "dialogue")
     assert measured.interval is not None
     low, high = measured.interval
@@ -437,11 +455,11 @@ def test_tables_for_a_paper(four: Run) -> None:
     assert tex.count(r"\begin{tabular}") == tex.count(r"\bottomrule") == 2
 
 
-def test_each_table_downloads_alone(four: Run, admin_client: Client) -> None:
+def test_each_table_can_be_downloaded_separately(four_models: Run, admin_client: Client) -> None:
     def rows(table: str) -> list[dict[str, str]]:
-        answer: Any = admin_client.get(reverse("evaluation:report-csv", args=[four.pk]), {"table": table})
-        assert f"-{table}.csv" in answer["Content-Disposition"]
-        return list(csv.DictReader(io.StringIO(answer.content.decode())))
+        response: Any = admin_client.get(reverse("evaluation:report-csv", args=[four_models.pk]), {"table": table})
+        assert f"-{table}.csv" in response["Content-Disposition"]
+        return list(csv.DictReader(io.StringIO(response.content.decode())))
 
     assert {row["facet"] for row in rows("overall")} == {""}
     assert {row["facet"] for row in rows("subtype")} == {"subtype"}
@@ -449,20 +467,21 @@ def test_each_table_downloads_alone(four: Run, admin_client: Client) -> None:
     assert {row["kind"] for row in rows("outcomes")} == {"judged"}
 
 
-def test_a_finished_run_is_counted_once(four: Run) -> None:
-    Run.objects.filter(pk=four.pk).update(finished_at=timezone.now())
-    four.refresh_from_db()
+def test_a_finished_run_is_counted_once(four_models: Run) -> None:
+    Run.objects.filter(pk=four_models.pk).update(finished_at=timezone.now())
+    four_models.refresh_from_db()
     cache.clear()
 
     def read() -> tuple[Report, list[str]]:
-        with CaptureQueriesContext(connection) as seen:
-            report = queries.report(four)
-        return report, [query["sql"] for query in seen if '"evaluation_judgment"' in query["sql"]]
+        """The report, and the queries on judgments that it needed."""
+        with CaptureQueriesContext(connection) as executed:
+            report = queries.report(four_models)
+        return report, [query["sql"] for query in executed if '"evaluation_judgment"' in query["sql"]]
 
-    first, counted = read()
-    again, kept = read()
-    assert (len(counted), len(kept)) == (1, 0)
+    first, first_queries = read()
+    again, second_queries = read()
+    assert (len(first_queries), len(second_queries)) == (1, 0)
     assert formats.as_json(first) == formats.as_json(again)
-    Run.objects.filter(pk=four.pk).update(finished_at=timezone.now())
-    four.refresh_from_db()
-    assert len(read()[1]) == 1, "it went on, and ended anew"
+    Run.objects.filter(pk=four_models.pk).update(finished_at=timezone.now())
+    four_models.refresh_from_db()
+    assert len(read()[1]) == 1, "the run was continued and has finished again"

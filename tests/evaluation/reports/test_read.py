@@ -1,4 +1,4 @@
-"""A benchmark without a judge, in several variants and with several rates: from the launch to the report."""
+"""A benchmark without a judge, with several variants and rates, from the launch to the report."""
 
 import json
 from collections import Counter
@@ -31,8 +31,8 @@ from generation.recipes import registry
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import Manage, calls, endpoint
-from tests.evaluation.test_pages import Links, behind, counted, text_of
-from tests.evaluation.toy import SEED, claimants, level, said, shown, toy, toy_release
+from tests.evaluation.test_pages import Links, judgment_count, query_count, text_of
+from tests.evaluation.toy import SEED, claimants, level, reply_text, shown_claim, toy, toy_release
 from tests.populations import population
 
 __all__ = ["api", "claimants", "toy"]
@@ -56,71 +56,72 @@ def admin(adela: User) -> Client:
     return client
 
 
-def launched(release: Release, url: str, *models: str, **options: Any) -> Run:
+def launched_run(release: Release, url: str, *models: str, **options: Any) -> Run:
     tested = [endpoint(url, model) for model in models or MODELS]
     return services.launch_run(RunSettings(release, tested, **{"seed": SEED, **options}))
 
 
-def worked(release: Release, url: str, *models: str, **options: Any) -> Run:
-    """A run that was worked on to its end."""
-    run = launched(release, url, *models, **options)
+def finished_run(release: Release, url: str, *models: str, **options: Any) -> Run:
+    """Launch a run and work on it until it is finished."""
+    run = launched_run(release, url, *models, **options)
     work.work_on_run(run.pk)
     return RUNS.get(run.pk)
 
 
-def expected(model: str, at: int, *, hinted: bool, seed: int = SEED) -> str:
-    """The verdict on what a model says of a claim, worked out here once more."""
-    claim = shown(f"toy-{at:03}", seed)
-    text = said(model, at, claim, hinted=hinted)
+def expected_verdict(model: str, at: int, *, hinted: bool, seed: int = SEED) -> str:
+    """The verdict on a model's reply to a claim, computed independently of the toy's `read`."""
+    claim = shown_claim(f"toy-{at:03}", seed)
+    text = reply_text(model, at, claim, hinted=hinted)
     right = {"Yes.": "false", "no": "true"}.get(text) == claim
     return {"": "unparsed", "That depends.": "unparsed", "Unsure": "unsure"}.get(
         text, ("t" if right else "f") + ("p" if text == "Yes." else "n")
     )
 
 
-def tally(model: str, *, hinted: bool, of: str = "") -> Counter[str]:
-    return Counter(expected(model, at, hinted=hinted) for at in range(COUNT) if of in ("", level(at)))
+def expected_counts(model: str, *, hinted: bool, of_level: str = "") -> Counter[str]:
+    """How often a model should get each verdict, on all claims or on those of a level."""
+    return Counter(expected_verdict(model, at, hinted=hinted) for at in range(COUNT) if of_level in ("", level(at)))
 
 
 def row(report: reports_queries.Report, endpoint: str, dataset: str, value: str = "") -> reports_queries.Row:
     rows = report.facets["level"] if value else report.overall
-    [found] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (endpoint, dataset, value)]
-    return found
+    [match] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (endpoint, dataset, value)]
+    return match
 
 
-# ---------------------------------------------------------------------------------------------------------- the whole
+# ---------------------------------------------------------------------------------------------------- answers and rates
 
 
-def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants: str) -> None:
-    run = worked(release, claimants)
+def test_every_answer_is_read_by_code_and_no_judge_is_asked(release: Release, claimants: str) -> None:
+    run = finished_run(release, claimants)
     assert (run.status, run.judge, run.judge_temperature, run.seed) == (Run.Status.FINISHED, None, None, SEED)
     assert run.variants == ["plain", "hinted"]
-    assert len(calls(run)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
+    assert len(calls(run)) == 2 * 2 * COUNT == run.responses.count(), "one call per response, and no others"
     assert set(Response.objects.values_list("status", flat=True)) == {Status.DONE}
     rows = Judgment.objects.filter(run=run).select_related("response__endpoint", "response__sample")
     assert len(rows) == 2 * 2 * COUNT
     for judgment in rows:
         response = judgment.response
         at, hinted = response.sample.position, response.variant == "hint"
-        assert response.about == {"shown": shown(response.sample.key, SEED)}
-        assert response.text == said(response.endpoint.name, at, response.about["shown"], hinted=hinted)
+        assert response.about == {"shown": shown_claim(response.sample.key, SEED)}
+        assert response.text == reply_text(response.endpoint.name, at, response.about["shown"], hinted=hinted)
         assert judgment.status == Status.DONE
-        assert judgment.verdict == expected(response.endpoint.name, at, hinted=hinted)
+        assert judgment.verdict == expected_verdict(response.endpoint.name, at, hinted=hinted)
     assert RUNS.progress(run).percent == 100
     assert RUNS.live(run).endpoints
 
 
 def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, claimants: str) -> None:
-    report = reports_queries.report(worked(release, claimants))
+    report = reports_queries.report(finished_run(release, claimants))
     assert report.without == {"level": 0}
     assert report.datasets == (("plain", "Without a hint"), ("hinted", "With a hint")), "nothing is pooled"
     for model in MODELS:
         for dataset, hinted in (("plain", False), ("hinted", True)):
             for value in ("", "easy", "hard"):
-                v, found = tally(model, hinted=hinted, of=value), row(report, model, dataset, value)
+                v, measured = expected_counts(model, hinted=hinted, of_level=value), row(report, model, dataset, value)
                 answered = v["tp"] + v["fp"] + v["tn"] + v["fn"]
-                assert found.verdicts == v
-                assert found.rates == {
+                assert measured.verdicts == v
+                assert measured.rates == {
                     "f1": MeasuredRate(2 * v["tp"], 2 * v["tp"] + v["fp"] + v["fn"], v["unsure"] + v["unparsed"]),
                     "accuracy": MeasuredRate(v["tp"] + v["tn"], answered, v["unsure"] + v["unparsed"]),
                     "response_rate": MeasuredRate(answered, answered + v["unsure"], v["unparsed"]),
@@ -130,14 +131,14 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
     assert (careful.interval, careful.method, careful.clusters) == (None, "too-few", 7)
     with_hint = row(report, "sim-careful", "hinted").rates["accuracy"]
     assert (with_hint.interval is not None, with_hint.method, with_hint.clusters) == (True, "wilson", COUNT)
-    assert {each.rate for each in report.contrasts} == {"f1", "accuracy", "response_rate"}
-    [hint] = [each for each in report.contrasts if (each.rate, each.endpoint) == ("f1", "sim-careful")]
+    assert {contrast.rate for contrast in report.contrasts} == {"f1", "accuracy", "response_rate"}
+    [hint] = [contrast for contrast in report.contrasts if (contrast.rate, contrast.endpoint) == ("f1", "sim-careful")]
     assert hint.difference == 1 - careful.value
     assert (hint.first, hint.second) == ("hinted", "plain")
 
 
-def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admin: Client) -> None:
-    run = worked(toy_release(COUNT, "some", bare_ones=[1, 2]), claimants)
+def test_judgments_without_a_value_of_a_facet_are_counted(toy: None, claimants: str, admin: Client) -> None:
+    run = finished_run(toy_release(COUNT, "some", without_level=[1, 2]), claimants)
     report = reports_queries.report(run)
     assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
     assert formats.as_dict(report)["without"] == {"level": 8}
@@ -147,28 +148,28 @@ def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admi
 
 
 def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) -> None:
-    """To say nothing is an answer: 'unparsed' here, in sight, and no guess."""
-    run = worked(release, claimants, "sim-careful", variants=["plain"])
+    """An empty reply is an answer. Here it is counted as 'unparsed', and nothing is guessed."""
+    run = finished_run(release, claimants, "sim-careful", variants=["plain"])
     empty = Judgment.objects.filter(response__text="")
     assert {judgment.verdict for judgment in empty} == {"unparsed"}
     assert len(empty) == COUNT / 8
-    found = row(reports_queries.report(run), "sim-careful", "plain")
-    assert found.verdicts["unparsed"] == COUNT / 4
+    measured = row(reports_queries.report(run), "sim-careful", "plain")
+    assert measured.verdicts["unparsed"] == COUNT / 4
     assert not reports_queries.report(run).responses_failed
 
 
-def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants: str) -> None:
-    run = worked(release, claimants, "sim-average", variants=["plain"])
+def test_the_sampling_settings_of_the_benchmark_are_sent(release: Release, claimants: str) -> None:
+    run = finished_run(release, claimants, "sim-average", variants=["plain"])
     for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (0.25, 8)
     sample = ReleasedSample.objects.filter(release=release)[0]
-    asked = runs_queries.question(reports_queries.report(run).protocol, sample, SEED, "plain").request
-    assert (asked.temperature, asked.top_p, asked.max_tokens) == (0.25, 0.9, 8)
+    request = runs_queries.question(reports_queries.report(run).protocol, sample, SEED, "plain").request
+    assert (request.temperature, request.top_p, request.max_tokens) == (0.25, 0.9, 8)
 
 
-def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claimants: str, admin: Client) -> None:
+def test_a_run_may_use_the_sampling_settings_of_the_endpoints(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000)
-    run = worked(release, claimants, "sim-average", sampling="endpoint")
+    run = finished_run(release, claimants, "sim-average", sampling="endpoint")
     for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
         assert "top_p" not in call.sent
@@ -182,12 +183,12 @@ def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claiman
     report = reports_queries.report(run)
     assert formats.as_dict(report)["sampling"] == "endpoint"
     assert "the settings of the endpoints, not of the benchmark" in formats.as_markdown(report)
-    other = worked(release, claimants, "sim-average")
+    other = finished_run(release, claimants, "sim-average")
     page = text_of(admin.get(reverse("evaluation:run", args=[other.pk])))
     assert "toy/plain@1 temperature=0.25 top_p=0.9 max_tokens=8" in page
 
 
-def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
+def test_sampling_is_chosen_on_the_page_over_the_api_and_in_the_shell(
     release: Release, claimants: str, admin: Client, api: Api, adela: User, manage: Manage
 ) -> None:
     endpoint(claimants, "sim-average")
@@ -211,29 +212,29 @@ def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
     assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
 
 
-def test_a_change_of_an_endpoint_does_not_reach_a_run_that_was_launched(release: Release, claimants: str) -> None:
-    run = launched(release, claimants, "sim-average", sampling="endpoint")
+def test_a_changed_endpoint_does_not_affect_a_launched_run(release: Release, claimants: str) -> None:
+    run = launched_run(release, claimants, "sim-average", sampling="endpoint")
     later = {"temperature": 0.9, "max_tokens": 7}
     Endpoint.objects.filter(name="sim-average").update(**later)
     work.work_on_run(run.pk)
     for call in Call.objects.filter(job=run):
-        assert not set(later) & set(call.sent), "it had none of its own at the launch"
-    work.work_on_run(launched(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
+        assert not set(later) & set(call.sent), "the endpoint had no such settings at the launch"
+    work.work_on_run(launched_run(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
     assert later.items() <= Call.objects.latest("pk").sent.items()
 
 
 @pytest.mark.parametrize("sampling", Run.Sampling.values)
-def test_a_launch_is_estimated_alike_by_page_api_and_shell(
+def test_page_api_and_shell_estimate_a_launch_alike(
     release: Release, claimants: str, admin: Client, api: Api, adela: User, manage: Manage, sampling: str
 ) -> None:
-    """What was paid for with the endpoints' own settings counts as paid for by a launch with these alone."""
+    """Replies paid for with the endpoints' own settings are reused with those settings only."""
     endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000, price_in="1", price_out="2")
-    worked(release, claimants, "sim-average", sampling="endpoint", variants=["plain"])
-    asked = {"endpoints": ["sim-average"], "datasets": ["plain"], "seed": SEED, "sampling": sampling}
-    page: Page = admin.post(reverse("evaluation:run-new"), {"release": release.pk, **asked})
-    shown_there = page.context["estimate"]
-    told = api(adela).post(reverse("api:run-estimate"), {"release": "toy", **asked}).json()
-    shell = (
+    finished_run(release, claimants, "sim-average", sampling="endpoint", variants=["plain"])
+    settings = {"endpoints": ["sim-average"], "datasets": ["plain"], "seed": SEED, "sampling": sampling}
+    page: Page = admin.post(reverse("evaluation:run-new"), {"release": release.pk, **settings})
+    on_page = page.context["estimate"]
+    by_api = api(adela).post(reverse("api:run-estimate"), {"release": "toy", **settings}).json()
+    arguments = (
         "--release",
         "toy",
         "--endpoint",
@@ -245,40 +246,42 @@ def test_a_launch_is_estimated_alike_by_page_api_and_shell(
         "--sampling",
         sampling,
     )
-    code, out, _err = manage("evaluate", *shell, "--json")
-    printed = json.loads(out)
+    code, out, _err = manage("evaluate", *arguments, "--json")
+    by_shell = json.loads(out)
     assert code == 1
-    figures = {"calls": shown_there.calls, "tokens_in": shown_there.tokens_in, "tokens_out": shown_there.tokens_out}
-    for other in (told, printed):
+    figures = {"calls": on_page.calls, "tokens_in": on_page.tokens_in, "tokens_out": on_page.tokens_out}
+    for other in (by_api, by_shell):
         assert {name: other[name] for name in figures} == figures
-        assert Decimal(str(other["cost"])) == shown_there.cost
+        assert Decimal(str(other["cost"])) == on_page.cost
         assert [line["cached"] for line in other["lines"]] == [float(sampling == "endpoint")]
-    assert (shown_there.calls == 0) == (sampling == "endpoint")
+    assert (on_page.calls == 0) == (sampling == "endpoint")
 
 
-def test_another_seed_draws_anew_and_the_same_one_the_same(release: Release, claimants: str) -> None:
-    def drawn(run: Run) -> list[tuple[str, str]]:
+def test_claims_are_drawn_by_the_seed(release: Release, claimants: str) -> None:
+    def claims(run: Run) -> list[tuple[str, str]]:
         rows = run.responses.order_by("pk").values_list("sample__key", "about")
         return [(key, about["shown"]) for key, about in rows]
 
-    one, same, other = (launched(release, claimants, seed=seed) for seed in (1, 1, 2))
-    assert drawn(one) == drawn(same) != drawn(other)
-    assert all(claim == shown(key, 1) for key, claim in drawn(one)), "for all variants and endpoints of a sample"
-    assert {claim for _key, claim in drawn(one)} == {"true", "false"}
+    one, same, other = (launched_run(release, claimants, seed=seed) for seed in (1, 1, 2))
+    assert claims(one) == claims(same) != claims(other)
+    assert all(claim == shown_claim(key, 1) for key, claim in claims(one)), (
+        "the same for all variants and endpoints of a sample"
+    )
+    assert {claim for _key, claim in claims(one)} == {"true", "false"}
 
 
-def test_only_the_data_sets_that_are_wanted(release: Release, claimants: str) -> None:
-    run = worked(release, claimants, "sim-average", variants=["hinted"])
+def test_a_run_can_be_limited_to_some_data_sets(release: Release, claimants: str) -> None:
+    run = finished_run(release, claimants, "sim-average", variants=["hinted"])
     assert set(run.responses.values_list("variant", flat=True)) == {"hint"}
     assert (run.rubrics_total, run.variants) == (COUNT, ["hinted"])
     report = reports_queries.report(run)
     assert [name for name, _label in report.datasets] == ["hinted"]
-    assert report.contrasts == (), "there is nothing to set it against"
+    assert report.contrasts == (), "there is no other data set to compare with"
     with pytest.raises(errors.UnknownDataSet, match=r"gone; known: plain, hinted"):
-        launched(release, claimants, variants=["gone", "plain"])
+        launched_run(release, claimants, variants=["gone", "plain"])
 
 
-def test_a_judge_where_there_is_none_and_none_where_there_is_one(release: Release, claimants: str) -> None:
+def test_a_judge_is_refused_or_required_as_the_benchmark_says(release: Release, claimants: str) -> None:
     model = endpoint(claimants, "sim-average")
     with pytest.raises(errors.NoJudgeNeeded):
         services.launch_run(RunSettings(release, [model], model))
@@ -291,14 +294,12 @@ def test_a_judge_where_there_is_none_and_none_where_there_is_one(release: Releas
     assert not Run.objects.exists()
 
 
-# --------------------------------------------------------------------------------------------- what goes wrong on the way
+# ------------------------------------------------------------------------------------------------------------- failures
 
 
-def test_a_model_that_does_not_answer_leaves_it_unjudged_until_it_is_asked_again(
-    release: Release, claimants: str
-) -> None:
+def test_criteria_of_a_failed_response_are_unjudged_until_a_retry(release: Release, claimants: str) -> None:
     broken = endpoint(claimants, "sim-average+500", name="sim-average")
-    run = worked(toy_release(1, "one"), claimants, "sim-average", variants=["plain"])
+    run = finished_run(toy_release(1, "one"), claimants, "sim-average", variants=["plain"])
     assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
     assert run.status == Run.Status.FINISHED
     assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == MeasuredRate(0, 0, 1)
@@ -311,98 +312,98 @@ def test_a_model_that_does_not_answer_leaves_it_unjudged_until_it_is_asked_again
     assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
-def test_a_fault_in_reading_costs_no_other_answer(
+def test_a_fault_in_reading_one_answer_loses_no_other(
     release: Release, claimants: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     protocol = registry.module("toy", "protocol")
-    honest = protocol.PROTOCOL.read
+    original = protocol.PROTOCOL.read
 
-    def stumbles(sample: Any, *rest: Any) -> Any:
+    def read(sample: Any, *rest: Any) -> Any:
         if sample.key == "toy-005":
             raise ZeroDivisionError
-        return honest(sample, *rest)
+        return original(sample, *rest)
 
-    run = launched(release, claimants, "sim-average", variants=["plain"])
-    monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, read=stumbles))
+    run = launched_run(release, claimants, "sim-average", variants=["plain"])
+    monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, read=read))
     with pytest.raises(ZeroDivisionError):
         work.work_on_run(run.pk)
-    left = run.responses.exclude(status=Status.DONE)
-    assert "toy-005" in set(left.values_list("sample__key", flat=True))
+    unfinished = run.responses.exclude(status=Status.DONE)
+    assert "toy-005" in set(unfinished.values_list("sample__key", flat=True))
     assert (
         Judgment.objects.filter(run=run, status=Status.DONE).count() == run.responses.filter(status=Status.DONE).count()
     )
 
 
-def test_in_batches(release: Release, claimants: str, settings: Any) -> None:
+def test_answers_from_provider_batches_are_read(release: Release, claimants: str, settings: Any) -> None:
     settings.MHB_BATCH_POLL_SECONDS = 0.0
     endpoint(claimants, "sim-average", batches=True)
-    run = launched(release, claimants, "sim-average", transport=Run.Transport.BATCH)
+    run = launched_run(release, claimants, "sim-average", transport=Run.Transport.BATCH)
     for _ in range(12):
         if run.pk not in sweep(RUNS):
             break
         work.work_on_run(run.pk)
     assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert runs_queries.provider_batches_of(run).exists()
-    found = Counter(Judgment.objects.filter(response__variant="plain").values_list("verdict", flat=True))
-    assert found == tally("sim-average", hinted=False)
+    counts = Counter(Judgment.objects.filter(response__variant="plain").values_list("verdict", flat=True))
+    assert counts == expected_counts("sim-average", hinted=False)
 
 
-def test_no_endpoint_that_offers_batches(release: Release, claimants: str) -> None:
+def test_batches_are_refused_where_no_endpoint_offers_them(release: Release, claimants: str) -> None:
     with pytest.raises(errors.NoBatches):
-        launched(release, claimants, transport=Run.Transport.BATCH)
+        launched_run(release, claimants, transport=Run.Transport.BATCH)
 
 
-def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) -> None:
-    """And benchmarks: what another one was answered by the same model says nothing of this one."""
+def test_an_estimate_keeps_variants_apart(release: Release, claimants: str) -> None:
+    """Token counts measured with one prompt are not used for another variant or benchmark."""
     target = endpoint(claimants, "sim-average")
-    run = worked(release, claimants, "sim-average", variants=["plain"])
-    found = {
+    run = finished_run(release, claimants, "sim-average", variants=["plain"])
+    lines = {
         line.prompt: line for line in estimate.estimate_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines
     }
-    assert found["toy/plain@1"].measured == run.calls == COUNT
-    assert found["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
-    assert (found["toy/hint@1"].measured, found["toy/hint@1"].requests) == (0, COUNT)
+    assert lines["toy/plain@1"].measured == run.calls == COUNT
+    assert lines["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
+    assert (lines["toy/hint@1"].measured, lines["toy/hint@1"].requests) == (0, COUNT)
 
 
 def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
-    worked(release, claimants, "sim-average")
+    finished_run(release, claimants, "sim-average")
     model = endpoint(claimants, "sim-average")
     plain, hint = estimate.estimate_run(RunSettings(release, [model], seed=SEED)).lines
     for line in (plain, hint):
         assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
     [other] = estimate.estimate_run(RunSettings(release, [model], seed=SEED, variants=["plain"])).lines
     assert other.requests == COUNT
-    again = worked(release, claimants, "sim-average")
-    assert (again.calls, again.hits) == (0, 2 * COUNT)
-    jobs_services.cancel(launched(release, claimants, "sim-careful").pk)
+    repeated = finished_run(release, claimants, "sim-average")
+    assert (repeated.calls, repeated.hits) == (0, 2 * COUNT)
+    jobs_services.cancel(launched_run(release, claimants, "sim-careful").pk)
 
 
-# --------------------------------------------------------------------------------------------------------------- pages
+# ---------------------------------------------------------------------------------------------------------------- pages
 
 
-def test_every_number_of_every_rate_leads_to_the_judgments_behind_it(
+def test_every_number_of_every_rate_links_to_the_judgments_it_counts(
     release: Release, claimants: str, admin: Client
 ) -> None:
-    run = worked(release, claimants)
+    run = finished_run(release, claimants)
     page: Page = admin.get(reverse("evaluation:run", args=[run.pk]))
-    links = {href for href, _text in Links(text_of(page)).found}
+    links = {href for href, _text in Links(text_of(page)).pairs}
     figures = page.context["figures"]
     rows = [*figures.table, *(row for section in figures.sections for row in section.table)]
     assert len(rows) == 4 + 8
     for f1, accuracy, response_rate in rows:
         for line in (f1, accuracy, response_rate):
-            assert behind(run, line.unjudged_href) == line.unjudged, line
+            assert judgment_count(run, line.unjudged_href) == line.unjudged, line
             assert {line.hits_href, line.counted_href} <= links
         for line in (accuracy, response_rate):
-            assert behind(run, line.hits_href) == line.numerator, line
-            assert behind(run, line.counted_href) == line.denominator, line
-        assert 2 * behind(run, f1.hits_href) == f1.numerator, "of F1 the true positives count twice"
-        assert behind(run, f1.hits_href) + behind(run, f1.counted_href) == f1.denominator
+            assert judgment_count(run, line.hits_href) == line.numerator, line
+            assert judgment_count(run, line.counted_href) == line.denominator, line
+        assert 2 * judgment_count(run, f1.hits_href) == f1.numerator, "true positives count twice in F1"
+        assert judgment_count(run, f1.hits_href) + judgment_count(run, f1.counted_href) == f1.denominator
     assert any(line.unjudged for row in rows for line in row)
 
 
-def test_the_reader_chooses_which_rate_is_drawn(release: Release, claimants: str, admin: Client) -> None:
-    run = worked(release, claimants)
+def test_the_reader_chooses_the_rate_that_is_shown(release: Release, claimants: str, admin: Client) -> None:
+    run = finished_run(release, claimants)
     url = reverse("evaluation:run", args=[run.pk])
     first: Page = admin.get(url, {"sort": "-rate"})
     assert (first.context["figures"].rate.name, len(first.context["figures"].bars)) == ("f1", 2)
@@ -412,21 +413,21 @@ def test_the_reader_chooses_which_rate_is_drawn(release: Release, claimants: str
     assert "The toy&#x27;s accuracy." in html
     assert "What the hint adds" in html
     assert "bootstrap" in html
-    drawn = [mark.text for chart in first.context["figures"].bars for mark in chart.marks]
-    assert drawn[1] == "1.000"
+    labels = [mark.text for chart in first.context["figures"].bars for mark in chart.marks]
+    assert labels[1] == "1.000"
     other: Page = admin.get(url, {"sort": "-rate", "rate": "accuracy"})
     shares = [line.numerator / line.denominator for line in other.context["figures"].lines]
     assert shares == sorted(shares, reverse=True)
     assert all(text.endswith("%") for chart in other.context["figures"].bars for text in [chart.marks[0].text])
-    assert "rate=accuracy" in text_of(other), "the links that sort keep it"
-    odd: Page = admin.get(url, {"rate": "odd"})
-    assert odd.context["figures"].rate.name == "f1"
+    assert "rate=accuracy" in text_of(other), "the links for sorting keep the chosen rate"
+    unknown: Page = admin.get(url, {"rate": "odd"})
+    assert unknown.context["figures"].rate.name == "f1"
 
 
-def test_answers_by_data_set_and_verdict_with_what_they_are_about(
+def test_answers_are_listed_by_data_set_and_verdict_with_their_question(
     release: Release, claimants: str, admin: Client
 ) -> None:
-    run = worked(release, claimants)
+    run = finished_run(release, claimants)
     url = reverse("evaluation:judgments", args=[run.pk])
     page: Page = admin.get(url, {"dataset": "plain", "verdict": "unparsed", "endpoint": "sim-careful"})
     rows = page.context["page"].rows
@@ -439,39 +440,39 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert "Without a hint" in html
     sample = page.context["sample"]
     [message] = page.context["question_messages"]
-    assert message.text == sample.exported["content"][shown(sample.key, SEED)]
+    assert message.text == sample.exported["content"][shown_claim(sample.key, SEED)]
     assert not admin.get(url, {"dataset": "gone"}).context["filters"].is_valid()
-    read = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, rows[0].pk])))
-    assert "No judge was used" in read
+    call_log = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, rows[0].pk])))
+    assert "No judge was used" in call_log
     right = admin.get(url, {"verdict": "tp"}).context["items"][0]
     assert (right["label"], right["state"]) == ("rightly called false", "finished")
     assert {item["state"] for item in page.context["items"]} == {"queued"}, (
-        "what is left out is neither right nor wrong"
+        "an excluded verdict is neither right nor wrong"
     )
     [wrong, *_] = Judgment.objects.filter(verdict__in=["fp", "fn"]).values_list("verdict", flat=True)
     assert admin.get(url, {"verdict": wrong}).context["items"][0]["state"] == "failed"
 
 
-def test_no_page_asks_more_often_for_more_rows(release: Release, claimants: str, admin: Client) -> None:
-    def asked(run: Run, *names: str) -> list[int]:
-        return [counted(admin, reverse(f"evaluation:{name}", args=[run.pk])) for name in names]
+def test_no_page_needs_more_queries_for_more_rows(release: Release, claimants: str, admin: Client) -> None:
+    def page_queries(run: Run, *names: str) -> list[int]:
+        return [query_count(admin, reverse(f"evaluation:{name}", args=[run.pk])) for name in names]
 
-    def listed() -> int:
-        return counted(admin, reverse("evaluation:runs"))
+    def list_queries() -> int:
+        return query_count(admin, reverse("evaluation:runs"))
 
     many, pages = (*MODELS, "sim-reckless"), ("run", "judgments")
-    few = worked(release, claimants, "sim-average")
-    before = [*asked(few, *pages), listed()]
-    assert [*asked(worked(release, claimants, *many), *pages), listed()] == before
-    small, large = launched(release, claimants, "sim-average"), launched(release, claimants, *many)
-    assert asked(large, "run-progress") == asked(small, "run-progress")
+    few = finished_run(release, claimants, "sim-average")
+    queries_expected = [*page_queries(few, *pages), list_queries()]
+    assert [*page_queries(finished_run(release, claimants, *many), *pages), list_queries()] == queries_expected
+    small, large = launched_run(release, claimants, "sim-average"), launched_run(release, claimants, *many)
+    assert page_queries(large, "run-progress") == page_queries(small, "run-progress")
 
 
-def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
+def test_a_report_with_three_rates_needs_no_more_queries_than_with_one(
     release: Release, claimants: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     protocol = registry.module("toy", "protocol")
-    run = worked(release, claimants, "sim-average")
+    run = finished_run(release, claimants, "sim-average")
     with CaptureQueriesContext(connection) as three:
         reports_queries.report(RUNS.get(run.pk))
     monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, rates=protocol.PROTOCOL.rates[:1]))
@@ -480,10 +481,10 @@ def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
     assert len(three) == len(one)
 
 
-# ------------------------------------------------------------------------------------------------------------- launching
+# ------------------------------------------------------------------------------------------------------------ launching
 
 
-def test_the_form_offers_what_the_benchmark_has_a_use_for(release: Release, claimants: str, admin: Client) -> None:
+def test_the_form_has_the_fields_that_the_benchmark_uses(release: Release, claimants: str, admin: Client) -> None:
     for model in MODELS:
         endpoint(claimants, model)
     url = reverse("evaluation:run-new")
@@ -496,8 +497,8 @@ def test_the_form_offers_what_the_benchmark_has_a_use_for(release: Release, clai
     data = {"endpoints": ["sim-average"], "seed": "3", "datasets": ["plain"]}
     refused: Page = admin.post(url, {**data, "release": bare.pk})
     assert refused.status_code == 422
-    assert "judge" in refused.context["form"].errors, "the form that comes back asks for one"
-    # A browser without JavaScript sends what the form of another release had.
+    assert "judge" in refused.context["form"].errors, "the form that is shown again asks for a judge"
+    # A browser without JavaScript sends the fields of the release chosen before.
     asked: Page = admin.post(url, {**data, "release": release.pk, "judge": "sim-careful", "judging": "per-rubric"})
     assert ("datasets", "plain") in asked.context["carried"]
     assert {line.role for line in asked.context["estimate"].lines} == {"target"}
@@ -506,45 +507,45 @@ def test_the_form_offers_what_the_benchmark_has_a_use_for(release: Release, clai
     assert (run.judge, run.seed, run.variants, run.responses.count()) == (None, 3, ["plain"], COUNT)
 
 
-def test_a_release_that_is_none(release: Release, claimants: str, admin: Client) -> None:
+def test_an_invalid_release_is_refused_by_the_form(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average")
-    for odd in ("x", "0", "9" * 30, ""):
-        assert admin.get(reverse("evaluation:run-new"), {"release": odd}).status_code == 200, odd
-        assert admin.post(reverse("evaluation:run-new"), {"release": odd}).status_code == 422, odd
+    for invalid in ("x", "0", "9" * 30, ""):
+        assert admin.get(reverse("evaluation:run-new"), {"release": invalid}).status_code == 200, invalid
+        assert admin.post(reverse("evaluation:run-new"), {"release": invalid}).status_code == 422, invalid
 
 
-def test_over_the_api(release: Release, claimants: str, api: Api, adela: User) -> None:
+def test_a_run_is_launched_and_reported_over_the_api(release: Release, claimants: str, api: Api, adela: User) -> None:
     client = api(adela)
     for model in MODELS:
         endpoint(claimants, model)
     body = {"release": "toy", "endpoints": ["sim-average"], "datasets": ["hinted"], "seed": 3}
     estimated = client.post(reverse("api:run-estimate"), body).json()
     assert [line["role"] for line in estimated["lines"]] == ["target"]
-    made = client.post(reverse("api:runs"), {**body, "confirmed": True})
-    assert made.status_code == 202, made.content
-    told = made.json()
-    assert (told["judge"], told["seed"], told["datasets"]) == (None, 3, ["hinted"])
-    work.work_on_run(told["id"])
-    report = client.get(reverse("api:run-report", args=[told["id"]])).json()
+    response = client.post(reverse("api:runs"), {**body, "confirmed": True})
+    assert response.status_code == 202, response.content
+    run = response.json()
+    assert (run["judge"], run["seed"], run["datasets"]) == (None, 3, ["hinted"])
+    work.work_on_run(run["id"])
+    report = client.get(reverse("api:run-report", args=[run["id"]])).json()
     assert (report["judge"], [rate["name"] for rate in report["rates"]]) == (
         None, ["f1", "accuracy", "response_rate"],
     )  # fmt: skip
     assert set(report["overall"][0]["rates"]) == {"f1", "accuracy", "response_rate"}
-    [first, *_] = client.get(reverse("api:run-responses", args=[told["id"]])).json()["results"]
-    assert first["about"] == {"shown": shown(first["sample"], 3)}
-    for wrong, status in (({"judge": "sim-careful"}, 422), ({"datasets": ["gone"]}, 422), ({"seed": -1}, 400)):
-        assert client.post(reverse("api:runs"), {**body, "confirmed": True, **wrong}).status_code == status
+    [first, *_] = client.get(reverse("api:run-responses", args=[run["id"]])).json()["results"]
+    assert first["about"] == {"shown": shown_claim(first["sample"], 3)}
+    for invalid, status in (({"judge": "sim-careful"}, 422), ({"datasets": ["gone"]}, 422), ({"seed": -1}, 400)):
+        assert client.post(reverse("api:runs"), {**body, "confirmed": True, **invalid}).status_code == status
 
 
-def test_from_the_shell(release: Release, claimants: str, manage: Manage) -> None:
+def test_a_run_is_launched_and_reported_in_the_shell(release: Release, claimants: str, manage: Manage) -> None:
     endpoint(claimants, "sim-average")
-    wanted = ("--release", "toy", "--endpoint", "sim-average", "--yes")
-    run = manage.json("evaluate", *wanted, "--datasets", "hinted,plain", "--seed", "3", "--wait")
+    options = ("--release", "toy", "--endpoint", "sim-average", "--yes")
+    run = manage.json("evaluate", *options, "--datasets", "hinted,plain", "--seed", "3", "--wait")
     assert (run["responses"], run["judged"], run["calls"], run["failed"]) == (2 * COUNT, 2 * COUNT, 2 * COUNT, 0)
     assert Run.objects.get().seed == 3
-    assert "does not contain this data set" in manage.refused("evaluate", *wanted, "--datasets", "gone")
-    assert "does not use a judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
-    assert "needs a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
+    assert "does not contain this data set" in manage.refusal("evaluate", *options, "--datasets", "gone")
+    assert "does not use a judge" in manage.refusal("evaluate", *options, "--judge", "sim-average")
+    assert "needs a judge" in manage.refusal("evaluate", "--release", "bare", *options[2:])
     code, out, _err = manage("report", run["run"], "--format", "csv")
     assert (code, len(out.splitlines())) == (0, 1 + (2 + 4) * 3)
 
@@ -552,22 +553,22 @@ def test_from_the_shell(release: Release, claimants: str, manage: Manage) -> Non
 # -------------------------------------------------------------------------------------------------------------- reports
 
 
-def test_reports_carry_all_rates(release: Release, claimants: str, admin: Client) -> None:
-    run = worked(release, claimants)
+def test_reports_contain_all_rates(release: Release, claimants: str, admin: Client) -> None:
+    run = finished_run(release, claimants)
     report = reports_queries.report(run)
-    told = json.loads(formats.as_json(report))
+    data = json.loads(formats.as_json(report))
     text, table = formats.as_markdown(report), formats.as_csv(report)
     assert "# toy v1: F1, Accuracy, Response rate" in text
     assert "responses read by code, seed 7" in text
     assert "| What the hint adds | sim-careful | F1 |" in text
-    for each in told["overall"]:
-        for name, found in each["rates"].items():
-            assert f"{found['numerator']} / {found['denominator']} | {found['unjudged']} |" in text
-            shares = ",".join(
-                "" if found[key] is None else str(found[key])
+    for row in data["overall"]:
+        for name, rate in row["rates"].items():
+            assert f"{rate['numerator']} / {rate['denominator']} | {rate['unjudged']} |" in text
+            cells = ",".join(
+                "" if rate[key] is None else str(rate[key])
                 for key in ("rate", "low", "high", "numerator", "denominator", "unjudged")
             )
-            assert f",,{each['endpoint']},{each['dataset']},{name},{shares}" in table
-    answer: Page = admin.get(reverse("evaluation:report-csv", args=[run.pk]))
-    assert answer.content.decode() == table
-    assert answer["Content-Disposition"].endswith('.csv"')
+            assert f",,{row['endpoint']},{row['dataset']},{name},{cells}" in table
+    download: Page = admin.get(reverse("evaluation:report-csv", args=[run.pk]))
+    assert download.content.decode() == table
+    assert download["Content-Disposition"].endswith('.csv"')

@@ -33,21 +33,21 @@ def test_report_answers_and_launch_form_work_without_a_judge(
     run_concurrently(
         [lambda: work.work_on_run(run.pk)]
     )  # in another thread: this one runs the event loop of the browser
-    reader.becomes(adela)
+    reader.sign_in_as(adela)
     report, answers, launch = (
         reverse("evaluation:run", args=[run.pk]),
         reverse("evaluation:judgments", args=[run.pk]),
         reverse("evaluation:run-new"),
     )
-    reader.reads(report, f"{answers}?verdict=unparsed", f"{launch}?release={release.pk}", reverse("evaluation:runs"))
-    reader.reads(reverse("evaluation:calls", args=[run.pk, run.judgments.all()[0].pk]))
+    reader.visit(report, f"{answers}?verdict=unparsed", f"{launch}?release={release.pk}", reverse("evaluation:runs"))
+    reader.visit(reverse("evaluation:calls", args=[run.pk, run.judgments.all()[0].pk]))
     page: Any = reader.page
     page.goto(f"{reader.url}{report}?sort=-rate")
     page.get_by_role("combobox", name="Metric").select_option("accuracy")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**rate=accuracy*")
     assert "sort=-rate" in page.url
-    reader.looks("another rate")
+    reader.check_page("another rate")
 
     page.goto(f"{reader.url}{launch}?release={release.pk}")
     expect(page.get_by_label("Judge", exact=True)).to_have_count(0)
@@ -89,7 +89,7 @@ def test_the_form_has_the_fields_of_the_release_chosen_last(reader: Reader, clai
     release = toy_release(2)
     endpoint(claimants, "sim-careful")
     bare = Release.objects.get(name="bare")
-    reader.becomes(adela)
+    reader.sign_in_as(adela)
     page: Any = reader.page
     page.goto(f"{reader.url}{reverse('evaluation:run-new')}?release={release.pk}")
 

@@ -1,4 +1,4 @@
-"""Numbers beside verdicts: stored with the response, reported as means with their spread, and counted again from a bundle."""
+"""Scores of responses: stored, reported as means with spread, and recomputed from a bundle."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ __all__ = ["claimants", "toy"]
 pytestmark = pytest.mark.django_db
 COUNT = 24
 
-# The toy's protocol with a score: how long a readable answer is, of those to even claims.
+# Extends the toy protocol by a score: the length of readable answers to claims with even numbers.
 SCORED = """
 from evaluation.protocol import ScoreRule
 
@@ -52,6 +52,7 @@ PROTOCOL = __import__("dataclasses").replace(
 
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the toy benchmark its score; must come before `toy`."""
     monkeypatch.setattr(toys, "PROTOCOL", toys.PROTOCOL + SCORED)
 
 
@@ -64,47 +65,49 @@ def run(scored: None, toy: None, claimants: str) -> Run:
     return run
 
 
-def letters(run: Run, model: str, variant: str, *, of_level: str = "") -> list[float]:
-    """The lengths of the readable answers to even claims, read from the answers themselves."""
-    found = []
-    for answer in run.responses.filter(endpoint__name=model, variant=variant).select_related("sample"):
-        at, said = int(answer.sample.key[-3:]), answer.text.strip()
-        readable = said.rstrip(".").casefold() in ("yes", "no")
+def answer_lengths(run: Run, model: str, variant: str, *, of_level: str = "") -> list[float]:
+    """The scores expected for a model and variant, computed from the stored answers."""
+    lengths = []
+    for response in run.responses.filter(endpoint__name=model, variant=variant).select_related("sample"):
+        at, text = int(response.sample.key[-3:]), response.text.strip()
+        readable = text.rstrip(".").casefold() in ("yes", "no")
         if readable and at % 2 == 0 and of_level in ("", level(at)):
-            found.append(len(said) / 10)
-    return found
+            lengths.append(len(text) / 10)
+    return lengths
 
 
 @pytest.mark.both
-def test_means_and_spread_are_those_of_the_answers(run: Run) -> None:
+def test_means_and_spread_are_those_of_the_stored_answers(run: Run) -> None:
     report = queries.report(run)
     assert [(row.endpoint, row.dataset) for row in report.numbers.scores] == [
         (model, dataset) for model in ("sim-careful", "sim-average") for dataset in ("plain", "hinted")
     ]
     for row in report.numbers.scores:
-        own = letters(run, row.endpoint, {"plain": "plain", "hinted": "hint"}[row.dataset])
-        found = row.scores["length"]
-        assert (found.n, found.n + found.without) == (len(own), COUNT)
-        assert found.mean == pytest.approx(mean(own))
-        assert found.box[1:4] == pytest.approx(quantiles(own, n=4, method="inclusive"))
+        expected = answer_lengths(run, row.endpoint, {"plain": "plain", "hinted": "hint"}[row.dataset])
+        score = row.scores["length"]
+        assert (score.n, score.n + score.without) == (len(expected), COUNT)
+        assert score.mean == pytest.approx(mean(expected))
+        assert score.box[1:4] == pytest.approx(quantiles(expected, n=4, method="inclusive"))
         assert row.scores["far"].n == 0  # outside its range: never stored
-        assert found.too_few is (len(own) < report.plan.minimum)
+        assert score.too_few is (len(expected) < report.plan.minimum)
     hard = next(
         row for row in report.numbers.score_facets["level"] if (row.value, row.endpoint) == ("hard", "sim-average")
     )
-    assert hard.scores["length"].mean == pytest.approx(mean(letters(run, "sim-average", "plain", of_level="hard")))
+    assert hard.scores["length"].mean == pytest.approx(
+        mean(answer_lengths(run, "sim-average", "plain", of_level="hard"))
+    )
     with pytest.raises(Exception, match="append-only"):
         ResponseScore.objects.update(numbers="1")
 
 
-def test_every_file_says_the_same(run: Run, client: Client, adela: User) -> None:
+def test_page_files_and_figures_show_the_same_means(run: Run, client: Client, adela: User) -> None:
     client.force_login(adela)
     report = queries.report(run)
-    told = formats.as_dict(report)["scores"]
+    rows = formats.as_dict(report)["scores"]
     lines = list(csv.DictReader(io.StringIO(formats.as_csv(report, "scores"))))
     overall = [line for line in lines if not line["facet"] and line["score"] == "length"]
-    assert [float(line["mean"]) for line in overall] == [row["scores"]["length"]["mean"] for row in told]
-    assert f"{told[0]['scores']['length']['mean']:.3f}" in formats.as_markdown(report)
+    assert [float(line["mean"]) for line in overall] == [row["scores"]["length"]["mean"] for row in rows]
+    assert f"{rows[0]['scores']['length']['mean']:.3f}" in formats.as_markdown(report)
     assert "Means of scores" in formats.FORMATS["latex"][0](report)
     page = client.get(f"/evaluation/runs/{run.pk}/")
     assert page.status_code == 200
@@ -113,12 +116,12 @@ def test_every_file_says_the_same(run: Run, client: Client, adela: User) -> None
         assert client.get(f"/evaluation/runs/{run.pk}/figures/boxes-length.{name}").status_code == 200
 
 
-def test_a_bundle_has_them_and_they_are_counted_again(run: Run, tmp_path: Path) -> None:
+def test_scores_are_in_the_bundle_and_their_means_are_recomputed(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     bundle.export_run(run, folder)
-    found = verify_run.check(folder)
-    assert found["faults"] == []
-    assert found["not_recomputed"]["scores of texts, which libraries computed"] > 0
+    result = verify_run.check(folder)
+    assert result["faults"] == []
+    assert result["not_recomputed"]["scores of texts, which libraries computed"] > 0
     path = folder / "scores.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[0]["scores"]["length"] += 0.1
@@ -127,16 +130,16 @@ def test_a_bundle_has_them_and_they_are_counted_again(run: Run, tmp_path: Path) 
 
 
 @pytest.mark.plain
-def test_the_interval_is_students_and_heeds_clusters() -> None:
+def test_the_interval_is_students_and_takes_clusters_into_account() -> None:
     numbers = np.array([0.1, 0.4, 0.2, 0.9, 0.5, 0.3, 0.7, 0.8, 0.6, 0.2, 0.1, 0.4])
-    alone = mean_interval(numbers, np.arange(12))
-    assert mean_interval(numbers, None) == pytest.approx(alone)
-    half = 2.200985160082949 * numbers.std(ddof=1) / 12**0.5  # t of 11 degrees of freedom
-    assert alone[1:3] == pytest.approx((numbers.mean() - half, numbers.mean() + half))
-    assert alone[3] == 12
+    unclustered = mean_interval(numbers, np.arange(12))
+    assert mean_interval(numbers, None) == pytest.approx(unclustered)
+    half_width = 2.200985160082949 * numbers.std(ddof=1) / 12**0.5  # t of 11 degrees of freedom
+    assert unclustered[1:3] == pytest.approx((numbers.mean() - half_width, numbers.mean() + half_width))
+    assert unclustered[3] == 12
     twice = mean_interval(np.repeat(numbers, 2), np.repeat(np.arange(12), 2))
-    assert twice == pytest.approx(alone)  # the same answer twice says nothing new
+    assert twice == pytest.approx(unclustered)  # repeated answers add no information
     assert mean_interval(numbers, np.arange(12) // 3)[1:3] == (None, None)
     rule = {"low": 0.0, "high": 1.0}
-    told = verify_scores.measure([(str(at), each) for at, each in enumerate(numbers)], 12, rule, 10)
-    assert (told["low"], told["high"]) == pytest.approx(alone[1:3])
+    measured = verify_scores.measure([(str(at), number) for at, number in enumerate(numbers)], 12, rule, 10)
+    assert (measured["low"], measured["high"]) == pytest.approx(unclustered[1:3])

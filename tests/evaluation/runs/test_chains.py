@@ -1,4 +1,7 @@
-"""Questions that contain earlier answers: asked in their order, once, and not at all where there is nothing to ask on with."""
+"""Chains of questions that contain earlier answers.
+
+They are asked in order and once, and a question without a usable earlier answer is not asked.
+"""
 
 import json
 from collections import Counter
@@ -36,13 +39,13 @@ VARIANTS = ("draft", "revision", "summary")
 
 
 class Verdict(BaseModel):
-    """What the judge says."""
+    """The reply of the judge."""
 
     good: bool
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:
-    return [  # not in the order in which they follow each other
+    return [  # deliberately not in the order of the chain
         Ask(_user("Summarize (the revision)"), "summary", after="revision", prompt="relay/summary@1"),
         Ask(_user(f"Draft {sample.key}"), "draft", prompt="relay/draft@1"),
         Ask(_user("Revise (the draft)"), "revision", after="draft", prompt="relay/revision@1"),
@@ -76,8 +79,8 @@ PROTOCOL = Protocol(
     composed=lambda sample, variant, text, earlier: " < ".join([text, *earlier.values()]),
     judge=judge,
     shape=Verdict,
-    decide=lambda said: Decision("good" if said.good else "bad", ""),
-    by_rubric={"R2": Judging(judge, Verdict, lambda said: Decision("R2", str(said.good)), frozenset({"summary"}))},
+    decide=lambda reply: Decision("good" if reply.good else "bad", ""),
+    by_rubric={"R2": Judging(judge, Verdict, lambda reply: Decision("R2", str(reply.good)), frozenset({"summary"}))},
     read=read,
     rates=(Rate("good", "Good", "Good ones.", {"good": 1}, {"good": 1, "bad": 1, "missing": 1}),),
     facets=(),
@@ -86,8 +89,8 @@ PROTOCOL = Protocol(
 )
 
 
-class Says:
-    """Says what it was asked, in brackets; on 'Draft', `draft`."""
+class RelayModels:
+    """Simulated models that repeat their question in brackets, and answer "Draft" with `draft`."""
 
     draft = "a draft"
 
@@ -109,15 +112,15 @@ def release(db: None) -> Release:
     return bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
 
 
-def simulated(draft: str = "a draft") -> AbstractContextManager[str]:
-    says = Says()
-    says.draft = draft
-    return run_in_background(make_app([says], seed=SEED, retry_after=0.001))
+def relay_models(draft: str = "a draft") -> AbstractContextManager[str]:
+    models = RelayModels()
+    models.draft = draft
+    return run_in_background(make_app([models], seed=SEED, retry_after=0.001))
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with simulated() as address:
+    with relay_models() as address:
         yield address
 
 
@@ -125,39 +128,40 @@ def settings_of(release: Release, url: str, **options: Any) -> RunSettings:
     return RunSettings(release, [endpoint(url, "sim-average")], endpoint(url, "sim-judge"), **options)
 
 
-def ended(run: Run) -> Counter[tuple[str, str, str]]:
+def outcome_counts(run: Run) -> Counter[tuple[str, str, str]]:
+    """The number of responses by variant, status and outcome."""
     return Counter(Response.objects.filter(run=run).values_list("variant", "status", "outcome"))
 
 
-def asked_of(run: Run) -> Counter[str]:
-    """What was paid for, by prompt."""
+def paid_calls(run: Run) -> Counter[str]:
+    """The number of paid calls by prompt."""
     return Counter(Call.objects.filter(job=run, hit_of=None).values_list("prompt", flat=True))
 
 
-def lines_of(run: Run) -> Counter[str]:
-    """What was asked, paid for or answered from the ledger, by prompt."""
+def ledger_lines(run: Run) -> Counter[str]:
+    """The number of ledger lines by prompt: paid calls and replies reused from the ledger."""
     return Counter(Call.objects.filter(job=run).values_list("prompt", flat=True))
 
 
-def test_each_question_contains_the_answers_before_it(release: Release, url: str) -> None:
+def test_each_question_contains_the_earlier_answers(release: Release, url: str) -> None:
     settings = settings_of(release, url, answers=2)
-    told = estimate.estimate_run(settings)
+    estimated = estimate.estimate_run(settings)
     run = services.launch_run(settings)
     before = RUNS.progress(run)
     work.work_on_run(run.pk)
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
-    assert ended(run) == {(variant, "done", "answered"): 4 for variant in VARIANTS}
+    assert outcome_counts(run) == {(variant, "done", "answered"): 4 for variant in VARIANTS}
     summary = Response.objects.filter(run=run, variant="summary", repeat=1).select_related("sample")[0]
     first = f"a draft-{summary.sample.key}"
     assert summary.text == f"[Summarize [Revise {first} of draft] of draft,revision]"
     assert summary.after is not None
     assert (summary.after.variant, summary.after.repeat) == ("revision", 1)
-    found = answers_queries.question_asked(PROTOCOL, summary, run.seed)
-    assert found is not None
-    assert found.messages[0].text == f"Summarize [Revise {first} of draft] of draft,revision"
+    question = answers_queries.question_asked(PROTOCOL, summary, run.seed)
+    assert question is not None
+    assert question.messages[0].text == f"Summarize [Revise {first} of draft] of draft,revision"
 
-    # The second rubric is decided on summaries alone, in its own way, and every judge sees all of the chain.
+    # The second rubric is decided by its own rule, on summaries only; the judge sees the chain.
     judged = Judgment.objects.filter(run=run).values_list("rubric__key", "response__variant", "verdict")
     assert Counter(judged) == {
         ("R1", "draft", "good"): 4,
@@ -171,10 +175,10 @@ def test_each_question_contains_the_answers_before_it(release: Release, url: str
         sum(f"summary: [Summarize [Revise {first} of draft] of draft,revision] < [Revise" in text for text in sent) == 2
     )
 
-    # All of it was counted before.
+    # All of it was counted at the launch.
     assert (before.responses.total, before.rubrics_total) == (12, 16)
     assert (run.responses_total, run.rubrics_total) == (12, 16)
-    assert {line.prompt: line.requests for line in told.lines} == asked_of(run)
+    assert {line.prompt: line.requests for line in estimated.lines} == paid_calls(run)
 
 
 def test_a_kill_between_two_links_loses_nothing(release: Release, url: str, clock: Clock) -> None:
@@ -182,9 +186,9 @@ def test_a_kill_between_two_links_loses_nothing(release: Release, url: str, cloc
     work.work_on_run(run.pk)
     run.refresh_from_db()
     assert run.status == Run.Status.PAUSED
-    assert ended(run)["summary", "queued", ""] == 2, "nothing takes what waits"
+    assert outcome_counts(run)["summary", "queued", ""] == 2, "a waiting link is not taken"
 
-    # A worker that dies with what it has taken: the rows come back, and what waits for them still waits.
+    # A worker dies with rows it has taken: they are given back, and later links still wait.
     open_rows = Response.objects.filter(run=run).order_by("pk")
     taken = take(open_rows.exclude(variant="summary"), 2)
     clock.advance(days=1)
@@ -194,29 +198,30 @@ def test_a_kill_between_two_links_loses_nothing(release: Release, url: str, cloc
     work.work_on_run(run.pk)
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
-    assert ended(run) == {(variant, "done", "answered"): 2 for variant in VARIANTS}
-    assert asked_of(run)["relay/draft@1"] == 2, "no link is paid for twice"
-    assert asked_of(run)["relay/revision@1"] == 2
+    assert outcome_counts(run) == {(variant, "done", "answered"): 2 for variant in VARIANTS}
+    assert paid_calls(run)["relay/draft@1"] == 2, "no link is paid for twice"
+    assert paid_calls(run)["relay/revision@1"] == 2
 
 
-def test_what_cannot_be_asked_on_with_has_an_outcome_and_no_call(release: Release) -> None:
-    with simulated("nonsense") as url:
+def test_a_link_without_a_usable_earlier_answer_is_unasked_and_costs_no_call(release: Release) -> None:
+    with relay_models("nonsense") as url:
         run = services.launch_run(settings_of(release, url))
         work.work_on_run(run.pk)
-    assert ended(run) == {
+    assert outcome_counts(run) == {
         ("draft", "done", "answered"): 2,
         ("revision", "failed", "unasked"): 2,
         ("summary", "failed", "unasked"): 2,
     }
-    assert set(asked_of(run)) == {"relay/draft@1", "relay/judge-R1@1"}
-    # The revisions would not be asked with the same drafts; the summaries may, and end as before without a call.
+    assert set(paid_calls(run)) == {"relay/draft@1", "relay/judge-R1@1"}
+    # A retry does not queue the revisions, whose drafts are the same. It queues the summaries,
+    # which end again without a call.
     assert jobs_services.retry_failed(run.pk) == 2
     work.work_on_run(run.pk)
-    assert ended(run)["summary", "failed", "unasked"] == 2
+    assert outcome_counts(run)["summary", "failed", "unasked"] == 2
     assert Judgment.objects.filter(run=run, error=services.NO_RESPONSE).count() == 6
 
 
-def test_a_link_that_is_tried_again_is_asked_alone_with_what_follows_it(release: Release, url: str) -> None:
+def test_a_retry_asks_a_failed_link_and_those_that_follow_it_only(release: Release, url: str) -> None:
     run = services.launch_run(settings_of(release, url))
     work.work_on_run(run.pk)
     first = Response.objects.filter(run=run, variant="revision").order_by("pk")[0]
@@ -228,38 +233,38 @@ def test_a_link_that_is_tried_again_is_asked_alone_with_what_follows_it(release:
         for rubric in row.sample.rubrics.all()[: 2 if row.variant == "summary" else 1]:
             failed = {"status": Status.FAILED, "error": services.NO_RESPONSE}
             Judgment.objects.create(run=run, response=row, rubric=rubric, **failed)
-    before = lines_of(run)
+    before = ledger_lines(run)
     jobs_services.retry_failed(run.pk)
     work.work_on_run(run.pk)
-    assert ended(run) == {(variant, "done", "answered"): 2 for variant in VARIANTS}
-    again = lines_of(run) - before
-    assert {name: n for name, n in again.items() if "judge" not in name} == {
+    assert outcome_counts(run) == {(variant, "done", "answered"): 2 for variant in VARIANTS}
+    retried = ledger_lines(run) - before
+    assert {name: n for name, n in retried.items() if "judge" not in name} == {
         "relay/revision@1": 1,
         "relay/summary@1": 1,
     }
 
 
-def test_code_may_decide_before_the_judge(release: Release) -> None:
-    with simulated("void") as url:
+def test_code_can_decide_before_the_judge_is_asked(release: Release) -> None:
+    with relay_models("void") as url:
         run = services.launch_run(settings_of(release, url))
         work.work_on_run(run.pk)
     assert set(Judgment.objects.filter(run=run).values_list("verdict", flat=True)) == {"missing"}
-    assert not any("judge" in name for name in asked_of(run))
+    assert not any("judge" in name for name in paid_calls(run))
 
 
-def test_a_model_that_is_added_goes_through_the_chain_as_well(release: Release, url: str) -> None:
+def test_an_added_model_answers_the_whole_chain(release: Release, url: str) -> None:
     run = services.launch_run(settings_of(release, url))
     work.work_on_run(run.pk)
-    first = asked_of(run)
+    first = paid_calls(run)
     adding.add_model(run.pk, endpoint(url, "sim-careful"))
     work.work_on_run(run.pk)
-    assert ended(run) == {(variant, "done", "answered"): 4 for variant in VARIANTS}
+    assert outcome_counts(run) == {(variant, "done", "answered"): 4 for variant in VARIANTS}
     questions = {f"relay/{variant}@1" for variant in VARIANTS}
-    assert {name: asked_of(run)[name] for name in questions} == {name: 2 * first[name] for name in questions}
+    assert {name: paid_calls(run)[name] for name in questions} == {name: 2 * first[name] for name in questions}
     assert not Call.objects.filter(job=run, prompt__in=questions).exclude(hit_of=None).exists()
     assert Call.objects.filter(job=run, prompt__in=questions, endpoint__name="sim-average").count() == 6
     links = Response.objects.filter(run=run, after__isnull=False)
-    assert all(each.after and each.after.endpoint_id == each.endpoint_id for each in links.select_related("after"))
+    assert all(link.after and link.after.endpoint_id == link.endpoint_id for link in links.select_related("after"))
     assert Judgment.objects.filter(run=run).values("response", "rubric").distinct().count() == 2 * 8
 
 
@@ -269,27 +274,27 @@ def test_a_bundle_of_a_chain_is_repeated_link_by_link(release: Release, url: str
     run.refresh_from_db()
     bundle.export_run(run, tmp_path / "out")
     assert verify_run.check(tmp_path / "out")["faults"] == []
-    again = services.launch_run(rerunning.repeat_of(tmp_path / "out").settings)
-    work.work_on_run(again.pk)
-    assert (again.plan, ended(again)) == (run.plan, ended(run))
-    assert asked_of(again) == asked_of(run), "all is asked anew"
-    assert lines_of(again) == asked_of(again), "and nothing twice"
+    repeated = services.launch_run(rerunning.repeat_of(tmp_path / "out").settings)
+    work.work_on_run(repeated.pk)
+    assert (repeated.plan, outcome_counts(repeated)) == (run.plan, outcome_counts(run))
+    assert paid_calls(repeated) == paid_calls(run), "every question is asked again"
+    assert ledger_lines(repeated) == paid_calls(repeated), "and none twice"
     texts = [
-        list(Response.objects.filter(run=one).order_by("pk").values_list("variant", "text")) for one in (run, again)
+        list(Response.objects.filter(run=one).order_by("pk").values_list("variant", "text")) for one in (run, repeated)
     ]
     assert sorted(texts[0]) == sorted(texts[1])
-    # A link that failed in the repetition is asked alone, with what follows it.
-    summary = Response.objects.filter(run=again, variant="summary").order_by("pk")[0]
+    # In the repetition, too, a failed link is retried together with the links that follow it.
+    summary = Response.objects.filter(run=repeated, variant="summary").order_by("pk")[0]
     chain = Response.objects.filter(pk__in=[summary.pk, summary.after_id])
     Judgment.objects.filter(response__in=chain).delete()
     chain.update(status=Status.FAILED, outcome="failed", error="Overloaded", text="")
     chain.filter(variant="summary").update(outcome="unasked")
-    before = lines_of(again)
-    jobs_services.retry_failed(again.pk)
-    work.work_on_run(again.pk)
-    assert ended(again) == ended(run)
-    more = lines_of(again) - before
-    assert (more["relay/draft@1"], more["relay/revision@1"], more["relay/summary@1"]) == (0, 1, 1)
+    before = ledger_lines(repeated)
+    jobs_services.retry_failed(repeated.pk)
+    work.work_on_run(repeated.pk)
+    assert outcome_counts(repeated) == outcome_counts(run)
+    retried = ledger_lines(repeated) - before
+    assert (retried["relay/draft@1"], retried["relay/revision@1"], retried["relay/summary@1"]) == (0, 1, 1)
 
 
 def test_a_chain_goes_through_provider_batches_link_by_link(release: Release, url: str, settings: Any) -> None:
@@ -302,8 +307,8 @@ def test_a_chain_goes_through_provider_batches_link_by_link(release: Release, ur
         run.refresh_from_db()
         if run.status == Run.Status.FINISHED:
             break
-    assert ended(run) == {(variant, "done", "answered"): 2 for variant in VARIANTS}
-    assert asked_of(run)["relay/revision@1"] == 2
+    assert outcome_counts(run) == {(variant, "done", "answered"): 2 for variant in VARIANTS}
+    assert paid_calls(run)["relay/revision@1"] == 2
     assert Call.objects.filter(job=run, prompt="relay/summary@1", hit_of=None).count() == 2
 
 

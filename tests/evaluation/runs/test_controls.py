@@ -1,4 +1,4 @@
-"""What a person may do to a run at any time, and what a launch says before it asks anything."""
+"""Controls of a run, and the estimate before a launch, on pages, API and shell."""
 
 import json
 from datetime import UTC, timedelta
@@ -36,32 +36,37 @@ def admin(client: Client, adela: User) -> Client:
 
 
 @pytest.fixture(autouse=True)
-def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The tasks that were sent, instead of sending them."""
-    sent: list[tuple[str, int]] = []
-    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
-    return sent
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Record the tasks that would be sent to a worker, and send none."""
+    tasks: list[tuple[str, int]] = []
+    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: tasks.append((task.name.rpartition(".")[2], pk)))
+    return tasks
 
 
 @pytest.fixture
 def release(db: None) -> Release:
-    """Three samples of two tasks with four rubrics together."""
+    """Three samples of two tasks, with four rubrics in total."""
     return bare_release(("dialogue", [["A1"], ["A1"]]), ("dialogue", [["A1"]]), ("report", [["A1"]]))
 
 
-def address(run: Run, what: str = "") -> str:
-    return reverse(f"evaluation:run{what}", args=[run.pk])
+def address(run: Run, suffix: str = "") -> str:
+    return reverse(f"evaluation:run{suffix}", args=[run.pk])
 
 
 def text_of(page: Page) -> str:
     return str(page.content.decode())
 
 
-# ------------------------------------------------------------------------------------------------------------ controls
+# ------------------------------------------------------------------------------------------------------------- controls
 
 
-def test_a_run_is_paused_resumed_and_given_more_on_the_page(
-    admin: Client, rui: User, release: Release, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
+def test_a_run_is_paused_resumed_and_given_budget_on_the_page(
+    admin: Client,
+    rui: User,
+    release: Release,
+    models: str,
+    sent_tasks: list[Any],
+    django_capture_on_commit_callbacks: Any,
 ) -> None:
     run = launch_run(release, models, "sim-careful", budget_calls=2)
     for _ in range(2):
@@ -75,7 +80,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
         assert address(run, control) not in text_of(reader.get(address(run)))
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(address(run, "-resume")).status_code == 302
-    assert woken == [("work_on_job", run.pk)]
+    assert sent_tasks == [("work_on_job", run.pk)]
     work.work_on_run(run.pk)
     assert "2 of 2 calls" in text_of(admin.get(address(run)))
     assert admin.post(address(run, "-resume")).status_code == 409
@@ -86,7 +91,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
     assert admin.post(address(run, "-pause")).status_code == 409
 
 
-def test_cancelling_asks_first(admin: Client, release: Release, models: str) -> None:
+def test_cancelling_asks_for_confirmation(admin: Client, release: Release, models: str) -> None:
     run = launch_run(release, models, "sim-careful")
     assert "cannot be undone" in text_of(admin.get(address(run, "-cancel")))
     assert Run.objects.get().status == Status.RUNNING
@@ -96,14 +101,14 @@ def test_cancelling_asks_first(admin: Client, release: Release, models: str) -> 
     assert 'id="budget"' not in text_of(admin.get(address(run)))
 
 
-def test_the_controls_of_the_api(api: Api, adela: User, release: Release, models: str) -> None:
+def test_a_run_is_controlled_over_the_api(api: Api, adela: User, release: Release, models: str) -> None:
     run, client = launch_run(release, models, "sim-careful", budget_calls=1), api(adela)
 
-    def post(what: str, body: Any = None, status: int = 200) -> dict[str, Any]:
-        answer = client.post(reverse(f"api:run-{what}", args=[run.pk]), body)
-        assert answer.status_code == status, answer.content
-        found: dict[str, Any] = answer.json()
-        return found
+    def post(action: str, body: Any = None, status: int = 200) -> dict[str, Any]:
+        response = client.post(reverse(f"api:run-{action}", args=[run.pk]), body)
+        assert response.status_code == status, response.content
+        data: dict[str, Any] = response.json()
+        return data
 
     for _ in range(2):
         assert post("pause")["status"] == "paused"
@@ -116,88 +121,91 @@ def test_the_controls_of_the_api(api: Api, adela: User, release: Release, models
         assert post("cancel")["status"] == "cancelled"
 
 
-def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str) -> None:
+def test_a_run_is_controlled_in_the_shell(manage: Manage, release: Release, models: str) -> None:
     run = launch_run(release, models, "sim-careful", budget_calls=1)
     name = f"run:{run.pk}"
     for _ in range(2):
         assert manage.json("job", "pause", name)["status"] == "paused"
     assert manage.json("job", "resume", name)["status"] == "running"
     work.work_on_run(run.pk)
-    said = manage.json("job", "budget", name, "--budget-calls", 11)
-    assert (said["job"], said["status"], said["budget_calls"], said["calls"]) == (name, "running", 11, 1)
+    output = manage.json("job", "budget", name, "--budget-calls", 11)
+    assert (output["job"], output["status"], output["budget_calls"], output["calls"]) == (name, "running", 11, 1)
     work.work_on_run(run.pk)
     assert "already ended" in manage.refusal("job", "cancel", name)
-    again = manage.json("job", "retry", name)
-    assert (again["again"], again["status"]) == (4, "running"), "the judge knew none of these criteria"
+    retried = manage.json("job", "retry", name)
+    assert (retried["again"], retried["status"]) == (4, "running"), "the simulated judge knows none of these criteria"
     assert manage.json("job", "cancel", name)["status"] == "cancelled"
     assert "already ended" in manage.refusal("job", "retry", name)
     assert "no run with this number" in manage.refusal("job", "pause", "run:4711")
 
 
-def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:
-    """In yen a run of a few thousand calls costs millions."""
+def test_the_api_can_show_very_high_costs(api: Api, adela: User, release: Release, models: str) -> None:
+    """In yen, a run of a few thousand calls costs millions."""
     run, client = launch_run(release, models, "sim-careful"), api(adela)
-    dear = Decimal("9999999999.50000000")
-    Run.objects.update(cost=dear)
-    Batch.objects.update(cost=dear)
+    cost = Decimal("9999999999.50000000")
+    Run.objects.update(cost=cost)
+    Batch.objects.update(cost=cost)
     today = timezone.now().astimezone(UTC).date()
     EndpointDay.objects.bulk_create(
-        EndpointDay(endpoint=run.judge, day=today - timedelta(days=ago), calls=1, cost=dear) for ago in (1, 2)
+        EndpointDay(endpoint=run.judge, day=today - timedelta(days=ago), calls=1, cost=cost) for ago in (1, 2)
     )
     for name, number in (("run", run.pk), ("run-report", run.pk), ("batch", Batch.objects.get().pk)):
-        answer = client.get(reverse(f"api:{name}", args=[number]))
-        assert answer.status_code == 200
-        assert str(dear) in answer.content.decode()
+        response = client.get(reverse(f"api:{name}", args=[number]))
+        assert response.status_code == 200
+        assert str(cost) in response.content.decode()
     for name in ("runs", "batches", "endpoints"):
         assert client.get(reverse(f"api:{name}")).status_code == 200
     usage = client.get(reverse("api:endpoint-usage", args=["sim-judge"]))
-    assert Decimal(usage.json()["total"]["cost"]) == 2 * dear
+    assert Decimal(usage.json()["total"]["cost"]) == 2 * cost
 
 
-# ----------------------------------------------------------------------------------------------------------- estimates
+# ------------------------------------------------------------------------------------------------------------ estimates
 
 
-def test_questions_are_counted_as_the_run_will_ask_them(release: Release, models: str) -> None:
+def test_an_estimate_counts_calls_by_role_endpoint_and_prompt(release: Release, models: str) -> None:
     targets = [endpoint(models, name, price_in="1") for name in ("sim-careful", "sim-reckless")]
     judge = endpoint(models, "sim-judge", price_out="10")
-    each = runs_estimate.estimate_run(RunSettings(release, [*targets, targets[0]], judge))
-    assert [(line.role, line.endpoint, line.calls, line.measured) for line in each.lines] == [
+    per_rubric = runs_estimate.estimate_run(RunSettings(release, [*targets, targets[0]], judge))
+    assert [(line.role, line.endpoint, line.calls, line.measured) for line in per_rubric.lines] == [
         ("target", "sim-careful", 2, 0), ("target", "sim-careful", 1, 0),
         ("target", "sim-reckless", 2, 0), ("target", "sim-reckless", 1, 0), ("judge", "sim-judge", 8, 0),
     ]  # fmt: skip
-    assert each.cost == (6 * TOKENS_IN + 10 * 8 * TOKENS_OUT) / Decimal(10**6)
-    whole = runs_estimate.estimate_run(RunSettings(release, targets, judge, judging="per-sample"))
-    assert [(line.prompt.partition("@")[0], line.calls) for line in whole.lines][4:] == [("mhb/judge_all", 6)]
+    assert per_rubric.cost == (6 * TOKENS_IN + 10 * 8 * TOKENS_OUT) / Decimal(10**6)
+    per_sample = runs_estimate.estimate_run(RunSettings(release, targets, judge, judging="per-sample"))
+    assert [(line.prompt.partition("@")[0], line.calls) for line in per_sample.lines][4:] == [("mhb/judge_all", 6)]
     with pytest.raises(errors.NoEndpoints):
         runs_estimate.estimate_run(RunSettings(release, [], judge))
 
 
-def test_it_is_what_the_run_then_asks(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+def test_a_run_makes_the_estimated_calls(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     release = make_release(tmp_path, models, [ana, bo], conversations=2)
     for judging in Run.Judging.values:
         target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-        said = runs_estimate.estimate_run(RunSettings(release, [target], judge, judging=judging, fresh=True))
+        estimate = runs_estimate.estimate_run(RunSettings(release, [target], judge, judging=judging, fresh=True))
         run = evaluate_release(release, models, "sim-careful", judging=judging, fresh=True)
-        assert run.calls == said.calls
+        assert run.calls == estimate.calls
         prompts = set(Call.objects.filter(job=run).values_list("prompt", flat=True))
-        assert prompts == {line.prompt for line in said.lines}
+        assert prompts == {line.prompt for line in estimate.lines}
     measured = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True))
     assert all(line.measured and line.tokens_out != line.calls * TOKENS_OUT for line in measured.lines)
 
 
-def test_what_is_paid_for_is_not_counted_again_unless_asked_anew(release: Release, models: str) -> None:
-    """The judge does not know these criteria: each reply of it was repaired once, and that is expected of the next."""
+def test_an_estimate_leaves_out_paid_replies_unless_the_run_is_fresh(release: Release, models: str) -> None:
+    """The judge does not know these criteria, so each of its replies was repaired once.
+
+    The estimate expects the same for the next run.
+    """
     evaluate_release(release, models, "sim-careful")
     target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-    again = runs_estimate.estimate_run(RunSettings(release, [target], judge)).lines
-    assert [(line.requests, line.cached, line.calls) for line in again] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
-    anew = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True)).lines
-    assert [(line.cached, line.calls) for line in anew] == [(None, 2), (None, 1), (None, 8)]
-    other = runs_estimate.estimate_run(RunSettings(release, [endpoint(models, "sim-reckless")], judge)).lines
-    assert [(line.cached, line.calls) for line in other] == [(0.0, 2), (0.0, 1), (None, 8)]
+    repeated = runs_estimate.estimate_run(RunSettings(release, [target], judge)).lines
+    assert [(line.requests, line.cached, line.calls) for line in repeated] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
+    fresh = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True)).lines
+    assert [(line.cached, line.calls) for line in fresh] == [(None, 2), (None, 1), (None, 8)]
+    other_model = runs_estimate.estimate_run(RunSettings(release, [endpoint(models, "sim-reckless")], judge)).lines
+    assert [(line.cached, line.calls) for line in other_model] == [(0.0, 2), (0.0, 1), (None, 8)]
 
 
-def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
+def test_calls_in_batches_are_estimated_and_labelled_at_the_batch_price(
     admin: Client, manage: Manage, api: Api, adela: User, release: Release, models: str
 ) -> None:
     target = endpoint(models, "sim-careful", price_in="2", price_out="4")
@@ -205,49 +213,50 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
     live = runs_estimate.estimate_run(RunSettings(release, [target], judge))
     with pytest.raises(errors.NoBatches):
         runs_estimate.estimate_run(RunSettings(release, [target], target, transport="batch"))
-    found = runs_estimate.estimate_run(RunSettings(release, [target], judge, transport="batch"))
-    assert [line.batched for line in found.lines] == [False, False, True]
-    assert found.lines[:2] == live.lines[:2]
-    assert (found.lines[2].calls, found.lines[2].cost) == (4, live.lines[2].cost / 4)
-    # The judge does not know these criteria: each reply of it is repaired once, live.
+    batched = runs_estimate.estimate_run(RunSettings(release, [target], judge, transport="batch"))
+    assert [line.batched for line in batched.lines] == [False, False, True]
+    assert batched.lines[:2] == live.lines[:2]
+    assert (batched.lines[2].calls, batched.lines[2].cost) == (4, live.lines[2].cost / 4)
+    # The judge does not know these criteria: each of its replies is repaired once, live.
     evaluate_release(release, models, "sim-careful")
-    live, found = (
-        runs_estimate.estimate_run(RunSettings(release, [target], judge, transport=how)) for how in Run.Transport.values
+    live, batched = (
+        runs_estimate.estimate_run(RunSettings(release, [target], judge, transport=transport))
+        for transport in Run.Transport.values
     )
-    assert (found.lines[2].requests, found.lines[2].calls) == (4, 8)
-    assert found.lines[2].cost == pytest.approx(live.lines[2].cost * Decimal("0.625"), rel=Decimal("0.001"))
+    assert (batched.lines[2].requests, batched.lines[2].calls) == (4, 8)
+    assert batched.lines[2].cost == pytest.approx(live.lines[2].cost * Decimal("0.625"), rel=Decimal("0.001"))
 
     data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-rubric"}
     page: Page = admin.post(reverse("evaluation:run-new"), {**data, "transport": "batch"})
-    assert page.context["estimate"] == found
+    assert page.context["estimate"] == batched
     assert text_of(page).count("at the provider batch price") == 1
     body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "transport": "batch"}
-    said = api(adela).post(reverse("api:run-estimate"), body).json()
-    assert [line["batched"] for line in said["lines"]] == [False, False, True]
+    estimate = api(adela).post(reverse("api:run-estimate"), body).json()
+    assert [line["batched"] for line in estimate["lines"]] == [False, False, True]
     launch = ("evaluate", "--release", "bare", "--endpoint", "sim-careful", "--judge", "sim-judge")
     _code, out, _err = manage(*launch, "--transport", "batch", "--json")
     assert [line["batched"] for line in json.loads(out)["lines"]] == [False, False, True]
 
 
-def test_the_page_asks_before_it_launches(admin: Client, release: Release, models: str) -> None:
+def test_the_page_asks_for_confirmation_before_a_launch(admin: Client, release: Release, models: str) -> None:
     for name in ("sim-careful", "sim-judge"):
         endpoint(models, name, price_in="1")
     url = reverse("evaluation:run-new")
     data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-sample"}
-    asked: Page = admin.post(url, {**data, "judge_temperature": "0.25", "fresh": "on"})
-    assert asked.status_code == 200
+    page: Page = admin.post(url, {**data, "judge_temperature": "0.25", "fresh": "on"})
+    assert page.status_code == 200
     assert not Run.objects.exists()
-    assert asked.context["form"].initial["budget_calls"] == 8
-    sent = {**dict(asked.context["carried"]), "budget_calls": "8", "confirmed": "1"}
-    assert admin.post(url, sent).status_code == 302
+    assert page.context["form"].initial["budget_calls"] == 8
+    confirmed = {**dict(page.context["carried"]), "budget_calls": "8", "confirmed": "1"}
+    assert admin.post(url, confirmed).status_code == 302
     run = Run.objects.get()
-    assert admin.post(url, sent)["Location"] == address(run), "pressed twice it launches once"
+    assert admin.post(url, confirmed)["Location"] == address(run), "sending the form twice launches one run"
     assert Run.objects.count() == 1
     assert (run.judging, run.judge_temperature, run.fresh) == ("per-sample", 0.25, True)
     assert (run.budget_calls, run.budget_money) == (8, None)
 
 
-def test_the_shell_and_the_api_ask_before_they_launch(
+def test_shell_and_api_need_a_confirmation_or_budget_to_launch(
     manage: Manage, api: Api, adela: User, release: Release, models: str
 ) -> None:
     for name in ("sim-careful", "sim-judge"):
@@ -261,20 +270,20 @@ def test_the_shell_and_the_api_ask_before_they_launch(
     assert (estimate["calls"], estimate["budget_calls"], estimate["budget_money"]) == (6, 8, None)
     assert client.post(reverse("api:runs"), body).status_code == 400
     assert not Run.objects.exists()
-    made = client.post(reverse("api:runs"), {**body, "budget_calls": 8}).json()
-    assert (made["judging"], made["budget_calls"], made["status"]) == ("per-sample", 8, "running")
+    run = client.post(reverse("api:runs"), {**body, "budget_calls": 8}).json()
+    assert (run["judging"], run["budget_calls"], run["status"]) == ("per-sample", 8, "running")
     assert manage.json(*launch, "--budget", "1")["status"] == "running"
 
 
-def test_the_api_launches_once_under_a_key(
+def test_the_api_launches_once_per_idempotency_key(
     api: Api, adela: User, bo: User, run_concurrently: RunConcurrently, release: Release, models: str
 ) -> None:
     targets, judge = [endpoint(models, "sim-careful")], endpoint(models, "sim-judge")
     body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "confirmed": True}
     client = api(adela)
-    made = [client.post(reverse("api:runs"), body, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
-    assert [answer.status_code for answer in made] == [202] * 3
-    first, again, other = (answer.json()["id"] for answer in made)
+    responses = [client.post(reverse("api:runs"), body, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
+    assert [response.status_code for response in responses] == [202] * 3
+    first, again, other = (response.json()["id"] for response in responses)
     assert first == again != other
     assert services.launch_run(RunSettings(release, targets, judge), actor=bo, key="a").pk not in (first, other)
     assert services.launch_run(RunSettings(release, targets, judge), actor=adela, key="").launch_key is None

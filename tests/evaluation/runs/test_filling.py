@@ -1,4 +1,7 @@
-"""A launch answers at once; the worker makes the rest of the rows, and a kill between two chunks loses and doubles nothing."""
+"""A launch creates the first rows only and returns at once; a worker creates the rest.
+
+A kill between two chunks neither loses nor duplicates rows.
+"""
 
 from collections import Counter
 from typing import Any
@@ -29,11 +32,12 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filling, "CHUNK", 4)
 
 
-def asked(run: Run) -> Counter[tuple[str, str]]:
+def row_counts(run: Run) -> Counter[tuple[str, str]]:
+    """The number of responses by endpoint and sample."""
     return Counter(run.responses.values_list("endpoint__name", "sample__key"))
 
 
-def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, models: str) -> None:
+def test_a_launch_creates_the_first_rows_and_knows_the_totals(release: Release, models: str) -> None:
     run = launch_run(release, models, "sim-careful", "sim-reckless")
     assert run.responses.count() == 4
     assert (run.responses_total, run.rubrics_total) == (2 * COUNT, 2 * release.rubrics_count)
@@ -43,50 +47,54 @@ def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, mo
     assert queues.with_work(Run.objects.filter(pk=run.pk)).exists()
 
 
-def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str) -> None:
+def test_the_worker_creates_the_rest_while_it_works(release: Release, models: str) -> None:
     run = launch_run(release, models, "sim-careful", "sim-reckless")
     work.work_on_run(run.pk)
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
-    assert set(asked(run).values()) == {1}
-    assert len(asked(run)) == run.responses_total == 2 * COUNT
+    assert set(row_counts(run).values()) == {1}
+    assert len(row_counts(run)) == run.responses_total == 2 * COUNT
     assert run.judgments.count() == run.rubrics_total == 2 * release.rubrics_count
     assert not queues.unfilled_endpoints(run).exists()
 
 
-def test_a_kill_between_or_within_chunks(release: Release, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a chunk has done is undone with it; the next worker begins where the last whole chunk ended."""
+def test_a_kill_between_or_within_chunks_loses_and_duplicates_nothing(
+    release: Release, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An incomplete chunk is rolled back; the next worker continues after the last complete one."""
     run = launch_run(release, models, "sim-careful", "sim-reckless")
-    make: Any = Response.objects.bulk_create
+    create: Any = Response.objects.bulk_create
 
     class Killed(Exception):
         pass
 
-    def dies(rows: Any) -> None:
-        make(list(rows))
+    def create_and_die(rows: Any) -> None:
+        create(list(rows))
         raise Killed
 
-    monkeypatch.setattr("evaluation.runs.rows.filling.Response.objects.bulk_create", dies)
+    monkeypatch.setattr("evaluation.runs.rows.filling.Response.objects.bulk_create", create_and_die)
     with pytest.raises(Killed), transaction.atomic():
         filling.fill(run)
     monkeypatch.undo()
     monkeypatch.setattr(filling, "CHUNK", 4)
     assert run.responses.count() == 4
-    assert sweep(RUNS) == [run.pk]  # not settled: rows are still to be made
+    assert sweep(RUNS) == [run.pk]  # the run is not settled: some rows are missing
     filling.fill_all(run)
-    assert set(asked(run).values()) == {1}
-    assert len(asked(run)) == 2 * COUNT
+    assert set(row_counts(run).values()) == {1}
+    assert len(row_counts(run)) == 2 * COUNT
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_never_make_the_same_rows(release: Release, models: str, run_concurrently: RunConcurrently) -> None:
+def test_concurrent_workers_never_create_the_same_rows(
+    release: Release, models: str, run_concurrently: RunConcurrently
+) -> None:
     run = launch_run(release, models, "sim-careful", "sim-reckless")
     run_concurrently([lambda: filling.fill_all(run)] * 3)
-    assert set(asked(run).values()) == {1}
-    assert len(asked(run)) == 2 * COUNT
+    assert set(row_counts(run).values()) == {1}
+    assert len(row_counts(run)) == 2 * COUNT
 
 
-def test_a_run_on_one_data_set_is_filled_with_it_alone(release: Release, models: str) -> None:
+def test_a_run_on_one_data_set_has_rows_of_that_data_set_only(release: Release, models: str) -> None:
     run = launch_run(release, models, "sim-careful", variants=["report"])
     filling.fill_all(run)
     run.refresh_from_db()

@@ -1,4 +1,7 @@
-"""Several judges, repeated judgments and repeated answers: every vote a row, the judgment decided with the last of them."""
+"""Several judges, repeated judgments and repeated answers.
+
+Every vote is a row, and the last vote decides the judgment.
+"""
 
 import json
 from datetime import timedelta
@@ -29,7 +32,7 @@ from tests.generation.llm.helpers import fake_endpoint
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 Outcome = Response.Outcome
-MET, NOT = "met", "not_met"
+MET, NOT_MET = "met", "not_met"
 
 
 @pytest.fixture
@@ -38,17 +41,19 @@ def bare(db: None) -> Release:
     return bare_release(("dialogue", [["A1"], ["C2"]]))
 
 
-def says(met: bool, why: str = "So.") -> str:
-    return json.dumps({"explanation": why, "criteria_met": met})
+def verdict_reply(met: bool, explanation: str = "So.") -> str:
+    """A reply of a judge."""
+    return json.dumps({"explanation": explanation, "criteria_met": met})
 
 
 def settings(release: Release, url: str, judges: list[tuple[str, str]], **options: Any) -> RunSettings:
-    """A run of one model, put to these judges: (model, address)."""
-    made = [endpoint(at, model) for model, at in judges]
-    return RunSettings(release, [endpoint(url, "m-1")], made[0], further_judges=made[1:], **options)
+    """The settings of a run of one model with these judges, each given as (model, address)."""
+    endpoints = [endpoint(address, model) for model, address in judges]
+    return RunSettings(release, [endpoint(url, "m-1")], endpoints[0], further_judges=endpoints[1:], **options)
 
 
-def worked(release: Release, url: str, judges: list[tuple[str, str]], **options: Any) -> Run:
+def panel_run(release: Release, url: str, judges: list[tuple[str, str]], **options: Any) -> Run:
+    """Launch a run with these judges and work on it until nothing is left to do."""
     run = services.launch_run(settings(release, url, judges, **options))
     work.work_on_run(run.pk)
     run.refresh_from_db()
@@ -59,35 +64,35 @@ def verdicts(run: Run) -> list[tuple[str, str]]:
     return list(Judgment.objects.filter(run=run).order_by("pk").values_list("verdict", "error"))
 
 
-# ------------------------------------------------------------------------------------------------------------ the rule
+# ------------------------------------------------------------------------------------------------------------- the rule
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize(
-    ("rule", "said", "verdict"),
+    ("rule", "votes_by_judge", "verdict"),
     [
-        ("majority", [[MET], [MET], [NOT]], MET),
-        ("majority", [[NOT], [MET], [NOT]], NOT),
-        ("majority", [[MET], [NOT]], ""),
+        ("majority", [[MET], [MET], [NOT_MET]], MET),
+        ("majority", [[NOT_MET], [MET], [NOT_MET]], NOT_MET),
+        ("majority", [[MET], [NOT_MET]], ""),
         ("majority", [[MET], [MET], [""]], MET),
-        ("majority", [[MET], [""], [""]], ""),  # one of three is no majority, though two judges failed
-        ("majority", [[MET, MET, NOT]], MET),
-        ("majority", [[MET, NOT]], ""),
-        ("majority", [[MET, NOT], [MET, MET], [MET, MET]], MET),
+        ("majority", [[MET], [""], [""]], ""),  # one of three is no majority, even if the other two failed
+        ("majority", [[MET, MET, NOT_MET]], MET),
+        ("majority", [[MET, NOT_MET]], ""),
+        ("majority", [[MET, NOT_MET], [MET, MET], [MET, MET]], MET),
         ("majority", [["a"], ["b"], ["c"]], ""),
         ("unanimity", [[MET], [MET], [MET]], MET),
-        ("unanimity", [[MET], [MET], [NOT]], ""),
-        ("unanimity", [[MET, MET], [MET, NOT]], ""),
+        ("unanimity", [[MET], [MET], [NOT_MET]], ""),
+        ("unanimity", [[MET, MET], [MET, NOT_MET]], ""),
         ("unanimity", [[MET], [""]], ""),
         ("escalation", [[MET], [MET]], MET),
-        ("escalation", [[MET], [MET], [NOT]], MET),
-        ("escalation", [[MET], [NOT], [NOT]], NOT),
-        ("escalation", [[MET], [""], [NOT]], ""),
+        ("escalation", [[MET], [MET], [NOT_MET]], MET),
+        ("escalation", [[MET], [NOT_MET], [NOT_MET]], NOT_MET),
+        ("escalation", [[MET], [""], [NOT_MET]], ""),
         ("escalation", [[MET], [""], [MET]], MET),
     ],
 )
-def test_the_rule(rule: str, said: list[list[str]], verdict: str) -> None:
-    assert panel.decide(rule, said) == verdict
+def test_each_rule_decides_as_defined(rule: str, votes_by_judge: list[list[str]], verdict: str) -> None:
+    assert panel.decide(rule, votes_by_judge) == verdict
 
 
 @pytest.mark.plain
@@ -103,21 +108,21 @@ def test_the_judge_of_another_family_comes_last() -> None:
     ("model", "family"),
     [("openai/gpt-4o-mini", "gpt"), ("o3-mini", "gpt"), ("Qwen2.5-72B", "qwen"), ("7b-model", "7b-model")],
 )
-def test_a_models_name_tells_its_family(model: str, family: str) -> None:
+def test_the_family_of_a_model_follows_from_its_name(model: str, family: str) -> None:
     assert Endpoint(model=model).model_family == family
     assert Endpoint(model=model, family="Own ").model_family == "own"
 
 
-# ------------------------------------------------------------------------------------------------------------- panels
+# --------------------------------------------------------------------------------------------------------------- panels
 
 
-def test_a_majority_of_three(bare: Release) -> None:
+def test_the_majority_of_three_judges_decides(bare: Release) -> None:
     with (
         fake_endpoint("An answer.") as target,
-        fake_endpoint(says(True, "Yes.")) as one,
-        fake_endpoint(says(False, "No.")) as two,
+        fake_endpoint(verdict_reply(True, "Yes.")) as one,
+        fake_endpoint(verdict_reply(False, "No.")) as two,
     ):
-        run = worked(bare, target.url, [("a", one.url), ("b", two.url), ("c", one.url)])
+        run = panel_run(bare, target.url, [("a", one.url), ("b", two.url), ("c", one.url)])
     assert run.status == Run.Status.FINISHED
     assert verdicts(run) == [(MET, ""), (MET, "")]
     assert set(Judgment.objects.values_list("explanation", flat=True)) == {"Yes."}
@@ -132,8 +137,12 @@ def test_a_majority_of_three(bare: Release) -> None:
 
 
 def test_a_tie_stays_unjudged_and_is_not_asked_again(bare: Release) -> None:
-    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one, fake_endpoint(says(False)) as two:
-        run = worked(bare, target.url, [("a", one.url), ("b", two.url)])
+    with (
+        fake_endpoint("An answer.") as target,
+        fake_endpoint(verdict_reply(True)) as one,
+        fake_endpoint(verdict_reply(False)) as two,
+    ):
+        run = panel_run(bare, target.url, [("a", one.url), ("b", two.url)])
         assert verdicts(run) == [("", panel.NO_MAJORITY)] * 2
         assert set(Judgment.objects.values_list("status", "detail")) == {(Status.FAILED, "met 1, not_met 1")}
         before = run.calls
@@ -143,56 +152,59 @@ def test_a_tie_stays_unjudged_and_is_not_asked_again(bare: Release) -> None:
     assert (run.calls, run.status) == (before, Run.Status.FINISHED)
 
 
-def test_unanimity(bare: Release) -> None:
+def test_unanimity_needs_equal_votes(bare: Release) -> None:
     with (
         fake_endpoint("An answer.") as target,
-        fake_endpoint(says(True)) as one,
-        fake_endpoint(says(False), says(True)) as two,
+        fake_endpoint(verdict_reply(True)) as one,
+        fake_endpoint(verdict_reply(False), verdict_reply(True)) as two,
     ):
-        run = worked(bare, target.url, [("a", one.url), ("b", two.url)], panel="unanimity")
+        run = panel_run(bare, target.url, [("a", one.url), ("b", two.url)], panel="unanimity")
     assert sorted(verdicts(run)) == [("", panel.NO_MAJORITY), (MET, "")]
 
 
-def test_only_what_is_disputed_goes_to_another_family(bare: Release) -> None:
+def test_only_disputed_judgments_go_to_the_judge_of_another_family(bare: Release) -> None:
     with (
         fake_endpoint("An answer.") as target,
-        fake_endpoint(says(True)) as one,
-        fake_endpoint(says(True), says(False)) as two,
-        fake_endpoint(says(False)) as three,
+        fake_endpoint(verdict_reply(True)) as one,
+        fake_endpoint(verdict_reply(True), verdict_reply(False)) as two,
+        fake_endpoint(verdict_reply(False)) as three,
     ):
         judges = [("gpt-1", one.url), ("other-3", three.url), ("gpt-2", two.url)]
-        run = worked(bare, target.url, judges, panel="escalation")
+        run = panel_run(bare, target.url, judges, panel="escalation")
         assert len(three.bodies) == 1
     assert run.status == Run.Status.FINISHED
-    assert sorted(verdicts(run)) == [(MET, ""), (NOT, "")]
+    assert sorted(verdicts(run)) == [(MET, ""), (NOT_MET, "")]
     assert sorted(Vote.objects.values_list("judge__name", flat=True)) == ["gpt-1"] * 2 + ["gpt-2"] * 2 + ["other-3"]
 
 
 @pytest.mark.parametrize("judging", Run.Judging.values)
-def test_a_judge_asked_three_times_is_paid_three_times(bare: Release, judging: str) -> None:
+def test_a_judge_asked_three_times_costs_three_calls(bare: Release, judging: str) -> None:
     per_sample = judging == Run.Judging.PER_SAMPLE
-    both = [
+    sample_replies = [
         json.dumps({"judgments": [{"key": key, "explanation": "So.", "criteria_met": met} for key in ("R1", "R2")]})
         for met in (True, False, True)
     ]
-    alone = [says(met) for met in (True, False, True) for _ in range(2)]
-    with fake_endpoint("An answer.") as target, fake_endpoint(*(both if per_sample else alone)) as one:
+    rubric_replies = [verdict_reply(met) for met in (True, False, True) for _ in range(2)]
+    with (
+        fake_endpoint("An answer.") as target,
+        fake_endpoint(*(sample_replies if per_sample else rubric_replies)) as one,
+    ):
         endpoint(one.url, "a", concurrency=1)
-        run = worked(bare, target.url, [("a", one.url)], judgments=3, judging=judging)
+        run = panel_run(bare, target.url, [("a", one.url)], judgments=3, judging=judging)
         assert len(one.bodies) == (3 if per_sample else 6)
-        again = worked(bare, target.url, [("a", one.url)], judgments=3, judging=judging)
+        again = panel_run(bare, target.url, [("a", one.url)], judgments=3, judging=judging)
     assert (run.panel, run.judgments_each) == ("majority", 3)
     assert [verdict for verdict, _error in verdicts(run)] == [MET, MET]
-    assert (again.calls, again.hits) == (0, 1 + (3 if per_sample else 6))  # what was paid for is not paid for again
+    assert (again.calls, again.hits) == (0, 1 + (3 if per_sample else 6))  # paid replies are reused
 
 
-def test_failed_votes_are_asked_again_and_decide(bare: Release) -> None:
-    broken = "nothing of the kind"
-    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one, fake_endpoint(broken) as two:
-        run = worked(bare, target.url, [("a", one.url), ("b", two.url)])
+def test_failed_votes_are_retried_and_then_decide(bare: Release) -> None:
+    broken = "no JSON"
+    with fake_endpoint("An answer.") as target, fake_endpoint(verdict_reply(True)) as one, fake_endpoint(broken) as two:
+        run = panel_run(bare, target.url, [("a", one.url), ("b", two.url)])
         assert verdicts(run) == [("", panel.NO_MAJORITY)] * 2
         assert set(Judgment.objects.values_list("detail", flat=True)) == {"failed 1, met 1"}
-    with fake_endpoint(says(True)) as mended:
+    with fake_endpoint(verdict_reply(True)) as mended:
         Endpoint.objects.filter(name="b").update(url=mended.url)
         assert jobs_services.retry_failed(run.pk) == 2
         assert not Judgment.objects.exclude(status=Status.QUEUED).exists()
@@ -202,60 +214,62 @@ def test_failed_votes_are_asked_again_and_decide(bare: Release) -> None:
     assert verdicts(run) == [(MET, "")] * 2
 
 
-def test_where_no_vote_came_the_judgment_says_why(bare: Release) -> None:
+def test_a_judgment_without_votes_shows_the_error(bare: Release) -> None:
     with fake_endpoint("An answer.") as target, fake_endpoint("no JSON") as one:
-        run = worked(bare, target.url, [("a", one.url)], judgments=2)
+        run = panel_run(bare, target.url, [("a", one.url)], judgments=2)
     assert verdicts(run) == [("", "BrokenReply")] * 2
 
 
-def test_a_worker_killed_between_two_votes(bare: Release) -> None:
-    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
+def test_a_kill_between_two_votes_loses_and_repeats_none(bare: Release) -> None:
+    with fake_endpoint("An answer.") as target, fake_endpoint(verdict_reply(True)) as one:
         run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url), ("c", one.url)]))
-        of = votes.panel_of(run)
+        run_panel = votes.panel_of(run)
         [row] = take(Response.objects.filter(run=run), 1)
         response = {"text": "An answer.", "outcome": Outcome.ANSWERED}
-        work._store_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], panel=of)
+        work._store_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], panel=run_panel)
         first, second, *_rest = take(Vote.objects.filter(run=run).order_by("pk"), 6)
-        said = {"verdict": MET, "explanation": "So."}
-        assert votes.store_votes(of, [(first, Status.DONE, said)]) == [True]
+        fields = {"verdict": MET, "explanation": "So."}
+        assert votes.store_votes(run_panel, [(first, Status.DONE, fields)]) == [True]
         assert set(Judgment.objects.values_list("status", flat=True)) == {Status.QUEUED}
-        assert not RUNS.with_work(Run.objects.filter(pk=run.pk)).exists()  # all is held, by a worker that is gone
+        assert not RUNS.with_work(Run.objects.filter(pk=run.pk)).exists()  # a dead worker holds all of it
         Vote.objects.filter(status=Status.RUNNING).update(lease_until=timezone.now() - timedelta(minutes=1))
         assert sweep(RUNS)
         work.work_on_run(run.pk)
-        assert votes.store_votes(of, [(second, Status.DONE, {**said, "verdict": NOT})]) == [False]  # too late
+        assert votes.store_votes(run_panel, [(second, Status.DONE, {**fields, "verdict": NOT_MET})]) == [
+            False
+        ]  # too late
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
     assert verdicts(run) == [(MET, "")] * 2
-    assert Call.objects.filter(subject=f"vote:{first.pk}").count() == 0  # it had its verdict
+    assert Call.objects.filter(subject=f"vote:{first.pk}").count() == 0  # its vote was stored before the kill
     assert Vote.objects.filter(status=Status.DONE).count() == 6
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, run_concurrently: RunConcurrently) -> None:
-    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
+def test_votes_that_end_at_the_same_time_decide_once(bare: Release, run_concurrently: RunConcurrently) -> None:
+    with fake_endpoint("An answer.") as target, fake_endpoint(verdict_reply(True)) as one:
         run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url)]))
-    of = votes.panel_of(run)
+    run_panel = votes.panel_of(run)
     [row] = take(Response.objects.filter(run=run), 1)
     with transaction.atomic():
         work._store_responses(
             registry.protocol("mhb"),
             [(row, Status.DONE, {"text": "An answer.", "outcome": Outcome.ANSWERED})],
-            panel=of,
+            panel=run_panel,
         )
     rows = take(Vote.objects.filter(run=run).order_by("pk"), 4)
 
     def end(vote: Vote) -> list[bool]:
         with transaction.atomic():
-            return votes.store_votes(of, [(vote, Status.DONE, {"verdict": MET, "explanation": ""})])
+            return votes.store_votes(run_panel, [(vote, Status.DONE, {"verdict": MET, "explanation": ""})])
 
     assert run_concurrently([partial(end, vote) for vote in rows]) == [[True]] * 4
     assert verdicts(run) == [(MET, "")] * 2
 
 
-def test_the_database_lets_nobody_vote_twice(bare: Release) -> None:
-    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
-        run = worked(bare, target.url, [("a", one.url), ("b", one.url)])
+def test_the_database_refuses_a_second_vote(bare: Release) -> None:
+    with fake_endpoint("An answer.") as target, fake_endpoint(verdict_reply(True)) as one:
+        run = panel_run(bare, target.url, [("a", one.url), ("b", one.url)])
     vote = Vote.objects.filter(run=run)[0]
     for wrong in (
         lambda: Vote.objects.create(run=run, judgment=vote.judgment, judge=vote.judge, repeat=vote.repeat),
@@ -267,34 +281,34 @@ def test_the_database_lets_nobody_vote_twice(bare: Release) -> None:
     assert not finish(vote, Status.FAILED)
 
 
-# ------------------------------------------------------------------------------------------------------------ repeats
+# -------------------------------------------------------------------------------------------------------------- repeats
 
 
-def test_three_answers_cost_three_calls_and_not_one(bare: Release) -> None:
-    with fake_endpoint("One.", "Two.", "Three.") as target, fake_endpoint(says(True)) as one:
+def test_three_answers_cost_three_calls(bare: Release) -> None:
+    with fake_endpoint("One.", "Two.", "Three.") as target, fake_endpoint(verdict_reply(True)) as one:
         endpoint(target.url, "m-1", concurrency=1)
-        run = worked(bare, target.url, [("a", one.url)], answers=3)
+        run = panel_run(bare, target.url, [("a", one.url)], answers=3)
         assert len(target.bodies) == 3
-        again = worked(bare, target.url, [("a", one.url)], answers=3)
-    found = Response.objects.filter(run=run).order_by("repeat")
-    assert [(row.repeat, row.status) for row in found] == [(n, Status.DONE) for n in range(3)]
-    assert {row.text for row in found} == {"One.", "Two.", "Three."}
+        again = panel_run(bare, target.url, [("a", one.url)], answers=3)
+    responses = Response.objects.filter(run=run).order_by("repeat")
+    assert [(row.repeat, row.status) for row in responses] == [(n, Status.DONE) for n in range(3)]
+    assert {row.text for row in responses} == {"One.", "Two.", "Three."}
     assert {row.text for row in Response.objects.filter(run=again)} == {"One.", "Two.", "Three."}
     assert (run.calls, run.panel, run.rubrics_total) == (3 + 3 * 2, "", 6)
     assert again.calls == 0
     assert not Vote.objects.exists()
 
 
-def test_answers_that_read_alike_are_judged_by_themselves(bare: Release) -> None:
-    with fake_endpoint("The same.") as target, fake_endpoint(says(True)) as one:
-        run = worked(bare, target.url, [("a", one.url)], answers=2, judgments=2)
+def test_identical_answers_are_judged_separately(bare: Release) -> None:
+    with fake_endpoint("The same.") as target, fake_endpoint(verdict_reply(True)) as one:
+        run = panel_run(bare, target.url, [("a", one.url)], answers=2, judgments=2)
         assert len(one.bodies) == 2 * 2 * 2
     assert (run.calls, run.hits) == (2 + 8, 0)
 
 
 def test_the_budget_holds_for_votes(bare: Release) -> None:
-    with fake_endpoint("An answer.") as target, fake_endpoint(says(True)) as one:
-        run = worked(bare, target.url, [("a", one.url)], judgments=3, budget_calls=4)
+    with fake_endpoint("An answer.") as target, fake_endpoint(verdict_reply(True)) as one:
+        run = panel_run(bare, target.url, [("a", one.url)], judgments=3, budget_calls=4)
     assert (run.calls, run.status, run.paused_because) == (4, Run.Status.PAUSED, "BudgetSpent")
 
 
@@ -317,9 +331,13 @@ def test_the_estimate_counts_every_vote(bare: Release) -> None:
         (["a"], {"transport": "batch", "judgments": 2}, errors.NoPanelInBatches),
     ],
 )
-def test_what_is_refused(bare: Release, judges: list[str], options: dict[str, Any], error: type[Exception]) -> None:
-    wanted = settings(bare, "http://127.0.0.1:9/v1", [(name, "http://127.0.0.1:9/v1") for name in judges], **options)
+def test_unsuitable_panels_are_refused(
+    bare: Release, judges: list[str], options: dict[str, Any], error: type[Exception]
+) -> None:
+    refused_settings = settings(
+        bare, "http://127.0.0.1:9/v1", [(name, "http://127.0.0.1:9/v1") for name in judges], **options
+    )
     for ask in (estimate_run, services.launch_run):
         with pytest.raises(error):
-            ask(wanted)
+            ask(refused_settings)
     assert not Run.objects.exists()

@@ -1,8 +1,9 @@
-"""The question that matters: does the whole pipeline recover the hallucination rates that are built into the models?
+"""Does the whole pipeline recover the hallucination rates that are built into the simulated models?
 
-The simulated targets fail each criterion with a known chance, and the simulated judge errs with a known share. So what a run
-measures is known beforehand, up to the luck of the dice; whatever loses, doubles or misfiles a judgment on the way from file
-to report moves it. The seed is fixed, so this passes always or never.
+The simulated targets fail each criterion with a known probability, and the simulated judge errs at
+a known rate. So the result of a run is known in advance except for chance, and anything that loses,
+duplicates or misplaces a judgment on the way from file to report changes it. The seed is fixed:
+the test passes always or never.
 """
 
 from collections import defaultdict
@@ -16,24 +17,24 @@ from generation.models import Facet, Release, ReleasedRubric
 from mhb_site.benchmarks.mhb.simulate import expected_rate
 from review.models import User
 from review.rules.wilson_interval import wilson
-from tests.engine import TARGETS, evaluated, frozen
+from tests.engine import TARGETS, evaluate_release, make_release
 
 pytestmark = pytest.mark.django_db
-Z = 3.3  # two-sided 99.9 %: with some forty intervals, one miss by luck in twenty-five seeds
+Z = 3.3  # two-sided 99.9 %: with about forty intervals, one seed in twenty-five misses by chance
 CONVERSATIONS, REPORTS = 32, 22
 
 
 @pytest.fixture
-def measured(tmp_path: Path, models: str, ana: User, bo: User) -> tuple[Release, Report]:
+def release_and_report(tmp_path: Path, models: str, ana: User, bo: User) -> tuple[Release, Report]:
     """The whole loop: files, batches, physicians, release, run, report."""
-    release = frozen(tmp_path, models, [ana, bo], conversations=CONVERSATIONS, reports=REPORTS)
+    release = make_release(tmp_path, models, [ana, bo], conversations=CONVERSATIONS, reports=REPORTS)
     assert release.samples_count == CONVERSATIONS + REPORTS
-    return release, queries.report(evaluated(release, models, *TARGETS))
+    return release, queries.report(evaluate_release(release, models, *TARGETS))
 
 
 def subtypes(release: Release) -> dict[tuple[str, str, str], list[str]]:
-    """(dataset, facet, value) -> the subtype of each criterion in it, one entry a criterion."""
-    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    """(dataset, facet, value) -> the subtypes of its criteria, one entry per criterion."""
+    codes: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     rubrics = ReleasedRubric.objects.filter(sample__release=release).select_related("sample")
     for rubric in rubrics:
         [code] = rubric.traps  # the simulated generator ties a criterion to one trap
@@ -46,22 +47,23 @@ def subtypes(release: Release) -> dict[tuple[str, str, str], list[str]]:
                 "polarity": rubric.polarity,
             }
             for facet, value in facets.items():
-                found[dataset, facet, value].append(code)
-    return dict(found)
+                codes[dataset, facet, value].append(code)
+    return dict(codes)
 
 
-def inside(hits: int, n: int, rate: float) -> bool:
+def is_plausible(hits: int, n: int, rate: float) -> bool:
+    """Whether the interval of `hits` of `n` contains this rate."""
     low, high = wilson(hits, n, z=Z)
     return low <= rate <= high
 
 
-def test_the_true_rates_are_recovered(measured: tuple[Release, Report]) -> None:
-    release, report = measured
+def test_the_true_rates_are_recovered(release_and_report: tuple[Release, Report]) -> None:
+    release, report = release_and_report
     assert report.endpoints == TARGETS
     assert not report.responses_failed
     criteria = subtypes(release)
     rows = [("", row) for row in report.overall]
-    rows += [(facet, row) for facet, found in report.facets.items() for row in found]
+    rows += [(facet, row) for facet, facet_rows in report.facets.items() for row in facet_rows]
     checked = 0
     for facet, row in rows:
         codes = criteria.get((row.dataset, facet, row.value), [])
@@ -70,20 +72,20 @@ def test_the_true_rates_are_recovered(measured: tuple[Release, Report]) -> None:
         if not codes:
             continue
         expected = expected_rate(row.endpoint, codes)
-        assert inside(counted.numerator, counted.denominator, expected), (facet, row, expected)
+        assert is_plausible(counted.numerator, counted.denominator, expected), (facet, row, expected)
         checked += 1
-    assert checked > 9 + 3 * 3 * 3  # overall, and at least three clusters, for each model and data set
+    assert checked > 9 + 3 * 3 * 3  # overall and at least three clusters, for each model and data set
     assert Facet.objects.filter(rubric__sample__release=release, name="subtype").count() == release.rubrics_count
 
-    # The same intervals are narrow enough for this test to fail: a wrong expectation is outside of them.
+    # The intervals are narrow enough for this test to fail: they do not contain wrong rates.
     combined = {row.endpoint: row.measured for row in report.overall if row.dataset == "combined"}
     codes = criteria["combined", "", ""]
     for name, counted in combined.items():
         right = expected_rate(name, codes)
         wrong = [right + 0.2, *(expected_rate(other, codes) for other in TARGETS if other != name)]
-        if name != "sim-average":  # where the two are about as frequent
-            wrong.append(1 - right)  # met and not met mixed up
+        if name != "sim-average":  # its rate is about 1/2, so that a mix-up would not show
+            wrong.append(1 - right)  # met and not met are mixed up
         for expected in wrong:
-            assert not inside(counted.numerator, counted.denominator, expected), (name, expected)
+            assert not is_plausible(counted.numerator, counted.denominator, expected), (name, expected)
     values = [counted.value or 0.0 for counted in combined.values()]
     assert values == sorted(values), "careful, average, reckless"

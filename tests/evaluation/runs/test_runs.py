@@ -1,4 +1,4 @@
-"""Runs: one response for each sample and endpoint, one judgment for each rubric, and nothing guessed where one is missing."""
+"""Runs: one response per sample and endpoint, one judgment per rubric, and no guesses."""
 
 import asyncio
 import json
@@ -60,30 +60,30 @@ def release(folder: Path, models: str) -> Release:
 
 @population
 def bare() -> Release:
-    """Two samples with two criteria each, for models that answer what the test says."""
+    """Two samples with two criteria each, for models whose replies the test chooses."""
     return bare_release(("dialogue", [["A1"], ["C2"]]), ("report", [["A1"], ["A3"]]))
 
 
-def verdict(met: Any = True, explanation: str = "It does.") -> str:
+def verdict_reply(met: Any = True, explanation: str = "It does.") -> str:
     return json.dumps({"explanation": explanation, "criteria_met": met})
 
 
-def statuses(run: Run, model: type[Response] | type[Judgment]) -> Counter[str]:
+def status_counts(run: Run, model: type[Response] | type[Judgment]) -> Counter[str]:
     rows = run.responses if model is Response else run.judgments
     return Counter(rows.values_list("status", flat=True))
 
 
-# ---------------------------------------------------------------------------------------------------------- the whole
+# -------------------------------------------------------------------------------------------------------- complete runs
 
 
 @pytest.mark.both
-def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release, models: str) -> None:
+def test_a_run_has_one_response_per_sample_and_one_judgment_per_rubric(release: Release, models: str) -> None:
     run = evaluate_release(release, models, "sim-careful", "sim-reckless")
     rubrics = release.rubrics_count
     assert run.status == Run.Status.FINISHED
     assert run.finished_at is not None
-    assert statuses(run, Response) == {Status.DONE: 8}
-    assert statuses(run, Judgment) == {Status.DONE: 2 * rubrics}
+    assert status_counts(run, Response) == {Status.DONE: 8}
+    assert status_counts(run, Judgment) == {Status.DONE: 2 * rubrics}
     assert set(Judgment.objects.values_list("verdict", flat=True)) <= {"met", "not_met"}
     assert not Judgment.objects.filter(explanation="").exists()
     assert Response.objects.values("endpoint", "sample").distinct().count() == 8
@@ -102,11 +102,11 @@ def test_the_judge_sees_the_approved_criterion_and_not_the_trap(release: Release
     run = evaluate_release(release, models, "sim-average")
     for judgment in Judgment.objects.filter(run=run).select_related("rubric__sample", "response"):
         [call] = calls(f"judgment:{judgment.pk}")
-        asked = call.sent["messages"][-1]["content"]
-        assert json.dumps(judgment.rubric.criterion, ensure_ascii=False) in asked
-        assert json.dumps(judgment.response.text, ensure_ascii=False) in asked
+        prompt = call.sent["messages"][-1]["content"]
+        assert json.dumps(judgment.rubric.criterion, ensure_ascii=False) in prompt
+        assert json.dumps(judgment.response.text, ensure_ascii=False) in prompt
         for trap in judgment.rubric.sample.exported["content"]["traps"]:
-            assert trap["why"] not in asked
+            assert trap["why"] not in prompt
         assert json.loads(call.text)["explanation"] == judgment.explanation
 
 
@@ -125,85 +125,89 @@ def test_a_model_under_test_is_sent_the_sample_and_nothing_else(release: Release
 
 
 @pytest.mark.both
-def test_the_database_lets_nothing_be_said_twice(bare: Release, models: str) -> None:
+def test_the_database_refuses_duplicates_and_inconsistent_verdicts(bare: Release, models: str) -> None:
     run = launch_run(bare, models, "sim-average")
     response = Response.objects.filter(run=run)[0]
     rubric = ReleasedRubric.objects.filter(sample=response.sample)[0]
     Judgment.objects.create(run=run, response=response, rubric=rubric)
-    twice = [
+    forbidden_changes = [
         lambda: Response.objects.create(run=run, endpoint=response.endpoint, sample=response.sample),
         lambda: Judgment.objects.create(run=run, response=response, rubric=rubric),
-        lambda: Judgment.objects.update(verdict="met"),  # a verdict on what is not done
+        lambda: Judgment.objects.update(verdict="met"),  # a verdict without the status done
         lambda: Judgment.objects.update(status=Status.DONE),  # done without a verdict
     ]
-    for wrong in twice:
+    for change in forbidden_changes:
         with pytest.raises(IntegrityError), transaction.atomic():
-            wrong()
+            change()
 
 
-# ---------------------------------------------------------------------------------------------------------- launching
+# ------------------------------------------------------------------------------------------------------------ launching
 
 
-def test_the_same_endpoint_twice_is_one(bare: Release, models: str) -> None:
+def test_an_endpoint_that_is_named_twice_is_asked_once(bare: Release, models: str) -> None:
     run = launch_run(bare, models, "sim-average", "sim-careful", "sim-average")
     assert list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)) == ["sim-average", "sim-careful"]
     assert Response.objects.count() == 4
 
 
-def test_nobody_under_test(bare: Release, models: str) -> None:
+def test_a_run_without_endpoints_is_refused(bare: Release, models: str) -> None:
     with pytest.raises(errors.NoEndpoints):
         launch_run(bare, models)
     assert not Run.objects.exists()
 
 
 def test_a_model_may_judge_itself(bare: Release) -> None:
-    with fake_endpoint(verdict()) as seen:
-        run = evaluate_release(bare, seen.url, "m-1", judge="m-1")
-    assert statuses(run, Response) == {Status.DONE: 2}
-    assert statuses(run, Judgment) == {Status.DONE: 4}
+    with fake_endpoint(verdict_reply()) as server:
+        run = evaluate_release(bare, server.url, "m-1", judge="m-1")
+    assert status_counts(run, Response) == {Status.DONE: 2}
+    assert status_counts(run, Judgment) == {Status.DONE: 4}
 
 
 @pytest.mark.parametrize(
-    ("own", "asked_for", "sent"),
+    ("of_judge", "of_run", "sent"),
     [(None, None, 0.5), (0.9, None, 0.5), (0.0, None, 0.5), (None, 0.1, 0.1), (0.9, 0.0, 0.0)],
     ids=["published", "published over the judge's", "published over the judge's zero", "the run's", "the run's zero"],
 )
-def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_for: float | None, sent: float) -> None:
-    with fake_endpoint(verdict()) as seen:
-        judge = endpoint(seen.url, "m-judge", temperature=own)
-        run = evaluate_release(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
-    Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # what is changed later is not what was measured
+def test_the_judge_is_asked_at_the_temperature_of_the_run_or_the_published_one(
+    bare: Release, of_judge: float | None, of_run: float | None, sent: float
+) -> None:
+    with fake_endpoint(verdict_reply()) as server:
+        judge = endpoint(server.url, "m-judge", temperature=of_judge)
+        run = evaluate_release(bare, server.url, "m-1", judge="m-judge", judge_temperature=of_run)
+    Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # a later change does not count
     assert RUNS.get(run.pk).judge_temperature == sent
-    by_judge = [body for body in seen.bodies if body["model"] == "m-judge"]
+    by_judge = [body for body in server.bodies if body["model"] == "m-judge"]
     assert len(by_judge) == 4
     assert {body["temperature"] for body in by_judge} == {sent}
-    assert not [body for body in seen.bodies if body["model"] == "m-1" and "temperature" in body]
+    assert not [body for body in server.bodies if body["model"] == "m-1" and "temperature" in body]
 
 
-# -------------------------------------------------------------------------------------------------- what is not there
+# ------------------------------------------------------------------------------------------------------ missing replies
 
 
 def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Release) -> None:
-    with fake_endpoint("  \n") as seen:
-        run = evaluate_release(bare, seen.url, "m-1", judge="m-judge")
+    with fake_endpoint("  \n") as server:
+        run = evaluate_release(bare, server.url, "m-1", judge="m-judge")
     assert run.status == Run.Status.FINISHED
     assert set(Response.objects.values_list("status", "error", "text")) == {(Status.FAILED, "BrokenReply", "")}
     assert set(Judgment.objects.values_list("status", "error", "verdict")) == {(Status.FAILED, NO_RESPONSE, "")}
     assert Judgment.objects.count() == 4
-    assert {body["model"] for body in seen.bodies} == {"m-1"}, "the judge is not asked about nothing"
+    assert {body["model"] for body in server.bodies} == {"m-1"}, "the judge is not asked about an empty response"
     report = reports_queries.report(run)
     [overall] = [row.measured for row in report.overall if row.dataset == "combined"]
     assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
     assert report.responses_failed == {"m-1": 2}
 
 
-@pytest.mark.parametrize("broken", ["Yes, it does.", verdict("true"), verdict(None), '{"criteria_met": true', "{}"])
-def test_a_judgment_that_is_none_is_asked_again_and_then_unjudged(bare: Release, broken: str) -> None:
+@pytest.mark.parametrize(
+    "broken", ["Yes, it does.", verdict_reply("true"), verdict_reply(None), '{"criteria_met": true', "{}"]
+)
+def test_an_unusable_judgment_is_repaired_once_and_then_stays_unjudged(bare: Release, broken: str) -> None:
     with fake_endpoint("I would ask a pharmacist.") as target, fake_endpoint(broken) as judge:
         endpoint(judge.url, "m-judge")
         run = evaluate_release(bare, target.url, "m-1", judge="m-judge")
     assert run.status == Run.Status.FINISHED
-    assert statuses(run, Response) == {Status.DONE: 2}
+    assert status_counts(run, Response) == {Status.DONE: 2}
     for judgment in Judgment.objects.filter(run=run):
         assert (judgment.status, judgment.error, judgment.verdict) == (Status.FAILED, "BrokenReply", "")
         assert judgment.detail
@@ -214,26 +218,26 @@ def test_a_judgment_that_is_none_is_asked_again_and_then_unjudged(bare: Release,
     assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
 
 
-def test_one_broken_verdict_is_healed_by_the_next(bare: Release) -> None:
+def test_an_unusable_judgment_can_be_repaired(bare: Release) -> None:
     with (
         fake_endpoint("I would ask a pharmacist.") as target,
-        fake_endpoint("none", verdict(met=False), verdict()) as judge,
+        fake_endpoint("none", verdict_reply(met=False), verdict_reply()) as judge,
     ):
         endpoint(judge.url, "m-judge", concurrency=1)
         run = evaluate_release(bare, target.url, "m-1", judge="m-judge")
-    assert statuses(run, Judgment) == {Status.DONE: 4}
-    asked = [len(calls(f"judgment:{pk}")) for pk in Judgment.objects.values_list("pk", flat=True)]
-    assert sorted(asked) == [1, 1, 1, 2]
+    assert status_counts(run, Judgment) == {Status.DONE: 4}
+    calls_per_judgment = [len(calls(f"judgment:{pk}")) for pk in Judgment.objects.values_list("pk", flat=True)]
+    assert sorted(calls_per_judgment) == [1, 1, 1, 2]
     [overall] = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
     assert (overall.numerator, overall.denominator, overall.excluded) == (1, 4, 0)
 
 
 @pytest.mark.both
-def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
+def test_a_run_finishes_despite_faults_of_every_kind(release: Release, models: str) -> None:
     with simulator("500@0.15", "429@0.15", "cut@0.1", "broken-json@0.1") as url:
         run = evaluate_release(release, url, "sim-average", "sim-careful")
     assert run.status == Run.Status.FINISHED
-    judged, unjudged = statuses(run, Judgment)[Status.DONE], statuses(run, Judgment)[Status.FAILED]
+    judged, unjudged = status_counts(run, Judgment)[Status.DONE], status_counts(run, Judgment)[Status.FAILED]
     assert judged + unjudged == 2 * release.rubrics_count
     assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run)}
     rows = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
@@ -253,17 +257,17 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
     assert reports_queries.report(run).cost == RUNS.progress(run).responses.cost == expected / 1_000_000 > 0
 
 
-# ------------------------------------------------------------------------------------------------------ retry, cancel
+# -------------------------------------------------------------------------------------------------------- retry, cancel
 
 
 @pytest.mark.both
-def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bare: Release) -> None:
-    dear = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
+def test_implausible_token_counts_are_ignored_and_the_call_is_in_the_ledger(bare: Release) -> None:
+    prices = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
     sane = {"prompt_tokens": 0, "completion_tokens": MAX_TOKENS}
     wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
-    answers = [{**completion(verdict()), "usage": usage} for usage in (sane, wild)]
-    with fake_endpoint(*answers) as target, fake_endpoint(verdict()) as judge:
-        chosen = endpoint(target.url, "m", concurrency=1, **dear)
+    answers = [{**completion(verdict_reply()), "usage": usage} for usage in (sane, wild)]
+    with fake_endpoint(*answers) as target, fake_endpoint(verdict_reply()) as judge:
+        chosen = endpoint(target.url, "m", concurrency=1, **prices)
         run = services.launch_run(RunSettings(bare, [chosen], endpoint(judge.url, "judge")))
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
@@ -271,24 +275,24 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
     assert (first.tokens_out, first.cost, first.detail) == (MAX_TOKENS, Decimal(99_999_900), "")
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
-    assert statuses(run, Response) == {Status.DONE: 2}
+    assert status_counts(run, Response) == {Status.DONE: 2}
 
 
 @pytest.mark.both
-def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
-    with fake_endpoint(verdict()) as target, fake_endpoint(verdict()) as judge:
+def test_a_run_does_not_ask_a_question_that_another_run_has_in_flight(bare: Release) -> None:
+    with fake_endpoint(verdict_reply()) as target, fake_endpoint(verdict_reply()) as judge:
         models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
         first, second = (services.launch_run(RunSettings(bare, *models)) for _ in range(2))
         [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
         work.work_on_run(second.pk)
-        assert statuses(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
-        assert not jobs_services.waits(second.pk), "what it would be woken for is in flight"
+        assert status_counts(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
+        assert not jobs_services.waits(second.pk), "the question that it needs is in flight in another run"
         assert sweep(RUNS) == [first.pk]
         put_back(row)
         work.work_on_run(first.pk)
         work.work_on_run(second.pk)
-        assert (len(target.bodies), len(judge.bodies)) == (2, 4), "each question once"
-        assert statuses(second, Judgment) == statuses(first, Judgment) == {Status.DONE: 4}
+        assert (len(target.bodies), len(judge.bodies)) == (2, 4), "each question is asked once"
+        assert status_counts(second, Judgment) == status_counts(first, Judgment) == {Status.DONE: 4}
         lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
         first.judgments.update(status=Status.RUNNING, verdict="", **lease)
         jobs_services.settle(first.pk)
@@ -299,43 +303,43 @@ def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> Non
         for run in (third, fresh):
             work.work_on_run(run.pk)
             assert not jobs_services.waits(run.pk)
-        assert statuses(third, Judgment) == {Status.QUEUED: 4}
-        assert statuses(fresh, Judgment) == {Status.DONE: 4}, "it asks anew, and waits for nobody"
+        assert status_counts(third, Judgment) == {Status.QUEUED: 4}
+        assert status_counts(fresh, Judgment) == {Status.DONE: 4}, "a fresh run asks again and waits for no other run"
         assert (len(target.bodies), len(judge.bodies)) == (4, 8)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_runs_at_once_ask_each_question_once(run_concurrently: RunConcurrently) -> None:
+def test_concurrent_runs_ask_each_question_once(run_concurrently: RunConcurrently) -> None:
     release = bare_release(*[("dialogue", [["A1"]])] * 24)
-    asked: Counter[str] = Counter()
+    request_counts: Counter[str] = Counter()
 
     async def answer(request: web.Request) -> web.Response:
-        asked[(await request.json())["model"]] += 1
+        request_counts[(await request.json())["model"]] += 1
         await asyncio.sleep(0.1)
-        return web.json_response(completion(verdict()))
+        return web.json_response(completion(verdict_reply()))
 
     with run_in_background(app_of(answer)) as url:
         models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
         runs = [services.launch_run(RunSettings(release, *models)) for _ in range(2)]
         outcomes = run_concurrently([partial(work.work_on_run, run.pk) for run in runs])
-        assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
+        assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
         while due := sweep(RUNS):
             work.work_on_run(due[0])
-    assert asked == {"m": 24, "judge": 24}
+    assert request_counts == {"m": 24, "judge": 24}
     for run in runs:
-        assert statuses(run, Judgment) == {Status.DONE: 24}
+        assert status_counts(run, Judgment) == {Status.DONE: 24}
 
 
 @pytest.mark.both
-def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
+def test_a_retry_asks_failed_questions_again_and_keeps_the_other_answers(release: Release, models: str) -> None:
     endpoint(models, "sim-average+500", name="sim-average")
     run = evaluate_release(release, models, "sim-careful", "sim-average")
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
     assert "sim-average (ServerError" in run.paused_detail
-    assert statuses(run, Response)[Status.DONE] == 4, "the other model's were brought to their end"
-    waiting = statuses(run, Response)[Status.QUEUED]
-    assert waiting + statuses(run, Response)[Status.FAILED] == 4
-    said = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
+    assert status_counts(run, Response)[Status.DONE] == 4, "the responses of the other model are complete"
+    waiting = status_counts(run, Response)[Status.QUEUED]
+    assert waiting + status_counts(run, Response)[Status.FAILED] == 4
+    texts = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
     Endpoint.objects.filter(name="sim-average").update(model="sim-average")
     assert jobs_services.retry_failed(run.pk) == 4 - waiting
     assert RUNS.get(run.pk).status == Run.Status.PAUSED
@@ -344,35 +348,40 @@ def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, model
     assert RUNS.get(run.pk).status == Run.Status.RUNNING
     assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
-    assert statuses(run, Response) == {Status.DONE: 8}
-    assert statuses(run, Judgment) == {Status.DONE: 2 * release.rubrics_count}
-    assert dict(Response.objects.filter(pk__in=said).values_list("pk", "text")) == said
+    assert status_counts(run, Response) == {Status.DONE: 8}
+    assert status_counts(run, Judgment) == {Status.DONE: 2 * release.rubrics_count}
+    assert dict(Response.objects.filter(pk__in=texts).values_list("pk", "text")) == texts
     assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert jobs_services.retry_failed(run.pk) == 0
     assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 @pytest.mark.both
-def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
+def test_a_retry_after_the_judge_was_down_asks_for_no_response_again(bare: Release, models: str) -> None:
     judge = endpoint(models, "sim-judge+500", name="sim-judge")
     run = evaluate_release(bare, models, "sim-average")
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
-    assert statuses(run, Judgment)[Status.DONE] == 0
+    assert status_counts(run, Judgment)[Status.DONE] == 0
     assert set(Judgment.objects.values_list("error", flat=True)) <= {"ServerError", ""}
-    failed = statuses(run, Judgment)[Status.FAILED]
-    asked = Call.objects.filter(subject__startswith="response:").count()
+    failed = status_counts(run, Judgment)[Status.FAILED]
+    response_calls = Call.objects.filter(subject__startswith="response:").count()
     Endpoint.objects.filter(pk=judge.pk).update(model="sim-judge")
     assert jobs_services.retry_failed(run.pk) == failed
     jobs_services.resume(run.pk)
     assert not Judgment.objects.exclude(error="").exists()
     work.work_on_run(run.pk)
-    assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
+    assert Call.objects.filter(subject__startswith="response:").count() == response_calls, (
+        "no response is paid for twice"
+    )
 
 
 @pytest.mark.both
-def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Release) -> None:
-    """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
-    with fake_endpoint(verdict()) as target:
+def test_a_response_that_fails_during_a_retry_keeps_its_judgments(bare: Release) -> None:
+    """A lane fails a response after the retry has begun.
+
+    If the retry saw it half-way, it would queue the response while its judgments remain.
+    """
+    with fake_endpoint(verdict_reply()) as target:
         chosen = endpoint(target.url, "m")
         run = services.launch_run(RunSettings(bare, [chosen], chosen))
         rows = Response.objects.filter(run=run).order_by("pk")
@@ -385,15 +394,15 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
                 [(row, Status.FAILED, {"outcome": "failed", "error": "ServerError", "detail": "x"})],
             )
 
-        def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-            found = execute(sql, params, many, context)
+        def fail_during_delete(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            result = execute(sql, params, many, context)
             if sql.startswith("DELETE") and "judgment" in sql:
                 fail(late)
-            return found
+            return result
 
         with transaction.atomic():
             fail(early)
-        with connection.execute_wrapper(meanwhile):
+        with connection.execute_wrapper(fail_during_delete):
             assert jobs_services.retry_failed(run.pk) == 1
         late.refresh_from_db()
         assert late.status == Status.FAILED
@@ -403,11 +412,11 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
         work.work_on_run(run.pk)
         assert jobs_services.retry_failed(run.pk) == 1
         work.work_on_run(run.pk)
-    assert statuses(run, Response) == {Status.DONE: rows.count()}
-    assert statuses(run, Judgment) == {Status.DONE: run.rubrics_total}
+    assert status_counts(run, Response) == {Status.DONE: rows.count()}
+    assert status_counts(run, Judgment) == {Status.DONE: run.rubrics_total}
 
 
-def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
+def test_a_cancelled_run_asks_nothing_more(bare: Release, models: str) -> None:
     run = launch_run(bare, models, "sim-average")
     jobs_services.cancel(run.pk)
     assert work.work_on_run(run.pk) == 0
@@ -417,32 +426,32 @@ def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
     jobs_services.cancel(run.pk)
     with pytest.raises(JobOver):
         jobs_services.retry_failed(run.pk)
-    for over in (life_cycle.pause, jobs_services.resume):
+    for control in (life_cycle.pause, jobs_services.resume):
         with pytest.raises(JobOver):
-            over(run.pk)
+            control(run.pk)
     assert not reports_queries.report(run).finished
 
 
 @pytest.mark.both
-def test_cancelled_in_the_middle_what_was_judged_stays(
+def test_a_run_cancelled_in_the_middle_keeps_its_results(
     release: Release, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = launch_run(release, models, "sim-average", "sim-careful")
     Endpoint.objects.update(concurrency=1)
-    keep, kept = work._store_responses, 0
+    store, stored = work._store_responses, 0
 
-    def cancelling(protocol: Protocol, ends: list[Any], **rules: Any) -> list[bool]:
-        nonlocal kept
-        if kept < 3 <= (kept := kept + len(ends)):
+    def store_and_cancel(protocol: Protocol, results: list[Any], **options: Any) -> list[bool]:
+        nonlocal stored
+        if stored < 3 <= (stored := stored + len(results)):
             jobs_services.cancel(run.pk)
-        return keep(protocol, ends, **rules)
+        return store(protocol, results, **options)
 
-    monkeypatch.setattr(work, "_store_responses", cancelling)
+    monkeypatch.setattr(work, "_store_responses", store_and_cancel)
     work.work_on_run(run.pk)
     assert RUNS.get(run.pk).status == Run.Status.CANCELLED
-    assert statuses(run, Response)[Status.QUEUED] >= 1
-    assert statuses(run, Response)[Status.DONE] >= 3
-    assert statuses(run, Response)[Status.RUNNING] == statuses(run, Judgment)[Status.RUNNING] == 0
+    assert status_counts(run, Response)[Status.QUEUED] >= 1
+    assert status_counts(run, Response)[Status.DONE] >= 3
+    assert status_counts(run, Response)[Status.RUNNING] == status_counts(run, Judgment)[Status.RUNNING] == 0
     assert RUNS.progress(run).percent < 100
 
 
@@ -452,11 +461,11 @@ def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
         jobs_services.cancel(run.pk)
 
 
-# ------------------------------------------------------------------------------------------------------------- workers
+# -------------------------------------------------------------------------------------------------------------- workers
 
 
 @pytest.mark.both
-def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: Clock) -> None:
+def test_the_sweeper_finds_runs_without_a_live_lane(bare: Release, models: str, clock: Clock) -> None:
     idle, busy, stale = (launch_run(bare, models, "sim-average") for _ in range(3))
     create_lane(stale)
     clock.advance(minutes=2)
@@ -467,12 +476,12 @@ def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: 
 
 
 @pytest.mark.both
-def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
+def test_rows_of_a_dead_worker_are_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
     run = launch_run(bare, models, "sim-average")
     take(Response.objects.filter(run=run).order_by("pk"), 1)
     work.work_on_run(run.pk)
-    assert RUNS.get(run.pk).status == Run.Status.RUNNING, "one row is still held"
-    assert sweep(RUNS) == [], "its holder may be alive"
+    assert RUNS.get(run.pk).status == Run.Status.RUNNING, "one row is still leased"
+    assert sweep(RUNS) == [], "the worker that holds it may still be running"
     clock.advance(minutes=2)
     assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
@@ -482,52 +491,55 @@ def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: st
 
 
 @pytest.mark.both
-def test_a_lost_lease_says_nothing_twice(
+def test_a_worker_that_lost_its_lease_stores_no_second_answer(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first worker slept through its lease after the model had answered; another has kept its answer meanwhile."""
-    keep, slept = work._store_responses, 0
+    """The lease of the first worker expires after the model has answered.
 
-    def sleepy(protocol: Protocol, ends: list[Any], **rules: Any) -> list[bool]:
-        nonlocal slept
-        if not slept:
-            row, status, fields = ends[0]
-            slept = row.pk
+    By the time it stores the answer, a second worker has stored its own.
+    """
+    store, delayed_pk = work._store_responses, 0
+
+    def store_late(protocol: Protocol, results: list[Any], **options: Any) -> list[bool]:
+        nonlocal delayed_pk
+        if not delayed_pk:
+            row, status, fields = results[0]
+            delayed_pk = row.pk
             clock.advance(minutes=2)
             give_back_expired(Response)
-            [again] = take(Response.objects.filter(pk=row.pk).order_by("pk"), 1)
-            assert keep(protocol, [(again, status, {**fields, "text": "The second one's."})]) == [True]
-        return keep(protocol, ends)
+            [retaken] = take(Response.objects.filter(pk=row.pk).order_by("pk"), 1)
+            assert store(protocol, [(retaken, status, {**fields, "text": "The second one's."})]) == [True]
+        return store(protocol, results)
 
-    monkeypatch.setattr(work, "_store_responses", sleepy)
+    monkeypatch.setattr(work, "_store_responses", store_late)
     run = evaluate_release(bare, models, "sim-average")
-    assert Response.objects.get(pk=slept).text == "The second one's."
-    assert statuses(run, Response)[Status.DONE] + statuses(run, Response)[Status.QUEUED] == 2
+    assert Response.objects.get(pk=delayed_pk).text == "The second one's."
+    assert status_counts(run, Response)[Status.DONE] + status_counts(run, Response)[Status.QUEUED] == 2
     assert Judgment.objects.values("response", "rubric").distinct().count() == Judgment.objects.count()
 
 
 @pytest.mark.both
 @pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("judgment_input", Judgment)])
-def test_what_stops_the_lane_again_and_again_stays_unjudged(
+def test_rows_that_keep_stopping_the_lane_are_given_up(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str, failed: type[Work]
 ) -> None:
     run = launch_run(bare, models, "sim-average")
 
-    def stumble(row: object) -> None:
+    def fail(row: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(runs_queries, broken, stumble)
-    for _ in range(2 * MAX_TRIES):  # not all of them need be in flight at the first stumble
+    monkeypatch.setattr(runs_queries, broken, fail)
+    for _ in range(2 * MAX_TRIES):  # more often than MAX_TRIES: not all rows are in flight at the first failure
         with suppress(ZeroDivisionError):
             work.work_on_run(run.pk)
         clock.advance(minutes=2)
         sweep(RUNS)
     assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert set(failed._default_manager.values_list("status", "error")) == {(Status.FAILED, "GivenUp")}
-    assert statuses(run, Judgment) == {Status.FAILED: 4}
+    assert status_counts(run, Judgment) == {Status.FAILED: 4}
 
 
-def test_lanes_at_once_do_each_row_once(tmp_path: Path, run_concurrently: RunConcurrently, models: str) -> None:
+def test_concurrent_lanes_do_each_row_once(tmp_path: Path, run_concurrently: RunConcurrently, models: str) -> None:
     release = make_release(tmp_path, models, [account("ana"), account("bo")], conversations=4)
     run = launch_run(release, models, "sim-average", "sim-careful")
     Endpoint.objects.update(concurrency=2)

@@ -1,4 +1,4 @@
-"""How far a run is, is not counted again and again; and a finished run's page is drawn once."""
+"""Tallies save counting the progress of a run again, and the page of a finished run is cached."""
 
 import pytest
 from django.core.cache import cache
@@ -14,7 +14,7 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import tallies
 from generation.models.work import Work
 from tests.engine import bare_release
-from tests.evaluation.test_metrics import judged
+from tests.evaluation.test_metrics import run_with_verdicts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
@@ -22,19 +22,21 @@ SAMPLES = [("dialogue", [["A1"], ["C2"]])] * 4
 
 
 def counts(run: Run) -> tuple[int, int, int, int]:
-    found = RUNS.progress(RUNS.get_with_status(run.pk)).judgments
-    return found.queued, found.done, found.failed, found.total
+    """The queued, done, failed and total judgments in the progress of a run."""
+    judgments = RUNS.progress(RUNS.get_with_status(run.pk)).judgments
+    return judgments.queued, judgments.done, judgments.failed, judgments.total
 
 
 @pytest.fixture
 def run() -> Run:
-    made = judged(bare_release(*SAMPLES), one=lambda at, _rubric: "" if at == 3 else "met")
-    Run.objects.filter(pk=made.pk).update(rubrics_total=8, finished_at=timezone.now())
-    made.refresh_from_db()
-    return made
+    run = run_with_verdicts(bare_release(*SAMPLES), one=lambda at, _rubric: "" if at == 3 else "met")
+    Run.objects.filter(pk=run.pk).update(rubrics_total=8, finished_at=timezone.now())
+    run.refresh_from_db()
+    return run
 
 
-def reset_endpoints(run: Run, at: int) -> Judgment:
+def reopen_judgment(run: Run, at: int) -> Judgment:
+    """Queue the judgment at this position again."""
     row = run.judgments.order_by("pk")[at]
     fields = {"status": Status.QUEUED, "verdict": "", "error": ""}
     Judgment.objects.filter(pk=row.pk).update(**fields)
@@ -49,20 +51,20 @@ def test_a_tally_changes_no_count(run: Run) -> None:
     assert counts(run) == before == (0, 7, 1, 8)
 
 
-def test_a_run_that_works_is_counted_up_to_its_first_open_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_run_is_tallied_up_to_its_first_open_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tallies, "MARGIN", 0)
-    row = reset_endpoints(run, 5)
+    row = reopen_judgment(run, 5)
     tallies.tally(run.pk)
     run.refresh_from_db()
     assert (run.judgments_done, run.judgments_done_to) == (4, row.pk - 1)
     assert counts(run) == (1, 6, 1, 8)
     Judgment.objects.filter(pk=row.pk).update(status=Status.DONE, verdict="met")
-    assert counts(run) == (0, 7, 1, 8), "what ended since is counted when it is asked for"
+    assert counts(run) == (0, 7, 1, 8), "rows that ended since the tally are counted on request"
     tallies.tally(run.pk)
     assert counts(run) == (0, 7, 1, 8)
 
 
-def test_what_is_tried_again_is_counted_anew(run: Run) -> None:
+def test_a_retry_resets_the_tally(run: Run) -> None:
     tallies.tally(run.pk)
     assert services.retry_failed(run.pk) == 1
     run.refresh_from_db()
@@ -71,28 +73,30 @@ def test_what_is_tried_again_is_counted_anew(run: Run) -> None:
     assert counts(run) == (0, 8, 0, 8)
 
 
-def test_the_sweep_counts_runs_that_ended_without_a_tally(run: Run) -> None:
+def test_the_sweep_tallies_runs_that_ended_without_a_tally(run: Run) -> None:
     tallies.tally_open_runs()
     run.refresh_from_db()
     assert run.judgments_done == 7
 
 
-def test_the_page_of_a_finished_run_reads_no_verdicts_twice(run: Run, admin_client: Client) -> None:
+def test_the_page_of_a_finished_run_reads_its_verdicts_once(run: Run, admin_client: Client) -> None:
     tallies.tally(run.pk)
     cache.clear()
     address = reverse("evaluation:run", args=[run.pk])
 
     def read(query: str = "", language: str = "en") -> tuple[str, int]:
-        with CaptureQueriesContext(connection) as seen:
+        with CaptureQueriesContext(connection) as executed:
             page = admin_client.get(address + query, headers={"accept-language": language}).content.decode()
-        reads = [each for each in seen if 'FROM "evaluation_judgment"' in each["sql"] and " w_ " not in each["sql"]]
+        reads = [
+            query for query in executed if 'FROM "evaluation_judgment"' in query["sql"] and " w_ " not in query["sql"]
+        ]
         return page[page.index('<section class="stack--tight"') :], len(reads)
 
-    first, counted = read()
-    again, kept = read()
-    assert again == first
-    assert (counted, kept) == (1, 0)
-    assert read("?sort=-rate")[0] != first, "what a reader asks for is not what is kept"
+    first, first_reads = read()
+    second, second_reads = read()
+    assert second == first
+    assert (first_reads, second_reads) == (1, 0)
+    assert read("?sort=-rate")[0] != first, "the cached page is not used for another order"
     with translation.override("zh-hans"):
         admin_client.cookies["django_language"] = "zh-hans"
-        assert read(language="zh-hans")[0] != first, "each language has its own"
+        assert read(language="zh-hans")[0] != first, "each language has its own cached page"
