@@ -45,23 +45,23 @@ def test_a_decision_is_in_the_trail_of_every_sample_it_concerns(
     milk = Sample.objects.get(versions__draft=lead.onward_id)
     undone = services.undo_merge(other.pk, actor=adela, reason="Not the same.")
     work_until_idle(merged_batch)
-    alone = Sample.objects.get(versions__draft=undone.into_id)
-    assert recorded_decisions(milk) == recorded_decisions(alone) == [("unmerged", other.pk, undone.into_id)]
-    opened, unmerged = Event.objects.filter(case__lineage=alone.key).order_by("sequence")[:2]
+    separate = Sample.objects.get(versions__draft=undone.into_id)
+    assert recorded_decisions(milk) == recorded_decisions(separate) == [("unmerged", other.pk, undone.into_id)]
+    opened, unmerged = Event.objects.filter(case__lineage=separate.key).order_by("sequence")[:2]
     assert opened.kind == "opened"
     assert (unmerged.actor, unmerged.at, unmerged.data["reason"]) == (adela, undone.at, "Not the same.")
     assert unmerged.at < opened.at, "the event has the time of the decision, not of its recording"
 
     services.merge_drafts(tea.pk, other.pk, actor=None, reason="All drinks.")  # by the operator
-    kept = Sample.objects.get(versions__draft=tea.onward_id)
+    lead_sample = Sample.objects.get(versions__draft=tea.onward_id)
     merged = ("merged", other.pk, tea.onward_id)
-    assert (recorded_decisions(kept), recorded_decisions(alone)[1:]) == ([merged], [merged])
+    assert (recorded_decisions(lead_sample), recorded_decisions(separate)[1:]) == ([merged], [merged])
     assert [event.actor for event in queries.decisions(merged_batch)] == [None, adela]
     assert_trail_intact()
 
     page = text_of(admin.get(reverse("review:audit"), {"kind": "merged"}))
     assert f"draft {other.pk}, now in draft {tea.onward_id}" in page
-    history = text_of(admin.get(reverse("review:history", args=[kept.versions.get().case_id])))
+    history = text_of(admin.get(reverse("review:history", args=[lead_sample.versions.get().case_id])))
     assert "Merged with a duplicate" in history
     assert "All drinks." in history
     listed = admin.get(reverse("api:audit-events"), {"kind": "unmerged"}).json()["results"]
@@ -73,7 +73,7 @@ def test_a_decision_is_in_the_trail_of_every_sample_it_concerns(
     audit_bundle.write(release, tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     published = [line for line in lines if line.get("kind") == "merged"]
-    assert [(line["sample"], line["data"]["draft"]) for line in published] == [(kept.key, other.pk)]
+    assert [(line["sample"], line["data"]["draft"]) for line in published] == [(lead_sample.key, other.pk)]
     assert set(published[0]["data"]["reason"]) == {"sha256"}, "free text is published as a hash only"
     checker = verify_trail.Checker(tmp_path)
     checker.trail()

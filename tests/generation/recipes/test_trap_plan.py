@@ -44,12 +44,12 @@ def by_cluster(targets: dict[str, int]) -> Counter[str]:
 @pytest.mark.plain
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 10_000), min_size=1, max_size=20), st.integers(0, 10_000))
 def test_the_largest_remainder_adds_up_and_is_off_by_less_than_one(weights: dict[str, int], total: int) -> None:
-    whole = sum(weights.values())
-    if not whole:
+    weight_sum = sum(weights.values())
+    if not weight_sum:
         total = 0
     counts = largest_remainder({key: Fraction(n) for key, n in weights.items()}, total)
     assert sum(counts.values()) == total
-    assert all(abs(counts[key] - Fraction(n * total, whole or 1)) < 1 for key, n in weights.items())
+    assert all(abs(counts[key] - Fraction(n * total, weight_sum or 1)) < 1 for key, n in weights.items())
 
 
 @pytest.mark.plain

@@ -69,9 +69,9 @@ def test_all_layouts_of_pubmedqa_give_the_same_row(tmp_path, layout):
     data, where, year = LAYOUTS[layout]
     path = tmp_path / "file"
     path.write_bytes(data)
-    found = pubmedqa.sniff(path)
-    assert found.name == layout
-    [row] = pubmedqa.rows(path, found)
+    detected_layout = pubmedqa.sniff(path)
+    assert detected_layout.name == layout
+    [row] = pubmedqa.rows(path, detected_layout)
     assert row == Row(
         external_id="12345678",
         title="Does the made-up drug lower the made-up pressure?",
@@ -241,9 +241,9 @@ EXPECTED_PAIR = {
 def test_all_layouts_of_medhallu_give_the_same_row(tmp_path, make, layout, where):
     path = tmp_path / "file"
     path.write_bytes(make(pair()))
-    found = medhallu.sniff(path)
-    assert found.name == layout
-    [row] = medhallu.rows(path, found)
+    detected_layout = medhallu.sniff(path)
+    assert detected_layout.name == layout
+    [row] = medhallu.rows(path, detected_layout)
     assert row == Row(
         external_id=digest_of(QUESTION)[:24],
         title="Does the made-up drug lower the made-up pressure?",

@@ -80,9 +80,9 @@ PUBLISHED: dict[str, Any] = {
 def test_all_layouts_of_medhal_give_the_same_row(tmp_path, make, layout, where):
     path = tmp_path / "file"
     path.write_bytes(make(published()))
-    found = medhal.sniff(path)
-    assert found.name == layout
-    [row] = medhal.rows(path, found)
+    detected_layout = medhal.sniff(path)
+    assert detected_layout.name == layout
+    [row] = medhal.rows(path, detected_layout)
     assert isinstance(row, Row)
     assert (row.external_id, row.language, row.where, row.content) == ("made-up-1", "en", where, PUBLISHED)
     assert row.facets == {"source": "acn", "label": "non-factual", "split": "unknown"}
@@ -189,8 +189,8 @@ def test_a_bad_row_of_medqa_is_refused(read_file, changes, reason):
 def test_right_options_are_numbered_from_0_or_1_as_the_file_does(tmp_path, first, layout):
     path = tmp_path / "dev.json"
     path.write_bytes(jsonl(*(medmcqa(n, cop=first + n) for n in (1, 2, 3, 0))))
-    found = importers.load("medmcqa").sniff(path)
-    assert found.name == layout
+    detected_layout = importers.load("medmcqa").sniff(path)
+    assert detected_layout.name == layout
     rows = read_rows(importers.load("medmcqa"), path)
     assert [row.content["answer"] for row in rows] == ["B", "C", "D", "A"]
     assert {row.content["split"] for row in rows} == {"dev"}
@@ -382,9 +382,9 @@ def real_data(name: str) -> Path:
 )
 def test_all_real_rows_are_read(name, file, layout, count, split):
     importer, path = importers.load(name), real_data(file)
-    found = importer.sniff(path)
+    detected_layout = importer.sniff(path)
     rows = read_rows(importer, path)
-    assert found.name == layout
+    assert detected_layout.name == layout
     assert [row for row in rows if not isinstance(row, Row)] == []
     assert len({row.external_id for row in rows}) == count
     assert {row.content["split"] for row in rows} == {split}
@@ -436,6 +436,7 @@ def test_a_value_is_drawn_from_another_record_under_the_same_name_and_is_never_e
     assert drawn_values == {f"{n} years" for n in range(1, 65)}
     path.write_bytes(jsonl(notes(99, {"patient information": {"age": "1 year"}})))
     services.run_import(services.start_import(path, format_name="acn", name="others").pk)
+    # Values of another source are never drawn.
     assert values_of_records[0].draw_sync(age, [f"{n} years" for n in range(65)], "0") is None
 
 
