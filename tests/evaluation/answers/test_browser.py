@@ -204,12 +204,12 @@ def test_pages_follow_each_other_both_ways(admin: Client, release: Release) -> N
 def test_the_number_of_queries_does_not_grow_with_the_run(admin: Client, release: Release) -> None:
     few, many = judged_run(release, "m0"), judged_run(release, *(f"m{n}" for n in range(12)))
     for query in ({}, {"text": "agree", "verdict": "not_met"}, {"endpoint": "m0", "outcome": "answered"}):
-        one, other = (f"{reverse('evaluation:judgments', args=[run.pk])}?{urlencode(query)}" for run in (few, many))
-        admin.get(one)
-        assert query_count(admin, one) == query_count(admin, other)
+        small, large = (f"{reverse('evaluation:judgments', args=[run.pk])}?{urlencode(query)}" for run in (few, many))
+        admin.get(small)
+        assert query_count(admin, small) == query_count(admin, large)
     key = release.samples.order_by("pk")[0].key
-    one, other = (reverse("evaluation:sample", args=[run.pk, key]) for run in (few, many))
-    assert query_count(admin, one) == query_count(admin, other)
+    small, large = (reverse("evaluation:sample", args=[run.pk, key]) for run in (few, many))
+    assert query_count(admin, small) == query_count(admin, large)
 
 
 # -------------------------------------------------------------------------------------------------- models side by side

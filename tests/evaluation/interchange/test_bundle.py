@@ -175,9 +175,11 @@ def test_the_bundle_of_a_run_without_a_judge_agrees(toy: None, claimants: str, t
     result = verify_run.check(tmp_path / "out")
     assert result["faults"] == []
     numbers = json.loads((tmp_path / "out" / "numbers.json").read_text())
-    drawn = [rate for row in numbers["rows"] for rate in row["rates"].values() if rate["method"] == "cluster-bootstrap"]
+    bootstrapped = [
+        rate for row in numbers["rows"] for rate in row["rates"].values() if rate["method"] == "cluster-bootstrap"
+    ]
     assert result["not_recomputed"] == {}
-    assert [rate for rate in drawn if rate["low"] < rate["value"] < rate["high"]]
+    assert [rate for rate in bootstrapped if rate["low"] < rate["value"] < rate["high"]]
     compared = [row for row in numbers["comparisons"] if row["rate"] in bootstrapped_rates(tmp_path / "out")]
     assert [row for row in compared if row["p"] is not None]
     settings = json.loads((tmp_path / "out" / "run.json").read_text())
@@ -202,10 +204,10 @@ def test_a_changed_bootstrap_interval_is_named(toy: None, claimants: str, tmp_pa
     out = tmp_path / "out"
     bundle.export_run(run, out)
     numbers = json.loads((out / "numbers.json").read_text())
-    drawn = next(
+    bootstrapped = next(
         rate for row in numbers["rows"] for rate in row["rates"].values() if rate["method"] == "cluster-bootstrap"
     )
-    drawn["low"] -= 0.001
+    bootstrapped["low"] -= 0.001
     compared = next(
         row for row in numbers["comparisons"] if row["rate"] in bootstrapped_rates(out) and row["p"] is not None
     )

@@ -145,9 +145,9 @@ def test_the_number_of_queries_does_not_grow_with_the_models(run: Run, release: 
     client = Client()
     client.force_login(world["rui"])
     many = judged_run(release, *(f"m{number}" for number in range(9)))
-    one, other = (reverse("evaluation:noticed", args=[shown.pk]) for shown in (run, many))
-    client.get(one)
-    assert query_count(client, one) == query_count(client, other)
+    small, large = (reverse("evaluation:noticed", args=[counted_run.pk]) for counted_run in (run, many))
+    client.get(small)
+    assert query_count(client, small) == query_count(client, large)
 
 
 def test_the_api_gives_the_report_to_researchers_only(run: Run, api: Api, world: World) -> None:

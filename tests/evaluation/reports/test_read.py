@@ -56,14 +56,14 @@ def admin(adela: User) -> Client:
     return client
 
 
-def launched_run(release: Release, url: str, *models: str, **options: Any) -> Run:
+def launch_run(release: Release, url: str, *models: str, **options: Any) -> Run:
     tested = [endpoint(url, model) for model in models or MODELS]
     return services.launch_run(RunSettings(release, tested, **{"seed": SEED, **options}))
 
 
 def finished_run(release: Release, url: str, *models: str, **options: Any) -> Run:
     """Launch a run and work on it until it is finished."""
-    run = launched_run(release, url, *models, **options)
+    run = launch_run(release, url, *models, **options)
     work.work_on_run(run.pk)
     return RUNS.get(run.pk)
 
@@ -213,13 +213,13 @@ def test_sampling_is_chosen_on_the_page_over_the_api_and_in_the_shell(
 
 
 def test_a_changed_endpoint_does_not_affect_a_launched_run(release: Release, claimants: str) -> None:
-    run = launched_run(release, claimants, "sim-average", sampling="endpoint")
+    run = launch_run(release, claimants, "sim-average", sampling="endpoint")
     later = {"temperature": 0.9, "max_tokens": 7}
     Endpoint.objects.filter(name="sim-average").update(**later)
     work.work_on_run(run.pk)
     for call in Call.objects.filter(job=run):
         assert not set(later) & set(call.sent), "the endpoint had no such settings at the launch"
-    work.work_on_run(launched_run(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
+    work.work_on_run(launch_run(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
     assert later.items() <= Call.objects.latest("pk").sent.items()
 
 
@@ -262,7 +262,7 @@ def test_claims_are_drawn_by_the_seed(release: Release, claimants: str) -> None:
         rows = run.responses.order_by("pk").values_list("sample__key", "about")
         return [(key, about["shown"]) for key, about in rows]
 
-    one, same, other = (launched_run(release, claimants, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (launch_run(release, claimants, seed=seed) for seed in (1, 1, 2))
     assert claims(one) == claims(same) != claims(other)
     assert all(claim == shown_claim(key, 1) for key, claim in claims(one)), (
         "the same for all variants and endpoints of a sample"
@@ -278,7 +278,7 @@ def test_a_run_can_be_limited_to_some_data_sets(release: Release, claimants: str
     assert [name for name, _label in report.datasets] == ["hinted"]
     assert report.contrasts == (), "there is no other data set to compare with"
     with pytest.raises(errors.UnknownDataSet, match=r"gone; known: plain, hinted"):
-        launched_run(release, claimants, variants=["gone", "plain"])
+        launch_run(release, claimants, variants=["gone", "plain"])
 
 
 def test_a_judge_is_refused_or_required_as_the_benchmark_says(release: Release, claimants: str) -> None:
@@ -323,7 +323,7 @@ def test_a_fault_in_reading_one_answer_loses_no_other(
             raise ZeroDivisionError
         return original(sample, *rest)
 
-    run = launched_run(release, claimants, "sim-average", variants=["plain"])
+    run = launch_run(release, claimants, "sim-average", variants=["plain"])
     monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, read=read))
     with pytest.raises(ZeroDivisionError):
         work.work_on_run(run.pk)
@@ -337,7 +337,7 @@ def test_a_fault_in_reading_one_answer_loses_no_other(
 def test_answers_from_provider_batches_are_read(release: Release, claimants: str, settings: Any) -> None:
     settings.MHB_BATCH_POLL_SECONDS = 0.0
     endpoint(claimants, "sim-average", batches=True)
-    run = launched_run(release, claimants, "sim-average", transport=Run.Transport.BATCH)
+    run = launch_run(release, claimants, "sim-average", transport=Run.Transport.BATCH)
     for _ in range(12):
         if run.pk not in sweep(RUNS):
             break
@@ -350,7 +350,7 @@ def test_answers_from_provider_batches_are_read(release: Release, claimants: str
 
 def test_batches_are_refused_where_no_endpoint_offers_them(release: Release, claimants: str) -> None:
     with pytest.raises(errors.NoBatches):
-        launched_run(release, claimants, transport=Run.Transport.BATCH)
+        launch_run(release, claimants, transport=Run.Transport.BATCH)
 
 
 def test_an_estimate_keeps_variants_apart(release: Release, claimants: str) -> None:
@@ -375,7 +375,7 @@ def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) 
     assert other.requests == COUNT
     repeated = finished_run(release, claimants, "sim-average")
     assert (repeated.calls, repeated.hits) == (0, 2 * COUNT)
-    jobs_services.cancel(launched_run(release, claimants, "sim-careful").pk)
+    jobs_services.cancel(launch_run(release, claimants, "sim-careful").pk)
 
 
 # ---------------------------------------------------------------------------------------------------------------- pages
@@ -464,7 +464,7 @@ def test_no_page_needs_more_queries_for_more_rows(release: Release, claimants: s
     few = finished_run(release, claimants, "sim-average")
     queries_expected = [*page_queries(few, *pages), list_queries()]
     assert [*page_queries(finished_run(release, claimants, *many), *pages), list_queries()] == queries_expected
-    small, large = launched_run(release, claimants, "sim-average"), launched_run(release, claimants, *many)
+    small, large = launch_run(release, claimants, "sim-average"), launch_run(release, claimants, *many)
     assert page_queries(large, "run-progress") == page_queries(small, "run-progress")
 
 

@@ -283,8 +283,8 @@ def test_the_api_launches_once_per_idempotency_key(
     client = api(adela)
     responses = [client.post(reverse("api:runs"), body, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
     assert [response.status_code for response in responses] == [202] * 3
-    first, again, other = (response.json()["id"] for response in responses)
-    assert first == again != other
+    first, repeated, other = (response.json()["id"] for response in responses)
+    assert first == repeated != other
     assert services.launch_run(RunSettings(release, targets, judge), actor=bo, key="a").pk not in (first, other)
     assert services.launch_run(RunSettings(release, targets, judge), actor=adela, key="").launch_key is None
     at_once = run_concurrently(

@@ -267,11 +267,11 @@ def test_implausible_token_counts_are_ignored_and_the_call_is_in_the_ledger(bare
     wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
     answers = [{**completion(verdict_reply()), "usage": usage} for usage in (sane, wild)]
     with fake_endpoint(*answers) as target, fake_endpoint(verdict_reply()) as judge:
-        chosen = endpoint(target.url, "m", concurrency=1, **prices)
-        run = services.launch_run(RunSettings(bare, [chosen], endpoint(judge.url, "judge")))
+        tested = endpoint(target.url, "m", concurrency=1, **prices)
+        run = services.launch_run(RunSettings(bare, [tested], endpoint(judge.url, "judge")))
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
-    first, second = Call.objects.filter(job=run, endpoint=chosen).order_by("pk")
+    first, second = Call.objects.filter(job=run, endpoint=tested).order_by("pk")
     assert (first.tokens_out, first.cost, first.detail) == (MAX_TOKENS, Decimal(99_999_900), "")
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
@@ -382,8 +382,8 @@ def test_a_response_that_fails_during_a_retry_keeps_its_judgments(bare: Release)
     If the retry saw it half-way, it would queue the response while its judgments remain.
     """
     with fake_endpoint(verdict_reply()) as target:
-        chosen = endpoint(target.url, "m")
-        run = services.launch_run(RunSettings(bare, [chosen], chosen))
+        model = endpoint(target.url, "m")
+        run = services.launch_run(RunSettings(bare, [model], model))
         rows = Response.objects.filter(run=run).order_by("pk")
         rows.update(status=Status.RUNNING, token=uuid4(), lease_until=timezone.now() + timedelta(minutes=5))
         early, late = rows[:2]
