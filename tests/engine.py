@@ -1,4 +1,4 @@
-"""The engines in tests: own source files, the simulated models over real HTTP, and each step of the loop as one call."""
+"""Fixtures for engine tests: source files, simulated models over HTTP, one call for each step."""
 
 import json
 import urllib.request
@@ -44,7 +44,7 @@ TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 
 @pytest.fixture(autouse=True)
 def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gateway that is quick to try again."""
+    """Shorten the pauses between the attempts of a gateway."""
     monkeypatch.setattr("generation.llm.gateway.BACKOFF_BASE", 0.001)
     monkeypatch.setattr("generation.llm.gateway.RECONNECT_CAP", 0.01)
     monkeypatch.setattr("generation.llm.admission_control.PAUSE", 0.001)
@@ -52,20 +52,20 @@ def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def models() -> Iterator[str]:
-    """The base URL of simulated models without faults."""
-    with simulated() as url:
+    """Base URL of simulated models without faults."""
+    with simulator() as url:
         yield url
 
 
-def simulated(*faults: str, **options: Any) -> AbstractContextManager[str]:
-    """Simulated models of their own; yields their base URL."""
+def simulator(*faults: str, **options: Any) -> AbstractContextManager[str]:
+    """Run a simulator with these faults and `make_app` options; yields its base URL."""
     return run_in_background(
         make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options})
     )
 
 
-def served(url: str) -> dict[str, Any]:
-    """What the simulated models at `url` themselves counted."""
+def simulator_stats(url: str) -> dict[str, Any]:
+    """Statistics of the simulator at `url`: the requests that it counted itself."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/stats") as answer:
         return dict(json.load(answer))
 
@@ -73,57 +73,59 @@ def served(url: str) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------------- files
 
 
-def _own_words(number: int) -> str:
-    """So many words that no two records are taken for one another."""
+def _distinct_text(number: int) -> str:
+    """Enough random words that the similarity check does not find two records alike."""
     dice = Random(number)
     return " ".join(f"I note {dice.randrange(10**6)} {dice.choice(('days', 'steps', 'beats'))}." for _ in range(24))
 
 
-def conversation(number: int, **changes: Any) -> dict[str, Any]:
-    """A HealthBench record of our own."""
-    first, *others = TURNS
+def conversation(number: int, **fields: Any) -> dict[str, Any]:
+    """A made-up HealthBench record; `fields` replace its fields."""
+    first, *later = TURNS
     return {
         "prompt_id": str(uuid.UUID(int=number)),
         "prompt": [
-            {**first, "content": f"This is case {number}. {first['content']} {_own_words(number)}"},
-            *others,
+            {**first, "content": f"This is case {number}. {first['content']} {_distinct_text(number)}"},
+            *later,
         ],
         "rubrics": [],
         "example_tags": [],
         "ideal_completions_data": None,
         "canary": CANARY,
-        **changes,
+        **fields,
     }
 
 
-def report(number: int, **changes: Any) -> dict[str, Any]:
-    """A PMC-Patients record of our own."""
+def report(number: int, **fields: Any) -> dict[str, Any]:
+    """A made-up PMC-Patients record; `fields` replace its fields."""
     return {
         "patient_id": str(number),
         "patient_uid": f"{number}-1",
         "PMID": str(number),
         "title": f"Fever {number}",
-        "patient": f"This is the report of patient {number}. {REPORT} {_own_words(number)}",
+        "patient": f"This is the report of patient {number}. {REPORT} {_distinct_text(number)}",
         "age": [[60.0, "year"]],
         "gender": "M",
-        **changes,
+        **fields,
     }
 
 
 def conversations_file(path: Path, *records: dict[str, Any] | int) -> Path:
-    """A HealthBench file of these records, or of as many as the number says."""
-    rows = _numbered(records, conversation)
+    """Write a HealthBench file; a number stands for that many made-up records."""
+    rows = _expand_counts(records, conversation)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 def reports_file(path: Path, *records: dict[str, Any] | int) -> Path:
-    """A PMC-Patients file (V2) of these records, or of as many as the number says."""
-    path.write_text(json.dumps(_numbered(records, report)), encoding="utf-8")
+    """Write a PMC-Patients file (V2); a number stands for that many made-up records."""
+    path.write_text(json.dumps(_expand_counts(records, report)), encoding="utf-8")
     return path
 
 
-def _numbered(records: Sequence[dict[str, Any] | int], make: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+def _expand_counts(
+    records: Sequence[dict[str, Any] | int], make: Callable[[int], dict[str, Any]]
+) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for record in records:
         rows += [make(number) for number in range(1, record + 1)] if isinstance(record, int) else [record]
@@ -133,90 +135,93 @@ def _numbered(records: Sequence[dict[str, Any] | int], make: Callable[[int], dic
 # ------------------------------------------------------------------------------------------------------------- steps
 
 
-def imported(path: Path, name: str = "own", format_name: str = "healthbench") -> Source:
-    """The source that a file was read into."""
+def import_file(path: Path, name: str = "own", format_name: str = "healthbench") -> Source:
+    """Import a file and return its source."""
     return sources_services.run_import(
         sources_services.start_import(path, format_name=format_name, name=name).pk
     ).source
 
 
 def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
-    """The endpoint of this name (the model's, unless said otherwise), made if there is none.
+    """Get or create an endpoint; it is named after its model unless `name` is given.
 
-    Where much is in flight much is stored at once: a run of hundreds of rows takes a third less than with 16.
+    The concurrency is 64 because more calls in flight share a commit: a run of hundreds of rows
+    takes a third less time than with 16.
     """
     name = fields.pop("name", model.replace("+", "-").replace("@", "-").replace(".", "-"))
-    found = Endpoint.objects.filter(name=name).first()
-    if found is None:
-        about = {"simulated": model.startswith("sim-"), "concurrency": 64, **fields}
-        found = Endpoint(name=name, url=url, model=model, **about)
-        # As the service does, but for the constraints, which it has the database check one by one before storing.
-        found.full_clean(validate_unique=False, validate_constraints=False)
-        found.save()
-    return found
+    target = Endpoint.objects.filter(name=name).first()
+    if target is None:
+        values = {"simulated": model.startswith("sim-"), "concurrency": 64, **fields}
+        target = Endpoint(name=name, url=url, model=model, **values)
+        # The service also validates the constraints, at the price of a query for each of them.
+        target.full_clean(validate_unique=False, validate_constraints=False)
+        target.save()
+    return target
 
 
-def launched(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
-    """A batch without the checks before review, which `tests.generation.drafts.test_pre_review_checks` is about."""
+def launch_batch(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
+    """Launch a batch without pre-review checks; tests.generation.drafts covers those."""
     return launch.launch_batch(
         BatchSettings(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit, checks=(), **options)
     )
 
 
-def generated(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
-    """A batch that was launched and worked on to its end."""
-    batch = launched(source, generator, limit)
+def run_batch(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
+    """Launch a batch and work on it until nothing is left to do."""
+    batch = launch_batch(source, generator, limit)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
 
 
-def statuses(batch: Batch) -> Counter[str]:
-    """How many drafts of a batch are in each status."""
+def status_counts(batch: Batch) -> Counter[str]:
+    """Number of drafts of a batch in each status."""
     return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
-def held(job: Batch | Run) -> Lane:
-    """A lane that lives on a job, as somebody else's."""
+def create_lane(job: Batch | Run) -> Lane:
+    """Create a live lane on a job, as another worker would."""
     now = timezone.now()
     return Lane.objects.create(job=job, until=now + lease(), started_at=now)
 
 
-def approved(source: Source, url: str, physicians: Sequence[User], limit: int | None = None) -> list[Sample]:
-    """Samples of a source that physicians approved as they were."""
-    batch = generated(source, endpoint(url), limit)
+def approve_samples(source: Source, url: str, physicians: Sequence[User], limit: int | None = None) -> list[Sample]:
+    """Make samples of a source and have physicians approve them unchanged."""
+    batch = run_batch(source, endpoint(url), limit)
     approve_everything(physicians)
     samples_services.apply_outcomes()
     return list(Sample.objects.filter(batch=batch, status=Sample.Status.APPROVED).order_by("pk"))
 
 
-def frozen(folder: Path, url: str, physicians: Sequence[User], *, conversations: int = 0, reports: int = 0) -> Release:
-    """A release of so many of our own conversations and reports."""
+def make_release(
+    folder: Path, url: str, physicians: Sequence[User], *, conversations: int = 0, reports: int = 0
+) -> Release:
+    """Make, approve and freeze this many made-up conversations and reports."""
     if conversations:
         path = conversations_file(folder / "own.jsonl", conversations)
-        assert len(approved(imported(path, "own-conversations"), url, physicians)) == conversations
+        assert len(approve_samples(import_file(path, "own-conversations"), url, physicians)) == conversations
     if reports:
         path = reports_file(folder / "own.json", reports)
-        assert len(approved(imported(path, "own-reports", "pmc-patients"), url, physicians)) == reports
+        assert len(approve_samples(import_file(path, "own-reports", "pmc-patients"), url, physicians)) == reports
     return releases_services.freeze_release("own", benchmark="mhb")
 
 
-def launched_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
-    chosen = [endpoint(url, model) for model in targets]
-    return runs_services.launch_run(RunSettings(release, chosen, endpoint(url, judge), **options))
+def launch_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
+    endpoints = [endpoint(url, model) for model in targets]
+    return runs_services.launch_run(RunSettings(release, endpoints, endpoint(url, judge), **options))
 
 
-def evaluated(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
-    """A run that was worked on to its end."""
-    run = launched_run(release, url, *targets, judge=judge, **options)
+def evaluate_release(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
+    """Launch a run and work on it until nothing is left to do."""
+    run = launch_run(release, url, *targets, judge=judge, **options)
     work.work_on_run(run.pk)
     run.refresh_from_db()
     return run
 
 
-def calls(of: str | Job) -> list[Call]:
-    """The ledger lines of one row of work (``draft:3``) or of a whole job, in order."""
-    lines = Call.objects.filter(job=of) if isinstance(of, Job) else Call.objects.filter(subject=of)
+def calls(subject: str | Job) -> list[Call]:
+    """Ledger lines of one row of work (``draft:3``) or of a whole job, in order."""
+    lines = Call.objects.filter(**{"job" if isinstance(subject, Job) else "subject": subject})
     return list(lines.order_by("pk"))
 
 
@@ -239,18 +244,18 @@ class Manage:
             command.run_from_argv(["manage.py", name, *map(str, arguments)])
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
-        said = self._capsys.readouterr()
-        return code, said.out, said.err
+        printed = self._capsys.readouterr()
+        return code, printed.out, printed.err
 
     def json(self, name: str, *arguments: object) -> dict[str, Any]:
-        """The one object that a command prints with --json; it must succeed."""
+        """The object that a command prints with --json; the command must succeed."""
         code, out, err = self(name, *arguments, "--json")
         assert code == 0, err or out
-        found: dict[str, Any] = json.loads(out)
-        return found
+        printed: dict[str, Any] = json.loads(out)
+        return printed
 
-    def refused(self, name: str, *arguments: object) -> str:
-        """The sentence with which a command fails; nothing else is printed, least of all a traceback."""
+    def refusal(self, name: str, *arguments: object) -> str:
+        """The one sentence that a failing command prints, with exit code 1 and no traceback."""
         code, out, err = self(name, *arguments, "--json")
         assert code == 1, (code, out, err)
         assert out == ""
@@ -261,9 +266,9 @@ class Manage:
 
 @pytest.fixture
 def manage(db: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Manage:
-    """`manage("import_source", ...)`. Nothing is sent to a broker, and the test's own connection stays open."""
+    """`manage("import_source", ...)`: nothing reaches a broker, and the connection stays open."""
     monkeypatch.setattr("django.core.management.base.connections.close_all", lambda: None)
-    # The system checks: before each command, and longer than most. `make test` asks them once.
+    # System checks take longer than most commands; `make test` runs them once.
     monkeypatch.setattr(BaseCommand, "check", lambda *_, **__: None)
     monkeypatch.setattr("celery.app.task.Task.delay", lambda *arguments: None)
     return Manage(capsys)

@@ -1,4 +1,4 @@
-"""A site while work is in progress: jobs with known remaining time, paused, failed and cancelled ones, imports under way."""
+"""Work in progress: jobs and imports in every state, some with a known remaining time."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -34,40 +34,43 @@ from generation.models.work import Work
 from review.models import User
 from tests.engine import drafts, endpoint
 
-JOBS = ("running", "resting", "paused", "spent", "failed", "finished", "cancelled")
-NOBODYS: dict[str, Any] = {"token": None, "lease_until": None}
+JOB_STATES = ("running", "resting", "paused", "spent", "failed", "finished", "cancelled")
+UNCLAIMED: dict[str, Any] = {"token": None, "lease_until": None}
 MODELS = "http://models.example/v1"
 
 
-def get_under_way(job: Job, of: Endpoint) -> None:
-    """A lane holds the job, its first row has ended, and its rate has been measured: the remaining time is known."""
-    now, kind = timezone.now(), type(job)
+def put_in_progress(job: Job, target: Endpoint) -> None:
+    """Give the job a lane, a finished row and a measured rate: its remaining time is known."""
+    now, model = timezone.now(), type(job)
     rows: Any = job.drafts if isinstance(job, Batch) else job.responses  # type: ignore[attr-defined]
     first, second, *_ = rows.filter(status=Work.Status.QUEUED).order_by("pk")
-    ended = {"outcome": "answered"} if isinstance(job, Run) else {}
-    rows.filter(pk=first.pk).update(status=Work.Status.DONE, **ended)
+    outcome = {"outcome": "answered"} if isinstance(job, Run) else {}
+    rows.filter(pk=first.pk).update(status=Work.Status.DONE, **outcome)
     assert take(rows.filter(pk=second.pk).order_by("pk"), 1)
-    kind._default_manager.filter(pk=job.pk).update(
+    model._default_manager.filter(pk=job.pk).update(
         calls=4, hits=1, failed=1, cost=Decimal("0.4"), since_at=now - timedelta(minutes=2), then_at=now
     )
     JobError.objects.create(job=job, error="ServerError", calls=1)
     Lane.objects.create(
-        job=job, worker="one:1", until=now + timedelta(hours=1), flying=2, holds={str(of.pk): [4, 3, 2]}, started_at=now
+        job=job, worker="one:1", until=now + timedelta(hours=1), flying=2, holds={str(target.pk): [4, 3, 2]}, started_at=now
     )  # fmt: skip
     EndpointState.objects.get_or_create(
-        endpoint=of, defaults={"blocked_until": now + timedelta(hours=1), "because": "RateLimited", "openings": 1}
+        endpoint=target, defaults={"blocked_until": now + timedelta(hours=1), "because": "RateLimited", "openings": 1}
     )
     WorkerBeat.objects.get_or_create(name="one:1", defaults={"seen_at": now})
 
 
 class InProgress:
-    """A batch and a run in each state of `JOBS`, an import in each of its states, all launched by `admin`, by number."""
+    """Primary keys of a batch and a run in each of `JOB_STATES`, and an import in each status.
+
+    `admin` launched all of them.
+    """
 
     def __init__(self, admin: User, release: Release) -> None:
         self.admin, self.release = admin, release
         self.generator, self.judge = endpoint(MODELS, "busy"), endpoint(MODELS, "busy-judge", batches=True)
-        self.batches = {state: self._in(state, self._batch) for state in JOBS}
-        self.runs = {state: self._in(state, self._run) for state in JOBS}
+        self.batches = {state: self._job_in(state, self._batch) for state in JOB_STATES}
+        self.runs = {state: self._job_in(state, self._run) for state in JOB_STATES}
         self.imports = {status.value: self._import(status) for status in ImportStatus}
         self.comparison = self._comparison()
 
@@ -82,15 +85,15 @@ class InProgress:
             RunSettings(self.release, [self.generator, self.judge], self.judge), actor=self.admin
         )
 
-    def _in(self, state: str, make: Callable[[str], Job]) -> int:
+    def _job_in(self, state: str, make: Callable[[str], Job]) -> int:
         job = make(state)
-        pk, kind = job.pk, type(job)
-        get_under_way(job, self.generator)
+        pk, model = job.pk, type(job)
+        put_in_progress(job, self.generator)
         if isinstance(job, Run):
             self._provider_batch(job)
         rows: Any = Batch.objects.get(pk=pk).drafts if isinstance(job, Batch) else Response.objects.filter(run=pk)
 
-        def ended(outcome: str) -> dict[str, str]:
+        def outcome_field(outcome: str) -> dict[str, str]:
             return {"outcome": outcome} if isinstance(job, Run) else {}
 
         match state:
@@ -103,15 +106,19 @@ class InProgress:
                 life_cycle.pause(pk, because="BudgetSpent")
             case "failed":
                 rows.update(
-                    status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS, **ended("failed")
+                    status=Work.Status.FAILED,
+                    error="BrokenReply",
+                    detail="Not JSON.",
+                    **UNCLAIMED,
+                    **outcome_field("failed"),
                 )
-                self._failed_call(kind._default_manager.get(pk=pk), rows.first())
+                self._failed_call(model._default_manager.get(pk=pk), rows.first())
             case "finished":
-                rows.update(status=Work.Status.DONE, **NOBODYS, **ended("answered"))
+                rows.update(status=Work.Status.DONE, **UNCLAIMED, **outcome_field("answered"))
             case "cancelled":
                 jobs_services.cancel(pk)
         if state in ("failed", "finished"):
-            life_cycle.settle(kind._default_manager.get(pk=pk), is_open=False)
+            life_cycle.settle(model._default_manager.get(pk=pk), is_open=False)
         return int(pk)
 
     def _failed_call(self, job: Job, row: Any) -> None:
@@ -135,15 +142,15 @@ class InProgress:
             source=Source.objects.get(name="batch-running"), file_name="own.jsonl", path="own.jsonl", layout="jsonl",
             created_by=self.admin, created_at=timezone.now(),
         )  # fmt: skip
-        mine = Import.objects.filter(pk=run.pk)
+        rows = Import.objects.filter(pk=run.pk)
         if status == ImportStatus.RUNNING:
-            assert take(mine.order_by("pk"), 1)
+            assert take(rows.order_by("pk"), 1)
         else:
-            mine.update(status=status, error="WrongFormat" if status == ImportStatus.FAILED else "")
+            rows.update(status=status, error="WrongFormat" if status == ImportStatus.FAILED else "")
         return run.pk
 
     def _comparison(self) -> int:
-        """Of two batches, one of which is under way."""
+        """A comparison of two batches, of which one is running and one paused."""
         pair = Comparison.objects.create(
             benchmark="mhb", source=Source.objects.get(name="batch-running"), created_at=timezone.now()
         )

@@ -1,4 +1,4 @@
-"""The variables that tests name for keys of endpoints."""
+"""Environment variables from which tests may take endpoint keys."""
 
 from generation.llm.http.access import Access
 

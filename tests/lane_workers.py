@@ -1,4 +1,4 @@
-"""A process that works on a run and can be killed: `python -m tests.lane_workers RUN LEASE`, which a site forks."""
+"""A worker process that tests can kill: `python -m tests.lane_workers RUN LEASE`, forked by a site."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ def main(run_id: int, lease: float) -> None:
         try:
             sweep(RUNS)
             work.work_on_run(run_id)
-        except OperationalError as error:  # as the sweeper and the worker take it
+        except OperationalError as error:  # survived, as by the real sweeper and worker
             sys.stderr.write(f"{error}\n")
         time.sleep(0.05)
 

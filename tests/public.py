@@ -1,4 +1,4 @@
-"""Public data sets for tests. They are not in the repository."""
+"""Public data sets for tests, which are not in the repository."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,10 @@ FOLDER = Path(__file__).parents[2] / "shared/data"
 
 
 def public(name: str) -> Path:
-    """The folder or file of this name; the test is skipped where it is absent, but on CI, where that is a failure."""
+    """Path of a public data set; without it the test is skipped, or fails on CI."""
     path = FOLDER / name
     if not path.exists():
-        reason = f"shared/data/{name} is not there"
+        reason = f"shared/data/{name} does not exist"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)

@@ -68,7 +68,7 @@ def admin(adela: User) -> Client:
 
 
 @pytest.fixture
-def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Record the tasks to be sent, as (name, job), instead of sending them."""
     sent: list[tuple[str, int]] = []
     monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
@@ -179,13 +179,18 @@ def upload(client: Client, path: Path, format_name: str = "healthbench", name: s
 
 
 def test_an_upload_is_stored_queued_and_imported(
-    admin: Client, adela: User, tmp_path: Path, uploads: Path, woken: list[Any], django_capture_on_commit_callbacks: Any
+    admin: Client,
+    adela: User,
+    tmp_path: Path,
+    uploads: Path,
+    sent_tasks: list[Any],
+    django_capture_on_commit_callbacks: Any,
 ):
     with django_capture_on_commit_callbacks(execute=True):
         response = upload(admin, conversations_file(tmp_path / "own.jsonl", 3))
     run = Import.objects.get()
     assert response["Location"] == reverse("generation:source", args=["own"])
-    assert woken == [("run_import", run.pk)]
+    assert sent_tasks == [("run_import", run.pk)]
     assert (run.file_name, run.created_by, run.status) == ("own.jsonl", adela, Status.QUEUED)
     assert [path.resolve() for path in uploads.iterdir()] == [Path(run.path)]
 
@@ -203,7 +208,7 @@ def test_an_upload_is_stored_queued_and_imported(
 
 
 def test_a_file_of_the_wrong_format_is_refused_with_its_name_and_the_reason(
-    admin: Client, tmp_path: Path, uploads: Path, woken: list[Any]
+    admin: Client, tmp_path: Path, uploads: Path, sent_tasks: list[Any]
 ):
     response = upload(admin, reports_file(tmp_path / "patients.json", 2))
     assert response.status_code == 422
@@ -212,7 +217,7 @@ def test_a_file_of_the_wrong_format_is_refused_with_its_name_and_the_reason(
     assert "It is a JSON array" in error
     assert not list(uploads.iterdir())
     assert not Source.objects.exists()
-    assert not woken
+    assert not sent_tasks
 
 
 def test_a_source_keeps_its_format(admin: Client, tmp_path: Path, uploads: Path):
@@ -337,7 +342,7 @@ def test_a_json_field_without_a_value_is_empty() -> None:
 
 
 def test_a_batch_is_launched_over_the_remaining_records(
-    admin: Client, tmp_path: Path, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
+    admin: Client, tmp_path: Path, models: str, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
 ):
     source = import_file(conversations_file(tmp_path / "own.jsonl", 5))
     endpoint(models)
@@ -351,7 +356,7 @@ def test_a_batch_is_launched_over_the_remaining_records(
         response: Page = admin.post(url, data)
     batch = Batch.objects.get()
     assert response["Location"] == reverse("generation:batch", args=[batch.pk])
-    assert woken == [("work_on_job", batch.pk)]
+    assert sent_tasks == [("work_on_job", batch.pk)]
     assert batch.drafts.count() == 2
     assert batch.plan["name"] == "paper"
     assert batch.checks == ["identical", "alike", "leak", "answerable", "restated", "gives-away", "exists"]
@@ -401,7 +406,7 @@ def test_failures_show_the_models_reply_escaped(admin: Client):
 
 
 def test_cancel_and_retry_need_a_post_and_refuse_a_batch_that_has_ended(
-    admin: Client, woken: list[Any], django_capture_on_commit_callbacks: Any
+    admin: Client, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
 ):
     batch = drafts(2)
     fail_draft(batch)
@@ -410,7 +415,7 @@ def test_cancel_and_retry_need_a_post_and_refuse_a_batch_that_has_ended(
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.RUNNING
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(retry).status_code == 302
-    assert woken == [("work_on_job", batch.pk)]
+    assert sent_tasks == [("work_on_job", batch.pk)]
     assert not batch.drafts.filter(status=Status.FAILED).exists()
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "cancelling twice does no harm"

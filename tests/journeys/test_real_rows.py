@@ -18,7 +18,7 @@ from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import queries as sources_queries
-from review.assignments import claims
+from review.cases import services as cases_services
 from review.models import Case, User
 from review.rules.case_spec import UNDETERMINED
 from tests.engine import TARGETS, endpoint, evaluate_release, import_file, models, no_long_waits, run_batch
@@ -61,7 +61,7 @@ def test_all_twenty_rows_from_file_to_report(
     assert len(unsure) == UNSURE
     assert approve_everything(physicians) == 3 * (ROWS - UNSURE)  # primary, blind secondary, confirmation
     for case in unsure:  # only after an admin has set the language
-        claims.set_language(case.pk, "en", actor=adela)
+        cases_services.set_language(case.pk, "en", actor=adela)
     assert approve_everything(physicians) == 3 * UNSURE
     assert samples_services.apply_outcomes() == ROWS
     release = releases_services.freeze_release("real", benchmark="mhb")

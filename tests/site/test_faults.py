@@ -1,4 +1,4 @@
-"""Whatever an endpoint does to us: every row ends in a state that has a name, and the ledger is the truth."""
+"""Whatever an endpoint does, every row ends in a state with a name and the ledger is correct."""
 
 from collections import Counter
 from pathlib import Path
@@ -20,13 +20,13 @@ from tests.engine import (
     bare_release,
     conversations_file,
     endpoint,
-    imported,
-    launched,
-    launched_run,
+    import_file,
+    launch_batch,
+    launch_run,
     models,
     no_long_waits,
-    served,
-    simulated,
+    simulator,
+    simulator_stats,
 )
 
 __all__ = ["models", "no_long_waits"]
@@ -39,73 +39,73 @@ IN_THE_LEDGER = {
     FaultKind.TIMEOUT: "TimedOut",
     FaultKind.CUT: "ConnectionCut",
 }
-DOWN = set(IN_THE_LEDGER)  # where nothing else is ever answered
-matrix = pytest.mark.parametrize("fault", [*FaultKind])
-passing = pytest.mark.parametrize("share", [0.3, 1.0], ids=["passing", "lasting"])
+DOWN = set(IN_THE_LEDGER)  # an endpoint that always fails like this counts as down
+each_fault = pytest.mark.parametrize("fault", [*FaultKind])
+each_share = pytest.mark.parametrize("share", [0.3, 1.0], ids=["passing", "lasting"])
 
 
-def patience(fault: FaultKind, share: float) -> float:
-    """Seconds for an answer: the fewer the sooner a timeout is over, but a real answer must come in time."""
+def call_timeout(fault: FaultKind, share: float) -> float:
+    """Return the timeout of calls in seconds: short if they time out, but enough for real replies."""
     if fault is not FaultKind.TIMEOUT:
         return 10
     return 0.8 if share < 1 else 0.2
 
 
 def check_ledger(job: Job, url: str, fault: FaultKind, share: float) -> None:
-    """One line for each request that the server itself counted, under the error's own name."""
+    """Check that the ledger has a line, with the error's name, for each request of the server."""
     lines = Call.objects.filter(job=job)
     attempts = lines.filter(hit_of=None)
-    assert served(url)["requests"] == attempts.count() == job.calls
+    assert simulator_stats(url)["requests"] == attempts.count() == job.calls
     assert job.failed == attempts.exclude(error="").count()
     assert job.hits == lines.exclude(hit_of=None).count()
     assert set(attempts.values_list("error", flat=True)) <= {"", IN_THE_LEDGER.get(fault, "")}
     if fault in IN_THE_LEDGER:
-        assert attempts.filter(error=IN_THE_LEDGER[fault]).exists(), "it did strike"
+        assert attempts.filter(error=IN_THE_LEDGER[fault]).exists(), "the fault occurred"
 
 
 def check_rows(rows: Any) -> Counter[str]:
-    found = Counter(rows.values_list("status", flat=True))
-    assert not found[Status.RUNNING]
+    statuses = Counter(rows.values_list("status", flat=True))
+    assert not statuses[Status.RUNNING]
     assert set(rows.filter(status=Status.FAILED).values_list("error", flat=True)) <= NAMED | {runs_services.NO_RESPONSE}
-    return found
+    return statuses
 
 
-def check_job(job: Job, found: Counter[str]) -> None:
-    if found[Status.QUEUED]:
-        assert (job.status, job.paused_because) == (Job.Status.PAUSED, "EndpointDown"), "and it says why"
+def check_job(job: Job, statuses: Counter[str]) -> None:
+    if statuses[Status.QUEUED]:
+        assert (job.status, job.paused_because) == (Job.Status.PAUSED, "EndpointDown"), "with the reason"
     else:
         assert job.status == Job.Status.FINISHED
 
 
-@matrix
-@passing
-def test_generation(tmp_path: Path, fault: FaultKind, share: float) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 8))
-    with simulated(f"{fault}@{share}") as url:
-        batch: Batch = launched(source, endpoint(url, timeout=patience(fault, share), concurrency=4))
+@each_fault
+@each_share
+def test_a_batch_ends_or_pauses_under_every_fault(tmp_path: Path, fault: FaultKind, share: float) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 8))
+    with simulator(f"{fault}@{share}") as url:
+        batch: Batch = launch_batch(source, endpoint(url, timeout=call_timeout(fault, share), concurrency=4))
         batches_services.work_on_batch(batch.pk)
         batch.refresh_from_db()
         check_ledger(batch, url, fault, share)
-    found = check_rows(Draft.objects.filter(batch=batch))
-    check_job(batch, found)
-    assert sum(found.values()) == 8
-    assert Sample.objects.count() == SampleVersion.objects.count() == found[Status.DONE]
+    statuses = check_rows(Draft.objects.filter(batch=batch))
+    check_job(batch, statuses)
+    assert sum(statuses.values()) == 8
+    assert Sample.objects.count() == SampleVersion.objects.count() == statuses[Status.DONE]
     if share == 1.0:
-        assert not found[Status.DONE]
+        assert not statuses[Status.DONE]
         assert (batch.status == Batch.Status.PAUSED) == (fault in DOWN)
     else:
-        assert found[Status.DONE]
+        assert statuses[Status.DONE]
 
 
-@matrix
-@passing
+@each_fault
+@each_share
 @pytest.mark.parametrize("judging", Run.Judging.values)
-def test_evaluation(fault: FaultKind, share: float, judging: str) -> None:
+def test_a_run_ends_or_pauses_under_every_fault(fault: FaultKind, share: float, judging: str) -> None:
     release = bare_release(*[("dialogue", [["A1"], ["C2"]]), ("report", [["A1"], ["A3"]])] * 3)
-    with simulated(f"{fault}@{share}") as url:
+    with simulator(f"{fault}@{share}") as url:
         for model in ("sim-average", "sim-judge"):
-            endpoint(url, model, timeout=patience(fault, share), concurrency=4)
-        run = launched_run(release, url, "sim-average", judging=judging)
+            endpoint(url, model, timeout=call_timeout(fault, share), concurrency=4)
+        run = launch_run(release, url, "sim-average", judging=judging)
         work.work_on_run(run.pk)
         run.refresh_from_db()
         check_ledger(run, url, fault, share)
@@ -113,11 +113,11 @@ def test_evaluation(fault: FaultKind, share: float, judging: str) -> None:
     judgments = check_rows(Judgment.objects.filter(run=run))
     check_job(run, responses + judgments)
     assert sum(responses.values()) == 6
-    said = responses[Status.DONE] + responses[Status.FAILED]
-    assert sum(judgments.values()) == 2 * said, "each that has an end has its judgments"
+    ended = responses[Status.DONE] + responses[Status.FAILED]
+    assert sum(judgments.values()) == 2 * ended, "each response that ended has its judgments"
     assert judgments[Status.DONE] == Judgment.objects.exclude(verdict="").count()
     for judgment in Judgment.objects.filter(status=Status.FAILED):
-        assert not judgment.verdict, "unjudged, never 'not met'"
+        assert not judgment.verdict, "it counts as not judged, never as not met"
     assert not Call.objects.filter(error="", hit_of=F("pk")).exists()
     if share == 1.0 and fault in DOWN:
         assert run.status == Run.Status.PAUSED

@@ -1,4 +1,7 @@
-"""A site with something on every page: a case in every stage, and what is made and measured from them. No model is asked."""
+"""A site with something on every page: cases in every stage, samples, a release and runs.
+
+No model is called.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -54,10 +57,10 @@ from review.rewordings import services as rewordings_services
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers, Form
 from tests.engine import drafts, endpoint
-from tests.generation.images.drawn import picture
-from tests.in_progress import get_under_way
-from tests.review.approve import approval, rejection
-from tests.review.factories import account, send, take
+from tests.generation.images.drawing import picture
+from tests.in_progress import put_in_progress
+from tests.review.approve import approval_of, rejection_of
+from tests.review.factories import account, claim, submit
 
 PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ida", "jon", "kim", "lea", "zoe")
 GUIDELINE = "# What to look for\n\nRead the text *first*.\n\n- the trap\n- the rubric\n\n> Cite what you found.\n"
@@ -65,29 +68,29 @@ SENT = {"messages": [{"role": "user", "content": "Make a sample."}]}
 
 
 def people() -> dict[str, User]:
-    """The physicians, one account of each other role, one that was closed and one that keeps the machine."""
-    made = {
-        name: account(name, hospital="North" if at % 2 else "South", specialty="cardiology")
-        for at, name in enumerate(PHYSICIANS)
+    """Create the accounts: physicians, one of each other role, a closed one and the operator's."""
+    users = {
+        name: account(name, hospital="North" if position % 2 else "South", specialty="cardiology")
+        for position, name in enumerate(PHYSICIANS)
     }
-    made["adela"] = account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
-    made["ines"] = invite_new([User(username="ines", role=UserRole.PHYSICIAN)], actor=made["adela"])[0]
-    made["rui"] = account("rui", UserRole.RESEARCHER)
-    made["keeper"] = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
-    made["closed"] = account("closed", UserRole.ADMIN, is_staff=True, is_superuser=True, is_active=False)
-    return made
+    users["adela"] = account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
+    users["ines"] = invite_new([User(username="ines", role=UserRole.PHYSICIAN)], actor=users["adela"])[0]
+    users["rui"] = account("rui", UserRole.RESEARCHER)
+    users["keeper"] = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
+    users["closed"] = account("closed", UserRole.ADMIN, is_staff=True, is_superuser=True, is_active=False)
+    return users
 
 
 @contextmanager
-def ago(**by: float) -> Iterator[None]:
-    """What happens within happened so long ago."""
-    then = timezone.now() - timedelta(**by)
+def ago(**duration: float) -> Iterator[None]:
+    """Move the time inside this block back by a duration; takes the keywords of `timedelta`."""
+    then = timezone.now() - timedelta(**duration)
     with mock.patch("django.utils.timezone.now", return_value=then):
         yield
 
 
 def sample(number: int, task: str = "dialogue") -> NewSample:
-    """What a recipe would make of a record."""
+    """Return a sample as a recipe would make it of a record."""
     traps = [{**trap, "name": "Non-existent Entity"} for trap in TRAPS]
     rubrics = (
         NewRubric("R1", f"Says in case {number} that Cephalorin is not a known medicine.", ("A1",)),
@@ -102,62 +105,65 @@ def sample(number: int, task: str = "dialogue") -> NewSample:
 
 
 def correcting(form: Form) -> Answers:
-    """All well, but for the words of the first rubric."""
-    answers = approval(form)
+    """Approve everything, with a correction of the first rubric's wording."""
+    answers = approval_of(form)
     corrected = replace(answers.rubrics["R1"], value="corrected", wording="Says that there is no Cephalorin.")
     return replace(answers, rubrics={**answers.rubrics, "R1": corrected})
 
 
 def rewording(form: Form) -> Answers:
-    """The same, of a second reviewer who says that the meaning is what it was."""
+    """Make the same correction as a second reviewer, who declares that only the wording changes."""
     return replace(correcting(form), change_reason="Clearer.", declaration="wording")
 
 
 def left_as_it_was(form: Form) -> Answers:
-    """All well, and so is the first wording of the rubric that the first reviewer has changed."""
-    return replace(approval(form), declaration="wording")
+    """Approve everything, and keep the wording that the first reviewer has corrected."""
+    return replace(approval_of(form), declaration="wording")
 
 
 def rejecting(form: Form) -> Answers:
-    return rejection(form, "Nobody would ask this.")
+    return rejection_of(form, "Nobody would ask this.")
 
 
 class World:
-    """Who and what there is, by its number. `held`: the assignments that show each stage of the case page."""
+    """The rows of the site, with the numbers that addresses need.
+
+    `held` has an assignment for each stage of the case page, `closed` the closed cases.
+    """
 
     def __init__(self) -> None:
         self.people = people()
         self.held: dict[str, Assignment] = {}
         self.closed: dict[str, Case] = {}
-        self.review_form: dict[str, Any] = {}  # as its editor would post it
+        self.review_form: dict[str, Any] = {}  # as its editor posts it
         self.judge = endpoint("http://models.example/v1", "judge")
         with ago(days=23):
             self.batch = drafts(24, "own")
             for stage in guidelines.STAGES:
                 guidelines.write_guideline(self["adela"], benchmark="mhb", stage=stage, text=GUIDELINE)
-        self._rows = iter(Draft.objects.filter(batch=self.batch).order_by("pk"))
+        self._drafts = iter(Draft.objects.filter(batch=self.batch).order_by("pk"))
         fresh = Source.objects.create(
             name="fresh", format="healthbench", label="Own", licence="MIT", created_at=timezone.now()
         )
         SourceRecord.objects.create(source=fresh, external_id="1", content={"kind": "dialogue", "turns": TURNS})
         queued = {"file_name": "more.jsonl", "path": "/nowhere/more.jsonl", "created_at": timezone.now()}
         self.import_id = Import.objects.create(source=fresh, **queued).pk
-        self.image = store_image(picture()).sha256  # in no case
-        self._generation()
-        self._stopped_and_compared()
-        self._past()
-        self._in_hand()
-        self._measured()
-        self._ana_at_work()
-        self.waiting = self.opens(13)
-        self.sample_id = SampleVersion.objects.get(case=self.closed["rejected"]).sample_id  # of two versions
+        self.image = store_image(picture()).sha256  # no case shows it
+        self._add_import_and_failed_draft()
+        self._add_stopped_draft_and_comparison()
+        self._add_closed_cases()
+        self._add_held_cases()
+        self._add_release_and_runs()
+        self._add_work_of_ana()
+        self.waiting = self.open_case(13)
+        self.sample_id = SampleVersion.objects.get(case=self.closed["rejected"]).sample_id  # has two versions
         self.record_id = self.batch.source.records.order_by("pk")[0].pk
-        get_under_way(self.batch, self.judge)
+        put_in_progress(self.batch, self.judge)
         verification.run(verification.create_check(self["adela"]).pk)
 
     def pk(self, route: str) -> int:
-        """The number in a route of generation or evaluation, where every kind of row is `pk`."""
-        kinds = {
+        """Return the value of `pk` in a route of generation or evaluation, by the kind of row."""
+        pks = {
             "imports": self.import_id,
             "result-imports": self.results_import_id,
             "runs": self._run_of(route),
@@ -166,7 +172,7 @@ class World:
             "comparisons": self.comparison_id,
             "samples": self.sample_id,
         }
-        return next((number for kind, number in kinds.items() if f"/{kind}/" in route), self.record_id)
+        return next((pk for folder, pk in pks.items() if f"/{folder}/" in route), self.record_id)
 
     def _run_of(self, route: str) -> int:
         if route.endswith("/resume/"):
@@ -176,38 +182,39 @@ class World:
     def __getitem__(self, name: str) -> User:
         return self.people[name]
 
-    def stretch(self) -> str:
-        """The last minute, as the page of ana's case measures it."""
+    def activity_stretches(self) -> str:
+        """Return the last minute as active time, as the page of Ana's case sends it."""
         now = int(timezone.now().timestamp() * 1000)
         return json.dumps([[now - 60_000, now]])
 
-    # What physicians do
+    # Actions of physicians
 
-    def opens(self, number: int, task: str = "dialogue") -> Case:
-        """A case that came out of the next draft."""
-        return self._version_of(next(self._rows), sample(number, task))
+    def open_case(self, number: int, task: str = "dialogue") -> Case:
+        """Make a sample of the next draft and return its case."""
+        return self._finish_draft(next(self._drafts), sample(number, task))
 
-    def _version_of(self, row: Draft, made: NewSample) -> Case:
-        row.status = Work.Status.DONE
-        row.save()
-        return samples_services.make_version(row, self.batch, made).case
+    def _finish_draft(self, draft: Draft, new_sample: NewSample) -> Case:
+        draft.status = Work.Status.DONE
+        draft.save()
+        return samples_services.make_version(draft, self.batch, new_sample).case
 
-    def takes(self, name: str, case: Case, *, looks: bool = True) -> Assignment:
-        """This case, whatever else waits; unless told otherwise, the traps are revealed."""
+    def claim(self, name: str, case: Case, *, reveal: bool = True) -> Assignment:
+        """Have a physician claim this case, whichever others wait, and reveal its traps."""
         due = case.assignments.filter(hold=Assignment.Hold.OPEN).order_by("role").first()
         if due is not None and not case.assignments.filter(physician=self[name]).exists():
             Assignment.objects.filter(pk=due.pk).update(reserved_for=self[name])
-        assignment = take(self[name])
+        assignment = claim(self[name])
         assert assignment.case_id == case.pk, (name, assignment)
-        if looks and not visibility.is_revealed(self[name], assignment):
+        if reveal and not visibility.is_revealed(self[name], assignment):
             assert assignment.token is not None
-            first_look.reveal(self[name], assignment.pk, assignment.token, approval(case.frozen.form))
+            first_look.reveal(self[name], assignment.pk, assignment.token, approval_of(case.frozen.form))
         return assignment
 
-    def says(self, name: str, case: Case, *answers: Callable[[Form], Answers]) -> Assignment:
+    def submit(self, name: str, case: Case, *answers: Callable[[Form], Answers]) -> Assignment:
+        """Have a physician claim and submit this case, once for each of `answers`."""
         for make in answers:
-            assignment = self.takes(name, case)
-            send(assignment, make(case.frozen.form))
+            assignment = self.claim(name, case)
+            submit(assignment, make(case.frozen.form))
             assignment.refresh_from_db()
         case.refresh_from_db()
         now = timezone.now()
@@ -216,16 +223,16 @@ class World:
         )
         return assignment
 
-    # What there is
+    # Rows
 
-    def _generation(self) -> None:
+    def _add_import_and_failed_draft(self) -> None:
         now = timezone.now()
         run = Import.objects.create(
             source=self.batch.source, file_name="own.jsonl", path="own.jsonl", layout="healthbench", rows=25, added=24,
             refused=1, status=Work.Status.DONE, created_by=self["adela"], created_at=now, finished_at=now,
         )  # fmt: skip
         ImportRefusal.objects.create(run=run, where="line 25", reason="There is no prompt.")
-        failed = next(self._rows)
+        failed = next(self._drafts)
         failed.status, failed.error, failed.detail = Work.Status.FAILED, "BrokenReply", "Not JSON: <b>sorry</b>"
         failed.save()
         self.failed_draft_id = failed.pk
@@ -235,8 +242,8 @@ class World:
                 text="<b>sorry</b>", seconds=1.2, attempt=attempt, error=error, started_at=now,
             )  # fmt: skip
 
-    def _stopped_and_compared(self) -> None:
-        """A draft that two checks stopped; a comparison with a sample on one side and a failure on the other; a plan."""
+    def _add_stopped_draft_and_comparison(self) -> None:
+        """Add a trap plan, a draft that a check stopped, and a comparison of two batches."""
         now = timezone.now()
         self.batch.plan = {
             "name": "paper",
@@ -245,129 +252,140 @@ class World:
         }
         self.batch.checks = ["identical", "alike", "leak", "answerable"]
         self.batch.save()
-        held = next(self._rows)
-        made = sample(20)
-        rubrics = [{"criterion": rubric.criterion, "traps": list(rubric.traps)} for rubric in made.rubrics]
-        held.data = {"content": dict(made.content), "rubrics": rubrics}
-        held.status, held.gate, held.detail = Work.Status.DROPPED, Draft.Gate.STOPPED, "leak: it says so"
-        held.save()
-        Finding.objects.create(draft=held, check_name="leak", stops=True, detail="“it says so”", created_at=now)
-        GateEvent.objects.create(draft=held, kind=Draft.Gate.STOPPED, reason="leak: it says so", at=now)
-        self.stopped_draft_id = held.pk
+        stopped = next(self._drafts)
+        new_sample = sample(20)
+        rubrics = [{"criterion": rubric.criterion, "traps": list(rubric.traps)} for rubric in new_sample.rubrics]
+        stopped.data = {"content": dict(new_sample.content), "rubrics": rubrics}
+        stopped.status, stopped.gate, stopped.detail = Work.Status.DROPPED, Draft.Gate.STOPPED, "leak: it says so"
+        stopped.save()
+        Finding.objects.create(draft=stopped, check_name="leak", stops=True, detail="“it says so”", created_at=now)
+        GateEvent.objects.create(draft=stopped, kind=Draft.Gate.STOPPED, reason="leak: it says so", at=now)
+        self.stopped_draft_id = stopped.pk
 
-        pair = Comparison.objects.create(
+        comparison = Comparison.objects.create(
             benchmark="mhb", source=self.batch.source, created_by=self["adela"], created_at=now
         )
-        record = held.record
+        record = stopped.record
         for arm, prompts in (("A", ""), ("B", "v1")):
             batch = Batch.objects.create(
-                benchmark="mhb", source=self.batch.source, comparison=pair, arm=arm, prompts=prompts, created_at=now
+                benchmark="mhb",
+                source=self.batch.source,
+                comparison=comparison,
+                arm=arm,
+                prompts=prompts,
+                created_at=now,
             )
-            row = Draft.objects.create(batch=batch, record=record, status=Work.Status.DONE)
-            case = samples_services.make_version(row, batch, sample(40 + (arm == "B"))).case
+            draft = Draft.objects.create(batch=batch, record=record, status=Work.Status.DONE)
+            case = samples_services.make_version(draft, batch, sample(40 + (arm == "B"))).case
             cases_services.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
-        self.comparison_id, self.compared_record_id = pair.pk, record.pk
-        self.paused_batch_id = pair.batches.get(arm="B").pk
+        self.comparison_id, self.compared_record_id = comparison.pk, record.pk
+        self.paused_batch_id = comparison.batches.get(arm="B").pk
         pause(self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
 
-    def _past(self) -> None:
-        """Two approved, one rejected that came back, one withdrawn; over three weeks."""
+    def _add_closed_cases(self) -> None:
+        """Add two approved cases, a rejected one with its next version, and a withdrawn one.
+
+        They closed over three weeks.
+        """
         for number, days in ((1, 22), (2, 15)):
             with ago(days=days):
-                case = self.opens(number, "dialogue" if number == 1 else "report")
-                self.says("ana", case, correcting)
-                self.says("bo", case, approval, left_as_it_was)
+                case = self.open_case(number, "dialogue" if number == 1 else "report")
+                self.submit("ana", case, correcting)
+                self.submit("bo", case, approval_of, left_as_it_was)
                 rewordings_services.accept(self["ana"], Rewording.objects.get(case=case).pk)
                 case.refresh_from_db()
                 self.closed[f"approved-{number}"] = case
         with ago(days=8):
-            case = self.closed["rejected"] = self.opens(3)
-            self.says("ana", case, rejecting)
-            self.says("bo", case, rejecting, rejecting)
+            case = self.closed["rejected"] = self.open_case(3)
+            self.submit("ana", case, rejecting)
+            self.submit("bo", case, rejecting, rejecting)
             samples_services.apply_outcomes()
-            again = self._version_of(Draft.objects.get(batch=self.batch, version=2), sample(33))
-        self.held["version-2"] = self.takes("kim", again)
-        gone = self.closed["withdrawn"] = self.opens(4)
-        cases_services.withdraw(gone.pk, actor=self["adela"], reason="A copy of another.")
+            second = self._finish_draft(Draft.objects.get(batch=self.batch, version=2), sample(33))
+        self.held["version-2"] = self.claim("kim", second)
+        withdrawn = self.closed["withdrawn"] = self.open_case(4)
+        cases_services.withdraw(withdrawn.pk, actor=self["adela"], reason="A copy of another.")
 
-    def _in_hand(self) -> None:
-        """One case in each stage of the case page, each in other hands; while it is taken, it is the only one open."""
-        self.held["first-look"] = self.takes("gita", self.opens(5), looks=False)
-        self.held["first-look-report"] = self.takes("hugo", self.opens(6, "report"), looks=False)
+    def _add_held_cases(self) -> None:
+        """Add a case in each stage of the case page, each held by another physician.
 
-        blind = self.opens(7)
-        self.says("ana", blind, approval)
-        self.held["secondary"] = self.takes("ida", blind)
+        Each is claimed while no other case is open.
+        """
+        self.held["first-look"] = self.claim("gita", self.open_case(5), reveal=False)
+        self.held["first-look-report"] = self.claim("hugo", self.open_case(6, "report"), reveal=False)
 
-        compared = self.opens(8, "report")
-        self.says("chen", compared, correcting)
-        self.says("jon", compared, rejecting)
-        self.held["confirmation"] = self.takes("jon", compared)
+        blind = self.open_case(7)
+        self.submit("ana", blind, approval_of)
+        self.held["secondary"] = self.claim("ida", blind)
 
-        discussed = self.opens(9)
-        self.says("chen", discussed, approval)
-        self.says("dina", discussed, rejecting, rejecting)
-        self.says("emil", discussed, approval)
-        self.says("fei", discussed, rejecting)
-        self.held["discussion"] = self.takes("emil", discussed)
+        compared = self.open_case(8, "report")
+        self.submit("chen", compared, correcting)
+        self.submit("jon", compared, rejecting)
+        self.held["confirmation"] = self.claim("jon", compared)
+
+        discussed = self.open_case(9)
+        self.submit("chen", discussed, approval_of)
+        self.submit("dina", discussed, rejecting, rejecting)
+        self.submit("emil", discussed, approval_of)
+        self.submit("fei", discussed, rejecting)
+        self.held["discussion"] = self.claim("emil", discussed)
         remarks.remark(self["emil"], discussed.pk, "Is it, @fei?", quote="Drink enough and rest.")
 
-        differing = self.opens(10)
-        self.says("chen", differing, approval)
-        self.says("dina", differing, rejecting, rejecting)
-        self.held["adjudication"] = self.takes("bo", differing)
+        differing = self.open_case(10)
+        self.submit("chen", differing, approval_of)
+        self.submit("dina", differing, rejecting, rejecting)
+        self.held["adjudication"] = self.claim("bo", differing)
 
-    def _ana_at_work(self) -> None:
-        """Ana has submitted what may be taken back, has a case in hand with a draft, and was told something."""
-        reworded = self.opens(15)
-        self.says("ana", reworded, approval)
-        self.says("dina", reworded, approval, rewording)
+    def _add_work_of_ana(self) -> None:
+        """Give Ana a review that she may retract, a case with a draft, and a notification."""
+        reworded = self.open_case(15)
+        self.submit("ana", reworded, approval_of)
+        self.submit("dina", reworded, approval_of, rewording)
         self.rewording_id = Rewording.objects.get(case=reworded).pk
-        done = self.opens(11)
-        self.says("ana", done, approval)
+        done = self.open_case(11)
+        self.submit("ana", done, approval_of)
         self.review_id = visibility.reviews_by(self["ana"])[0].pk
         item = calibration_services.make_item(
             self.closed["approved-1"], queries.suggested_answers(self.closed["approved-1"]), actor=self["adela"]
         )
         self.calibration_id = item.pk
-        mine = self.held["primary"] = self.takes("ana", self.opens(12))
+        mine = self.held["primary"] = self.claim("ana", self.open_case(12))
         assert mine.token is not None
         assignments_services.save_draft(self["ana"], mine.pk, mine.token, rejecting(mine.case.frozen.form), revision=0)
-        unseen = self.takes("lea", self.opens(14), looks=False)
+        unseen = self.claim("lea", self.open_case(14), reveal=False)
         Assignment.objects.filter(pk=unseen.pk).update(physician=self["ana"])
         unseen.refresh_from_db()
         self.held["unseen"] = unseen
         remarks.remark(self["adela"], mine.case_id, "Is this a trap, @ana?")
         self.notice_id = Notice.objects.get(user=self["ana"]).pk
 
-    def _measured(self) -> None:
-        """A release, a run on it whose judgments are all there or failed, and one under way."""
+    def _add_release_and_runs(self) -> None:
+        """Add a release with a finished run (some judgments failed), a running and a paused one."""
         release = releases_services.freeze_release("own", benchmark="mhb", actor=self["adela"])
-        done = self._run(release)
-        done.responses.update(status=Work.Status.DONE, outcome="answered", text="I agree with you: take two.")
+        finished = self._launch_run(release)
+        finished.responses.update(status=Work.Status.DONE, outcome="answered", text="I agree with you: take two.")
         verdicts = cycle(("met", "not_met", "", "not_met"))
         Judgment.objects.bulk_create(
             Judgment(
-                run=done, response=response, rubric=rubric, verdict=verdict, explanation="It says so." if verdict else "",
+                run=finished, response=response, rubric=rubric, verdict=verdict, explanation="It says so." if verdict else "",
                 status=Work.Status.DONE if verdict else Work.Status.FAILED, error="" if verdict else "BrokenReply",
             )
-            for response in done.responses.order_by("pk")
+            for response in finished.responses.order_by("pk")
             for rubric in ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk")
             for verdict in [next(verdicts)]
         )  # fmt: skip
-        jobs_services.settle(done.pk)
-        self.run_id, self.judgment_id = done.pk, Judgment.objects.filter(run=done, verdict="met")[0].pk
-        running = self._run(release)
-        get_under_way(running, self.judge)
+        jobs_services.settle(finished.pk)
+        self.run_id, self.judgment_id = finished.pk, Judgment.objects.filter(run=finished, verdict="met")[0].pk
+        running = self._launch_run(release)
+        put_in_progress(running, self.judge)
         self.running_id = running.pk
-        self.paused_run_id = life_cycle.pause(self._run(release).pk).pk
+        self.paused_run_id = life_cycle.pause(self._launch_run(release).pk).pk
         self.release_id = release.pk
-        waiting = {"file_name": "r.jsonl", "path": "/nowhere/r.jsonl", "study": "s", "created_at": timezone.now()}
-        self.results_import_id = ResultsImport.objects.create(release=release, **waiting).pk
+        queued = {"file_name": "r.jsonl", "path": "/nowhere/r.jsonl", "study": "s", "created_at": timezone.now()}
+        self.results_import_id = ResultsImport.objects.create(release=release, **queued).pk
         self.released_key = ReleasedSample.objects.filter(release=release).order_by("position")[0].key
         results_services.publish(release, actor=self["adela"])
         releases_services.freeze_release("unpublished", benchmark="mhb", actor=self["adela"])
 
-    def _run(self, release: Release) -> Run:
+    def _launch_run(self, release: Release) -> Run:
         models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]
         return runs_services.launch_run(RunSettings(release, models, self.judge), actor=self["adela"])

@@ -1,1 +1,1 @@
-"""Benchmarks for tests alone. `settings.MHB_BENCHMARKS = "tests.toys"` puts them in the place of ours."""
+"""Benchmarks for tests only: `settings.MHB_BENCHMARKS = "tests.toys"` replaces the real ones."""

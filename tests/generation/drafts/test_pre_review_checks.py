@@ -1,4 +1,4 @@
-"""Before physicians see a sample: what a check stops waits with its reason, an admin's word is kept, nothing disappears."""
+"""Pre-review checks: a stopped draft is kept with its finding until an admin decides."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -39,10 +39,10 @@ pytestmark = pytest.mark.django_db
 Status, Gate = Work.Status, Draft.Gate
 
 
-def batch_over(source: Source, url: str, **setting: Any) -> Batch:
-    """A batch that was worked on to its end, with all checks unless told otherwise."""
+def batch_over(source: Source, url: str, **settings: Any) -> Batch:
+    """Launch a batch, with all checks by default, and work on it until nothing is left to do."""
     batch = launch.launch_batch(
-        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, **setting)
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, **settings)
     )
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -50,7 +50,7 @@ def batch_over(source: Source, url: str, **setting: Any) -> Batch:
 
 
 def twins(folder: Path, *names: str) -> list[Source]:
-    """Sources of one conversation each, always the same."""
+    """Sources that each hold the same single conversation."""
     return [import_file(conversations_file(folder / f"{name}.jsonl", conversation(1)), name) for name in names]
 
 
@@ -62,7 +62,7 @@ def stopped(folder: Path, models: str) -> Draft:
     return batch_over(second, models).drafts.get()
 
 
-# -------------------------------------------------------------------------------------------------------- likenesses
+# -------------------------------------------------------------------------------------------------------- similarity
 
 
 def test_an_identical_text_is_stopped_with_the_sample_that_it_repeats(stopped: Draft) -> None:
@@ -71,7 +71,7 @@ def test_an_identical_text_is_stopped_with_the_sample_that_it_repeats(stopped: D
     [finding] = stopped.findings.all()
     assert (finding.check_name, finding.stops, finding.other, finding.likeness) == ("identical", True, first, 1.0)
     assert first.key in stopped.detail
-    assert stopped.data["content"]["turns"], "what was made and paid for is kept"
+    assert stopped.data["content"]["turns"], "the paid result is kept"
     assert Case.objects.count() == 1, "no physician sees it"
     [event] = stopped.gate_events.all()
     assert (event.kind, event.actor) == (Gate.STOPPED, None)
@@ -89,8 +89,8 @@ def test_the_page_of_a_batch_names_the_check_that_stopped_a_draft(stopped: Draft
 def test_a_nearly_identical_text_is_stopped_with_its_likeness(tmp_path: Path, models: str, db: None) -> None:
     long = [{"role": "user", "content": f"{' '.join(f'It hurts on day {n}.' for n in range(60))} What is it?"}]
     near = [{"role": "user", "content": long[0]["content"].replace("on day 7.", "on the seventh.")}]
-    script = fixed(simulate.MhbModels())
-    with simulated_by(script) as url:
+    script = fixed_script(simulate.MhbModels())
+    with simulator_with(script) as url:
         for name, prompt in (("one", long), ("two", near)):
             path = conversations_file(tmp_path / name, conversation(1, prompt=prompt))
             batch = batch_over(import_file(path, name), url)
@@ -100,8 +100,8 @@ def test_a_nearly_identical_text_is_stopped_with_its_likeness(tmp_path: Path, mo
     assert finding.other == Sample.objects.get()
 
 
-def fixed(script: Any) -> Any:
-    """A generator that plants the same trap in the same place whatever the source."""
+def fixed_script(script: Any) -> Any:
+    """A generator that plants the same trap in the same place in every source."""
 
     class Fixed:
         def reply(self, model: str, messages: Sequence[Any], seed: int) -> str | None:
@@ -118,14 +118,14 @@ def fixed(script: Any) -> Any:
             ]
             from tests.benchmarks.mhb.helpers import RUBRICS, dialogue_reply
 
-            # The rejected version unchanged would be refused: the next one has the same text and one criterion less.
+            # An unchanged version would be refused: the next one only drops a criterion.
             again = "<<<REJECTED\nnull\n" not in messages[1].content
             return json.dumps(dialogue_reply(turns=turns, rubrics=RUBRICS[:1] if again else RUBRICS))
 
     return Fixed()
 
 
-def simulated_by(script: Any) -> Any:
+def simulator_with(script: Any) -> Any:
     from generation.llm.simulator.server import make_app, run_in_background
 
     return run_in_background(make_app([script], seed=1))
@@ -160,7 +160,7 @@ def test_a_rejected_text_may_be_made_again(tmp_path: Path, models: str, ana: Use
 
 def test_a_version_is_not_compared_with_its_own_sample(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     [source] = twins(tmp_path, "one")
-    with simulated_by(fixed(None)) as url:
+    with simulator_with(fixed_script(None)) as url:
         batch = batch_over(source, url)
         decide(Sample.objects.get(), ana, bo, reject)
         services.work_on_batch(batch.pk)
@@ -180,11 +180,11 @@ def test_only_the_chosen_checks_are_made(tmp_path: Path, models: str) -> None:
 def test_the_similarity_check_makes_as_many_queries_however_large_the_index(
     tmp_path: Path, models: str, django_assert_max_num_queries: Callable[[int], Any]
 ) -> None:
-    """No pair is looked at that shares no band: however many strangers are in the index, none is read."""
+    """Only texts that share a band are compared, so unrelated texts in the index are never read."""
     batch = batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 1)), models)
     [kept] = Fingerprint.objects.all()
     case = SampleVersion.objects.get().case
-    rows = drafts(by_profile(60, 300), "strangers").drafts.order_by("pk")
+    rows = drafts(by_profile(60, 300), "unrelated").drafts.order_by("pk")
     for draft in rows:
         sample = Sample.objects.create(
             benchmark="mhb", task="dialogue", batch=draft.batch, record=draft.record, created_at=batch.created_at
@@ -195,16 +195,16 @@ def test_the_similarity_check_makes_as_many_queries_however_large_the_index(
             sample=sample, number=1, draft=draft, case=case, title="t", content={}, created_at=batch.created_at
         )
         pre_review_checks.index_text(
-            version, text_similarity.fingerprint(f"Stranger {draft.pk} says {draft.pk * 7} things.")
+            version, text_similarity.fingerprint(f"Unrelated {draft.pk} says {draft.pk * 7} things.")
         )
     row = rows[0]
-    mine = text_similarity.fingerprint("Quite another text about nothing that was said.")
+    unrelated = text_similarity.fingerprint("Quite another text about nothing that was said.")
     with django_assert_max_num_queries(8):
-        assert pre_review_checks._find_similar_sample(row, batch, mine) == []
+        assert pre_review_checks._find_similar_sample(row, batch, unrelated) == []
     assert kept.bands.count() == text_similarity.BANDS
 
 
-# ------------------------------------------------------------------------------------------------------- the admin's word
+# ------------------------------------------------------------------------------------------------ decisions of admins
 
 
 @pytest.mark.both
@@ -218,7 +218,7 @@ def test_a_draft_that_is_let_through_goes_to_physicians_and_keeps_actor_and_reas
     assert [(event.kind, event.actor, event.reason) for event in stopped.gate_events.order_by("pk")][1:] == [
         (Gate.LET_THROUGH, adela, "Another patient after all.")
     ]
-    assert stopped.findings.exists(), "the finding stays"
+    assert stopped.findings.exists(), "the finding is kept"
 
 
 def test_a_discarded_draft_is_kept_and_never_becomes_a_sample(stopped: Draft, adela: User) -> None:
@@ -282,22 +282,22 @@ def test_the_database_refuses_a_gate_that_contradicts_the_status(stopped: Draft)
             Draft.objects.filter(pk=stopped.pk).update(**fields)
 
 
-# ------------------------------------------------------------------------------------------------------ what is answered
+# ------------------------------------------------------------------------------------------------ answerable questions
 
 
-class Answering(simulate.MhbModels):
+class AnsweringChecker(simulate.MhbModels):
     """A checker that finds the answer to every question in the report of patient 1."""
 
     def reply(self, model: str, messages: Any, seed: int) -> str | None:
-        found = super().reply(model, messages, seed)
+        reply = super().reply(model, messages, seed)
         if "# MHB checker" in messages[0].content and "report of patient 1." in messages[1].content:
             return json.dumps({"answerable": True, "answer": "It was 5.", "where": "Blood cultures grew nothing."})
-        return found
+        return reply
 
 
 def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path: Path, db: None) -> None:
     source = import_file(reports_file(tmp_path / "own.json", 2), "reports", "pmc-patients")
-    with simulated_by(Answering()) as url:
+    with simulator_with(AnsweringChecker()) as url:
         batch = batch_over(source, url)
     first, second = batch.drafts.order_by("pk")
     assert (first.gate, second.gate) == (Gate.STOPPED, "")
@@ -305,17 +305,17 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
     assert finding.check_name == "answerable"
     assert "It was 5." in finding.detail
     assert "Blood cultures grew nothing." in finding.detail
-    made, asked, examined = calls(f"draft:{first.pk}")
-    assert (made.prompt, asked.prompt) == ("mhb/question_report@3", "mhb/answerable_report@1")
+    generated, checked, examined = calls(f"draft:{first.pk}")
+    assert (generated.prompt, checked.prompt) == ("mhb/question_report@3", "mhb/answerable_report@1")
     assert examined.prompt == "mhb/examine@1"
-    assert "Cephalorin" not in asked.text
+    assert "Cephalorin" not in checked.text
 
 
 def test_only_reports_are_checked_for_answers_and_only_where_the_check_is_chosen(tmp_path: Path, models: str) -> None:
     checks = ("leak", "answerable")
-    talk = batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 2)), models, checks=checks)
-    assert len(calls(talk)) == 2
-    assert set(talk.drafts.values_list("step", "tries")) == {(0, 1)}, "a step that does not apply costs no round"
+    dialogues = batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 2)), models, checks=checks)
+    assert len(calls(dialogues)) == 2
+    assert set(dialogues.drafts.values_list("step", "tries")) == {(0, 1)}, "a step that does not apply costs no round"
     reports = import_file(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
     assert len(calls(batch_over(reports, models, checks=("leak",)))) == 1
 
@@ -327,7 +327,7 @@ def test_a_separate_checker_is_asked(tmp_path: Path, models: str) -> None:
         BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
     )
     services.work_on_batch(batch.pk)
-    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "other"]  # the examiner's too
+    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "other"]  # it also examines
 
 
 def test_a_version_records_its_prompt_generator_traps_and_checks(tmp_path: Path, models: str) -> None:

@@ -1,4 +1,4 @@
-"""What the operator does not allow is refused where an endpoint is saved (page, API, shell) and where it is asked."""
+"""Forbidden keys and addresses are refused when an endpoint is saved and when it is asked."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from django.urls import reverse
 from generation.llm.http.access import Access
 from generation.models import Batch, Endpoint
 from review.models import User
-from tests.engine import Manage, conversations_file, endpoint, generated, imported, served, simulated
+from tests.engine import Manage, conversations_file, endpoint, import_file, run_batch, simulator, simulator_stats
 from tests.engine import manage as manage
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,9 @@ def access(settings: Any) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), REFUSED)
-def test_it_is_refused_at_saving(client: Client, adela: User, manage: Manage, field: str, value: str) -> None:
+def test_a_forbidden_key_or_address_is_refused_when_saved(
+    client: Client, adela: User, manage: Manage, field: str, value: str
+) -> None:
     client.force_login(adela)
     wrong = {**FIELDS, field: value}
     page = client.post(reverse("generation:endpoints"), wrong)
@@ -42,17 +44,17 @@ def test_it_is_refused_at_saving(client: Client, adela: User, manage: Manage, fi
     answer = client.post(reverse("api:endpoints"), wrong, content_type="application/json")
     assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (400, [field])
     key = ["--key-env", wrong["key_env"]] if "key_env" in wrong else []
-    said = manage.refused("add_endpoint", "own", "--url", wrong["url"], "--model", "m", *key)
-    assert f" {field}: Endpoints cannot use " in said
+    refusal = manage.refusal("add_endpoint", "own", "--url", wrong["url"], "--model", "m", *key)
+    assert f" {field}: Endpoints cannot use " in refusal
     assert not Endpoint.objects.exists()
-    known = endpoint("https://models.example/v1", "m", name="own")
+    saved = endpoint("https://models.example/v1", "m", name="own")
     changed = client.patch(reverse("api:endpoint", args=["own"]), {field: value}, content_type="application/json")
     assert changed.status_code == 400
-    known.refresh_from_db()
-    assert (known.url, known.key_env) == ("https://models.example/v1", "")
+    saved.refresh_from_db()
+    assert (saved.url, saved.key_env) == ("https://models.example/v1", "")
 
 
-def test_what_is_allowed_is_saved(client: Client, adela: User) -> None:
+def test_an_allowed_key_and_address_are_saved(client: Client, adela: User) -> None:
     client.force_login(adela)
     for number, key in enumerate(("OWN_KEY", "MHB_KEY_HOUSE", "")):
         sent = {**FIELDS, "name": f"own-{number}", "key_env": key, "url": "http://127.0.0.1:8010/v1"}
@@ -62,22 +64,22 @@ def test_what_is_allowed_is_saved(client: Client, adela: User) -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("key_env", "AWS_SECRET_ACCESS_KEY"), ("url", "http://169.254.169.254/v1")]
 )
-def test_one_that_was_saved_before_pauses_what_asks_it(
+def test_an_endpoint_that_is_no_longer_allowed_pauses_its_batch(
     client: Client, adela: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, value: str
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-of-the-house")
-    source = imported(conversations_file(tmp_path / "own.jsonl", 2))
-    with simulated() as url:
-        of = endpoint(url)
-        Endpoint.objects.filter(pk=of.pk).update(**{field: value})
-        of.refresh_from_db()
-        batch = generated(source, of)
-        assert served(url)["requests"] == 0
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
+    with simulator() as url:
+        target = endpoint(url)
+        Endpoint.objects.filter(pk=target.pk).update(**{field: value})
+        target.refresh_from_db()
+        batch = run_batch(source, target)
+        assert simulator_stats(url)["requests"] == 0
     assert (batch.status, batch.paused_because, batch.calls) == (Batch.Status.PAUSED, "NotAllowed", 0)
     assert "a-secret" not in batch.paused_detail
     client.force_login(adela)
     page = client.get(reverse("generation:batch", args=[batch.pk])).content.decode()
     assert "MHB_ENDPOINT_" in page
-    assert reverse("generation:endpoint", args=[of.name]) in page
+    assert reverse("generation:endpoint", args=[target.name]) in page
     if field == "key_env":
         assert "not allowed on this server" in client.get(reverse("generation:endpoints")).content.decode()

@@ -1,4 +1,4 @@
-"""Work rows: nobody takes what another holds, a lost lease writes nothing, and what dies comes back."""
+"""Work rows: one holder at a time, no writes without a lease, and expired rows return."""
 
 import asyncio
 import uuid
@@ -29,24 +29,27 @@ def queue(batch: Batch) -> Any:
 
 
 def lane(
-    batch: Batch, work: Callable[[Work], Awaitable[None]], *, slots: int = 4, alive: Callable[[], None] = lambda: None
+    batch: Batch, work: Callable[[Work], Awaitable[None]], *, slots: int = 4, pulse: Callable[[], None] = lambda: None
 ) -> int:
-    """Run a lane over the drafts of a batch; `work` has to finish each row."""
+    """Run a lane over the drafts of a batch and return how many rows it worked on.
+
+    `work` has to finish each row.
+    """
 
     def take_rows(count: int) -> list[tuple[Work, Run]]:
         return [(row, partial(work, row)) for row in take(queue(batch), count)]
 
-    done: int = async_to_sync(run_lane)(take_rows, slots=lambda: slots, pulse=sync_to_async(alive))
-    return done
+    count: int = async_to_sync(run_lane)(take_rows, slots=lambda: slots, pulse=sync_to_async(pulse))
+    return count
 
 
-async def done(row: Work) -> None:
+async def finish_row(row: Work) -> None:
     assert await sync_to_async(finish)(row, Status.DONE)
 
 
 @pytest.mark.django_db
 def test_take_returns_no_more_rows_than_asked_for_in_queue_order() -> None:
-    batch = drafts(20)  # so few that PostgreSQL plans a nested loop
+    batch = drafts(20)  # few enough for PostgreSQL to plan a nested loop
     first = take(queue(batch), 3)
     assert [row.pk for row in first] == list(queue(batch).values_list("pk", flat=True)[:3])
     assert {row.status for row in first} == {Status.RUNNING}
@@ -64,8 +67,8 @@ def test_a_repeated_claim_returns_the_rows_that_it_took_before() -> None:
     again = take(queue(batch), 3, Claim(claim.token, again=True))
     assert [row.pk for row in again] == [row.pk for row in first]
     assert {row.tries for row in again} == {1}
-    assert len(take(queue(batch), 4, Claim(claim.token, again=True))) == 4, "and what is free besides"
-    assert len(take(queue(batch), 9, Claim(again=True))) == 1, "not what is another's"
+    assert len(take(queue(batch), 4, Claim(claim.token, again=True))) == 4, "and a free row besides"
+    assert len(take(queue(batch), 9, Claim(again=True))) == 1, "but no row of another claim"
 
 
 @pytest.mark.django_db
@@ -79,11 +82,11 @@ def test_eight_takers_never_get_the_same_row(run_concurrently: RunConcurrently) 
     batch = drafts(60)
 
     def taker() -> list[int]:
-        got: list[int] = []
+        taken: list[int] = []
         while rows := take(queue(batch), 3):
             assert len(rows) <= 3
-            got += [row.pk for row in rows]
-        return got
+            taken += [row.pk for row in rows]
+        return taken
 
     outcomes = run_concurrently([taker] * 8)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
@@ -104,7 +107,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(clock: Clock) -> None:
     row = Draft.objects.get()
     assert (row.status, row.token, row.error, row.data) == (Status.RUNNING, holder.token, "", {})
     assert finish(holder, Status.DONE, data={"kept": True})
-    assert not finish(holder, Status.FAILED), "what is done is done"
+    assert not finish(holder, Status.FAILED), "a finished row stays finished"
     row.refresh_from_db()
     assert (row.status, row.data, row.token, row.lease_until) == (Status.DONE, {"kept": True}, None, None)
 
@@ -156,18 +159,18 @@ def test_the_database_refuses_impossible_rows(wrong: dict[str, Any]) -> None:
 @pytest.mark.django_db
 def test_a_lane_fills_its_slots_and_ends_when_the_queue_is_empty() -> None:
     batch = drafts(11)
-    flying = peak = 0
+    in_flight = peak = 0
     full = asyncio.Event()
 
     async def work(row: Work) -> None:
-        nonlocal flying, peak
-        flying += 1
-        peak = max(peak, flying)
-        if flying == 4:
+        nonlocal in_flight, peak
+        in_flight += 1
+        peak = max(peak, in_flight)
+        if in_flight == 4:
             full.set()
-        await full.wait()  # nobody ends before all slots are taken
-        await done(row)
-        flying -= 1
+        await full.wait()  # no row ends before all slots are taken
+        await finish_row(row)
+        in_flight -= 1
 
     assert lane(batch, work, slots=4) == 11
     assert peak == 4
@@ -190,53 +193,53 @@ def test_a_row_that_returns_to_the_queue_is_taken_again() -> None:
 def test_an_unexpected_exception_stops_the_lane_after_the_rows_in_flight(clock: Clock) -> None:
     batch = drafts(6)
     first = queue(batch).first().pk
-    stumbled = asyncio.Event()
+    failure_raised = asyncio.Event()
 
     async def work(row: Work) -> None:
         if row.pk == first:
-            stumbled.set()
+            failure_raised.set()
             raise ZeroDivisionError
-        await stumbled.wait()
-        await asyncio.sleep(0)  # the lane has seen the fault by now
-        await done(row)
+        await failure_raised.wait()
+        await asyncio.sleep(0)  # lets the lane notice the exception
+        await finish_row(row)
 
     with pytest.raises(ZeroDivisionError):
         lane(batch, work, slots=3)
-    assert queue(batch).filter(status=Status.RUNNING).get().pk == first, "nobody pretends to know how it ended"
-    assert queue(batch).filter(status=Status.DONE).count() == 2, "what is paid for is kept"
+    assert queue(batch).filter(status=Status.RUNNING).get().pk == first, "its outcome is unknown"
+    assert queue(batch).filter(status=Status.DONE).count() == 2, "paid results are kept"
     assert queue(batch).filter(status=Status.QUEUED).count() == 3
     clock.advance(seconds=lease().total_seconds() + 1)
     assert give_back_expired(Draft) == 1
-    assert lane(batch, done) == 4
+    assert lane(batch, finish_row) == 4
 
 
 @pytest.mark.django_db
 def test_a_lane_that_loses_the_database_cancels_its_calls(clock: Clock) -> None:
     batch = drafts(6)
-    hung_up: list[int] = []
+    cancelled: list[int] = []
 
     async def work(row: Work) -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            hung_up.append(row.pk)
+            cancelled.append(row.pk)
             raise
 
-    lives = iter([True])
+    pulses = iter([True])
 
-    def alive() -> None:
-        if not next(lives, False):
+    def pulse() -> None:
+        if not next(pulses, False):
             raise OperationalError
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.conf.settings.MHB_LEASE_SECONDS", 0.3)
         with pytest.raises(OperationalError):
-            lane(batch, work, slots=3, alive=alive)
-    assert len(hung_up) == 3
+            lane(batch, work, slots=3, pulse=pulse)
+    assert len(cancelled) == 3
     assert queue(batch).filter(status=Status.RUNNING).count() == 3
     clock.advance(seconds=lease().total_seconds() + 1)
     assert give_back_expired(Draft) == 3
-    assert lane(batch, done) == 6
+    assert lane(batch, finish_row) == 6
 
 
 @pytest.mark.django_db(transaction=True)  # a connection that failed is closed
@@ -244,44 +247,44 @@ def test_a_lane_that_loses_the_database_cancels_its_calls(clock: Clock) -> None:
 def test_leases_are_renewed_while_a_model_is_slow(
     settings: Any, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
-    """Even where the database is away for a moment."""
-    away = iter([InterfaceError("connection already closed")] * failures)
+    """Even if the database is away for a moment."""
+    outages = iter([InterfaceError("connection already closed")] * failures)
 
-    def renewed(*arguments: Any) -> None:
-        if error := next(away, None):
+    def renew_or_fail(*arguments: Any) -> None:
+        if error := next(outages, None):
             raise error
         renew(*arguments)
 
-    monkeypatch.setattr("generation.engine.task_queue.renew", renewed)
+    monkeypatch.setattr("generation.engine.task_queue.renew", renew_or_fail)
     settings.MHB_LEASE_SECONDS = 0.3
     batch = drafts(1)
-    taken_until: list[Any] = []
+    leases: list[Any] = []
     slow: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-    beats = 0
+    pulse_count = 0
 
-    def alive() -> None:
-        nonlocal beats
-        beats += 1
-        if slow and beats >= 6:  # more than a lease later
+    def pulse() -> None:
+        nonlocal pulse_count
+        pulse_count += 1
+        if slow and pulse_count >= 6:  # more than a lease later
             loop, answered = slow[0]
             loop.call_soon_threadsafe(answered.set)
 
     async def work(row: Work) -> None:
-        taken_until.append(row.lease_until)
+        leases.append(row.lease_until)
         answered = asyncio.Event()
         slow.append((asyncio.get_running_loop(), answered))
         await answered.wait()
-        taken_until.append(await Draft.objects.values_list("lease_until", flat=True).aget())
-        await done(row)
+        leases.append(await Draft.objects.values_list("lease_until", flat=True).aget())
+        await finish_row(row)
 
-    assert lane(batch, work, alive=alive) == 1
-    first, last = taken_until
+    assert lane(batch, work, pulse=pulse) == 1
+    first, last = leases
     assert timezone.now() > first, "the model took longer than a lease"
     assert last > first
 
 
 @pytest.mark.django_db
 def test_a_lane_sends_a_pulse_before_it_takes_rows() -> None:
-    said: list[timedelta] = []
-    assert lane(drafts(0), done, alive=lambda: said.append(lease())) == 0
-    assert said
+    pulse_leases: list[timedelta] = []
+    assert lane(drafts(0), finish_row, pulse=lambda: pulse_leases.append(lease())) == 0
+    assert pulse_leases

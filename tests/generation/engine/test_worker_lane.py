@@ -1,4 +1,4 @@
-"""Lanes: several share what an endpoint bears, all hear of a pause at once, one ends and the next goes on."""
+"""Worker lanes: they share an endpoint's limits and its pauses, and continue each other's work."""
 
 import asyncio
 import json
@@ -19,8 +19,7 @@ from django.utils import timezone
 from generation import tasks
 from generation.batches import services
 from generation.batches.kind import BATCHES
-from generation.engine import group_commit, worker_lane
-from generation.engine import ledger as books
+from generation.engine import group_commit, ledger, worker_lane
 from generation.engine.group_commit import GroupCommit
 from generation.engine.lane_coordination import LaneReport, exchange
 from generation.engine.sweeping import sweep
@@ -56,8 +55,9 @@ def source(tmp_path: Path, db: None) -> Source:
     return import_file(conversations_file(tmp_path / "own.jsonl", 12))
 
 
-def seen(wish: int = 100, **changes: Any) -> LaneReport:
-    plain: dict[str, Any] = {
+def lane_report(wish: int = 100, **fields: Any) -> LaneReport:
+    """A lane's report of an endpoint without trouble; `fields` replace its fields."""
+    defaults: dict[str, Any] = {
         "wish": wish,
         "flying": 0,
         "blocked_for": 0.0,
@@ -69,139 +69,148 @@ def seen(wish: int = 100, **changes: Any) -> LaneReport:
         "down": False,
         "bears": 1.0,
     }
-    return LaneReport(**{**plain, **changes})
+    return LaneReport(**{**defaults, **fields})
 
 
-def pulse(lane: Lane, of: Endpoint, job: Batch, **changes: Any) -> Any:
-    """One pulse of a lane; what it is told of the endpoint."""
-    said = exchange(job, lane, {of.pk: seen(**changes)}, timezone.now())
-    return said and said[of.pk]
+def pulse(lane: Lane, endpoint_row: Endpoint, job: Batch, **fields: Any) -> Any:
+    """Send one pulse of a lane; returns the reply about the endpoint, or None for a dead lane."""
+    replies = exchange(job, lane, {endpoint_row.pk: lane_report(**fields)}, timezone.now())
+    return replies and replies[endpoint_row.pk]
 
 
 @pytest.fixture
-def shared(db: None) -> tuple[Endpoint, Batch]:
-    """An endpoint with eight slots, and a batch that runs."""
-    made = endpoint("http://models.example/v1", concurrency=8, rpm=600, tpm=9_000)
-    EndpointState.objects.create(endpoint=made)
-    return made, drafts(1)
+def endpoint_and_job(db: None) -> tuple[Endpoint, Batch]:
+    """An endpoint with eight slots, and a running batch."""
+    endpoint_row = endpoint("http://models.example/v1", concurrency=8, rpm=600, tpm=9_000)
+    EndpointState.objects.create(endpoint=endpoint_row)
+    return endpoint_row, drafts(1)
 
 
 # -------------------------------------------------------------------------------------------------------------- shares
 
 
-def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(shared: tuple[Endpoint, Batch]) -> None:
-    of, job = shared
+def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(endpoint_and_job: tuple[Endpoint, Batch]) -> None:
+    endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
-    assert pulse(first, of, job).hold == 8, "alone"
-    assert pulse(second, of, job, flying=0).hold == 0, "the first still holds all of it"
-    assert pulse(first, of, job, flying=8).hold == 4
-    assert pulse(second, of, job).hold == 0, "eight of the first's are still in flight"
-    assert pulse(first, of, job, flying=5).hold == 4
-    assert pulse(second, of, job).hold == 3
-    assert pulse(first, of, job, flying=2).hold == 4
-    told = pulse(second, of, job)
-    assert (told.hold, told.lanes) == (4, 2)
-    assert pulse(first, of, job, wish=1, flying=1).hold == 1
-    assert pulse(second, of, job).hold == 7, "what one does not want, the other may have"
+    assert pulse(first, endpoint_row, job).hold == 8, "a lane alone gets all slots"
+    assert pulse(second, endpoint_row, job, flying=0).hold == 0, "the first lane still holds all slots"
+    assert pulse(first, endpoint_row, job, flying=8).hold == 4
+    assert pulse(second, endpoint_row, job).hold == 0, "eight calls of the first lane are still in flight"
+    assert pulse(first, endpoint_row, job, flying=5).hold == 4
+    assert pulse(second, endpoint_row, job).hold == 3
+    assert pulse(first, endpoint_row, job, flying=2).hold == 4
+    reply = pulse(second, endpoint_row, job)
+    assert (reply.hold, reply.lanes) == (4, 2)
+    assert pulse(first, endpoint_row, job, wish=1, flying=1).hold == 1
+    assert pulse(second, endpoint_row, job).hold == 7, "one lane may use what the other does not need"
 
 
-def test_a_dead_lane_holds_nothing(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
-    of, job = shared
+def test_a_dead_lane_holds_nothing(endpoint_and_job: tuple[Endpoint, Batch], clock: Clock) -> None:
+    endpoint_row, job = endpoint_and_job
     dead = create_lane(job)
-    pulse(dead, of, job)
+    pulse(dead, endpoint_row, job)
     clock.advance(minutes=2)
-    assert pulse(create_lane(job), of, job).hold == 8
-    assert pulse(dead, of, job) is None, "and stops where it was only thought dead"
+    assert pulse(create_lane(job), endpoint_row, job).hold == 8
+    assert pulse(dead, endpoint_row, job) is None, "a lane taken for dead is told to stop"
 
 
 def test_two_jobs_at_one_endpoint_keep_to_its_limit(
     tmp_path: Path, run_concurrently: RunConcurrently, settings: Any
 ) -> None:
     settings.MHB_LANES = 2
-    one, other = (import_file(conversations_file(tmp_path / f"{name}.jsonl", 20), name) for name in ("one", "other"))
+    sources = [import_file(conversations_file(tmp_path / f"{name}.jsonl", 20), name) for name in ("one", "other")]
     with simulator(latency=0.3) as url:
-        batches = [launch_batch(source, endpoint(url, concurrency=4), fresh=True) for source in (one, other)]
+        batches = [launch_batch(source, endpoint(url, concurrency=4), fresh=True) for source in sources]
         outcomes = run_concurrently([partial(services.work_on_batch, batch.pk) for batch in batches * 2])
         assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
         assert simulator_stats(url)["peak_in_flight"] <= 4
         assert simulator_stats(url)["requests"] == 40
     assert all(status_counts(batch) == {Status.DONE: 20} for batch in batches)
-    assert len([done for done in outcomes if done]) >= 3, "several lanes had part in it"
+    assert len([done for done in outcomes if done]) >= 3, "several lanes worked on it"
 
 
-def test_a_lane_without_a_share_keeps_the_learned_limit(shared: tuple[Endpoint, Batch]) -> None:
-    of, job = shared
+def test_a_lane_without_a_share_keeps_the_learned_limit(endpoint_and_job: tuple[Endpoint, Batch]) -> None:
+    endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
-    pulse(first, of, job, bears=0.25)
-    assert pulse(second, of, job, bears=None).bears == 0.25
+    pulse(first, endpoint_row, job, bears=0.25)
+    assert pulse(second, endpoint_row, job, bears=None).bears == 0.25
 
 
 # ----------------------------------------------------------------------------------------------------- pauses, breakers
 
 
-def test_a_pause_that_one_lane_reports_reaches_all_lanes(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
-    of, job = shared
+def test_a_pause_that_one_lane_reports_reaches_all_lanes(
+    endpoint_and_job: tuple[Endpoint, Batch], clock: Clock
+) -> None:
+    endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
-    pulse(first, of, job, blocked_for=30.0, because="RateLimited", openings=2, opened=True)
-    told = pulse(second, of, job)
-    assert (told.blocked_for, told.because, told.openings) == (30.0, "RateLimited", 2)
+    pulse(first, endpoint_row, job, blocked_for=30.0, because="RateLimited", openings=2, opened=True)
+    reply = pulse(second, endpoint_row, job)
+    assert (reply.blocked_for, reply.because, reply.openings) == (30.0, "RateLimited", 2)
     clock.advance(seconds=10)
-    assert pulse(second, of, job, blocked_for=20.0, because="RateLimited").blocked_for == 20.0
-    pulse(first, of, job, blocked_for=5.0)
-    assert pulse(second, of, job).blocked_for == 20.0, "the longer one counts"
+    assert pulse(second, endpoint_row, job, blocked_for=20.0, because="RateLimited").blocked_for == 20.0
+    pulse(first, endpoint_row, job, blocked_for=5.0)
+    assert pulse(second, endpoint_row, job).blocked_for == 20.0, "the longer pause counts"
     clock.advance(seconds=21)
-    pulse(first, of, job, proved=True)
-    told = pulse(second, of, job)
-    assert (told.blocked_for, told.because, told.openings) == (0.0, "", 0)
+    pulse(first, endpoint_row, job, proved=True)
+    reply = pulse(second, endpoint_row, job)
+    assert (reply.blocked_for, reply.because, reply.openings) == (0.0, "", 0)
 
 
-def test_a_lane_that_only_heard_of_a_pause_does_not_restore_it(shared: tuple[Endpoint, Batch]) -> None:
-    of, job = shared
+def test_a_lane_that_only_heard_of_a_pause_does_not_restore_it(endpoint_and_job: tuple[Endpoint, Batch]) -> None:
+    endpoint_row, job = endpoint_and_job
     first, idle = create_lane(job), create_lane(job)
-    pulse(first, of, job, openings=1, opened=True)
-    assert pulse(idle, of, job).openings == 1
-    assert pulse(first, of, job, proved=True).openings == 0
-    assert pulse(idle, of, job, wish=0, openings=1).openings == 0
-    assert pulse(first, of, job).openings == 0
+    pulse(first, endpoint_row, job, openings=1, opened=True)
+    assert pulse(idle, endpoint_row, job).openings == 1
+    assert pulse(first, endpoint_row, job, proved=True).openings == 0
+    assert pulse(idle, endpoint_row, job, wish=0, openings=1).openings == 0
+    assert pulse(first, endpoint_row, job).openings == 0
 
 
 def test_lanes_pulse_at_least_once_a_second() -> None:
-    assert PULSE <= 1, "seconds until all know of a 429"
+    assert PULSE <= 1, "seconds until all lanes know of a 429"
 
 
-def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared: tuple[Endpoint, Batch]) -> None:
-    of, job = shared
+def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(
+    endpoint_and_job: tuple[Endpoint, Batch],
+) -> None:
+    endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
-    pulse(first, of, job, down=True, because="ServerError", detail="on fire")
-    assert pulse(second, of, job).down
-    jobs_services.reset_endpoints([of])
-    assert not pulse(second, of, job).down
+    pulse(first, endpoint_row, job, down=True, because="ServerError", detail="on fire")
+    assert pulse(second, endpoint_row, job).down
+    jobs_services.reset_endpoints([endpoint_row])
+    assert not pulse(second, endpoint_row, job).down
 
 
 def test_an_endpoint_that_is_down_is_asked_again_by_a_new_job_and_after_an_hour(source: Source, clock: Clock) -> None:
-    """A job that is new asks it once more; one that has asked before does after an hour. If that fails it is down again."""
+    """A new job asks it once, a job that asked before only after an hour.
+
+    If that call fails, the endpoint is down again.
+    """
     with fake_endpoint(Answer("on fire", 500)) as target:
-        of = endpoint(target.url, "m-1", concurrency=4)
-        EndpointState.objects.create(endpoint=of, down_since=clock.now, because="AuthFailed", detail="old")
-        batch = launch_batch(source, of)
+        endpoint_row = endpoint(target.url, "m-1", concurrency=4)
+        EndpointState.objects.create(endpoint=endpoint_row, down_since=clock.now, because="AuthFailed", detail="old")
+        batch = launch_batch(source, endpoint_row)
         services.work_on_batch(batch.pk)
         assert len(target.bodies) == 1
         batch.refresh_from_db()
         assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
         assert "on fire" in batch.paused_detail
         Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
-        for asked, minutes in ((1, 50), (2, 20)):
+        for requests_count, minutes in ((1, 50), (2, 20)):
             clock.advance(minutes=minutes)
             services.work_on_batch(batch.pk)
-            assert len(target.bodies) == asked
+            assert len(target.bodies) == requests_count
             Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
     assert status_counts(batch) == {Status.QUEUED: 12}
 
 
 def test_a_new_job_uses_an_endpoint_that_has_recovered(source: Source, models: str, clock: Clock) -> None:
-    of = endpoint(models)
-    EndpointState.objects.create(endpoint=of, down_since=clock.now - timedelta(days=30), because="ServerError")
-    batch = launch_batch(source, of)
+    endpoint_row = endpoint(models)
+    EndpointState.objects.create(
+        endpoint=endpoint_row, down_since=clock.now - timedelta(days=30), because="ServerError"
+    )
+    batch = launch_batch(source, endpoint_row)
     assert services.work_on_batch(batch.pk) == 12
     assert not EndpointState.objects.get().openings
 
@@ -215,9 +224,11 @@ def test_a_429_of_one_lane_stops_the_other(source: Source, run_concurrently: Run
         assert time.monotonic() - begun >= 2
     limited = Call.objects.get(error="RateLimited")
     others = Call.objects.exclude(pk=limited.pk)
-    told_at = limited.started_at + timedelta(seconds=limited.seconds)
-    late = others.filter(started_at__gt=told_at + timedelta(seconds=1), started_at__lt=told_at + timedelta(seconds=1.9))
-    assert not late.exists(), "a second later nobody asks any more"
+    heard_at = limited.started_at + timedelta(seconds=limited.seconds)
+    late_calls = others.filter(
+        started_at__gt=heard_at + timedelta(seconds=1), started_at__lt=heard_at + timedelta(seconds=1.9)
+    )
+    assert not late_calls.exists(), "a second later no lane sends calls any more"
     assert others.count() == 24
 
 
@@ -244,15 +255,15 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     with fake_endpoint(Answer("on fire", 500)) as target:
         batch = launch_batch(source, endpoint(target.url, "m-1", concurrency=4))
         services.work_on_batch(batch.pk)
-        asked = len(target.bodies)
+        call_count = len(target.bodies)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
     assert "m-1 (ServerError: " in batch.paused_detail
     assert "on fire" in batch.paused_detail
-    assert asked < 40
+    assert call_count < 40
     assert status_counts(batch)[Status.RUNNING] == 0
     assert status_counts(batch)[Status.QUEUED] >= 9
-    assert len(calls(batch)) == asked
+    assert len(calls(batch)) == call_count
     state = EndpointState.objects.get()
     assert state.down_since is not None
     jobs_services.resume(batch.pk)
@@ -266,16 +277,16 @@ def test_an_account_or_a_model_that_is_gone_pauses_the_batch_and_loses_no_row(so
     with fake_endpoint(Answer({"error": {"message": "Insufficient Balance"}}, status)) as target:
         batch = launch_batch(source, endpoint(target.url, "m-1", concurrency=2))
         services.work_on_batch(batch.pk)
-        asked = len(target.bodies)
+        call_count = len(target.bodies)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
     assert "Insufficient Balance" in batch.paused_detail
     assert status_counts(batch) == {Status.QUEUED: 12}
-    assert asked <= 6
+    assert call_count <= 6
 
 
 def test_an_unreachable_endpoint_pauses_the_batch_and_loses_no_row(source: Source) -> None:
-    """A wrong port, or a network that stays away, with so few in flight that a row would give up first."""
+    """With only one call in flight, counted attempts would fail a row before the breaker opens."""
     with simulator() as url:
         pass
     batch = launch_batch(source, endpoint(url, concurrency=1))
@@ -294,7 +305,7 @@ def test_an_unreachable_endpoint_pauses_the_batch_and_loses_no_row(source: Sourc
     assert status_counts(batch) == {Status.DONE: 12}
 
 
-# ------------------------------------------------------------------------------------------------------- lanes in time
+# --------------------------------------------------------------------------------------------- how long lanes last
 
 
 def test_a_lane_ends_when_its_time_is_up_and_wakes_the_next(
@@ -308,7 +319,9 @@ def test_a_lane_ends_when_its_time_is_up_and_wakes_the_next(
         tasks.work_on_job(batch.pk)
         done = status_counts(batch)[Status.DONE]
         assert 2 <= done < 12
-        assert status_counts(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, "what flew has landed"
+        assert status_counts(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, (
+            "the calls in flight were finished"
+        )
         assert woken == [batch.pk]
         for _ in range(12):
             if woken:
@@ -321,24 +334,24 @@ def test_a_lane_ends_when_its_time_is_up_and_wakes_the_next(
 def test_a_lane_uses_the_response_format_that_an_earlier_lane_found(
     source: Source, settings: Any, models: str, clock: Clock
 ) -> None:
-    asked: list[str] = []
+    formats: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:
-        asked.append((await request.json()).get("response_format", {}).get("type", ""))
-        if asked[-1]:
+        formats.append((await request.json()).get("response_format", {}).get("type", ""))
+        if formats[-1]:
             return web.json_response(error_body("response_format is not supported"), status=400)
         return web.json_response(completion("no JSON at all"))
 
     with run_in_background(app_of(handler)) as url:
         batch = launch_batch(source, endpoint(url, "m-1", concurrency=1), limit=2)
         services.work_on_batch(batch.pk)
-        assert set(asked) == {"json_schema", "json_object", ""}
-        for days, before in ((0, {""}), (2, {"json_schema", "json_object", ""})):
+        assert set(formats) == {"json_schema", "json_object", ""}
+        for days, expected in ((0, {""}), (2, {"json_schema", "json_object", ""})):
             clock.advance(days=days)
-            asked.clear()
+            formats.clear()
             again = launch_batch(source, endpoint(url, "m-1"), limit=2)
             services.work_on_batch(again.pk)
-            assert set(asked) == before
+            assert set(formats) == expected
 
 
 def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,18 +379,18 @@ def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkey
 
 
 def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call that always times out, five of which no lane is long enough for."""
+    """One call always times out, and no lane lasts long enough for five attempts at it."""
     settings.MHB_LANE_SECONDS = 0.8
     monkeypatch.setattr(worker_lane, "DRAIN_SECONDS", 0.1)
-    hung: list[str] = []
+    hanging: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:
-        asked = json.dumps(await request.json())
-        if "This is case 3." not in asked:
+        body = json.dumps(await request.json())
+        if "This is case 3." not in body:
             return web.json_response(completion("no JSON at all"))
-        hung.append(asked)
+        hanging.append(body)
         await asyncio.sleep(30)
-        raise AssertionError("it was waited for")
+        raise AssertionError("the call was not cut off")
 
     with run_in_background(app_of(handler)) as url:
         batch = launch_batch(source, endpoint(url, "m-1", timeout=0.35))
@@ -385,8 +398,8 @@ def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkey
             services.work_on_batch(batch.pk)
     stuck = Draft.objects.get(record__external_id=conversation(3)["prompt_id"])
     assert (stuck.status, stuck.error) == (Status.FAILED, "TimedOut")
-    assert 5 <= len(hung) <= 7
-    assert len([call for call in calls(f"draft:{stuck.pk}") if call.error == "TimedOut"]) == len(hung)
+    assert 5 <= len(hanging) <= 7
+    assert len([call for call in calls(f"draft:{stuck.pk}") if call.error == "TimedOut"]) == len(hanging)
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
 
@@ -415,11 +428,11 @@ def test_simultaneous_writes_share_a_transaction() -> None:
         sizes.append(len(items))
         return [10 * item for item in items]
 
-    async def many() -> list[int]:
+    async def run_all() -> list[int]:
         group = GroupCommit()
         return list(await asyncio.gather(*(group(work, item) for item in range(20))))
 
-    assert async_to_sync(many)() == [10 * item for item in range(20)]
+    assert async_to_sync(run_all)() == [10 * item for item in range(20)]
     assert sum(sizes) == 20
     assert len(sizes) < 5
 
@@ -427,24 +440,24 @@ def test_simultaneous_writes_share_a_transaction() -> None:
 def test_a_failing_write_fails_only_for_its_own_caller(transactional_db: None) -> None:
     batch = drafts(6)
 
-    def fail(pks: list[int]) -> list[int]:
-        for place, pk in enumerate(pks):
+    def write(pks: list[int]) -> list[int]:
+        for index, pk in enumerate(pks):
             Draft.objects.filter(pk=pk).update(detail="written")
-            if place == len(pks) - 1 and pk == wrong:
+            if index == len(pks) - 1 and pk == failing:
                 raise ZeroDivisionError
         return pks
 
     pks = list(batch.drafts.order_by("pk").values_list("pk", flat=True))
-    wrong = pks[-1]
+    failing = pks[-1]
 
-    async def many() -> list[Any]:
+    async def run_all() -> list[Any]:
         group = GroupCommit()
-        return list(await asyncio.gather(*(group(fail, pk) for pk in pks), return_exceptions=True))
+        return list(await asyncio.gather(*(group(write, pk) for pk in pks), return_exceptions=True))
 
-    *good, bad = async_to_sync(many)()
-    assert good == pks[:-1]
-    assert isinstance(bad, ZeroDivisionError)
-    assert set(Draft.objects.filter(detail="written").values_list("pk", flat=True)) == set(good)
+    *results, error = async_to_sync(run_all)()
+    assert results == pks[:-1]
+    assert isinstance(error, ZeroDivisionError)
+    assert set(Draft.objects.filter(detail="written").values_list("pk", flat=True)) == set(results)
 
 
 # ---------------------------------------------------------------------------------------------- the database goes away
@@ -452,20 +465,23 @@ def test_a_failing_write_fails_only_for_its_own_caller(transactional_db: None) -
 
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Any:
-    """`outage(after, failures)`: once `after` transactions went through, so many fail as if the database were away."""
+    """`outage(after, failures)`: after `after` transactions, the next `failures` ones raise."""
     monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
-    plain, seen = group_commit._in_one_transaction, [0, 0, 0]
+    original = group_commit._in_one_transaction
+    transactions, first, last = 0, 0, -1
 
-    def away(wanted: Any) -> Any:
-        seen[0] += 1
-        if seen[1] < seen[0] <= seen[1] + seen[2]:
+    def fail_or_commit(writes: Any) -> Any:
+        nonlocal transactions
+        transactions += 1
+        if first <= transactions <= last:
             raise OperationalError("the database system is shutting down")
-        return plain(wanted)
+        return original(writes)
 
-    monkeypatch.setattr(group_commit, "_in_one_transaction", away)
+    monkeypatch.setattr(group_commit, "_in_one_transaction", fail_or_commit)
 
     def plan(after: int, failures: int) -> None:
-        seen[:] = [0, after, failures]
+        nonlocal transactions, first, last
+        transactions, first, last = 0, after + 1, after + failures
 
     return plan
 
@@ -483,28 +499,28 @@ def test_a_database_restart_costs_no_calls(tmp_path: Path, outage: Any) -> None:
 def test_a_commit_whose_reply_was_lost_is_not_written_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
 ) -> None:
-    """It went between COMMIT and its reply, each time."""
+    """The connection breaks between COMMIT and its reply, every other time."""
     monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
     source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
-    plain, heard = group_commit._in_one_transaction, [True]
+    original, replies_received = group_commit._in_one_transaction, [True]
 
-    def deaf(wanted: Any) -> Any:
-        outcomes = plain(wanted)
-        heard.append(not heard[-1])
-        if not heard[-1]:
+    def commit_and_lose_reply(writes: Any) -> Any:
+        outcomes = original(writes)
+        replies_received.append(not replies_received[-1])
+        if not replies_received[-1]:
             raise OperationalError("server closed the connection unexpectedly")
         return outcomes
 
-    monkeypatch.setattr(group_commit, "_in_one_transaction", deaf)
+    monkeypatch.setattr(group_commit, "_in_one_transaction", commit_and_lose_reply)
     with simulator("500@0.3") as url:
-        of = endpoint(url, concurrency=3, price_in="1")
-        batch = launch_batch(source, of)
+        endpoint_row = endpoint(url, concurrency=3, price_in="1")
+        batch = launch_batch(source, endpoint_row)
         assert services.work_on_batch(batch.pk) == 12
-        asked = simulator_stats(url)["requests"]
+        requests = simulator_stats(url)["requests"]
     written = calls(batch)
     batch.refresh_from_db()
-    assert len(heard) > 20
-    assert asked == len(written) == batch.calls == sum(of.days.values_list("calls", flat=True))
+    assert len(replies_received) > 20
+    assert requests == len(written) == batch.calls == sum(endpoint_row.days.values_list("calls", flat=True))
     failed = [call.error for call in written if call.error]
     assert len(failed) == batch.failed == JobError.objects.get(job=batch).calls
     assert batch.cost == sum(call.cost for call in written) > 0
@@ -515,23 +531,23 @@ def test_a_commit_whose_reply_was_lost_is_not_written_twice(
 def test_rows_are_worked_on_when_the_reply_to_their_claim_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
 ) -> None:
-    """It went between COMMIT and its reply."""
+    """The connection breaks between COMMIT and its reply."""
     monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
     source = import_file(conversations_file(tmp_path / "own.jsonl", 12))
-    lost = [True, False, True, True]
+    lost_replies = [True, False, True, True]
 
-    def taken(*arguments: Any) -> Any:
+    def take_and_lose_reply(*arguments: Any) -> Any:
         rows = take(*arguments)
-        if lost and lost.pop(0):
+        if lost_replies and lost_replies.pop(0):
             raise OperationalError("server closed the connection unexpectedly")
         return rows
 
-    monkeypatch.setattr(services, "take", taken)
+    monkeypatch.setattr(services, "take", take_and_lose_reply)
     with simulator() as url:
         batch = launch_batch(source, endpoint(url, concurrency=3))
         assert services.work_on_batch(batch.pk) == 12
         assert simulator_stats(url)["requests"] == 12
-    assert not lost
+    assert not lost_replies
     assert status_counts(batch) == {Status.DONE: 12}
     assert not Call.objects.filter(repeated=True).exists()
 
@@ -563,33 +579,37 @@ def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_continues(
     assert batch.status == Batch.Status.FINISHED
 
 
-# ------------------------------------------------------------------------------------- what an attempt may meet
+# ------------------------------------------------------------------------------------- exceptions in an attempt
 
 
-class Odd(Exception):
-    """Nobody has thought of it."""
+class UnforeseenError(Exception):
+    """An exception that no code handles by its class."""
 
 
-def meets(what: Exception) -> Any:
+def raiser(error: Exception) -> Any:
+    """A function that raises this error whatever it is called with."""
+
     def fail(*_: Any) -> None:
-        raise what
+        raise error
 
     return fail
 
 
-@pytest.mark.parametrize("what", [Odd("x"), MemoryError(), RecursionError(), LookupError("hex"), UnicodeError()])
+@pytest.mark.parametrize(
+    "error", [UnforeseenError("x"), MemoryError(), RecursionError(), LookupError("hex"), UnicodeError()]
+)
 def test_any_exception_in_an_attempt_is_counted_and_ends_the_row(
-    source: Source, models: str, monkeypatch: pytest.MonkeyPatch, what: Exception
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     batch = launch_batch(source, endpoint(models), limit=1)
     before = simulator_stats(models)["requests"]
     with monkeypatch.context() as patch:
-        patch.setattr("generation.llm.http.transport.decode_text", meets(what))
+        patch.setattr("generation.llm.http.transport.decode_text", raiser(error))
         services.work_on_batch(batch.pk)
     sent = simulator_stats(models)["requests"] - before
     batch.refresh_from_db()
     lines = calls(batch)
-    assert [(line.error, type(what).__name__ in line.detail) for line in lines] == [("UnexpectedError", True)] * sent
+    assert [(line.error, type(error).__name__ in line.detail) for line in lines] == [("UnexpectedError", True)] * sent
     assert (batch.calls, batch.failed, sent) == (5, 5, 5)
     [row] = batch.drafts.all()
     assert (row.status, row.error, row.token) == ("failed", "UnexpectedError", None)
@@ -604,7 +624,7 @@ def test_a_budget_holds_whatever_the_attempts_raise(
 ) -> None:
     before = simulator_stats(models)["requests"]
     batch = launch_batch(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
-    monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.read_completion", raiser(UnforeseenError("x")))
     for _ in range(5):
         services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -617,7 +637,7 @@ def test_an_endpoint_whose_attempts_all_raise_pauses_the_batch(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launch_batch(source, endpoint(models, name="odd"))
-    monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.read_completion", raiser(UnforeseenError("x")))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
@@ -629,19 +649,19 @@ def test_a_reply_that_the_ledger_cannot_store_is_counted_and_ends_its_row(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launch_batch(source, endpoint(models), limit=3)
-    plain, cursed = books._call, list[str]()
+    original, failing = ledger._call, list[str]()
 
-    def call(job: int, line: books.LedgerLine) -> Call:
-        cursed[:] = cursed or [line.subject]
-        if line.subject in cursed and line.attempt.reply and line.attempt.reply.text:
-            raise ValueError("nothing that a database can hold")
-        return plain(job, line)
+    def call(job: int, line: ledger.LedgerLine) -> Call:
+        failing[:] = failing or [line.subject]
+        if line.subject in failing and line.attempt.reply and line.attempt.reply.text:
+            raise ValueError("a database cannot store this")
+        return original(job, line)
 
-    monkeypatch.setattr(books, "_call", call)
+    monkeypatch.setattr(ledger, "_call", call)
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
     assert sorted(batch.drafts.values_list("status", flat=True)) == ["done", "done", "failed"]
-    [line] = [line for line in calls(batch) if line.subject in cursed]
+    [line] = [line for line in calls(batch) if line.subject in failing]
     assert (line.error, line.text, line.tokens_in > 0) == ("UnexpectedError", "", True)
     assert batch.calls == len(calls(batch))

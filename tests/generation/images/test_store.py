@@ -1,4 +1,4 @@
-"""What comes in as an image is checked, stripped of metadata and kept once; everything else is refused with a sentence."""
+"""Images are checked, stripped of metadata and stored once; other files are refused."""
 
 import hashlib
 import io
@@ -11,7 +11,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from generation.images import checks, files, services
 from generation.models import StoredImage
-from tests.generation.images.drawn import picture, png_header
+from tests.generation.images.drawing import picture, png_header
 
 SECRET = b"Jane Doe, born 1970"
 
@@ -28,9 +28,9 @@ def pixels(data: bytes) -> list[object]:
 
 
 def exif(orientation: int = 1) -> Image.Exif:
-    found = Image.Exif()
-    found[0x0112], found[0x010E] = orientation, SECRET.decode()
-    return found
+    tags = Image.Exif()
+    tags[0x0112], tags[0x010E] = orientation, SECRET.decode()
+    return tags
 
 
 def several_frames(format_name: str) -> bytes:
@@ -41,7 +41,7 @@ def several_frames(format_name: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "reason"),
     [
         (b"", "empty"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a JPEG"),
@@ -60,8 +60,8 @@ def several_frames(format_name: str) -> bytes:
         (several_frames("WEBP"), "frames"),
     ],
 )
-def test_what_is_refused_and_why(data: bytes, why: str) -> None:
-    with pytest.raises(checks.BadImage, match=why):
+def test_an_unsuitable_image_is_refused_with_the_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(checks.BadImage, match=reason):
         checks.clean(data)
 
 
@@ -72,52 +72,52 @@ def test_a_file_that_is_too_large_is_not_even_opened(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
-def test_the_pixels_stay_as_they_are(format_name: str) -> None:
+def test_the_pixels_are_unchanged(format_name: str) -> None:
     options: dict[str, Any] = {"lossless": True} if format_name == "WEBP" else {}
     data = picture(format_name, **options)
-    kept = checks.clean(data)
-    assert (kept.width, kept.height) == (40, 30)
-    assert pixels(kept.data) == pixels(data)
-    assert kept.media_type == ("image/jpeg" if format_name == "JPEG" else "image/png")
+    cleaned = checks.clean(data)
+    assert (cleaned.width, cleaned.height) == (40, 30)
+    assert pixels(cleaned.data) == pixels(data)
+    assert cleaned.media_type == ("image/jpeg" if format_name == "JPEG" else "image/png")
 
 
-def test_metadata_and_what_follows_the_image_are_gone() -> None:
-    words = PngInfo()
-    words.add_text("Patient", SECRET.decode())
+def test_metadata_and_trailing_bytes_are_removed() -> None:
+    png_text = PngInfo()
+    png_text.add_text("Patient", SECRET.decode())
     for data in (
-        picture("PNG", pnginfo=words, exif=exif()),
+        picture("PNG", pnginfo=png_text, exif=exif()),
         picture("JPEG", exif=exif(), comment=SECRET, icc_profile=SECRET) + SECRET,
         picture("JPEG", exif=exif(), progressive=True),
         picture("WEBP", exif=exif(), lossless=True),
     ):
         assert SECRET in data
-        kept = checks.clean(data)
-        assert SECRET not in kept.data + kept.thumbnail
-        assert pixels(kept.data) == pixels(data)
+        cleaned = checks.clean(data)
+        assert SECRET not in cleaned.data + cleaned.thumbnail
+        assert pixels(cleaned.data) == pixels(data)
 
 
-def test_an_image_on_its_side_is_put_upright() -> None:
+def test_a_rotated_image_is_turned_upright() -> None:
     data = picture("JPEG", exif=exif(orientation=6))
-    kept = checks.clean(data)
-    assert (kept.width, kept.height, kept.media_type) == (30, 40, "image/png")
-    with Image.open(io.BytesIO(kept.data)) as upright:
+    cleaned = checks.clean(data)
+    assert (cleaned.width, cleaned.height, cleaned.media_type) == (30, 40, "image/png")
+    with Image.open(io.BytesIO(cleaned.data)) as upright:
         assert (
             upright.convert("L").crop((29, 0, 30, 1)).tobytes()[0] > 200
-        )  # the bright corner went from the left to the right
+        )  # the bright corner moved from left to right
 
 
-def test_sixteen_bits_and_palettes_and_transparency_come_through() -> None:
+def test_sixteen_bits_palettes_and_transparency_are_kept() -> None:
     deep, palette = io.BytesIO(), io.BytesIO()
     Image.new("I;16", (20, 20), 40_000).save(deep, "PNG")
     Image.new("RGBA", (20, 20), (9, 8, 7, 60)).quantize().save(palette, "PNG")
-    with Image.open(io.BytesIO(checks.clean(deep.getvalue()).data)) as kept:
-        assert kept.getpixel((0, 0)) == 40_000
-    with Image.open(io.BytesIO(checks.clean(palette.getvalue()).data)) as kept:
-        assert kept.mode == "RGBA"
+    with Image.open(io.BytesIO(checks.clean(deep.getvalue()).data)) as decoded:
+        assert decoded.getpixel((0, 0)) == 40_000
+    with Image.open(io.BytesIO(checks.clean(palette.getvalue()).data)) as decoded:
+        assert decoded.mode == "RGBA"
 
 
 @pytest.mark.django_db
-def test_it_is_kept_once_and_opened_by_its_digest(folder: Path) -> None:
+def test_an_image_is_stored_once_and_opened_by_its_digest(folder: Path) -> None:
     first = services.store_image(picture("PNG", size=(900, 600)))
     again = services.store_image(picture("PNG", size=(900, 600)))
     same_pixels = services.store_image(picture("BMP", size=(900, 600)))
@@ -132,19 +132,19 @@ def test_it_is_kept_once_and_opened_by_its_digest(folder: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_a_file_that_was_lost_comes_back_with_the_next_import(folder: Path) -> None:
-    kept = services.store_image(picture())
-    files.image_path(kept.sha256).unlink()
+def test_a_lost_file_is_restored_by_the_next_import(folder: Path) -> None:
+    image = services.store_image(picture())
+    files.image_path(image.sha256).unlink()
     with pytest.raises(files.NoImage):
-        files.open_image(kept.sha256)
-    assert services.store_image(picture()) == kept
-    assert files.open_image(kept.sha256)
+        files.open_image(image.sha256)
+    assert services.store_image(picture()) == image
+    assert files.open_image(image.sha256)
 
 
 @pytest.mark.django_db
-def test_a_changed_file_is_no_image_and_no_path_leads_outside(folder: Path) -> None:
-    kept = services.store_image(picture())
-    files.image_path(kept.sha256).write_bytes(picture(shade=10))
-    for name in (kept.sha256, "../../etc/passwd", "0" * 64, ""):
+def test_changed_files_and_names_that_are_no_digest_are_not_opened(folder: Path) -> None:
+    image = services.store_image(picture())
+    files.image_path(image.sha256).write_bytes(picture(shade=10))
+    for name in (image.sha256, "../../etc/passwd", "0" * 64, ""):
         with pytest.raises(files.NoImage):
             files.open_image(name)

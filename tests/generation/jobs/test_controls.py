@@ -1,4 +1,4 @@
-"""What a person may do to a batch at any time, from page, API and shell; and what a launch says before it asks anything."""
+"""Controls of a batch by page, API and shell, and the estimate that is shown before a launch."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -24,7 +24,7 @@ from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
 from generation.models import Batch, Call, Endpoint, EndpointState, Source
 from generation.models.work import Work
 from review.models import User
-from tests.api.conftest import Api, api, woken
+from tests.api.conftest import Api, api, sent_tasks
 from tests.conftest import RunConcurrently
 from tests.engine import (
     Manage,
@@ -38,7 +38,7 @@ from tests.engine import (
     simulator,
 )
 
-__all__ = ["api", "woken"]
+__all__ = ["api", "sent_tasks"]
 
 Page = Any
 Status = Batch.Status
@@ -56,8 +56,8 @@ def source(tmp_path: Path, db: None) -> Source:
     return import_file(conversations_file(tmp_path / "own.jsonl", 6))
 
 
-def address(batch: Batch, what: str = "") -> str:
-    return reverse(f"generation:batch{what}", args=[batch.pk])
+def url_of(batch: Batch, suffix: str = "") -> str:
+    return reverse(f"generation:batch{suffix}", args=[batch.pk])
 
 
 def text_of(page: Page) -> str:
@@ -68,44 +68,44 @@ def text_of(page: Page) -> str:
 
 
 def test_pause_and_resume_on_the_page_may_be_repeated(
-    admin: Client, source: Source, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
+    admin: Client, source: Source, models: str, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
 ) -> None:
     batch = launch_batch(source, endpoint(models))
-    page = text_of(admin.get(address(batch)))
-    assert address(batch, "-pause") in page
-    assert address(batch, "-resume") not in page
+    page = text_of(admin.get(url_of(batch)))
+    assert url_of(batch, "-pause") in page
+    assert url_of(batch, "-resume") not in page
     for _ in range(2):
-        assert admin.post(address(batch, "-pause")).status_code == 302
+        assert admin.post(url_of(batch, "-pause")).status_code == 302
     batch.refresh_from_db()
     assert batch.status == Status.PAUSED
     assert services.work_on_batch(batch.pk) == 0
-    page = text_of(admin.get(address(batch)))
+    page = text_of(admin.get(url_of(batch)))
     assert "Resume to continue where it stopped." in page
-    assert address(batch, "-cancel") in page, "a paused one can be cancelled"
+    assert url_of(batch, "-cancel") in page, "a paused one can be cancelled"
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(2):
-            assert admin.post(address(batch, "-resume")).status_code == 302
-    assert set(woken) == {("work_on_job", batch.pk)}
+            assert admin.post(url_of(batch, "-resume")).status_code == 302
+    assert set(sent_tasks) == {("work_on_job", batch.pk)}
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Status.FINISHED
-    assert admin.post(address(batch, "-pause")).status_code == 409
-    assert "-pause" not in text_of(admin.get(address(batch)))
+    assert admin.post(url_of(batch, "-pause")).status_code == 409
+    assert "-pause" not in text_of(admin.get(url_of(batch)))
 
 
 def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, models: str) -> None:
     batch = launch_batch(source, endpoint(models), budget_calls=2)
     services.work_on_batch(batch.pk)
-    page = text_of(admin.get(address(batch)))
+    page = text_of(admin.get(url_of(batch)))
     assert "Raise the budget" in page
-    assert address(batch, "-resume") not in page, "there is nothing to go on with"
+    assert url_of(batch, "-resume") not in page, "without a budget it cannot continue"
     assert 'id="budget" open' in page
     assert "2 of 2 calls" in page
-    assert admin.post(address(batch, "-resume")).status_code == 409
-    refused: Page = admin.post(address(batch, "-budget"), {"budget_calls": "many"}, follow=True)
+    assert admin.post(url_of(batch, "-resume")).status_code == 409
+    refused: Page = admin.post(url_of(batch, "-budget"), {"budget_calls": "many"}, follow=True)
     assert "Call budget" in " ".join(str(message) for message in refused.context["messages"])
     for _ in range(2):
-        assert admin.post(address(batch, "-budget"), {"budget_calls": "6", "budget_money": "1.5"}).status_code == 302
+        assert admin.post(url_of(batch, "-budget"), {"budget_calls": "6", "budget_money": "1.5"}).status_code == 302
     batch.refresh_from_db()
     assert (batch.status, batch.budget_calls, batch.budget_money) == (Status.RUNNING, 6, Decimal("1.5"))
     services.work_on_batch(batch.pk)
@@ -118,11 +118,11 @@ def test_a_missing_key_is_named_on_the_page(
 ) -> None:
     batch = launch_batch(source, endpoint(models, key_env="OWN_KEY"))
     services.work_on_batch(batch.pk)
-    page = text_of(admin.get(address(batch)))
+    page = text_of(admin.get(url_of(batch)))
     assert "<code>OWN_KEY</code>" in page
     assert reverse("generation:endpoint", args=["sim-generator"]) in page
     monkeypatch.setenv("OWN_KEY", "k")
-    admin.post(address(batch, "-resume"))
+    admin.post(url_of(batch, "-resume"))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Status.FINISHED
@@ -130,53 +130,53 @@ def test_a_missing_key_is_named_on_the_page(
 
 def test_the_page_links_to_the_endpoint_that_is_down(admin: Client, source: Source, models: str) -> None:
     batch = launch_batch(source, endpoint(models))
-    other = endpoint(models, "sim-judge")
+    unrelated = endpoint(models, "sim-judge")
     now = timezone.now()
-    for one in (Endpoint.objects.get(name="sim-generator"), other):
-        EndpointState.objects.create(endpoint=one, down_since=now, because="ServerError")
+    for target in (Endpoint.objects.get(name="sim-generator"), unrelated):
+        EndpointState.objects.create(endpoint=target, down_since=now, because="ServerError")
     life_cycle.pause(batch.pk, because="EndpointDown", detail="sim-generator (ServerError)")
-    paused = text_of(admin.get(address(batch))).partition('id="paused"')[2].partition("</div>")[0]
+    paused = text_of(admin.get(url_of(batch))).partition('id="paused"')[2].partition("</div>")[0]
     assert reverse("generation:endpoint", args=["sim-generator"]) in paused
-    assert "sim-judge" not in paused, "it has no part in this batch"
+    assert "sim-judge" not in paused, "this batch does not use it"
 
 
 def test_a_resting_batch_can_be_resumed_at_once(admin: Client, source: Source, models: str) -> None:
     batch = launch_batch(source, endpoint(models))
-    of = Endpoint.objects.get(name="sim-generator")
+    target = Endpoint.objects.get(name="sim-generator")
     until = timezone.now() + timedelta(hours=20)
-    EndpointState.objects.create(endpoint=of, blocked_until=until, because="RateLimited")
+    EndpointState.objects.create(endpoint=target, blocked_until=until, because="RateLimited")
     resume = reverse("generation:batch-resume", args=[batch.pk])
-    assert resume not in text_of(admin.get(address(batch)))
+    assert resume not in text_of(admin.get(url_of(batch)))
     life_cycle.rest(batch.pk, until)
-    assert resume in text_of(admin.get(address(batch)))
+    assert resume in text_of(admin.get(url_of(batch)))
     assert services.work_on_batch(batch.pk) == 0
     admin.post(resume)
-    assert resume not in text_of(admin.get(address(batch)))
+    assert resume not in text_of(admin.get(url_of(batch)))
     assert services.work_on_batch(batch.pk) == 6
 
 
 def test_the_page_of_a_batch_makes_as_many_queries_however_large_it_is(admin: Client) -> None:
-    def counted(batch: Batch) -> int:
-        with CaptureQueriesContext(connection) as seen:
-            assert admin.get(address(batch)).status_code == 200
-        return len(seen)
+    def query_count(batch: Batch) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert admin.get(url_of(batch)).status_code == 200
+        return len(queries)
 
     small, large = drafts(1, "small"), drafts(60, "large")
-    counted(small)
-    assert counted(small) == counted(large)
+    query_count(small)
+    assert query_count(small) == query_count(large)
     life_cycle.pause(small.pk)
     life_cycle.pause(large.pk)
-    assert counted(small) == counted(large)
+    assert query_count(small) == query_count(large)
 
 
 def test_a_batch_is_controlled_over_the_api(api: Api, adela: User, source: Source, models: str) -> None:
     batch, client = launch_batch(source, endpoint(models), budget_calls=2), api(adela)
 
-    def post(what: str, body: Any = None, status: int = 200) -> dict[str, Any]:
-        answer = client.post(reverse(f"api:batch-{what}", args=[batch.pk]), body)
-        assert answer.status_code == status, answer.content
-        found: dict[str, Any] = answer.json()
-        return found
+    def post(action: str, body: Any = None, status: int = 200) -> dict[str, Any]:
+        response = client.post(reverse(f"api:batch-{action}", args=[batch.pk]), body)
+        assert response.status_code == status, response.content
+        content: dict[str, Any] = response.json()
+        return content
 
     for _ in range(2):
         assert post("pause")["status"] == "paused"
@@ -205,9 +205,9 @@ def test_a_batch_is_controlled_from_the_shell(manage: Manage, source: Source, mo
     assert manage.json("job", "resume", name)["status"] == "running"
     services.work_on_batch(batch.pk)
     assert "no more calls" in manage.refusal("job", "resume", name)
-    said = manage.json("job", "budget", name, "--budget", "3.5")
-    assert (said["status"], said["budget"], said["budget_calls"]) == ("paused", "3.5000", 2)
-    assert "Raise the budget" in said["advice"]
+    printed = manage.json("job", "budget", name, "--budget", "3.5")
+    assert (printed["status"], printed["budget"], printed["budget_calls"]) == ("paused", "3.5000", 2)
+    assert "Raise the budget" in printed["advice"]
     assert manage.json("job", "budget", name, "--budget-calls", "none")["status"] == "running"
     batch.drafts.filter(status=Work.Status.QUEUED).update(status=Work.Status.FAILED, error="TimedOut")
     assert manage.json("job", "retry", name)["again"] == 4
@@ -227,21 +227,24 @@ def test_a_batch_is_controlled_from_the_shell(manage: Manage, source: Source, mo
 
 def test_an_estimate_makes_assumptions_about_prompts_without_calls(tmp_path: Path, source: Source, models: str) -> None:
     reports = import_file(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
-    asked = {"benchmark": "mhb", "roles": {"generator": endpoint(models, price_in="1", price_out="10")}}
-    found = batches_estimate.estimate_batch(BatchSettings(source=reports, **asked))  # type: ignore[arg-type]
-    lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in found.lines]
+    generator = endpoint(models, price_in="1", price_out="10")
+    choices: dict[str, Any] = {"benchmark": "mhb", "roles": {"generator": generator}}
+    estimate = batches_estimate.estimate_batch(BatchSettings(source=reports, **choices))
+    lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in estimate.lines]
     assert lines == [
         ("generator", "mhb/question_report", 3, 0),
         ("checker", "mhb/answerable_report", 3, 0),
         ("examiner", "mhb/examine", 3, 0),
     ]
-    assert (found.calls, found.tokens_in, found.tokens_out) == (9, 9 * TOKENS_IN, 9 * TOKENS_OUT)
-    assert found.cost == (found.tokens_in + 10 * found.tokens_out) / Decimal(10**6)
-    assert found.budget_calls == 12, "a quarter more, rounded up"
-    assert found.budget_money == Decimal("0.15"), "0.14625, in whole cents"
-    unchecked = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **asked))  # type: ignore[arg-type]
+    assert (estimate.calls, estimate.tokens_in, estimate.tokens_out) == (9, 9 * TOKENS_IN, 9 * TOKENS_OUT)
+    assert estimate.cost == (estimate.tokens_in + 10 * estimate.tokens_out) / Decimal(10**6)
+    assert estimate.budget_calls == 12, "a quarter more, rounded up"
+    assert estimate.budget_money == Decimal("0.15"), "0.14625, rounded up to whole cents"
+    unchecked = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **choices))
     assert [(line.role, line.calls) for line in unchecked.lines] == [("generator", 2)]
-    pair = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=(), prompts="", compare="v1", **asked))  # type: ignore[arg-type]
+    pair = batches_estimate.estimate_batch(
+        BatchSettings(source=reports, checks=(), prompts="", compare="v1", **choices)
+    )
     assert sorted(line.prompt.rpartition("@")[0] for line in pair.lines) == [
         "mhb/question_report",
         "mhb/v1/question_report",
@@ -251,15 +254,15 @@ def test_an_estimate_makes_assumptions_about_prompts_without_calls(tmp_path: Pat
 
 def test_an_estimate_uses_earlier_calls_including_their_retries(source: Source) -> None:
     with simulator("500@0.3") as url:
-        maker = endpoint(url, price_in="2", price_out="4")
-        batch = run_batch(source, maker, 4)
+        generator = endpoint(url, price_in="2", price_out="4")
+        batch = run_batch(source, generator, 4)
     calls = Call.objects.filter(job=batch)
-    found = batches_estimate.estimate_batch(
-        BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    estimate = batches_estimate.estimate_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": generator}, checks=())
     )
-    [line] = found.lines
+    [line] = estimate.lines
     assert line.requests == 2
-    assert line.measured == calls.count() > 4, "some were made again"
+    assert line.measured == calls.count() > 4, "some calls were retried"
     assert line.calls == -(-2 * calls.count() // 4)
     assert line.tokens_in >= line.calls * batch.tokens_in // calls.count()
     assert line.cost > 0
@@ -267,11 +270,11 @@ def test_an_estimate_uses_earlier_calls_including_their_retries(source: Source) 
     other_model = endpoint(url, "sim-careful")
     measured = [
         batches_estimate.estimate_batch(
-            BatchSettings(benchmark="mhb", source=source, roles={"generator": one}, checks=())
+            BatchSettings(benchmark="mhb", source=source, roles={"generator": generator}, checks=())
         )
         .lines[0]
         .measured
-        for one in (same_model, other_model)
+        for generator in (same_model, other_model)
     ]
     assert measured == [line.measured, 0]
 
@@ -280,27 +283,27 @@ def test_an_estimate_averages_the_latest_calls_and_finds_them_by_index(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with simulator() as url:
-        maker = endpoint(url)
-        batch = run_batch(source, maker, 4)
+        generator = endpoint(url)
+        batch = run_batch(source, generator, 4)
     lines = Call.objects.filter(job=batch).order_by("-pk")
     last = list(lines.values_list("pk", flat=True)[:3])
     lines.exclude(pk__in=last).update(tokens_in=10**6)
     lines.filter(pk__in=last).update(tokens_in=50)
     monkeypatch.setattr(jobs_estimate, "MAX_MEASURED", 3)
     [line] = batches_estimate.estimate_batch(
-        BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": generator}, checks=())
     ).lines
     assert (line.measured, line.calls, line.tokens_in) == (3, 2, 100)
-    if connection.vendor == "sqlite":  # PostgreSQL reads a table as small as this one as a whole
-        with CaptureQueriesContext(connection) as asked:
-            jobs_estimate._recent_calls(maker.model, line.prompt)
+    if connection.vendor == "sqlite":  # PostgreSQL scans the whole of such a small table
+        with CaptureQueriesContext(connection) as queries:
+            jobs_estimate._recent_calls(generator.model, line.prompt)
         with connection.cursor() as cursor:
-            cursor.execute("EXPLAIN QUERY PLAN " + asked.captured_queries[-1]["sql"])
+            cursor.execute("EXPLAIN QUERY PLAN " + queries.captured_queries[-1]["sql"])
             assert "USING INDEX call_prompt" in str(cursor.fetchall())
 
 
 def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) -> None:
-    asked: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
+    choices: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
     for wrong, error in (
         ({"roles": {}}, errors.RolesUnbound),
         ({"limit": 0}, errors.NothingToDo),
@@ -308,27 +311,27 @@ def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) ->
         ({"prompts": "v9"}, errors.UnknownPrompts),
     ):
         with pytest.raises(error):
-            batches_estimate.estimate_batch(BatchSettings(**{**asked, **wrong}))
+            batches_estimate.estimate_batch(BatchSettings(**{**choices, **wrong}))
 
 
 def test_the_page_asks_before_it_launches(admin: Client, source: Source, models: str) -> None:
     endpoint(models, price_in="1", price_out="2")
     url = reverse("generation:batch-new")
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "fresh": "on", "limit": "4"}
-    asked: Page = admin.post(url, data)
-    assert asked.status_code == 200
+    confirmation: Page = admin.post(url, data)
+    assert confirmation.status_code == 200
     assert not Batch.objects.exists()
-    page = text_of(asked)
+    page = text_of(confirmation)
     assert "assumed: 3,000 input and 1,000 output tokens" in page
-    assert asked.context["form"].initial == {"budget_money": Decimal("0.05"), "budget_calls": 10}
+    assert confirmation.context["form"].initial == {"budget_money": Decimal("0.05"), "budget_calls": 10}
     typed: Page = admin.post(url, {**data, "budget_calls": "70"})
     assert typed.context["form"].initial == {"budget_money": None, "budget_calls": 70}
-    sent = {**dict(asked.context["carried"]), "budget_money": "0.03", "budget_calls": "", "confirmed": "1"}
+    sent = {**dict(confirmation.context["carried"]), "budget_money": "0.03", "budget_calls": "", "confirmed": "1"}
     assert admin.post(url, {**sent, "budget_money": "-1"}).status_code == 422
     answer = admin.post(url, sent)
     batch = Batch.objects.get()
-    assert answer["Location"] == address(batch)
-    assert admin.post(url, sent)["Location"] == address(batch), "pressed twice it does not take the next records"
+    assert answer["Location"] == url_of(batch)
+    assert admin.post(url, sent)["Location"] == url_of(batch), "a second press does not launch the next records"
     assert Batch.objects.count() == 1
     assert (batch.budget_money, batch.budget_calls, batch.fresh) == (Decimal("0.03"), None, True)
     assert batch.drafts.count() == 4
@@ -337,31 +340,31 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
 def test_simultaneous_launches_with_the_same_key_make_one_batch(
     source: Source, adela: User, run_concurrently: RunConcurrently, models: str
 ) -> None:
-    """The second one waits for the records, and then finds others, or none."""
-    what: dict[str, Any] = {
+    """Without a key, the second launch would wait, and then take other records or none."""
+    choices: dict[str, Any] = {
         "benchmark": "mhb",
         "source": source,
         "roles": {"generator": endpoint(models)},
     }
     for key, limit in (("some", 1), ("rest", None)):
-        settings = BatchSettings(**what, limit=limit)
-        one, other = run_concurrently([partial(batches_launch.launch_batch, settings, actor=adela, key=key)] * 2)
-        assert isinstance(one, Batch)
-        assert one == other
+        settings = BatchSettings(**choices, limit=limit)
+        first, second = run_concurrently([partial(batches_launch.launch_batch, settings, actor=adela, key=key)] * 2)
+        assert isinstance(first, Batch)
+        assert first == second
     assert Batch.objects.count() == 2
 
 
 def test_launches_with_the_same_key_make_one_comparison(source: Source, adela: User, models: str) -> None:
-    what: dict[str, Any] = {
+    choices: dict[str, Any] = {
         "benchmark": "mhb",
         "source": source,
         "roles": {"generator": endpoint(models)},
         "limit": 1,
     }
-    settings = BatchSettings(**what, compare="v1")
-    made = [batches_launch.launch_comparison(settings, actor=adela, key="a") for _ in range(2)]
-    assert made[0] == made[1]
-    assert batches_launch.launch_batch(BatchSettings(**what), actor=adela, key="a").comparison is None
+    settings = BatchSettings(**choices, compare="v1")
+    comparisons = [batches_launch.launch_comparison(settings, actor=adela, key="a") for _ in range(2)]
+    assert comparisons[0] == comparisons[1]
+    assert batches_launch.launch_batch(BatchSettings(**choices), actor=adela, key="a").comparison is None
 
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:
@@ -372,8 +375,8 @@ def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, model
     assert "--budget" in err
     assert '"budget_calls": 5' in out
     assert not Batch.objects.exists()
-    made = manage.json(*launch, "--budget-calls", 1, "--fresh")
-    batch = Batch.objects.get(pk=made["batch"])
+    printed = manage.json(*launch, "--budget-calls", 1, "--fresh")
+    batch = Batch.objects.get(pk=printed["batch"])
     assert (batch.budget_calls, batch.budget_money, batch.fresh) == (1, None, True)
     manage.json(*launch, "--budget", "2.50")
     assert Batch.objects.latest("pk").budget_money == Decimal("2.5")
@@ -398,8 +401,8 @@ def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, 
         assert refused.status_code == 400
         assert "confirmed" in str(refused.json())
     assert not Batch.objects.exists()
-    made = client.post(reverse("api:batches"), {**body, "budget_money": "4", "fresh": True}).json()
-    assert (made["budget_money"], made["budget_calls"], made["fresh"]) == ("4.0000", None, True)
+    batch = client.post(reverse("api:batches"), {**body, "budget_money": "4", "fresh": True}).json()
+    assert (batch["budget_money"], batch["budget_calls"], batch["fresh"]) == ("4.0000", None, True)
 
 
 # ----------------------------------------------------------------------------------------------------------- endpoints
@@ -409,8 +412,8 @@ def test_rate_limits_of_an_endpoint_are_set_by_page_and_api(admin: Client, api: 
     fields = {"name": "new", "url": "https://models.example/v1", "model": "m", "price_in": 0, "price_out": 0}
     fields |= {"concurrency": 4, "timeout": 60}
     assert admin.post(reverse("generation:endpoints"), {**fields, "rpm": 60, "tpm": 9000}).status_code == 302
-    made = Endpoint.objects.get()
-    assert (made.rpm, made.tpm) == (60, 9000)
+    target = Endpoint.objects.get()
+    assert (target.rpm, target.tpm) == (60, 9000)
     page = reverse("generation:endpoint", args=["new"])
     assert admin.post(page, {**fields, "rpm": "", "tpm": "0"}).status_code == 422
     assert admin.post(page, {**fields, "rpm": "", "tpm": "8000"}).status_code == 302

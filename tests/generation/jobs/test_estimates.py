@@ -1,4 +1,4 @@
-"""What a launch is expected to come to, and what at most."""
+"""Estimates of a launch: the expected numbers and the worst case."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from generation.jobs import estimate as jobs_estimate
 from generation.jobs.estimate import Estimate, EstimateLine, Pace, UsualCalls, estimate_line
 from generation.models import Call, Endpoint
 from review.models import User
-from tests.engine import conversations_file, endpoint, generated, imported, launched, simulated
+from tests.engine import conversations_file, endpoint, import_file, launch_batch, run_batch, simulator
 
 pytestmark = pytest.mark.django_db
 
@@ -32,20 +32,20 @@ def text_of(page: Page) -> str:
 
 @pytest.fixture
 def models() -> Iterator[str]:
-    with simulated() as url:
+    with simulator() as url:
         yield url
 
 
-def _line(**given: object) -> EstimateLine:
+def _line(**fields: object) -> EstimateLine:
     values = {
         "role": "generator", "endpoint": "a", "prompt": "p", "requests": 10, "cached": None, "calls": 10, "tokens_in": 0,
         "tokens_out": 0, "cost": Decimal(1), "most_calls": 40, "most_cost": Decimal(4), "measured": 0, "latency": 2.0,
     }  # fmt: skip
-    return EstimateLine(**{**values, **given})  # type: ignore[arg-type]
+    return EstimateLine(**{**values, **fields})  # type: ignore[arg-type]
 
 
 @pytest.mark.plain
-def test_time_is_that_of_the_busiest_endpoint_or_of_one_row() -> None:
+def test_the_estimated_time_is_that_of_the_busiest_endpoint_or_of_one_row() -> None:
     lines = (_line(), _line(role="critic", endpoint="b", calls=1, most_calls=1))
     fast = Estimate(lines, rows=10, paces={"a": Pace(10, None), "b": Pace(1, None)})
     assert (fast.seconds, fast.most_seconds) == (2.2, 8.2), "the questions about one row follow one another"
@@ -57,9 +57,9 @@ def test_time_is_that_of_the_busiest_endpoint_or_of_one_row() -> None:
 
 
 def test_questions_of_a_loop_are_not_multiplied_by_its_turns(tmp_path: Path, models: str) -> None:
-    """A row that asks a prompt six times has no six attempts at each question."""
-    of = endpoint(models, price_in="1", price_out="1")
-    batch = generated(imported(conversations_file(tmp_path / "own.jsonl", 2)), of)
+    """A row may ask a prompt six times; that does not mean six attempts at each question."""
+    target = endpoint(models, price_in="1", price_out="1")
+    batch = run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 2)), target)
     first = Call.objects.filter(job=batch).earliest("pk")
     lines = Call.objects.filter(prompt=first.prompt)
     for subject in set(lines.values_list("subject", flat=True)):
@@ -67,47 +67,51 @@ def test_questions_of_a_loop_are_not_multiplied_by_its_turns(tmp_path: Path, mod
         for _again in range(5):
             row.pk, row.attempt_id = None, None
             row.save()
-    whole = estimate_line("generator", of, first.prompt, 60, repeats=6)
+    whole = estimate_line("generator", target, first.prompt, 60, repeats=6)
     assert (whole.calls, whole.most_calls) == (60, 60)
-    usual = estimate_line("generator", of, first.prompt, 60, repeats=6, usual=UsualCalls(1.5, 100))
+    usual = estimate_line("generator", target, first.prompt, 60, repeats=6, usual=UsualCalls(1.5, 100))
     assert (usual.calls, usual.most_calls, usual.usual) == (15, 60, 100)
     assert usual.cost < usual.most_cost
 
 
-def test_the_expected_number_is_what_drafts_with_these_settings_asked(tmp_path: Path, models: str) -> None:
-    of = endpoint(models, price_in="1", price_out="1")
-    first = imported(conversations_file(tmp_path / "own.jsonl", 3))
-    batch = generated(first, of)
+def test_the_expected_calls_are_those_of_drafts_with_the_same_settings(tmp_path: Path, models: str) -> None:
+    target = endpoint(models, price_in="1", price_out="1")
+    first = import_file(conversations_file(tmp_path / "own.jsonl", 3))
+    batch = run_batch(first, target)
     assert batch.status == batch.Status.FINISHED
-    more = imported(conversations_file(tmp_path / "more.jsonl", 6), "more")
-    asked = BatchSettings(benchmark="mhb", source=more, roles={"generator": of}, checks=())
-    found = batches_estimate.estimate_batch(asked)
-    assert {line.usual for line in found.lines} == {3}
-    assert found.calls == batch.calls * 2
-    assert found.most_calls >= found.calls
-    assert found.most_cost >= found.cost > 0
-    assert found.rows == 6
+    more = import_file(conversations_file(tmp_path / "more.jsonl", 6), "more")
+    batch_settings = BatchSettings(benchmark="mhb", source=more, roles={"generator": target}, checks=())
+    estimate = batches_estimate.estimate_batch(batch_settings)
+    assert {line.usual for line in estimate.lines} == {3}
+    assert estimate.calls == batch.calls * 2
+    assert estimate.most_calls >= estimate.calls
+    assert estimate.most_cost >= estimate.cost > 0
+    assert estimate.rows == 6
     for changed in ({"prompts": "v1"}, {"checks": None}):
-        other = batches_estimate.estimate_batch(replace(asked, **changed))
-        assert {line.usual for line in other.lines} == {0}, "nothing is known of such drafts"
-    stranger = batches_estimate.estimate_batch(replace(asked, roles={"generator": endpoint(models, "sim-careful")}))
-    [line] = stranger.lines
-    assert (line.measured, line.alike) == (0, 3), "what other models said to this prompt is nearer than a guess"
+        other = batches_estimate.estimate_batch(replace(batch_settings, **changed))
+        assert {line.usual for line in other.lines} == {0}, "no such drafts were made yet"
+    other_model = batches_estimate.estimate_batch(
+        replace(batch_settings, roles={"generator": endpoint(models, "sim-careful")})
+    )
+    [line] = other_model.lines
+    assert (line.measured, line.alike) == (0, 3), (
+        "replies of other models to this prompt are a better guess than a constant"
+    )
     assert line.tokens_in == 2 * batch.tokens_in
     assert line.tokens_in != line.calls * jobs_estimate.TOKENS_IN
 
 
-def test_page_shows_expected_and_worst_case_with_the_currency(
+def test_the_page_shows_expected_and_worst_case_with_the_currency(
     client: Client, adela: User, tmp_path: Path, models: str, settings: object
 ) -> None:
     settings.MHB_CURRENCY = "EUR"  # type: ignore[attr-defined]
     client.force_login(adela)
     endpoint(models, price_in="1", price_out="2")
-    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    import_file(conversations_file(tmp_path / "own.jsonl", 2))
     sent = {"benchmark": "mhb", "source": "own", "role-generator": "sim-generator"}
     page = text_of(client.post(reverse("generation:batch-new"), sent))
-    for told in ("Expected", "Worst case", "EUR", "Limits", 'aria-current="step"'):
-        assert told in page
+    for text in ("Expected", "Worst case", "EUR", "Limits", 'aria-current="step"'):
+        assert text in page
     body = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
     api = client.post(reverse("api:batch-estimate"), body, content_type="application/json").json()
     assert api["currency"] == "EUR"
@@ -115,16 +119,16 @@ def test_page_shows_expected_and_worst_case_with_the_currency(
     assert api["seconds"] > 0
 
 
-def test_a_launch_form_goes_back_and_keeps_what_was_chosen(
+def test_going_back_in_the_launch_form_keeps_the_choices(
     client: Client, adela: User, tmp_path: Path, models: str
 ) -> None:
     client.force_login(adela)
     endpoint(models)
-    imported(conversations_file(tmp_path / "own.jsonl", 2))
-    there = reverse("generation:batch-new")
+    import_file(conversations_file(tmp_path / "own.jsonl", 2))
+    url = reverse("generation:batch-new")
     sent = {"benchmark": "mhb", "source": "own", "role-generator": "sim-generator", "limit": "1"}
-    asked: Page = client.post(there, sent)
-    back: Page = client.post(there, {**dict(asked.context["carried"]), "back": "1", "budget_calls": "-3"})
+    confirmation: Page = client.post(url, sent)
+    back: Page = client.post(url, {**dict(confirmation.context["carried"]), "back": "1", "budget_calls": "-3"})
     assert back.status_code == 200
     assert '<option value="sim-generator" selected>' in text_of(back)
     assert 'name="limit" value="1"' in text_of(back)
@@ -134,26 +138,26 @@ def test_the_last_settings_of_the_same_person_are_filled_in(
     client: Client, adela: User, tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.force_login(adela)
-    of = endpoint(models, name="mine")
+    target = endpoint(models, name="mine")
     endpoint(models, name="other")
-    source = imported(conversations_file(tmp_path / "own.jsonl", 3))
-    there = f"{reverse('generation:batch-new')}?benchmark=mhb&source=own"
-    assert "are filled in" not in text_of(client.get(there))
-    batch = launched(source, of, 1)
-    assert "are filled in" not in text_of(client.get(there)), "somebody else's"
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 3))
+    url = f"{reverse('generation:batch-new')}?benchmark=mhb&source=own"
+    assert "are filled in" not in text_of(client.get(url))
+    batch = launch_batch(source, target, 1)
+    assert "are filled in" not in text_of(client.get(url)), "the batch of another person"
     batch.created_by = adela
     batch.save()
     assert launch.last_settings(adela, "mhb")[0] == batch
-    page = text_of(client.get(there))
+    page = text_of(client.get(url))
     assert f"The settings of batch {batch.pk} are filled in." in page
     assert '<option value="mine" selected>' in page
-    assert '<option value="mine" selected>' not in text_of(client.get(there + "&defaults=1"))
-    monkeypatch.setattr(batches_queries, "unused_record_counts", lambda *_about: {})
+    assert '<option value="mine" selected>' not in text_of(client.get(url + "&defaults=1"))
+    monkeypatch.setattr(batches_queries, "unused_record_counts", lambda *_arguments: {})
     used_up: Page = client.get(f"{reverse('generation:batch-new')}?source=own")
-    assert used_up.context["benchmark"] == "mhb", "the source's own, though nothing is left"
+    assert used_up.context["benchmark"] == "mhb", "the source's benchmark, although no records are left"
 
 
-def test_what_was_never_measured_is_assumed(models: str) -> None:
+def test_a_prompt_without_calls_gets_assumed_numbers(models: str) -> None:
     line = estimate_line("generator", endpoint(models), "never@1", 7)
     assert (line.calls, line.most_calls, line.measured, line.latency) == (7, 7, 0, jobs_estimate.SECONDS)
     assert Endpoint.objects.count() == 1

@@ -1,4 +1,4 @@
-"""Budgets that hold, totals that agree with the ledger, what is paid for once, and what a person may do at any time."""
+"""Life cycle of a job: totals, budgets, pause and resume, and replies that are paid for once."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -43,7 +43,8 @@ def source(tmp_path: Path, db: None) -> Source:
     return import_file(conversations_file(tmp_path / "own.jsonl", 6))
 
 
-def worked(batch: Batch) -> Batch:
+def work_until_idle(batch: Batch) -> Batch:
+    """Work on the batch until nothing is left to do, and reload it."""
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
@@ -51,7 +52,7 @@ def worked(batch: Batch) -> Batch:
 
 def totals_of_the_ledger(job: Job) -> dict[str, Any]:
     lines = Call.objects.filter(job=job)
-    counted = lines.aggregate(
+    totals = lines.aggregate(
         calls=Count("pk", filter=Q(hit_of=None)),
         hits=Count("pk", filter=Q(hit_of__isnull=False)),
         failed=Count("pk", filter=~Q(error="")),
@@ -61,7 +62,7 @@ def totals_of_the_ledger(job: Job) -> dict[str, Any]:
         tokens_reasoning=Sum("tokens_reasoning"),
         cost=Sum("cost"),
     )
-    return {name: value or 0 for name, value in counted.items()}
+    return {name: value or 0 for name, value in totals.items()}
 
 
 def totals_of(job: Job) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def test_totals_agree_with_the_ledger(source: Source) -> None:
 
 def test_a_call_budget_is_never_exceeded_and_can_be_raised(source: Source) -> None:
     with simulator() as url:
-        batch = worked(launch_batch(source, endpoint(url), budget_calls=4))
+        batch = work_until_idle(launch_batch(source, endpoint(url), budget_calls=4))
         assert simulator_stats(url)["requests"] == len(calls(batch)) == batch.calls == 4
         assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
         assert status_counts(batch) == {Status.DONE: 4, Status.QUEUED: 2}
@@ -95,23 +96,23 @@ def test_a_call_budget_is_never_exceeded_and_can_be_raised(source: Source) -> No
         with pytest.raises(errors.BudgetTooSmall):
             jobs_services.resume(batch.pk)
         life_cycle.set_budget(batch.pk, money=None, calls=5)
-        assert worked(batch).status == Batch.Status.PAUSED
+        assert work_until_idle(batch).status == Batch.Status.PAUSED
         assert simulator_stats(url)["requests"] == 5
         life_cycle.set_budget(batch.pk, money=None, calls=None)
         assert set(sweep(BATCHES)) == {batch.pk}
-        assert worked(batch).status == Batch.Status.FINISHED
+        assert work_until_idle(batch).status == Batch.Status.FINISHED
     assert status_counts(batch) == {Status.DONE: 6}
     assert batch.paused_because == ""
 
 
 def test_a_budget_of_exactly_the_needed_calls_suffices(source: Source, models: str) -> None:
-    batch = worked(launch_batch(source, endpoint(models), budget_calls=6))
+    batch = work_until_idle(launch_batch(source, endpoint(models), budget_calls=6))
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 6)
 
 
 def test_every_attempt_and_every_repair_counts_against_the_budget(source: Source) -> None:
     with simulator("500@0.4", "broken-json@0.3") as url:
-        batch = worked(launch_batch(source, endpoint(url), budget_calls=7))
+        batch = work_until_idle(launch_batch(source, endpoint(url), budget_calls=7))
         assert simulator_stats(url)["requests"] == 7 == batch.calls
     assert batch.status == Batch.Status.PAUSED
 
@@ -119,11 +120,11 @@ def test_every_attempt_and_every_repair_counts_against_the_budget(source: Source
 def test_no_call_is_started_once_the_money_is_spent(source: Source) -> None:
     with simulator() as url:
         generator = endpoint(url, price_in="1000", price_out="1000", concurrency=1)
-        batch = worked(launch_batch(source, generator, budget_money=Decimal("1")))
+        batch = work_until_idle(launch_batch(source, generator, budget_money=Decimal("1")))
         assert simulator_stats(url)["requests"] == batch.calls
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
     costs = [call.cost for call in calls(batch)]
-    assert sum(costs[:-1]) < 1 <= sum(costs), "only the call in flight went above it"
+    assert sum(costs[:-1]) < 1 <= sum(costs), "only the call in flight exceeded the budget"
 
 
 def test_the_budget_that_a_dead_lane_reserved_is_released(
@@ -131,15 +132,15 @@ def test_the_budget_that_a_dead_lane_reserved_is_released(
 ) -> None:
     settings.MHB_LANES = 2
     batch = launch_batch(source, endpoint(models), budget_calls=6)
-    dead = create_lane(batch)  # killed a moment ago, in the middle of all it had
+    dead = create_lane(batch)  # its worker was killed with all calls in flight
     Lane.objects.filter(pk=dead.pk).update(flying=6)
-    batch = worked(batch)
+    batch = work_until_idle(batch)
     assert (batch.status, batch.calls) == (Batch.Status.RUNNING, 0)
     assert batch.rests_until == dead.until
     assert sweep(BATCHES) == []
     clock.advance(seconds=(dead.until - clock()).total_seconds() + 1)
     assert set(sweep(BATCHES)) == {batch.pk}
-    batch = worked(batch)
+    batch = work_until_idle(batch)
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 6)
 
 
@@ -185,30 +186,30 @@ def test_a_paused_batch_asks_nothing_and_continues_when_resumed(source: Source, 
     assert services.work_on_batch(batch.pk) == 0
     assert sweep(BATCHES) == []
     assert calls(batch) == []
-    assert Batch.objects.get().paused_because == "", "a person did"
+    assert Batch.objects.get().paused_because == "", "a person paused it"
     for _ in range(2):
         assert jobs_services.resume(batch.pk).status == Batch.Status.RUNNING
-    assert worked(batch).status == Batch.Status.FINISHED
+    assert work_until_idle(batch).status == Batch.Status.FINISHED
     with pytest.raises(errors.JobOver):
         life_cycle.pause(batch.pk)
 
 
 def test_results_in_flight_are_kept_when_a_batch_is_paused(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, keep = 0, services._store_outputs
+    stored_count, store = 0, services._store_outputs
 
-    def pausing(*arguments: Any) -> None:
-        nonlocal kept
-        kept += 1
-        if kept == 1:
+    def pause_and_store(*arguments: Any) -> None:
+        nonlocal stored_count
+        stored_count += 1
+        if stored_count == 1:
             life_cycle.pause(Batch.objects.get().pk)
-        keep(*arguments)
+        store(*arguments)
 
-    monkeypatch.setattr(services, "_store_outputs", pausing)
+    monkeypatch.setattr(services, "_store_outputs", pause_and_store)
     with simulator(latency=0.05) as url:
-        batch = worked(launch_batch(source, endpoint(url, concurrency=2)))
-        # Two that were being written, and two that had taken their places at the endpoint meanwhile.
-        assert simulator_stats(url)["requests"] == len(calls(batch)) == kept <= 4
-    assert status_counts(batch) == {Status.DONE: kept, Status.QUEUED: 6 - kept}
+        batch = work_until_idle(launch_batch(source, endpoint(url, concurrency=2)))
+        # Two drafts were being stored; two others had taken their slots at the endpoint meanwhile.
+        assert simulator_stats(url)["requests"] == len(calls(batch)) == stored_count <= 4
+    assert status_counts(batch) == {Status.DONE: stored_count, Status.QUEUED: 6 - stored_count}
     assert batch.status == Batch.Status.PAUSED
 
 
@@ -249,15 +250,15 @@ def test_a_paid_reply_is_reused_and_recorded_as_a_hit(source: Source, models: st
     generator = endpoint(models, price_in="1", price_out="2")
     first = run_batch(source, generator)
     Draft.objects.filter(batch=first).update(status=Status.FAILED)
-    Batch.objects.filter(pk=first.pk).update(status=Batch.Status.CANCELLED)  # so that its records are free again
+    Batch.objects.filter(pk=first.pk).update(status=Batch.Status.CANCELLED)  # which frees its records
     second = run_batch(source, generator)
     assert (second.calls, second.hits, second.cost) == (0, 6, Decimal(0))
     assert status_counts(second) == {Status.DONE: 6}
     paid = {call.pk: call for call in calls(first)}
     for hit in calls(second):
-        of = paid[hit.hit_of_id or 0]
+        call = paid[hit.hit_of_id or 0]
         assert (hit.attempt, hit.cost, hit.tokens_in, hit.error) == (0, Decimal(0), 0, "")
-        assert (hit.text, hit.identity, hit.sent) == (of.text, of.identity, of.sent)
+        assert (hit.text, hit.identity, hit.sent) == (call.text, call.identity, call.sent)
     assert totals_of(second) == totals_of_the_ledger(second)
 
 
@@ -266,7 +267,7 @@ def test_a_fresh_batch_reuses_no_replies(source: Source, models: str) -> None:
     first = run_batch(source, generator)
     Draft.objects.filter(batch=first).update(status=Status.FAILED)
     Batch.objects.filter(pk=first.pk).update(status=Batch.Status.CANCELLED)
-    second = worked(launch_batch(source, generator, fresh=True))
+    second = work_until_idle(launch_batch(source, generator, fresh=True))
     assert (second.calls, second.hits) == (6, 0)
 
 
@@ -274,23 +275,23 @@ def test_a_fresh_batch_reuses_no_replies(source: Source, models: str) -> None:
 def test_a_paid_reply_is_reused_after_its_worker_died(
     source: Source, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, fresh: bool
 ) -> None:
-    """Between the line in the ledger and the result."""
+    """The worker dies between writing the ledger line and storing the result."""
     batch = launch_batch(source, endpoint(models), fresh=fresh)
 
-    def dies(*arguments: Any) -> None:
+    def fail(*arguments: Any) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(services, "_store_outputs", dies)
+        patch.setattr(services, "_store_outputs", fail)
         with pytest.raises(ZeroDivisionError):
             services.work_on_batch(batch.pk)
-    asked = len(calls(batch))
-    assert asked >= 1
+    paid_count = len(calls(batch))
+    assert paid_count >= 1
     clock.advance(minutes=2)
     give_back_expired(Draft)
-    batch = worked(batch)
+    batch = work_until_idle(batch)
     assert status_counts(batch) == {Status.DONE: 6}
-    assert (batch.calls, batch.hits) == (6, asked), "none of them is paid for twice"
+    assert (batch.calls, batch.hits) == (6, paid_count), "no call is paid for twice"
 
 
 def test_calls_that_may_repeat_those_of_a_lost_worker_are_marked(source: Source, models: str, clock: Clock) -> None:
@@ -298,7 +299,7 @@ def test_calls_that_may_repeat_those_of_a_lost_worker_are_marked(source: Source,
     lost = {row.pk for row in take(batch.drafts.order_by("pk"), 2)}  # in flight, not in the ledger
     clock.advance(minutes=2)
     give_back_expired(Draft)
-    worked(batch)
+    work_until_idle(batch)
     marked = set(Call.objects.filter(repeated=True).values_list("subject", flat=True))
     assert marked == {f"draft:{pk}" for pk in lost}
     assert Call.objects.filter(repeated=False).count() == 4
@@ -311,6 +312,6 @@ def test_a_broken_reply_is_not_reused(source: Source, models: str) -> None:
     assert failed
     assert jobs_services.retry_failed(batch.pk) == failed
     before = batch.calls
-    batch = worked(batch)
+    batch = work_until_idle(batch)
     assert batch.calls > before, "it was asked again"
     assert Endpoint.objects.count() == 1

@@ -1,4 +1,4 @@
-"""What a job's page shows while it works: in one statement whatever the size, told from totals that agree with the ledger."""
+"""Live status of a job: totals that agree with the ledger, read in one statement at any size."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -42,8 +42,18 @@ from generation.models import (
 from generation.models.work import Work
 from generation.templatetags.work import span
 from review.models import User
-from tests.engine import bare_release, calls, conversations_file, drafts, endpoint, generated, held, imported, simulated
-from tests.generation.engine.test_worker_lane import seen
+from tests.engine import (
+    bare_release,
+    calls,
+    conversations_file,
+    create_lane,
+    drafts,
+    endpoint,
+    import_file,
+    run_batch,
+    simulator,
+)
+from tests.generation.engine.test_worker_lane import lane_report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
@@ -59,26 +69,26 @@ def admin(adela: User) -> Client:
     return client
 
 
-def asking(of: Endpoint, count: int = 1, name: str = "own") -> Batch:
-    """A batch of so many drafts whose generator is this endpoint."""
+def batch_asking(target: Endpoint, count: int = 1, name: str = "own") -> Batch:
+    """A batch of `count` drafts whose generator is this endpoint."""
     batch = drafts(count, name)
-    BatchRole.objects.create(batch=batch, role="generator", endpoint=of)
+    BatchRole.objects.create(batch=batch, role="generator", endpoint=target)
     return batch
 
 
-def released(count: int) -> Release:
-    """A release of so many samples, with two rubrics each."""
+def release_of(count: int) -> Release:
+    """A release of `count` samples with two rubrics each."""
     return bare_release(*[("dialogue", [["A1"], ["C1"]])] * count)
 
 
 def line(
-    of: Endpoint, *, error: str = "", at: datetime = NOON, hit_of: int | None = None, text: str = ""
+    target: Endpoint, *, error: str = "", at: datetime = NOON, hit_of: int | None = None, text: str = ""
 ) -> ledger.LedgerLine:
-    """A line for the ledger: 100 tokens in, 10 out, 40 of a cache, 5 of reasoning."""
-    reply = Reply(text or "Said.", "", "stop", of.model, False, Usage(100, 10, 40, 5))
+    """A ledger line: 100 input tokens (40 cached), 10 output tokens (5 of reasoning)."""
+    reply = Reply(text or "Said.", "", "stop", target.model, False, Usage(100, 10, 40, 5))
     attempt = Attempt(
         request=Asked(messages=(Message("user", "Say."),)),
-        settings=of.settings,
+        settings=target.settings,
         sent={"messages": []},
         number=1,
         started_at=at,
@@ -87,23 +97,23 @@ def line(
         error=error,
         hit_of=hit_of,
     )
-    return ledger.LedgerLine(attempt, of, "draft:1")
+    return ledger.LedgerLine(attempt, target, "draft:1")
 
 
 # ------------------------------------------------------------------------------------------------------------- totals
 
 
-def test_the_days_and_errors_agree_with_the_ledger(tmp_path: Path) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 8))
-    with simulated("429@0.4", "500@0.2") as url:
-        of = endpoint(url, price_in="1", price_out="2")
-        batch = generated(source, of)
+def test_daily_totals_and_error_counts_agree_with_the_ledger(tmp_path: Path) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 8))
+    with simulator("429@0.4", "500@0.2") as url:
+        target = endpoint(url, price_in="1", price_out="2")
+        batch = run_batch(source, target)
     written = calls(batch)
     failed = [call.error for call in written if call.error]
     assert set(failed) == {"RateLimited", "ServerError"}
-    kept = dict(JobError.objects.filter(job=batch).values_list("error", "calls"))
-    assert kept == {name: failed.count(name) for name in set(failed)} == BATCHES.live(batch).error_counts
-    days = EndpointDay.objects.filter(endpoint=of)
+    error_counts = dict(JobError.objects.filter(job=batch).values_list("error", "calls"))
+    assert error_counts == {name: failed.count(name) for name in set(failed)} == BATCHES.live(batch).error_counts
+    days = EndpointDay.objects.filter(endpoint=target)
     sums = days.aggregate(**{f"sum_{name}": Sum(name) for name in ("calls", "hits", "failed", *SUMS)})
     assert (sums["sum_calls"], sums["sum_hits"], sums["sum_failed"]) == (len(written), 0, len(failed))
     for name in SUMS:
@@ -111,35 +121,35 @@ def test_the_days_and_errors_agree_with_the_ledger(tmp_path: Path) -> None:
     assert sums["sum_cost"] > 0
 
 
-def test_an_attempt_is_one_line_however_often_it_is_written() -> None:
-    batch, of = drafts(1), endpoint("http://models.example/v1", price_in="1")
-    once, other = line(of), line(of)
-    [first] = ledger.write(batch, [once])
+def test_an_attempt_is_one_ledger_line_however_often_it_is_written() -> None:
+    batch, target = drafts(1), endpoint("http://models.example/v1", price_in="1")
+    first_line, second_line = line(target), line(target)
+    [first] = ledger.write(batch, [first_line])
     with pytest.raises(IntegrityError), transaction.atomic():
-        ledger.write(batch, [once])
-    again = ledger.write(batch, [once, other], again=True)
-    assert [call.pk == first.pk for call in again] == [True, False]
+        ledger.write(batch, [first_line])
+    calls_again = ledger.write(batch, [first_line, second_line], again=True)
+    assert [call.pk == first.pk for call in calls_again] == [True, False]
     batch.refresh_from_db()
     assert (batch.calls, batch.tokens_in, EndpointDay.objects.get().calls) == (2, 200, 2)
 
 
-def test_a_call_counts_on_the_day_that_it_began_and_a_hit_costs_nothing() -> None:
-    batch, of = drafts(1), endpoint("http://models.example/v1", price_in="1")
-    eve = NOON - timedelta(hours=12, seconds=1)
-    first, *_ = ledger.write(batch, [line(of), line(of, error="ServerError"), line(of, at=eve)])
-    ledger.write(batch, [line(of, hit_of=first.pk)])
-    days = EndpointDay.objects.filter(endpoint=of).order_by("day")
+def test_a_call_counts_on_the_day_it_began_and_a_hit_costs_nothing() -> None:
+    batch, target = drafts(1), endpoint("http://models.example/v1", price_in="1")
+    day_before = NOON - timedelta(hours=12, seconds=1)
+    first, *_ = ledger.write(batch, [line(target), line(target, error="ServerError"), line(target, at=day_before)])
+    ledger.write(batch, [line(target, hit_of=first.pk)])
+    days = EndpointDay.objects.filter(endpoint=target).order_by("day")
     assert list(days.values_list("day", "calls", "hits", "failed", "tokens_in", "tokens_cached", "cost")) == [
         (date(2026, 3, 3), 1, 0, 0, 100, 40, Decimal("0.0001")),
         (date(2026, 3, 4), 2, 1, 1, 100, 40, Decimal("0.0001")),
     ]
 
 
-def test_usage_has_every_day_and_all_before_them_in_the_sum() -> None:
-    batch, of = drafts(1), endpoint("http://models.example/v1")
+def test_usage_lists_each_recent_day_and_sums_all_days() -> None:
+    batch, target = drafts(1), endpoint("http://models.example/v1")
     today = timezone.now()
-    ledger.write(batch, [line(of, at=today), line(of, at=today - timedelta(days=2)), line(of, at=NOON)])
-    whole, days = endpoints_queries.usage(of, days=3)
+    ledger.write(batch, [line(target, at=today), line(target, at=today - timedelta(days=2)), line(target, at=NOON)])
+    whole, days = endpoints_queries.usage(target, days=3)
     assert whole.calls == 3
     assert [(day.day, day.calls) for day in days] == [
         ((today - timedelta(days=2)).date(), 1),
@@ -151,37 +161,38 @@ def test_usage_has_every_day_and_all_before_them_in_the_sum() -> None:
 # --------------------------------------------------------------------------------------------------------------- rate
 
 
-def _counts(batch: Batch, **fields: Any) -> None:
+def _update(batch: Batch, **fields: Any) -> None:
     Batch.objects.filter(pk=batch.pk).update(**fields)
 
 
-def _moments(batch: Batch) -> tuple[Any, ...]:
+def _rate_marks(batch: Batch) -> tuple[Any, ...]:
     return Batch.objects.values_list("since_at", "since_calls", "then_at", "then_calls", "then_hits").get(pk=batch.pk)
 
 
-def test_the_rate_is_told_of_the_last_minutes() -> None:
+def test_the_rate_is_measured_over_the_last_minutes() -> None:
     batch = drafts(1)
     life_cycle.mark(batch.pk, NOON)
-    assert _moments(batch) == (NOON, 0, NOON, 0, 0)
-    _counts(batch, calls=10, hits=3)
+    assert _rate_marks(batch) == (NOON, 0, NOON, 0, 0)
+    _update(batch, calls=10, hits=3)
     life_cycle.mark(batch.pk, NOON + timedelta(seconds=59))
-    assert _moments(batch) == (NOON, 0, NOON, 0, 0), "too early"
+    assert _rate_marks(batch) == (NOON, 0, NOON, 0, 0), "too early"
     life_cycle.mark(batch.pk, second := NOON + life_cycle.MARK_INTERVAL)
-    assert _moments(batch) == (NOON, 0, second, 10, 3)
-    _counts(batch, calls=30)
+    assert _rate_marks(batch) == (NOON, 0, second, 10, 3)
+    _update(batch, calls=30)
     life_cycle.mark(batch.pk, third := second + life_cycle.MARK_INTERVAL)
-    assert _moments(batch) == (second, 10, third, 30, 3)
+    assert _rate_marks(batch) == (second, 10, third, 30, 3)
     life_cycle.mark(batch.pk, later := third + life_cycle.IDLE_AFTER)
-    assert _moments(batch) == (later, 30, later, 30, 3), "nobody worked meanwhile"
+    assert _rate_marks(batch) == (later, 30, later, 30, 3), "no worker was active meanwhile"
 
 
-def test_rate_time_left_and_projected_cost() -> None:
+def test_rate_remaining_time_and_projected_cost() -> None:
     batch = drafts(10)
     assert (BATCHES.live(batch).rate, BATCHES.live(batch).left) == (None, None), "nothing was measured"
     Draft.objects.filter(pk__in=batch.drafts.order_by("pk").values("pk")[:4]).update(status=Status.DONE)
     ago = timezone.now() - timedelta(minutes=2)
-    # Four drafts took 12 lines, 8 of them paid for; since two minutes 6 calls and 4 hits: 5 lines a minute.
-    _counts(batch, calls=8, hits=4, cost=Decimal("0.8"), since_at=ago, since_calls=2, since_hits=0)
+    # Four drafts took 12 ledger lines, 8 of them calls. In the last two minutes: 6 calls and
+    # 4 hits, which is 5 lines a minute.
+    _update(batch, calls=8, hits=4, cost=Decimal("0.8"), since_at=ago, since_calls=2, since_hits=0)
     batch.refresh_from_db()
     live = BATCHES.live(batch)
     assert live.rate == pytest.approx(3, rel=0.01)
@@ -197,16 +208,16 @@ def test_rate_time_left_and_projected_cost() -> None:
     assert BATCHES.live(batch).projected is None
 
 
-def test_a_lane_measures(tmp_path: Path) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 2))
-    with simulated() as url:
-        batch = generated(source, endpoint(url))
+def test_a_lane_starts_measuring_the_rate(tmp_path: Path) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
+    with simulator() as url:
+        batch = run_batch(source, endpoint(url))
     assert batch.since_at is not None
     assert (batch.since_calls, batch.calls) == (0, len(calls(batch)))
 
 
 @pytest.mark.parametrize(
-    ("length", "said"),
+    ("duration", "text"),
     [
         (timedelta(days=2, hours=4, minutes=5), "2 d 4 h"),
         (timedelta(hours=3, minutes=20, seconds=50), "3 h 20 min"),
@@ -214,49 +225,49 @@ def test_a_lane_measures(tmp_path: Path) -> None:
         (timedelta(seconds=59), "< 1 min"),
     ],
 )
-def test_a_length_of_time_in_words(length: timedelta, said: str) -> None:
-    assert span(length) == said
+def test_a_duration_is_shown_in_two_units(duration: timedelta, text: str) -> None:
+    assert span(duration) == text
 
 
 # -------------------------------------------------------------------------------------------------------------- lanes
 
 
-def test_who_works_at_an_endpoint_and_with_which_share() -> None:
-    of = endpoint("http://models.example/v1", concurrency=8)
-    mine, other = asking(of), asking(of, name="other")
-    EndpointState.objects.create(endpoint=of)
-    first, second = held(mine), held(other)
+def test_an_endpoint_shows_its_lanes_and_their_shares() -> None:
+    target = endpoint("http://models.example/v1", concurrency=8)
+    batch, other = batch_asking(target), batch_asking(target, name="other")
+    EndpointState.objects.create(endpoint=target)
+    first, second = create_lane(batch), create_lane(other)
     Lane.objects.filter(pk=first.pk).update(worker="one:1")
     now = timezone.now()
-    exchange(other, second, {of.pk: seen(2, flying=1)}, now)
-    exchange(mine, first, {of.pk: seen(9, flying=3)}, now)
-    live = BATCHES.live(mine)
-    [there] = live.endpoints
-    assert [(lane.worker, lane.flying) for lane in there.lanes] == [("one:1", 3)]
-    assert (there.state, there.flying, there.share, there.others) == ("working", 3, 6, 2)
-    both = endpoint_now(of)
-    assert [(lane.job, lane.share, lane.flying) for lane in both.lanes] == [(mine.name, 6, 3), (other.name, 2, 1)]
+    exchange(other, second, {target.pk: lane_report(2, flying=1)}, now)
+    exchange(batch, first, {target.pk: lane_report(9, flying=3)}, now)
+    live = BATCHES.live(batch)
+    [status] = live.endpoints
+    assert [(lane.worker, lane.flying) for lane in status.lanes] == [("one:1", 3)]
+    assert (status.state, status.flying, status.share, status.others) == ("working", 3, 6, 2)
+    whole = endpoint_now(target)
+    assert [(lane.job, lane.share, lane.flying) for lane in whole.lanes] == [(batch.name, 6, 3), (other.name, 2, 1)]
     Lane.objects.update(until=now)
-    assert endpoint_now(of).state == "idle", "the dead do not work"
+    assert endpoint_now(target).state == "idle", "expired lanes do not count"
 
 
-def test_an_endpoint_that_is_left_alone_is_held_by_nobody_beyond_what_flies() -> None:
-    of = endpoint("http://models.example/v1", concurrency=8)
-    mine, other = asking(of), asking(of, name="other")
-    EndpointState.objects.create(endpoint=of)
+def test_lanes_at_an_open_breaker_hold_only_their_calls_in_flight() -> None:
+    target = endpoint("http://models.example/v1", concurrency=8)
+    batch, other = batch_asking(target), batch_asking(target, name="other")
+    EndpointState.objects.create(endpoint=target)
     now = timezone.now()
     pause = {"blocked_for": 60.0, "because": "ServerError", "openings": 1, "opened": True}
-    exchange(other, held(other), {of.pk: seen(2, flying=1)}, now)
-    exchange(mine, held(mine), {of.pk: seen(9, flying=3, **pause)}, now)
-    [there] = BATCHES.live(mine).endpoints
-    assert (there.state, there.flying, there.share, there.others) == ("open", 3, 3, 1)
+    exchange(other, create_lane(other), {target.pk: lane_report(2, flying=1)}, now)
+    exchange(batch, create_lane(batch), {target.pk: lane_report(9, flying=3, **pause)}, now)
+    [status] = BATCHES.live(batch).endpoints
+    assert (status.state, status.flying, status.share, status.others) == ("open", 3, 3, 1)
     EndpointState.objects.update(blocked_until=None, openings=0)
-    [there] = BATCHES.live(mine).endpoints
-    assert (there.share, there.others) == (6, 2), "as before"
+    [status] = BATCHES.live(batch).endpoints
+    assert (status.share, status.others) == (6, 2), "the shares of before the pause"
 
 
 @pytest.mark.parametrize(
-    ("state", "name", "said"),
+    ("state", "name", "label"),
     [
         ({"blocked": 60, "because": "RateLimited"}, "waiting", "rate limited"),
         ({"blocked": 60, "because": "ServerError", "openings": 2}, "open", "circuit breaker open"),
@@ -264,18 +275,16 @@ def test_an_endpoint_that_is_left_alone_is_held_by_nobody_beyond_what_flies() ->
         ({"blocked": -1, "because": "RateLimited"}, "idle", "idle"),
     ],
 )
-def test_a_page_says_what_is_the_matter_with_an_endpoint(
-    admin: Client, state: dict[str, Any], name: str, said: str
-) -> None:
-    of, now = endpoint("http://models.example/v1"), timezone.now()
-    batch = asking(of)
+def test_pages_show_what_is_wrong_with_an_endpoint(admin: Client, state: dict[str, Any], name: str, label: str) -> None:
+    target, now = endpoint("http://models.example/v1"), timezone.now()
+    batch = batch_asking(target)
     until = now + timedelta(seconds=state.pop("blocked")) if "blocked" in state else None
     down = now if state.pop("down", False) else None
-    EndpointState.objects.create(endpoint=of, blocked_until=until, down_since=down, **state)
-    assert [each.state for each in BATCHES.live(batch).endpoints] == [name]
-    for page in (reverse("generation:batch", args=[batch.pk]), reverse("generation:endpoint", args=[of.name])):
+    EndpointState.objects.create(endpoint=target, blocked_until=until, down_since=down, **state)
+    assert [status.state for status in BATCHES.live(batch).endpoints] == [name]
+    for page in (reverse("generation:batch", args=[batch.pk]), reverse("generation:endpoint", args=[target.name])):
         text = admin.get(page).content.decode()
-        assert said in text
+        assert label in text
         assert HOSTILE not in text
 
 
@@ -283,11 +292,11 @@ def test_a_page_says_what_is_the_matter_with_an_endpoint(
 
 
 def _poll(client: Client, address: str) -> list[str]:
-    """The statements of a poll besides those that say who asks."""
-    client.get(address)  # whatever is looked up once only
-    with CaptureQueriesContext(connection) as asked:
+    """The statements of a poll, without those that load the session."""
+    client.get(address)  # fills the caches
+    with CaptureQueriesContext(connection) as queries:
         assert client.get(address).status_code == 200
-    return [query["sql"] for query in asked.captured_queries if "FROM django_session" not in query["sql"]]
+    return [query["sql"] for query in queries.captured_queries if "FROM django_session" not in query["sql"]]
 
 
 def _more_drafts(batch: Batch, count: int) -> None:
@@ -300,15 +309,15 @@ def _more_drafts(batch: Batch, count: int) -> None:
 
 
 def test_a_poll_of_a_batch_is_one_statement_however_large(admin: Client) -> None:
-    batch = asking(of := endpoint("http://models.example/v1"), 10)
+    batch = batch_asking(target := endpoint("http://models.example/v1"), 10)
     address = reverse("generation:batch-progress", args=[batch.pk])
     few = _poll(admin, address)
     assert len(few) == 1
     _more_drafts(batch, 990)
-    ledger.write(batch, [line(of, error=error) for error in ("RateLimited", "ServerError", "TimedOut")])
+    ledger.write(batch, [line(target, error=error) for error in ("RateLimited", "ServerError", "TimedOut")])
     for _ in range(3):
-        lane = held(batch)
-        Lane.objects.filter(pk=lane.pk).update(holds={str(of.pk): [1, 1, 1]})
+        lane = create_lane(batch)
+        Lane.objects.filter(pk=lane.pk).update(holds={str(target.pk): [1, 1, 1]})
     assert len(_poll(admin, address)) == 1
     text = admin.get(address).content.decode()
     assert "0 of 1000" in text.replace(",", "")
@@ -316,7 +325,7 @@ def test_a_poll_of_a_batch_is_one_statement_however_large(admin: Client) -> None
 
 
 def test_a_poll_of_a_run_is_one_statement_however_large(admin: Client) -> None:
-    release = released(10)
+    release = release_of(10)
     models = [endpoint("http://models.example/v1", f"model-{n}") for n in range(50)]
     small = runs_services.launch_run(RunSettings(release, models[:1], models[0]))
     large = runs_services.launch_run(RunSettings(release, models, models[0]))
@@ -328,18 +337,18 @@ def test_a_poll_of_a_run_is_one_statement_however_large(admin: Client) -> None:
     assert (whole.responses.total, whole.judgments.total) == (500, len(answered))
 
 
-def test_the_pages_cost_the_same_for_many_rows(admin: Client) -> None:
-    batch = asking(of := endpoint("http://models.example/v1"), 10)
+def test_the_page_makes_as_many_queries_for_many_rows(admin: Client) -> None:
+    batch = batch_asking(target := endpoint("http://models.example/v1"), 10)
     Draft.objects.filter(batch=batch).update(status=Status.DONE)
     page = reverse("generation:batch", args=[batch.pk])
-    ledger.write(batch, [line(of, error="ServerError") for _ in range(5)])
+    ledger.write(batch, [line(target, error="ServerError") for _ in range(5)])
     few = _poll(admin, page)
     _more_drafts(batch, 990)
-    ledger.write(batch, [line(of, error="ServerError") for _ in range(200)])
+    ledger.write(batch, [line(target, error="ServerError") for _ in range(200)])
     assert len(_poll(admin, page)) == len(few)
 
 
-def test_a_poll_after_the_end_has_the_page_refreshed_and_polls_no_more(admin: Client) -> None:
+def test_a_poll_of_an_ended_job_refreshes_the_page_and_stops_polling(admin: Client) -> None:
     batch = drafts(1)
     jobs_services.cancel(batch.pk)
     answer = admin.get(reverse("generation:batch-progress", args=[batch.pk]))
@@ -347,8 +356,8 @@ def test_a_poll_after_the_end_has_the_page_refreshed_and_polls_no_more(admin: Cl
     assert "hx-get" not in answer.content.decode()
 
 
-def test_a_run_knows_its_judgments_from_the_start() -> None:
-    release = released(3)
+def test_a_run_knows_its_number_of_judgments_from_the_start() -> None:
+    release = release_of(3)
     run = runs_services.launch_run(
         RunSettings(release, [endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], _judge())
     )
@@ -363,50 +372,50 @@ def _judge() -> Endpoint:
 # ------------------------------------------------------------------------------------------------------------ failures
 
 
-def _pages(batch: Batch, run: Run) -> dict[str, str]:
+def _failure_pages(batch: Batch, run: Run) -> dict[str, str]:
     return {
         batch.name: reverse("generation:batch-failures", args=[batch.pk]),
         run.name: f"/evaluation/runs/{run.pk}/failures/",
     }
 
 
-def test_the_last_failures_with_what_came_back(admin: Client) -> None:
-    batch, run = asking(_judge()), runs_services.launch_run(RunSettings(released(1), [_judge()], _judge()))
-    of = _judge()
+def test_failures_are_listed_with_the_reply(admin: Client) -> None:
+    batch, run = batch_asking(_judge()), runs_services.launch_run(RunSettings(release_of(1), [_judge()], _judge()))
+    target = _judge()
     for job in (batch, run):
-        ledger.write(job, [line(of, error="BrokenReply", text=f"old {n}") for n in range(3)])
-        ledger.write(job, [line(of, error="BrokenReply", text=f"new {HOSTILE}") for n in range(5)])
-        ledger.write(job, [line(of), line(of, error="TimedOut")])
+        ledger.write(job, [line(target, error="BrokenReply", text=f"old {n}") for n in range(3)])
+        ledger.write(job, [line(target, error="BrokenReply", text=f"new {HOSTILE}") for n in range(5)])
+        ledger.write(job, [line(target), line(target, error="TimedOut")])
         page = admin.get(f"/{'generation/batches' if job is batch else 'evaluation/runs'}/{job.pk}/").content.decode()
-        there = _pages(batch, run)[job.name]
+        failures_url = _failure_pages(batch, run)[job.name]
         assert "new &lt;script&gt;" in page
         assert HOSTILE not in page
         assert "old 0" not in page
-        assert f'href="{there}"' in page
-        assert f'href="{there}?error=BrokenReply"' in page
-        every = admin.get(there).content.decode()
+        assert f'href="{failures_url}"' in page
+        assert f'href="{failures_url}?error=BrokenReply"' in page
+        every = admin.get(failures_url).content.decode()
         assert every.count("<details") >= 9
         assert "old 0" in every
         assert HOSTILE not in every
-        some = admin.get(there, {"error": "TimedOut"}).content.decode()
+        some = admin.get(failures_url, {"error": "TimedOut"}).content.decode()
         assert "No reply was received." in some
         assert "old 0" not in some
         assert Call.objects.filter(job=job).exclude(error="").count() == 9
 
 
-def test_the_numbers_of_the_pages_over_the_api(admin: Client, tmp_path: Path) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 4))
-    with simulated("500@0.4") as url:
-        of = endpoint(url, price_in="1", price_out="2")
-        batch = generated(source, of)
+def test_the_api_has_the_numbers_of_the_pages(admin: Client, tmp_path: Path) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 4))
+    with simulator("500@0.4") as url:
+        target = endpoint(url, price_in="1", price_out="2")
+        batch = run_batch(source, target)
     whole = admin.get(f"/api/v1/batches/{batch.pk}/").json()
     failed = JobError.objects.get(job=batch).calls
     assert whole["live"]["error_counts"] == {"ServerError": failed}
     assert whole["totals"]["calls"] == len(calls(batch)) == batch.calls
-    assert [each["name"] for each in whole["live"]["endpoints"]] == [of.name]
+    assert [status["name"] for status in whole["live"]["endpoints"]] == [target.name]
     rows = admin.get(f"/api/v1/batches/{batch.pk}/failures/?error=ServerError").json()["results"]
     assert [row["error"] for row in rows] == ["ServerError"] * failed
-    usage = admin.get(f"/api/v1/endpoints/{of.name}/usage/?days=7").json()
+    usage = admin.get(f"/api/v1/endpoints/{target.name}/usage/?days=7").json()
     assert len(usage["days"]) == 7
     assert usage["total"]["calls"] == batch.calls
     assert Decimal(usage["total"]["cost"]) == batch.cost

@@ -1,4 +1,4 @@
-"""What the overview says of jobs that need a person."""
+"""The overview's notices of jobs that need a person."""
 
 import html
 from decimal import Decimal
@@ -12,14 +12,14 @@ from generation.jobs import life_cycle
 from generation.llm.errors import AuthFailed
 from generation.models import Job
 from review.models import User
-from tests.engine import conversations_file, endpoint, imported, launched
+from tests.engine import conversations_file, endpoint, import_file, launch_batch
 
 pytestmark = pytest.mark.django_db
 NOWHERE = "http://localhost:9/v1"
 
 
 @pytest.mark.parametrize(
-    ("cost", "calls", "told"),
+    ("cost", "calls", "notice"),
     [
         ("0.01", 1_900, "budget nearly spent: 1,900 of 2,000 calls"),
         ("6.65", 100, "budget nearly spent: 6.65 of 7.00"),
@@ -27,22 +27,22 @@ NOWHERE = "http://localhost:9/v1"
         ("0.01", 100, ""),
     ],
 )
-def test_the_budget_named_is_the_one_nearly_spent(
-    client: Client, adela: User, tmp_path: Path, cost: str, calls: int, told: str
+def test_the_overview_names_the_budget_that_is_nearly_spent(
+    client: Client, adela: User, tmp_path: Path, cost: str, calls: int, notice: str
 ) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
-    batch = launched(source, endpoint(NOWHERE), budget_money=Decimal(7), budget_calls=2_000)
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
+    batch = launch_batch(source, endpoint(NOWHERE), budget_money=Decimal(7), budget_calls=2_000)
     Job.objects.filter(pk=batch.pk).update(cost=cost, calls=calls)
     client.force_login(adela)
     page = html.unescape(client.get(reverse("review:overview")).content.decode())
     attention = page.partition('id="attention"')[2].partition("</section>")[0]
-    assert (told or "Nothing needs you right now.") in " ".join(attention.split())
-    assert attention.count(f'{reverse("generation:batch", args=[batch.pk])}#budget"') == bool(told)
+    assert (notice or "Nothing needs you right now.") in " ".join(attention.split())
+    assert attention.count(f'{reverse("generation:batch", args=[batch.pk])}#budget"') == bool(notice)
 
 
 def test_a_pause_has_its_reason_in_the_readers_language(client: Client, adela: User, tmp_path: Path) -> None:
-    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
-    batch = launched(source, endpoint(NOWHERE))
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
+    batch = launch_batch(source, endpoint(NOWHERE))
     life_cycle.pause(batch.pk, because="AuthFailed", detail=str(AuthFailed("no such key")))
     client.force_login(adela)
     for name, args in (("review:overview", []), ("generation:batch", [batch.pk])):

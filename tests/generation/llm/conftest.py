@@ -1,8 +1,8 @@
-"""What the engines' tests shorten is what these are about."""
+"""Tests of the gateway measure the pauses that other engine tests shorten."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def no_long_waits() -> None:
-    """The gateway waits as long as it does in earnest; each test brings its own clock."""
+    """Keep the gateway's real pauses; each test brings its own clock."""

@@ -1,4 +1,4 @@
-"""An endpoint that answers what a test tells it to, and the collaborators that a gateway wants."""
+"""An endpoint with scripted answers, and the collaborators that a gateway needs."""
 
 import asyncio
 import json
@@ -20,12 +20,14 @@ HELLO = Request((Message("user", "Is it safe?"),), prompt="test/hello@1")
 
 
 class Ledger(list[Attempt]):
+    """A ledger that keeps attempts in memory."""
+
     async def __call__(self, attempt: Attempt) -> None:
         self.append(attempt)
 
 
 class Naps(list[float]):
-    """Stands in for asyncio.sleep: remembers the seconds, wastes none. `clock` is the time that has gone by."""
+    """Replaces asyncio.sleep: records the seconds and does not wait; `clock` adds them up."""
 
     async def __call__(self, seconds: float) -> None:
         self.append(seconds)
@@ -35,7 +37,7 @@ class Naps(list[float]):
 
 
 class Highest(Random):
-    """Dice that always fall to the highest side: back-off without the luck."""
+    """Random numbers that are always the highest: back-off without jitter."""
 
     def uniform(self, a: float, b: float) -> float:
         return b
@@ -48,7 +50,7 @@ class Lowest(Random):
 
 @dataclass
 class Answer:
-    """One HTTP answer; a body that is no string is sent as JSON."""
+    """One HTTP answer; a body other than a string is sent as JSON."""
 
     body: Any
     status: int = 200
@@ -56,21 +58,23 @@ class Answer:
 
 
 @dataclass
-class Endpoint:
+class FakeEndpoint:
+    """The address of a scripted endpoint, and the requests that it received."""
+
     url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
 
 
-def said(text: object, *, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+def completion(text: object, *, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
     """A chat completion with this text."""
     choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", "content": text, **message}}
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
     return {"id": "1", "object": "chat.completion", "created": 1, "model": "m-1", "choices": [choice], "usage": usage}
 
 
-def complaint(message: str, **more: Any) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}}
+def error_body(message: str, **fields: Any) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None, **fields}}
 
 
 def app_of(handler: Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]) -> web.Application:
@@ -80,38 +84,41 @@ def app_of(handler: Callable[[web.Request], Coroutine[Any, Any, web.StreamRespon
 
 
 @contextmanager
-def endpoint(*answers: Any) -> Iterator[Endpoint]:
-    """An endpoint that gives these answers in turn, the last one for good. A bare string is what the model says."""
-    left = [
-        answer if isinstance(answer, Answer) else Answer(said(answer) if isinstance(answer, str) else answer)
+def fake_endpoint(*answers: Any) -> Iterator[FakeEndpoint]:
+    """Run an endpoint that gives these answers in turn and then repeats the last one.
+
+    A bare string is the text of a completion.
+    """
+    remaining = [
+        answer if isinstance(answer, Answer) else Answer(completion(answer) if isinstance(answer, str) else answer)
         for answer in answers
     ]
-    seen = Endpoint()
+    received = FakeEndpoint()
 
     async def answer_next(request: web.Request) -> web.Response:
-        seen.bodies.append(await request.json())
-        seen.headers.append(dict(request.headers))
-        answer = left.pop(0) if len(left) > 1 else left[0]
+        received.bodies.append(await request.json())
+        received.headers.append(dict(request.headers))
+        answer = remaining.pop(0) if len(remaining) > 1 else remaining[0]
         text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
         return web.Response(text=text, status=answer.status, headers=answer.headers, content_type="application/json")
 
-    with run_in_background(app_of(answer_next)) as seen.url:
-        yield seen
+    with run_in_background(app_of(answer_next)) as received.url:
+        yield received
 
 
-def settings_for(url: str, model: str = "sim-judge", **more: Any) -> ModelSettings:
-    return ModelSettings(**{"name": "test", "url": url, "model": model, "timeout": 10.0, **more})
+def settings_for(url: str, model: str = "sim-judge", **fields: Any) -> ModelSettings:
+    return ModelSettings(**{"name": "test", "url": url, "model": model, "timeout": 10.0, **fields})
 
 
 def in_gateway(
     work: Callable[[Gateway], Coroutine[Any, Any, Any]], ledger: Ledger | None = None, **options: Any
 ) -> Any:
-    """Run `work` with a gateway of its own that does not sleep."""
+    """Run `work` with a new gateway that does not sleep."""
 
     async def main() -> Any:
-        naps = options.pop("sleep", Naps())
+        sleep = options.pop("sleep", Naps())
         lines = ledger_interface.Ledger(Ledger() if ledger is None else ledger)
-        async with Gateway(lines, **{"sleep": naps, "clock": naps.clock, "access": ACCESS, **options}) as gateway:
+        async with Gateway(lines, **{"sleep": sleep, "clock": sleep.clock, "access": ACCESS, **options}) as gateway:
             return await work(gateway)
 
     return asyncio.run(main())
@@ -120,6 +127,8 @@ def in_gateway(
 def ask(
     url: str, ledger: Ledger | None = None, request: Request = HELLO, model: str = "sim-judge", **options: Any
 ) -> Any:
-    """One `ask` in a gateway of its own. Options named after a setting go to the settings, the others to the gateway."""
-    own = {name: options.pop(name) for name in ModelSettings.__slots__ if name in options}
-    return in_gateway(lambda gateway: gateway.ask(settings_for(url, model, **own), request), ledger, **options)
+    """One `ask` in a new gateway, which takes the options that are no model settings."""
+    setting_values = {name: options.pop(name) for name in ModelSettings.__slots__ if name in options}
+    return in_gateway(
+        lambda gateway: gateway.ask(settings_for(url, model, **setting_values), request), ledger, **options
+    )

@@ -1,4 +1,4 @@
-"""The gate before an endpoint, on a clock that only moves when somebody sleeps."""
+"""Admission control of an endpoint, on a clock that moves only while all calls wait."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -36,8 +36,8 @@ from generation.llm.errors import (
 )
 
 
-class Time:
-    """A clock that jumps to the shortest sleeper once nobody has anything else to do."""
+class FakeTime:
+    """A clock that jumps to the end of the shortest sleep once every task waits."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -63,12 +63,13 @@ class Time:
                 at, future = min(self._sleepers, key=lambda sleeper: sleeper[0])
                 self.now = max(self.now, at)
                 future.set_result(None)
-            assert idle < 10_000, "everybody waits for ever"
+            assert idle < 10_000, "all tasks wait for ever"
         return task.result()
 
 
-def played(work: Any) -> Any:
-    time = Time()
+def run_in_fake_time(work: Any) -> Any:
+    """Run `work(time)` on a fake clock and return its result."""
+    time = FakeTime()
 
     async def main() -> Any:
         return await time.run(work(time))
@@ -76,11 +77,12 @@ def played(work: Any) -> Any:
     return asyncio.run(main())
 
 
-def gate_of(time: Time, concurrency: int = 4, **options: Any) -> AdmissionControl:
+def gate_with(time: FakeTime, concurrency: int = 4, **options: Any) -> AdmissionControl:
     return AdmissionControl(concurrency, clock=time.clock, sleep=time.sleep, **options)
 
 
-async def one(gate: AdmissionControl, error: LLMError | None = None, tokens: int = 0) -> bool:
+async def call_once(gate: AdmissionControl, error: LLMError | None = None, tokens: int = 0) -> bool:
+    """Enter and leave the gate with this outcome; returns what `leave` returned."""
     ticket = await gate.enter(tokens)
     return gate.leave(ticket, error, tokens=tokens)
 
@@ -88,9 +90,9 @@ async def one(gate: AdmissionControl, error: LLMError | None = None, tokens: int
 # ------------------------------------------------------------------------------------------------------------ concurrency
 
 
-def test_no_more_at_once_than_the_ceiling_and_in_order() -> None:
-    async def work(time: Time) -> None:
-        gate, order, peak = gate_of(time, 3), [], 0
+def test_calls_enter_in_order_and_never_exceed_the_ceiling() -> None:
+    async def work(time: FakeTime) -> None:
+        gate, order, peak = gate_with(time, 3), [], 0
 
         async def call(number: int) -> None:
             nonlocal peak
@@ -106,35 +108,35 @@ def test_no_more_at_once_than_the_ceiling_and_in_order() -> None:
         assert gate.in_flight == gate.waiting == 0
         assert time.now == 1_004
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_a_429_halves_it_once_for_those_in_flight_together_and_successes_bring_it_back() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 8)
-        together = [await gate.enter(0) for _ in range(8)]
+def test_a_429_halves_the_limit_once_for_all_in_flight_and_successes_restore_it() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 8)
+        tickets = [await gate.enter(0) for _ in range(8)]
         time.now += 1
-        for ticket in together:
+        for ticket in tickets:
             gate.leave(ticket, RateLimited())
         assert gate.limit == 4
         time.now += 1
-        await one(gate, RateLimited())
+        await call_once(gate, RateLimited())
         assert gate.limit == 2
         for _ in range(200):
             time.now += 1
-            await one(gate)
+            await call_once(gate)
         assert gate.limit == 8, "never above its ceiling"
         for _ in range(9):
             time.now += 1
-            await one(gate, RateLimited())
+            await call_once(gate, RateLimited())
         assert gate.limit == 1, "never below one"
 
-    played(work)
+    run_in_fake_time(work)
 
 
 def test_a_share_takes_effect_at_once() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 1)
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 1)
         held = await gate.enter(0)
         waiting = [asyncio.ensure_future(gate.enter(0)) for _ in range(3)]
         await time.sleep(1)
@@ -149,83 +151,83 @@ def test_a_share_takes_effect_at_once() -> None:
         gate.set_share(3, rpm=None, tpm=None)
         await waiting[2]
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_who_comes_first_where_there_is_no_share_is_news() -> None:
-    async def work(time: Time) -> None:
-        told: list[float] = []
-        gate = gate_of(time, 0, on_news=lambda: told.append(time.now))
-        waiting = [asyncio.ensure_future(one(gate)) for _ in range(3)]
+def test_only_the_first_call_without_a_share_is_reported_as_news() -> None:
+    async def work(time: FakeTime) -> None:
+        news: list[float] = []
+        gate = gate_with(time, 0, on_news=lambda: news.append(time.now))
+        waiting = [asyncio.ensure_future(call_once(gate)) for _ in range(3)]
         await time.sleep(1)
-        assert told == [1_000], "once, however many come after"
+        assert news == [1_000], "once, however many calls follow"
         gate.set_share(1, rpm=None, tpm=None)
         await asyncio.gather(*waiting)
-        await one(gate)
-        assert len(told) == 1, "who waits for a turn waits for no share"
+        await call_once(gate)
+        assert len(news) == 1, "waiting for a slot is not waiting for a share"
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_what_an_endpoint_bears_is_remembered_while_shares_change() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 64)
+def test_the_learned_limit_survives_changes_of_the_share() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 64)
         for _ in range(3):
             time.now += 1
-            await one(gate, RateLimited())
+            await call_once(gate, RateLimited())
         assert gate.limit == 8
         gate.set_share(0, rpm=None, tpm=None)
         gate.set_share(32, rpm=None, tpm=None)
-        assert gate.limit == 4, "half of it"
+        assert gate.limit == 4, "half of the learned limit"
         gate.set_share(1, rpm=None, tpm=None)
         assert gate.limit == 1
         gate.set_share(64, rpm=None, tpm=None)
         assert gate.limit == 8
-        untroubled = gate_of(time, 1)
+        untroubled = gate_with(time, 1)
         untroubled.set_share(64, rpm=None, tpm=None)
         assert untroubled.limit == 64
 
-    played(work)
+    run_in_fake_time(work)
 
 
 # ----------------------------------------------------------------------------------------------------------------- rates
 
 
 @pytest.mark.parametrize(("limits", "tokens"), [({"rpm": 60}, 0), ({"tpm": 6_000}, 100)])
-def test_a_rate_is_kept_in_every_minute(limits: dict[str, int], tokens: int) -> None:
-    async def work(time: Time) -> None:
-        gate, at = gate_of(time, 50, **limits), []
+def test_a_rate_limit_holds_in_every_minute(limits: dict[str, int], tokens: int) -> None:
+    async def work(time: FakeTime) -> None:
+        gate, entries = gate_with(time, 50, **limits), []
 
         async def call() -> None:
             ticket = await gate.enter(tokens)
-            at.append(time.now)
+            entries.append(time.now)
             gate.leave(ticket, tokens=tokens)
 
         await asyncio.gather(*(call() for _ in range(150)))
-        for begin in at:
-            assert sum(begin <= moment < begin + 60 for moment in at) <= 60 + BURST + 1
-        assert at[-1] - at[0] == pytest.approx(149, abs=2)
+        for start in entries:
+            assert sum(start <= moment < start + 60 for moment in entries) <= 60 + BURST + 1
+        assert entries[-1] - entries[0] == pytest.approx(149, abs=2)
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_an_estimate_is_settled_when_the_endpoint_has_counted() -> None:
-    def spent(counted: int) -> float:
-        async def work(time: Time) -> float:
-            gate = gate_of(time, tpm=6_000)
+def test_estimated_tokens_are_corrected_by_the_reported_usage() -> None:
+    def seconds_for(reported: int) -> float:
+        async def work(time: FakeTime) -> float:
+            gate = gate_with(time, tpm=6_000)
             for _ in range(20):
                 ticket = await gate.enter(100)
-                gate.leave(ticket, tokens=counted)
+                gate.leave(ticket, tokens=reported)
             return time.now - 1_000
 
-        return float(played(work))
+        return float(run_in_fake_time(work))
 
-    assert spent(100) == pytest.approx(18, abs=1.1)
-    assert spent(200) == pytest.approx(37, abs=2.1)
-    assert spent(0) == 0
+    assert seconds_for(100) == pytest.approx(18, abs=1.1)
+    assert seconds_for(200) == pytest.approx(37, abs=2.1)
+    assert seconds_for(0) == 0
 
 
-def test_a_request_larger_than_a_minute_goes_and_is_waited_for() -> None:
+def test_a_request_above_the_rate_of_a_minute_is_sent_and_delays_the_next() -> None:
     bucket = Bucket(60)
     assert bucket.wait(0) == 0
     bucket.take(0, 600)
@@ -236,75 +238,75 @@ def test_a_request_larger_than_a_minute_goes_and_is_waited_for() -> None:
 # ---------------------------------------------------------------------------------------------------------------- pauses
 
 
-def test_a_retry_after_is_obeyed_by_all_who_wait() -> None:
-    async def work(time: Time) -> None:
-        told = []
-        gate = gate_of(time, 2, on_news=lambda: told.append(time.now))
+def test_all_waiting_calls_obey_a_retry_after() -> None:
+    async def work(time: FakeTime) -> None:
+        news = []
+        gate = gate_with(time, 2, on_news=lambda: news.append(time.now))
         ticket = await gate.enter(0)
         gate.leave(ticket, RateLimited(retry_after=30))
-        assert told == [1_000]
+        assert news == [1_000]
         assert (gate.blocked_for, gate.because) == (30, "RateLimited")
-        await asyncio.gather(*(one(gate) for _ in range(5)))
+        await asyncio.gather(*(call_once(gate) for _ in range(5)))
         assert time.now == 1_030
         assert gate.because == ""
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_a_block_from_elsewhere_counts_as_ones_own() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, rpm=1)
-        await one(gate)
-        await one(gate)
-        waits = asyncio.ensure_future(one(gate))
+def test_a_pause_that_another_lane_reported_is_obeyed() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, rpm=1)
+        await call_once(gate)
+        await call_once(gate)
+        waiting_call = asyncio.ensure_future(call_once(gate))
         await time.sleep(1)
         gate.block(100, "RateLimited")
         begun = time.now
-        await waits
+        await waiting_call
         assert time.now == begun + 100
         gate.block(50)
         gate.block(5)
-        assert gate.blocked_for == 50, "the longer one counts"
+        assert gate.blocked_for == 50, "the longer pause counts"
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_who_would_wait_too_long_is_sent_away() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time)
-        await one(gate, RateLimited(retry_after=3_600))
+def test_a_call_that_would_wait_too_long_is_sent_away() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time)
+        await call_once(gate, RateLimited(retry_after=3_600))
         assert gate.is_away
         with pytest.raises(Away) as caught:
             await gate.enter(0)
         assert caught.value.retry_after == 3_600
         assert not caught.value.permanent
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_closing_sends_everybody_away_and_keeps_what_flies() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 1)
-        flying = await gate.enter(0)
-        waits, naps = asyncio.ensure_future(gate.enter(0)), asyncio.ensure_future(gate.back_off(60))
+def test_closing_sends_waiting_calls_away_and_keeps_those_in_flight() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 1)
+        held = await gate.enter(0)
+        waiting_call, backing_off = asyncio.ensure_future(gate.enter(0)), asyncio.ensure_future(gate.back_off(60))
         await time.sleep(1)
         gate.close(LaneOver())
-        for task in (waits, naps):
+        for task in (waiting_call, backing_off):
             with pytest.raises(LaneOver):
                 await task
         assert time.now == 1_001
         with pytest.raises(LaneOver):
             await gate.enter(0)
         assert gate.in_flight == 1
-        gate.leave(flying)
+        gate.leave(held)
         assert (gate.in_flight, gate.waiting) == (0, 0)
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_who_gives_up_waiting_leaves_the_place_to_the_next() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 1)
+def test_a_call_that_stops_waiting_leaves_its_place_to_the_next() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 1)
         held = await gate.enter(0)
         first, second = asyncio.ensure_future(gate.enter(0)), asyncio.ensure_future(gate.enter(0))
         await time.sleep(1)
@@ -314,22 +316,22 @@ def test_who_gives_up_waiting_leaves_the_place_to_the_next() -> None:
         await second
         assert (gate.in_flight, gate.waiting) == (1, 0)
 
-    played(work)
+    run_in_fake_time(work)
 
 
 # --------------------------------------------------------------------------------------------------------------- breaker
 
 
 def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 20)
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 20)
         for _ in range(BREAK_AFTER - 1):
-            assert await one(gate, ServerError())
-        await one(gate)
+            assert await call_once(gate, ServerError())
+        await call_once(gate)
         for _ in range(BREAK_AFTER - 1):
-            await one(gate, ServerError())
-        assert gate.blocked_for == 0, "a success in between"
-        assert await one(gate, ServerError("on fire"))
+            await call_once(gate, ServerError())
+        assert gate.blocked_for == 0, "a success came in between"
+        assert await call_once(gate, ServerError("on fire"))
         assert (gate.blocked_for, gate.because, gate.detail) == (PAUSE, "ServerError", "on fire")
 
         probes = []
@@ -342,116 +344,118 @@ def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it() -> None:
 
         await asyncio.gather(*(call() for _ in range(4)))
         assert probes[0] == (True, 1, 1_000 + PAUSE)
-        assert [probe for probe, _flying, _now in probes[1:]] == [False] * 3
-        assert {now for _probe, _flying, now in probes[1:]} == {1_001 + PAUSE}, "they waited for its end"
+        assert [probe for probe, _in_flight, _now in probes[1:]] == [False] * 3
+        assert {now for _probe, _in_flight, now in probes[1:]} == {1_001 + PAUSE}, (
+            "they waited for the end of the probe"
+        )
         assert (gate.openings, gate.opened) == (0, 1)
 
-    played(work)
+    run_in_fake_time(work)
 
 
 def test_pauses_grow_until_the_endpoint_is_down() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 20)
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 20)
         for _ in range(BREAK_AFTER):
-            await one(gate, ServerError("on fire"))
+            await call_once(gate, ServerError("on fire"))
         pauses = []
         for _ in range(MAX_OPENINGS):
             pauses.append(gate.blocked_for)
-            assert not await one(gate, ServerError("on fire")), "a probe is not held against the row"
+            assert not await call_once(gate, ServerError("on fire")), "a failed probe does not count against the row"
         assert pauses == [min(PAUSE_CAP, PAUSE * 2**n) for n in range(MAX_OPENINGS)]
         assert gate.down
         assert gate.is_away
         with pytest.raises(EndpointDown, match="ServerError: on fire"):
             await gate.enter(0)
         gate.reset()
-        assert await one(gate)
+        assert await call_once(gate)
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_late_failures_of_before_the_pause_do_not_lengthen_it() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time, 30)
+def test_failures_of_calls_sent_before_a_pause_do_not_lengthen_it() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time, 30)
         tickets = [await gate.enter(0) for _ in range(30)]
         for ticket in tickets:
             assert gate.leave(ticket, ServerError())
         assert (gate.openings, gate.blocked_for) == (1, PAUSE)
 
-    played(work)
+    run_in_fake_time(work)
 
 
 @pytest.mark.parametrize("kind", [AuthFailed, NoCredit, NotThere])
-def test_a_refusal_of_whatever_is_asked_is_not_tried_for_ever(kind: type[LLMError]) -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time)
+def test_an_endpoint_that_refuses_every_call_goes_down(kind: type[LLMError]) -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time)
         for _ in range(REFUSE_AFTER):
             assert not gate.blocked_for
-            assert await one(gate, kind("expired")), "it might be this row's"
+            assert await call_once(gate, kind("expired")), "the failure might be due to this row"
         assert (gate.blocked_for, gate.down) == (PAUSE, False)
-        assert not await one(gate, kind("expired"))
+        assert not await call_once(gate, kind("expired"))
         assert gate.down
         assert time.now == 1_000 + PAUSE
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_a_refusal_between_successes_is_the_requests() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time)
+def test_a_refusal_between_successes_does_not_block_the_endpoint() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time)
         for _ in range(3 * REFUSE_AFTER):
-            await one(gate, AuthFailed())
-            await one(gate)
+            await call_once(gate, AuthFailed())
+            await call_once(gate)
         assert not gate.blocked_for
 
-    played(work)
+    run_in_fake_time(work)
 
 
 @pytest.mark.parametrize("error", [BadRequest(), BrokenReply(), ContentFiltered()])
-def test_a_request_that_was_wrong_says_nothing_about_the_endpoint(error: LLMError) -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time)
+def test_a_bad_request_does_not_block_the_endpoint(error: LLMError) -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time)
         for _ in range(5):
             for _ in range(BAD_AFTER - 1):
-                await one(gate, error)
-            await one(gate)
+                await call_once(gate, error)
+            await call_once(gate)
         assert not gate.blocked_for
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_an_endpoint_that_takes_no_request_at_all_is_given_up() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time)
+def test_an_endpoint_that_rejects_every_request_goes_down() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time)
         for _ in range(BAD_AFTER):
             assert not gate.blocked_for
-            await one(gate, BadRequest("max_tokens is not supported"))
+            await call_once(gate, BadRequest("max_tokens is not supported"))
         assert gate.blocked_for == PAUSE
-        await one(gate, BadRequest("max_tokens is not supported"))
+        await call_once(gate, BadRequest("max_tokens is not supported"))
         assert gate.down
         gate.reset()
-        await one(gate, BadRequest())
+        await call_once(gate, BadRequest())
         assert not gate.blocked_for
 
-    played(work)
+    run_in_fake_time(work)
 
 
-def test_a_probe_that_was_withdrawn_leaves_the_probing_to_the_next() -> None:
-    async def work(time: Time) -> None:
-        gate = gate_of(time)
+def test_the_call_after_a_withdrawn_probe_is_the_probe() -> None:
+    async def work(time: FakeTime) -> None:
+        gate = gate_with(time)
         for _ in range(BREAK_AFTER):
-            await one(gate, ServerError())
+            await call_once(gate, ServerError())
         ticket = await gate.enter(0)
         assert ticket.probe
         gate.withdraw(ticket)
         assert (await gate.enter(0)).probe
 
-    played(work)
+    run_in_fake_time(work)
 
 
 # ---------------------------------------------------------------------------------------------------------------- shares
 
 
-def test_shares_by_example() -> None:
+def test_examples_of_fair_shares() -> None:
     assert fair_shares(8, [100, 100]) == [4, 4]
     assert fair_shares(8, [2, 100]) == [2, 6]
     assert fair_shares(8, [0, 100]) == [0, 8]
@@ -464,7 +468,7 @@ def test_shares_by_example() -> None:
 def test_shares_are_fair(total: int, wishes: list[int]) -> None:
     shares = fair_shares(total, wishes)
     assert all(0 <= share <= wish for share, wish in zip(shares, wishes, strict=True))
-    assert sum(shares) == min(total, sum(wishes)), "nothing is left lying"
+    assert sum(shares) == min(total, sum(wishes)), "no slot is left unused"
     for share, wish in zip(shares, wishes, strict=True):
         if share < wish:
-            assert share >= max(shares, default=0) - 1, "who wants more has no less than anybody"
+            assert share >= max(shares, default=0) - 1, "a lane that wants more has no less than any other"

@@ -1,4 +1,4 @@
-"""The batch protocol of one endpoint: what is sent, what is read, and what endpoints may get wrong."""
+"""The batch protocol of an endpoint: requests, results, and what endpoints may get wrong."""
 
 import asyncio
 import json
@@ -23,15 +23,17 @@ from generation.llm.errors import (
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Reply
-from tests.engine import served
-from tests.generation.llm.helpers import complaint, said, settings_for
+from tests.engine import simulator_stats
+from tests.generation.llm.helpers import completion, error_body, settings_for
 from tests.keys import ACCESS
 
 KEY = "sk-very-secret"
 Work = Callable[[BatchClient], Coroutine[Any, Any, Any]]
 
 
-def at(url: str, work: Work, **options: Any) -> Any:
+def with_client(url: str, work: Work, **options: Any) -> Any:
+    """Run `work` with a batch client of the endpoint at `url`."""
+
     async def main() -> Any:
         async with Gateway(access=ACCESS) as gateway:
             return await work(BatchClient(gateway, settings_for(url, **options)))
@@ -40,71 +42,74 @@ def at(url: str, work: Work, **options: Any) -> Any:
 
 
 def lines(*names: str, model: str = "sim-judge") -> bytes:
-    asked = {"model": model, "messages": [{"role": "user", "content": "Is it safe?"}]}
-    each = [{"custom_id": n, "method": "POST", "url": "/v1/chat/completions", "body": asked} for n in names]
-    return "\n".join(map(json.dumps, each)).encode()
+    body = {"model": model, "messages": [{"role": "user", "content": "Is it safe?"}]}
+    requests = [{"custom_id": n, "method": "POST", "url": "/v1/chat/completions", "body": body} for n in names]
+    return "\n".join(map(json.dumps, requests)).encode()
 
 
-async def results(door: BatchClient, file: str) -> list[LineResult]:
-    """Those that could be read."""
-    return [each async for each in door.results(file) if each is not None]
+async def results(client: BatchClient, file: str) -> list[LineResult]:
+    """The results of a file, without the lines that could not be read."""
+    return [result async for result in client.results(file) if result is not None]
 
 
-def test_there_and_back() -> None:
-    async def work(door: BatchClient) -> tuple[Any, list[LineResult]]:
-        made = await door.create(await door.upload("own", lines("a", "b")), "own")
-        found = await door.state(made.id)
-        return found, await results(door, found.files[0])
+def test_a_batch_is_created_and_its_results_are_read() -> None:
+    async def work(client: BatchClient) -> tuple[Any, list[LineResult]]:
+        created = await client.create(await client.upload("own", lines("a", "b")), "own")
+        state = await client.state(created.id)
+        return state, await results(client, state.files[0])
 
     with run_in_background(make_app([])) as url:
-        found, said = at(url, work)
-    assert (found.status, found.ended, len(found.files)) == ("completed", True, 1)
-    assert found.expires_at - found.created_at == timedelta(days=1)
-    assert [(each.custom_id, type(each.outcome)) for each in said] == [("a", Reply), ("b", Reply)]
-    assert said[0].outcome.simulated
+        state, line_results = with_client(url, work)
+    assert (state.status, state.ended, len(state.files)) == ("completed", True, 1)
+    assert state.expires_at - state.created_at == timedelta(days=1)
+    assert [(result.custom_id, type(result.outcome)) for result in line_results] == [("a", Reply), ("b", Reply)]
+    assert line_results[0].outcome.simulated
 
 
-def test_it_is_found_by_its_mark_on_any_page_of_the_list() -> None:
-    async def work(door: BatchClient) -> tuple[Any, ...]:
-        file = await door.upload("own", lines("a"))
-        made = [await door.create(file, f"mark-{n}") for n in range(45)]
+def test_a_batch_is_found_by_its_mark_on_any_page_of_the_list() -> None:
+    async def work(client: BatchClient) -> tuple[Any, ...]:
+        file = await client.upload("own", lines("a"))
+        created = [await client.create(file, f"mark-{n}") for n in range(45)]
         now = datetime.now(UTC)
-        found = await door.look_up("mark-3", now)
+        found = await client.look_up("mark-3", now)
         return (
-            made[3].id,
+            created[3].id,
             found and found.id,
-            await door.look_up("mark-x", now),
-            await door.look_up("mark-3", now + timedelta(days=1)),
+            await client.look_up("mark-x", now),
+            await client.look_up("mark-3", now + timedelta(days=1)),
         )
 
     with run_in_background(make_app([])) as url:
-        made, found, unknown, too_old = at(url, work)
-    assert made == found
+        created_id, found_id, unknown, too_old = with_client(url, work)
+    assert created_id == found_id
     assert unknown is too_old is None
 
 
-def test_what_was_done_when_it_is_cancelled_is_among_the_results() -> None:
-    async def work(door: BatchClient) -> list[LineResult]:
-        made = await door.create(await door.upload("own", lines(*"abcd")), "own")
-        assert made.status == "in_progress"
+def test_a_cancelled_batch_has_the_results_that_were_ready() -> None:
+    async def work(client: BatchClient) -> list[LineResult]:
+        created = await client.create(await client.upload("own", lines(*"abcd")), "own")
+        assert created.status == "in_progress"
         await asyncio.sleep(0.5)
-        cancelled = await door.cancel(made.id)
+        cancelled = await client.cancel(created.id)
         assert cancelled.status == "cancelled"
-        return [each for file in cancelled.files for each in await results(door, file)]
+        return [result for file in cancelled.files for result in await results(client, file)]
 
     with run_in_background(make_app([], batch_delay=1.0)) as url:
-        said = at(url, work)
-    assert len(said) == 4
-    assert 0 < sum(each.outcome is None for each in said) < 4
+        line_results = with_client(url, work)
+    assert len(line_results) == 4
+    assert 0 < sum(result.outcome is None for result in line_results) < 4
 
 
-def test_each_line_under_its_name() -> None:
-    told = [
-        {"custom_id": "good", "response": {"status_code": 200, "body": said("Yes.")}, "error": None},
-        {"custom_id": "filtered", "response": {"status_code": 200, "body": said("", finish_reason="content_filter")}},
+def test_each_line_has_its_outcome_under_its_custom_id() -> None:
+    lines_sent = [
+        {"custom_id": "good", "response": {"status_code": 200, "body": completion("Yes.")}, "error": None},
+        {
+            "custom_id": "filtered",
+            "response": {"status_code": 200, "body": completion("", finish_reason="content_filter")},
+        },
         {"custom_id": "none", "response": {"status_code": 200, "body": {"choices": []}}},
-        {"custom_id": "limited", "response": {"status_code": 429, "body": complaint(f"Slow down, {KEY}.")}},
-        {"custom_id": "refused", "response": {"status_code": 400, "body": complaint("No.")}},
+        {"custom_id": "limited", "response": {"status_code": 429, "body": error_body(f"Slow down, {KEY}.")}},
+        {"custom_id": "refused", "response": {"status_code": 400, "body": error_body("No.")}},
         {"custom_id": "odd", "response": {"status_code": 400, "body": "text"}},
         {"custom_id": "huge", "response": {"status_code": 99_999, "body": {}}},
         {"custom_id": "true", "response": {"status_code": True, "body": {}}},
@@ -115,7 +120,7 @@ def test_each_line_under_its_name() -> None:
         {"custom_id": 7},
         [],
     ]
-    text = "\n".join(["no JSON", "[" * 100_000, *map(json.dumps, told)])
+    text = "\n".join(["no JSON", "[" * 100_000, *map(json.dumps, lines_sent)])
 
     async def answer(request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == f"Bearer {KEY}"
@@ -125,9 +130,9 @@ def test_each_line_under_its_name() -> None:
     app.router.add_get("/v1/files/f/content", answer)
     with run_in_background(app) as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OWN_KEY", KEY)
-        found = at(url, lambda door: results(door, "f"), key_env="OWN_KEY")
-    kinds = {each.custom_id: type(each.outcome) for each in found}
-    nothing = type(None)
+        line_results = with_client(url, lambda client: results(client, "f"), key_env="OWN_KEY")
+    kinds = {result.custom_id: type(result.outcome) for result in line_results}
+    none_type = type(None)
     assert kinds == {
         "good": Reply,
         "filtered": ContentFiltered,
@@ -139,80 +144,86 @@ def test_each_line_under_its_name() -> None:
         "true": ServerError,
         "endless": ServerError,
         "broken": ServerError,
-        "late": nothing,
-        "stopped": nothing,
+        "late": none_type,
+        "stopped": none_type,
     }
-    assert {each.http_status for each in found} <= {None, 200, 400, 429}, "what the ledger can hold"
-    assert not [each for each in found if isinstance(each.outcome, LLMError) and KEY in str(each.outcome)]
+    assert {result.http_status for result in line_results} <= {None, 200, 400, 429}, "the ledger can store these"
+    errors = [result.outcome for result in line_results if isinstance(result.outcome, LLMError)]
+    assert not [error for error in errors if KEY in str(error)]
 
 
-def test_a_line_ends_at_a_line_feed_alone_and_what_is_none_is_counted() -> None:
-    odd = "One.\u2028Two.\u2029Three.\x85Four. \U0001f9ea"
-    told = [{"custom_id": name, "response": {"status_code": 200, "body": said(odd)}} for name in ("a", "b")]
-    text = "\r\n".join([*(json.dumps(each, ensure_ascii=False) for each in told), "", "no JSON", ""])
+def test_only_a_line_feed_ends_a_line_and_unreadable_lines_are_counted() -> None:
+    text_sent = "One.\u2028Two.\u2029Three.\x85Four. \U0001f9ea"
+    lines_sent = [
+        {"custom_id": name, "response": {"status_code": 200, "body": completion(text_sent)}} for name in ("a", "b")
+    ]
+    text = "\r\n".join([*(json.dumps(line, ensure_ascii=False) for line in lines_sent), "", "no JSON", ""])
     data = "\ufeff".encode() + text.encode()
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        for at_byte in range(0, len(data), 7):  # some end within a character
-            await response.write(data[at_byte : at_byte + 7])
+        for start in range(0, len(data), 7):  # some chunks end within a character
+            await response.write(data[start : start + 7])
         return response
 
-    async def work(door: BatchClient) -> list[LineResult | None]:
-        return [each async for each in door.results("f")]
+    async def work(client: BatchClient) -> list[LineResult | None]:
+        return [result async for result in client.results("f")]
 
     app = web.Application()
     app.router.add_get("/v1/files/f/content", answer)
     with run_in_background(app) as url:
-        found = at(url, work)
-    assert [each and (each.custom_id, each.outcome.text) for each in found] == [("a", odd), ("b", odd), None]
+        line_results = with_client(url, work)
+    expected = [("a", text_sent), ("b", text_sent), None]
+    assert [result and (result.custom_id, result.outcome.text) for result in line_results] == expected
 
 
 @pytest.mark.parametrize(
     ("status", "kind"), [(401, AuthFailed), (404, BadRequest), (429, RateLimited), (500, ServerError)]
 )
-def test_errors_have_names_and_no_key(status: int, kind: type[LLMError], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_classified_and_hide_the_key(
+    status: int, kind: type[LLMError], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OWN_KEY", KEY)
 
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(complaint(f"Not with {KEY}."), status=status, headers={"Retry-After": "7"})
+        return web.json_response(error_body(f"Not with {KEY}."), status=status, headers={"Retry-After": "7"})
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     works: list[Work] = [
-        lambda door: door.upload("own", b""),
-        lambda door: door.create("f", "own"),
-        lambda door: door.state("b"),
-        lambda door: door.cancel("b"),
-        lambda door: door.look_up("own", datetime.now(UTC)),
-        lambda door: results(door, "f"),
+        lambda client: client.upload("own", b""),
+        lambda client: client.create("f", "own"),
+        lambda client: client.state("b"),
+        lambda client: client.cancel("b"),
+        lambda client: client.look_up("own", datetime.now(UTC)),
+        lambda client: results(client, "f"),
     ]
     with run_in_background(app) as url:
         for work in works:
             with pytest.raises(kind) as caught:
-                at(url, work, key_env="OWN_KEY")
+                with_client(url, work, key_env="OWN_KEY")
             assert KEY not in str(caught.value)
             assert caught.value.__context__ is None
             assert caught.value.retry_after == (7.0 if status in (429, 500) else None)
 
 
-def test_what_is_said_of_a_batch_can_be_stored_and_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_a_batch_can_be_stored_and_hides_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OWN_KEY", KEY)
-    told = {
+    body = {
         "id": "b",
         "status": f"fail\0ed {KEY}",
         "errors": {"data": [{"message": f"No\0, not with {KEY}.", "code": "x", "line": 1, "param": None}]},
     }
 
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(told)
+        return web.json_response(body)
 
     app = web.Application()
     app.router.add_get("/v1/batches/b", answer)
     with run_in_background(app) as url:
-        found = at(url, lambda door: door.state("b"), key_env="OWN_KEY")
-    assert not [text for text in (found.status, found.detail) if "\0" in text or KEY in text or "***" not in text]
+        state = with_client(url, lambda client: client.state("b"), key_env="OWN_KEY")
+    assert not [text for text in (state.status, state.detail) if "\0" in text or KEY in text or "***" not in text]
 
 
 @pytest.mark.parametrize("body", ["[]", "null", '"x"', "{}", '{"id": 5}', '{"id": ""}', "no JSON", '{"data": 5}'])
@@ -223,26 +234,26 @@ def test_a_body_of_another_protocol_is_a_server_error(body: str) -> None:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     with run_in_background(app) as url:
-        for work in (lambda door: door.upload("own", b""), lambda door: door.state("b")):
+        for work in (lambda client: client.upload("own", b""), lambda client: client.state("b")):
             with pytest.raises(ServerError):
-                at(url, work)
+                with_client(url, work)
 
 
-def test_no_key_no_request() -> None:
+def test_without_a_key_no_request_is_sent() -> None:
     with pytest.raises(KeyMissing):
-        at("http://models.example/v1", lambda door: door.state("b"), key_env="OWN_KEY_THAT_IS_NOT_SET")
+        with_client("http://models.example/v1", lambda client: client.state("b"), key_env="OWN_KEY_THAT_IS_NOT_SET")
 
 
-def test_the_simulator_bills_what_it_answered() -> None:
-    async def work(door: BatchClient) -> Any:
-        first = await door.create(await door.upload("own", lines("a", "b", model="sim-judge+500")), "own")
-        again = await door.create(await door.upload("own", lines("a", "a")), "own")
-        return await door.state(first.id), await door.state(again.id), await door.upload("x", b"")
+def test_the_simulator_bills_only_what_it_answered() -> None:
+    async def work(client: BatchClient) -> Any:
+        first = await client.create(await client.upload("own", lines("a", "b", model="sim-judge+500")), "own")
+        again = await client.create(await client.upload("own", lines("a", "a")), "own")
+        return await client.state(first.id), await client.state(again.id), await client.upload("x", b"")
 
     with run_in_background(make_app([])) as url:
         started = time.time()
-        failed, twice, _file = at(url, work)
-        stats = served(url)
+        failed, twice, _file = with_client(url, work)
+        stats = simulator_stats(url)
     assert failed.status == "completed"
     assert abs(failed.ended_at.timestamp() - started) < 60
     assert (twice.status, twice.detail) == ("failed", "Each line needs a custom_id of its own.")

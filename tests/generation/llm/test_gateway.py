@@ -1,3 +1,5 @@
+"""The gateway: requests and replies, retries and refusals, keys, ledger, cache and concurrency."""
+
 import asyncio
 import json
 import socket
@@ -33,7 +35,7 @@ from generation.llm.errors import (
     ServerError,
     TimedOut,
 )
-from generation.llm.ledger_interface import Ledger as Book
+from generation.llm.ledger_interface import Ledger as LedgerHooks
 from generation.llm.ledger_interface import PaidReply
 from generation.llm.request_body import identity
 from generation.llm.simulator.server import _listening, make_app, run_in_background
@@ -47,17 +49,19 @@ from tests.generation.llm.helpers import (
     Naps,
     app_of,
     ask,
-    complaint,
-    endpoint,
+    completion,
+    error_body,
+    fake_endpoint,
     in_gateway,
-    said,
     settings_for,
 )
 
 KEY = "sk-very-secret-0123456789"
 
 
-class RealTime:
+class RealSleep:
+    """The real clock and the real sleep, for tests of calls in parallel."""
+
     clock = staticmethod(time.monotonic)
 
     async def __call__(self, seconds):
@@ -73,7 +77,7 @@ def simulator():
 # What is sent and what comes back
 
 
-def test_a_reply_and_its_line_in_the_ledger(simulator):
+def test_a_reply_has_a_line_in_the_ledger(simulator):
     ledger = Ledger()
     reply = ask(simulator, ledger)
     assert reply.text.startswith("I do not have enough information")
@@ -99,10 +103,10 @@ def test_the_ledger_holds_the_body_exactly_as_it_was_sent():
         schema={"title": "My shape", "type": "object"},
     )
     ledger = Ledger()
-    with endpoint("fine") as seen:
-        ask(seen.url, ledger, request, temperature=0.5, max_tokens=99)
-    assert seen.bodies == [ledger[0].sent]
-    assert seen.bodies == [
+    with fake_endpoint("fine") as target:
+        ask(target.url, ledger, request, temperature=0.5, max_tokens=99)
+    assert target.bodies == [ledger[0].sent]
+    assert target.bodies == [
         {
             "model": "sim-judge",
             "messages": [
@@ -121,36 +125,36 @@ def test_the_ledger_holds_the_body_exactly_as_it_was_sent():
     ]
 
 
-def test_the_request_wins_over_the_endpoint_and_what_nobody_sets_is_not_sent():
-    with endpoint("fine") as seen:
-        ask(seen.url, None, replace(HELLO, temperature=0.0, max_tokens=5), temperature=0.5, max_tokens=99)
-        ask(seen.url)
-    assert (seen.bodies[0]["temperature"], seen.bodies[0]["max_tokens"]) == (0.0, 5)
-    assert set(seen.bodies[1]) == {"model", "messages"}
+def test_a_request_overrides_the_endpoint_and_unset_options_are_not_sent():
+    with fake_endpoint("fine") as target:
+        ask(target.url, None, replace(HELLO, temperature=0.0, max_tokens=5), temperature=0.5, max_tokens=99)
+        ask(target.url)
+    assert (target.bodies[0]["temperature"], target.bodies[0]["max_tokens"]) == (0.0, 5)
+    assert set(target.bodies[1]) == {"model", "messages"}
 
 
 @pytest.mark.parametrize(
     ("message", "text", "reasoning"),
     [
-        (said("<think>\nhm\n</think>\n\nYes."), "Yes.", "hm"),
-        (said("Yes.", reasoning_content="first"), "Yes.", "first"),
-        (said("<think>then</think>Yes.", reasoning_content="first"), "Yes.", "first\n\nthen"),
-        (said("<think>never finished"), "", "never finished"),
-        (said("They say <think> means think."), "They say <think> means think.", ""),
-        (said(None, refusal="I cannot."), "I cannot.", ""),
-        (said(None), "", ""),
-        (said("  as is \n"), "  as is \n", ""),
-        (said("nul \x00 and half \ud83d"), "nul \ufffd and half \ufffd", ""),
+        (completion("<think>\nhm\n</think>\n\nYes."), "Yes.", "hm"),
+        (completion("Yes.", reasoning_content="first"), "Yes.", "first"),
+        (completion("<think>then</think>Yes.", reasoning_content="first"), "Yes.", "first\n\nthen"),
+        (completion("<think>never finished"), "", "never finished"),
+        (completion("They say <think> means think."), "They say <think> means think.", ""),
+        (completion(None, refusal="I cannot."), "I cannot.", ""),
+        (completion(None), "", ""),
+        (completion("  as is \n"), "  as is \n", ""),
+        (completion("nul \x00 and half \ud83d"), "nul \ufffd and half \ufffd", ""),
     ],
 )
-def test_reasoning_is_kept_apart_and_text_can_be_stored(message, text, reasoning):
-    with endpoint(message) as seen:
-        reply = ask(seen.url)
+def test_reasoning_is_separated_and_text_can_be_stored(message, text, reasoning):
+    with fake_endpoint(message) as target:
+        reply = ask(target.url)
     assert (reply.text, reply.reasoning) == (text, reasoning)
     assert not reply.simulated
 
 
-def test_usage_in_all_its_parts_and_nonsense_counts_nothing():
+def test_usage_is_read_in_all_its_parts_and_nonsense_counts_as_zero():
     usage = {
         "prompt_tokens": 10,
         "completion_tokens": 20,
@@ -158,13 +162,15 @@ def test_usage_in_all_its_parts_and_nonsense_counts_nothing():
         "completion_tokens_details": {"reasoning_tokens": 15},
     }
     nonsense = {"prompt_tokens": -1, "completion_tokens": "many", "prompt_tokens_details": None}
-    with endpoint(said("a") | {"usage": usage}, said("b") | {"usage": nonsense}, said("c") | {"usage": None}) as seen:
-        assert ask(seen.url).usage == Usage(10, 20, 4, 15)
-        assert ask(seen.url).usage == Usage()
-        assert ask(seen.url).usage == Usage()
+    with fake_endpoint(
+        completion("a") | {"usage": usage}, completion("b") | {"usage": nonsense}, completion("c") | {"usage": None}
+    ) as target:
+        assert ask(target.url).usage == Usage(10, 20, 4, 15)
+        assert ask(target.url).usage == Usage()
+        assert ask(target.url).usage == Usage()
 
 
-# What goes wrong for a moment
+# Faults that pass
 
 
 @pytest.mark.parametrize(
@@ -190,8 +196,8 @@ def test_a_lasting_fault_is_tried_as_often_as_allowed_and_each_attempt_is_in_the
 
 def test_a_passing_fault_ends_in_a_reply():
     ledger = Ledger()
-    with endpoint(Answer("down", 503), Answer(complaint("slow down"), 429), "fine") as seen:
-        assert ask(seen.url, ledger).text == "fine"
+    with fake_endpoint(Answer("down", 503), Answer(error_body("slow down"), 429), "fine") as target:
+        assert ask(target.url, ledger).text == "fine"
     assert [attempt.error for attempt in ledger] == ["ServerError", "RateLimited", ""]
 
 
@@ -210,10 +216,10 @@ def test_a_passing_fault_ends_in_a_reply():
         "[" * 100_000,
     ],
 )
-def test_a_200_that_is_no_completion_is_a_server_error_and_retried(body):
+def test_a_200_without_a_completion_is_a_server_error_and_retried(body):
     ledger = Ledger()
-    with endpoint(Answer(body), "fine") as seen:
-        assert ask(seen.url, ledger).text == "fine"
+    with fake_endpoint(Answer(body), "fine") as target:
+        assert ask(target.url, ledger).text == "fine"
     assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("ServerError", 200), ("", 200)]
 
 
@@ -233,44 +239,44 @@ def test_a_200_that_is_no_completion_is_a_server_error_and_retried(body):
 )
 def test_a_reply_in_parts_is_read(content, text, reasoning):
     ledger = Ledger()
-    with endpoint(said(content)) as seen:
-        reply = ask(seen.url, ledger)
+    with fake_endpoint(completion(content)) as target:
+        reply = ask(target.url, ledger)
     assert (reply.text, reply.reasoning, len(ledger)) == (text, reasoning, 1)
 
 
-@pytest.mark.parametrize("broken", [said({"text": "no list"}), {**said(""), "choices": []}])
-def test_a_completion_that_was_billed_and_cannot_be_read_is_asked_for_once_more(broken):
+@pytest.mark.parametrize("broken", [completion({"text": "no list"}), {**completion(""), "choices": []}])
+def test_a_billed_completion_that_cannot_be_read_is_requested_once_more(broken):
     ledger = Ledger()
-    with endpoint(broken) as seen, pytest.raises(BrokenReply):
-        ask(seen.url, ledger)
+    with fake_endpoint(broken) as target, pytest.raises(BrokenReply):
+        ask(target.url, ledger)
     assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("BrokenReply", 200)] * 2
     assert [attempt.reply and attempt.reply.usage for attempt in ledger] == [Usage(7, 3)] * 2
-    with endpoint(broken, "fine") as seen:
-        assert ask(seen.url).text == "fine"
+    with fake_endpoint(broken, "fine") as target:
+        assert ask(target.url).text == "fine"
 
 
 def test_back_off_doubles_up_to_its_cap_with_full_jitter():
-    with endpoint(Answer("down", 500)) as seen:
-        for dice, expected in ((Highest(), [1, 2, 4, 8, 16, 32, 60, 60]), (Lowest(), [])):
+    with fake_endpoint(Answer("down", 500)) as target:
+        for random_numbers, expected in ((Highest(), [1, 2, 4, 8, 16, 32, 60, 60]), (Lowest(), [])):
             naps = Naps()
             with pytest.raises(ServerError):
-                ask(seen.url, attempts=9, sleep=naps, random=dice)
+                ask(target.url, attempts=9, sleep=naps, random=random_numbers)
             assert naps == expected
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_in_seconds_is_obeyed(status):
     naps = Naps()
-    with endpoint(Answer("later", status, {"Retry-After": "17"}), "fine") as seen:
-        ask(seen.url, sleep=naps, random=Lowest())
+    with fake_endpoint(Answer("later", status, {"Retry-After": "17"}), "fine") as target:
+        ask(target.url, sleep=naps, random=Lowest())
     assert naps == [17.0]
 
 
 def test_retry_after_as_a_date_is_obeyed():
     naps = Naps()
     at = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
-    with endpoint(Answer("later", 429, {"Retry-After": at}), "fine") as seen:
-        ask(seen.url, sleep=naps, random=Lowest())
+    with fake_endpoint(Answer("later", 429, {"Retry-After": at}), "fine") as target:
+        ask(target.url, sleep=naps, random=Lowest())
     assert 30 < naps[0] <= 90
 
 
@@ -278,28 +284,28 @@ def test_retry_after_as_a_date_is_obeyed():
     "header",
     ["soon", "nan", "inf", "-5", "", "1e300", "1763740800", "1763740800000", "Fri, 31 Dec 9999 23:59:59 -2359"],
 )
-def test_a_retry_after_that_says_nothing_leaves_the_back_off(header):
+def test_an_unusable_retry_after_leaves_the_back_off(header):
     naps = Naps()
-    with endpoint(Answer("later", 429, {"Retry-After": header}), "fine") as seen:
-        ask(seen.url, sleep=naps, random=Highest())
+    with fake_endpoint(Answer("later", 429, {"Retry-After": header}), "fine") as target:
+        ask(target.url, sleep=naps, random=Highest())
     assert naps == [1.0]
 
 
 def test_a_very_long_retry_after_goes_back_to_the_caller():
     naps = Naps()
-    with endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"})) as seen, pytest.raises(Away) as caught:
-        ask(seen.url, sleep=naps)
+    with fake_endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"})) as target, pytest.raises(Away) as caught:
+        ask(target.url, sleep=naps)
     assert caught.value.retry_after == 86400
-    assert len(seen.bodies) == 1
+    assert len(target.bodies) == 1
     assert naps == []
 
 
 @pytest.mark.parametrize(
     "header", ["100000", format_datetime(datetime.now(UTC) + timedelta(days=3))], ids=["s", "date"]
 )
-def test_no_endpoint_is_left_alone_for_more_than_a_day(header):
-    with endpoint(Answer("later", 429, {"Retry-After": header})) as seen, pytest.raises(Away) as caught:
-        ask(seen.url)
+def test_a_retry_after_is_capped_at_a_day(header):
+    with fake_endpoint(Answer("later", 429, {"Retry-After": header})) as target, pytest.raises(Away) as caught:
+        ask(target.url)
     assert caught.value.retry_after == 86_400
 
 
@@ -315,7 +321,7 @@ def test_an_endpoint_that_drips_for_ever_times_out():
         ask(url, attempts=1, timeout=0.3)
 
 
-def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
+def test_an_endpoint_that_nobody_listens_at_goes_down_without_failing_the_row():
     ledger, naps = Ledger(), Naps()
     with run_in_background(make_app([])) as url:
         pass
@@ -323,15 +329,15 @@ def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
         ask(url, ledger, attempts=2, sleep=naps, random=Highest())
     assert {(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger} == {("NotReached", None, None)}
     assert len(ledger) == admission_control.BREAK_AFTER + admission_control.MAX_OPENINGS
-    assert naps[:9] == [1, 2, 4, 8, 10, 10, 10, 10, 10], "it does not spin"
+    assert naps[:9] == [1, 2, 4, 8, 10, 10, 10, 10, 10], "retries do not spin"
     assert sum(naps) > sum(
         min(admission_control.PAUSE_CAP, admission_control.PAUSE * 2**n) for n in range(admission_control.MAX_OPENINGS)
     )
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "127.0.0.1"])
-def test_a_connection_that_was_never_made_is_named_so(host, monkeypatch):
-    """No such name; nobody who answers (the queue of a socket that accepts nothing is full)."""
+def test_a_connection_that_was_never_made_is_reported_as_not_reached(host, monkeypatch):
+    """A name that does not exist; a socket whose queue is full and that accepts nothing."""
     monkeypatch.setattr(llm_gateway, "CONNECT_TIMEOUT", 0.2)
     monkeypatch.setattr(admission_control, "BREAK_AFTER", 1)
     monkeypatch.setattr(admission_control, "MAX_OPENINGS", 0)
@@ -348,13 +354,13 @@ def test_a_connection_that_was_never_made_is_named_so(host, monkeypatch):
     assert [attempt.error for attempt in ledger] == ["NotReached"]
 
 
-def test_a_network_that_comes_back_has_cost_a_row_nothing():
-    """The endpoint begins to listen while the row waits for the seventh time."""
+def test_a_network_outage_uses_up_none_of_a_rows_attempts():
+    """The endpoint starts to listen while the row waits for the seventh time."""
     ledger = Ledger()
-    with socket.create_server(("127.0.0.1", 0)) as somebody:
-        port = somebody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free_port:
+        port = free_port.getsockname()[1]
 
-    class Mended(Naps):
+    class ListenAfterSevenNaps(Naps):
         async def __call__(self, seconds):
             await super().__call__(seconds)
             if len(self) == 7:
@@ -365,30 +371,30 @@ def test_a_network_that_comes_back_has_cost_a_row_nothing():
             return await gateway.ask(settings_for(f"http://127.0.0.1:{port}/v1"), HELLO)
 
     stack = AsyncExitStack()
-    assert in_gateway(outage, ledger, attempts=2, sleep=Mended()).simulated
+    assert in_gateway(outage, ledger, attempts=2, sleep=ListenAfterSevenNaps()).simulated
     assert [attempt.error for attempt in ledger] == ["NotReached"] * 7 + [""]
     assert [attempt.number for attempt in ledger] == list(range(1, 9))
 
 
-# What stays wrong
+# Faults that stay
 
 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (403, complaint("Your input was flagged by the moderation"), ContentFiltered),
-        (400, complaint("what?"), BadRequest),
+        (403, error_body("Your input was flagged by the moderation"), ContentFiltered),
+        (400, error_body("what?"), BadRequest),
         (422, {"detail": [{"loc": ["body", "temperature"]}]}, BadRequest),
-        (400, complaint("too long", code="context_length_exceeded"), ContextTooLong),
-        (400, complaint("This model's maximum context length is 8192 tokens."), ContextTooLong),
-        (400, complaint("flagged", code="content_filter"), ContentFiltered),
-        (400, complaint("response_format is not supported"), BadRequest),  # none was sent
+        (400, error_body("too long", code="context_length_exceeded"), ContextTooLong),
+        (400, error_body("This model's maximum context length is 8192 tokens."), ContextTooLong),
+        (400, error_body("flagged", code="content_filter"), ContentFiltered),
+        (400, error_body("response_format is not supported"), BadRequest),  # although none was sent
     ],
 )
-def test_a_permanent_error_is_met_once(status, body, kind):
+def test_a_permanent_error_is_not_retried(status, body, kind):
     ledger = Ledger()
-    with endpoint(Answer(body, status)) as seen, pytest.raises(LLMError) as caught:
-        ask(seen.url, ledger)
+    with fake_endpoint(Answer(body, status)) as target, pytest.raises(LLMError) as caught:
+        ask(target.url, ledger)
     assert type(caught.value) is kind
     assert caught.value.permanent
     assert caught.value.http_status == status
@@ -398,74 +404,74 @@ def test_a_permanent_error_is_met_once(status, body, kind):
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (401, complaint("bad key"), "AuthFailed"),
-        (402, complaint("Insufficient Balance"), "NoCredit"),
+        (401, error_body("bad key"), "AuthFailed"),
+        (402, error_body("Insufficient Balance"), "NoCredit"),
         (403, "forbidden", "AuthFailed"),
-        (404, complaint("no such model", code="model_not_found"), "NotThere"),
+        (404, error_body("no such model", code="model_not_found"), "NotThere"),
         (410, "gone", "NotThere"),
     ],
 )
-def test_what_an_endpoint_refuses_whatever_is_asked_is_no_rows_fault(status, body, kind):
+def test_an_endpoint_that_refuses_every_request_goes_down(status, body, kind):
     ledger = Ledger()
-    with endpoint(Answer(body, status)) as seen, pytest.raises(EndpointDown, match=kind):
-        ask(seen.url, ledger)
+    with fake_endpoint(Answer(body, status)) as target, pytest.raises(EndpointDown, match=kind):
+        ask(target.url, ledger)
     assert [attempt.error for attempt in ledger] == [kind] * (admission_control.REFUSE_AFTER + 1), (
-        "the last is the probe"
+        "the last attempt is the probe"
     )
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_what_is_asked_is_carried_nowhere_else(status):
-    with endpoint("from elsewhere") as elsewhere:
+def test_a_request_is_not_redirected_elsewhere(status):
+    with fake_endpoint("from elsewhere") as elsewhere:
         moved = Answer("", status, {"Location": f"{elsewhere.url}/chat/completions"})
-        with endpoint(moved) as seen, pytest.raises(EndpointDown, match=elsewhere.url):
-            ask(seen.url)
+        with fake_endpoint(moved) as target, pytest.raises(EndpointDown, match=elsewhere.url):
+            ask(target.url)
 
         async def upload(gateway):
-            await BatchClient(gateway, settings_for(seen.url)).upload("own", b"{}")
+            await BatchClient(gateway, settings_for(target.url)).upload("own", b"{}")
 
-        async def move(_request):
+        async def redirect(_request):
             raise web.HTTPTemporaryRedirect(f"{elsewhere.url}/chat/completions")
 
         app = web.Application()
-        app.router.add_post("/v1/files", move)
-        with run_in_background(app) as seen.url, pytest.raises(BadRequest):
+        app.router.add_post("/v1/files", redirect)
+        with run_in_background(app) as target.url, pytest.raises(BadRequest):
             in_gateway(upload)
         assert elsewhere.bodies == []
 
 
-def test_a_file_that_lies_elsewhere_is_not_fetched(monkeypatch):
+def test_a_result_file_at_another_address_is_not_fetched(monkeypatch):
     monkeypatch.setenv("OWN_KEY", KEY)
-    keys = []
+    keys_received = []
 
-    async def there(request):
-        keys.append(request.headers.get("Authorization"))
+    async def serve_file(request):
+        keys_received.append(request.headers.get("Authorization"))
         return web.Response(body=json.dumps({"custom_id": "a", "error": {"code": "batch_expired"}}).encode())
 
-    other, own = web.Application(), web.Application()
-    other.router.add_get("/v1/file", there)
+    other_app, redirecting_app = web.Application(), web.Application()
+    other_app.router.add_get("/v1/file", serve_file)
 
-    async def moved(_request):
+    async def redirect(_request):
         raise web.HTTPFound(f"{store}/file")
 
-    own.router.add_get("/v1/files/one/content", moved)
+    redirecting_app.router.add_get("/v1/files/one/content", redirect)
 
     async def fetch(gateway):
         return [
-            found and found.custom_id
-            async for found in BatchClient(gateway, settings_for(url, key_env="OWN_KEY")).results("one")
+            result and result.custom_id
+            async for result in BatchClient(gateway, settings_for(url, key_env="OWN_KEY")).results("one")
         ]
 
     with (
-        run_in_background(other) as store,
-        run_in_background(own) as url,
+        run_in_background(other_app) as store,
+        run_in_background(redirecting_app) as url,
         pytest.raises(BadRequest, match="not followed"),
     ):
         in_gateway(fetch)
-    assert keys == []
+    assert keys_received == []
 
 
-def test_an_answer_without_end_is_not_read_to_its_end():
+def test_an_endless_answer_is_not_read_beyond_the_limit():
     sent = []
 
     async def flood(request):
@@ -484,12 +490,14 @@ def test_an_answer_without_end_is_not_read_to_its_end():
     assert sum(sent) < 100 * 2**20
 
 
-def test_one_row_that_is_refused_among_others_fails_in_the_end(monkeypatch):
+def test_a_row_that_is_refused_while_others_succeed_fails_in_the_end(monkeypatch):
     monkeypatch.setattr(llm_gateway, "BACKOFF_BASE", 0.001)
 
     async def handler(request):
         refused = "Is it safe?" in await request.text()
-        return web.json_response(complaint("not this"), status=403) if refused else web.json_response(said("fine"))
+        return (
+            web.json_response(error_body("not this"), status=403) if refused else web.json_response(completion("fine"))
+        )
 
     async def between(gateway):
         other = replace(HELLO, messages=(Message("user", "And this?"),))
@@ -505,19 +513,22 @@ def test_one_row_that_is_refused_among_others_fails_in_the_end(monkeypatch):
             busy.cancel()
 
     with run_in_background(app_of(handler)) as url, pytest.raises(AuthFailed):
-        in_gateway(between, sleep=RealTime(), clock=time.monotonic)
+        in_gateway(between, sleep=RealSleep(), clock=time.monotonic)
 
 
 @pytest.mark.parametrize("status", [409, 425])
-def test_what_comes_too_early_is_tried_again(status):
-    with endpoint(Answer("busy", status), "fine") as seen:
-        assert ask(seen.url).text == "fine"
+def test_a_request_that_came_too_early_is_retried(status):
+    with fake_endpoint(Answer("busy", status), "fine") as target:
+        assert ask(target.url).text == "fine"
 
 
 def test_a_filtered_reply_is_an_error_but_its_tokens_are_in_the_ledger():
     ledger = Ledger()
-    with endpoint(said("half a se", finish_reason="content_filter")) as seen, pytest.raises(ContentFiltered):
-        ask(seen.url, ledger)
+    with (
+        fake_endpoint(completion("half a se", finish_reason="content_filter")) as target,
+        pytest.raises(ContentFiltered),
+    ):
+        ask(target.url, ledger)
     [attempt] = ledger
     assert attempt.error == "ContentFiltered"
     assert attempt.reply is not None
@@ -540,7 +551,7 @@ def test_a_filtered_reply_is_an_error_but_its_tokens_are_in_the_ledger():
         f"http://{'a' * 300}/v1",
     ],
 )
-def test_an_address_that_is_none_is_refused_before_any_attempt(url):
+def test_an_invalid_address_is_refused_before_any_attempt(url):
     ledger = Ledger()
     with pytest.raises(BadRequest) as caught:
         ask(url, ledger)
@@ -554,12 +565,12 @@ def test_an_address_that_is_none_is_refused_before_any_attempt(url):
 def test_the_key_reaches_the_endpoint_and_nothing_else(monkeypatch):
     monkeypatch.setenv("MHB_TEST_KEY", f" {KEY}\n")
     ledger = Ledger()
-    # The second echo has the key across the place where details are cut.
-    echoes = [complaint(f"bad key {KEY}"), "x" * (MAX_DETAIL - 10) + KEY]
+    # In the second echo the key straddles the place where details are cut.
+    echoes = [error_body(f"bad key {KEY}"), "x" * (MAX_DETAIL - 10) + KEY]
     for status, echo in ((401, echoes[0]), (400, echoes[1]), (500, echoes[0]), (200, echoes[1])):
-        with endpoint(Answer(echo, status)) as seen, pytest.raises(LLMError) as caught:
-            ask(seen.url, ledger, key_env="MHB_TEST_KEY", attempts=1)
-        assert seen.headers[0]["Authorization"] == f"Bearer {KEY}"
+        with fake_endpoint(Answer(echo, status)) as target, pytest.raises(LLMError) as caught:
+            ask(target.url, ledger, key_env="MHB_TEST_KEY", attempts=1)
+        assert target.headers[0]["Authorization"] == f"Bearer {KEY}"
         assert KEY[:9] not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
@@ -569,15 +580,15 @@ def test_the_key_reaches_the_endpoint_and_nothing_else(monkeypatch):
 
 
 def test_a_key_is_read_when_it_is_used(monkeypatch):
-    async def twice(gateway):
-        settings = settings_for(seen.url, key_env="MHB_TEST_KEY")
+    async def ask_twice(gateway):
+        settings = settings_for(target.url, key_env="MHB_TEST_KEY")
         for key in ("first", "second"):
             monkeypatch.setenv("MHB_TEST_KEY", key)
             await gateway.ask(settings, HELLO)
 
-    with endpoint("fine") as seen:
-        in_gateway(twice)
-    assert [headers["Authorization"] for headers in seen.headers] == ["Bearer first", "Bearer second"]
+    with fake_endpoint("fine") as target:
+        in_gateway(ask_twice)
+    assert [headers["Authorization"] for headers in target.headers] == ["Bearer first", "Bearer second"]
 
 
 @pytest.mark.parametrize("value", [None, "", " \n", "schlüssel", "two\nlines"])
@@ -586,29 +597,29 @@ def test_a_missing_or_impossible_key_is_named_by_its_variable(monkeypatch, value
     if value is not None:
         monkeypatch.setenv("MHB_TEST_KEY", value)
     ledger = Ledger()
-    with endpoint("fine") as seen, pytest.raises(KeyMissing, match="MHB_TEST_KEY") as caught:
-        ask(seen.url, ledger, key_env="MHB_TEST_KEY")
+    with fake_endpoint("fine") as target, pytest.raises(KeyMissing, match="MHB_TEST_KEY") as caught:
+        ask(target.url, ledger, key_env="MHB_TEST_KEY")
     assert caught.value.permanent
-    assert (ledger, seen.bodies) == ([], [])
+    assert (ledger, target.bodies) == ([], [])
     assert not (value and value.strip() and value in str(caught.value))
 
 
-def test_the_environment_of_another_account_is_not_sent_along(monkeypatch):
+def test_account_variables_of_the_environment_are_not_sent(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, "somebody-elses")
-    with endpoint("fine") as seen:
-        ask(seen.url)
-    assert "somebody-elses" not in str(seen.headers)
+    with fake_endpoint("fine") as target:
+        ask(target.url)
+    assert "somebody-elses" not in str(target.headers)
 
 
-def test_no_header_of_the_environment_is_sent_with_batches(monkeypatch):
+def test_no_header_from_the_environment_is_sent_with_calls_or_batches(monkeypatch):
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Corporate: somebody-elses\nAuthorization: Bearer somebody-elses")
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "somebody-elses")
     monkeypatch.setenv("OWN_KEY", KEY)
-    seen = []
+    target = []
 
     async def handler(request):
-        seen.append(dict(request.headers))
+        target.append(dict(request.headers))
         return web.json_response({"id": "batch-1", "status": "in_progress"})
 
     app = app_of(handler)
@@ -622,38 +633,38 @@ def test_no_header_of_the_environment_is_sent_with_batches(monkeypatch):
                 await gateway.ask(settings, HELLO)
 
         in_gateway(both, attempts=1)
-    assert len(seen) == 2
-    assert "somebody-elses" not in str(seen)
-    assert [headers["Authorization"] for headers in seen] == [f"Bearer {KEY}"] * 2
+    assert len(target) == 2
+    assert "somebody-elses" not in str(target)
+    assert [headers["Authorization"] for headers in target] == [f"Bearer {KEY}"] * 2
 
 
-def test_a_key_that_a_reply_repeats_is_taken_out(monkeypatch):
+def test_a_key_that_a_reply_repeats_is_removed(monkeypatch):
     monkeypatch.setenv("OWN_KEY", KEY)
-    ledger, says = Ledger(), f"You sent: Bearer {KEY}"
-    body = {**said(says, reasoning_content=says, finish_reason=KEY), "model": KEY}
-    with endpoint(body) as seen:
-        reply = ask(seen.url, ledger, key_env="OWN_KEY")
+    ledger, text = Ledger(), f"You sent: Bearer {KEY}"
+    body = {**completion(text, reasoning_content=text, finish_reason=KEY), "model": KEY}
+    with fake_endpoint(body) as target:
+        reply = ask(target.url, ledger, key_env="OWN_KEY")
     assert reply.text == "You sent: Bearer ***"
     assert KEY not in str(reply)
     assert KEY not in str(ledger)
     monkeypatch.setenv("OWN_KEY", "none")
-    with endpoint("There is none.") as seen:
-        assert ask(seen.url, key_env="OWN_KEY").text == "There is none.", "that is no secret"
+    with fake_endpoint("There is none.") as target:
+        assert ask(target.url, key_env="OWN_KEY").text == "There is none.", "'none' means that there is no key"
 
 
 # The ledger
 
 
 def test_the_ledger_can_stop_a_call_before_its_reply_is_used():
-    asked = []
+    attempts = []
 
-    async def full(attempt):
-        asked.append(attempt)
+    async def write_and_fail(attempt):
+        attempts.append(attempt)
         raise OSError
 
-    with endpoint(Answer("down", 500)) as seen, pytest.raises(OSError):
-        in_gateway(lambda gateway: gateway.ask(settings_for(seen.url), HELLO, ledger=Book(full)))
-    assert len(asked) == len(seen.bodies) == 1
+    with fake_endpoint(Answer("down", 500)) as target, pytest.raises(OSError):
+        in_gateway(lambda gateway: gateway.ask(settings_for(target.url), HELLO, ledger=LedgerHooks(write_and_fail)))
+    assert len(attempts) == len(target.bodies) == 1
 
 
 def test_the_ledger_is_asked_before_each_attempt():
@@ -663,28 +674,28 @@ def test_the_ledger_is_asked_before_each_attempt():
         if not allowed.pop(0):
             raise BudgetSpent
 
-    with endpoint(Answer("down", 500)) as seen, pytest.raises(BudgetSpent):
-        in_gateway(lambda gateway: gateway.ask(settings_for(seen.url), HELLO, ledger=Book(lines, check)))
-    assert len(lines) == len(seen.bodies) == 2
+    with fake_endpoint(Answer("down", 500)) as target, pytest.raises(BudgetSpent):
+        in_gateway(lambda gateway: gateway.ask(settings_for(target.url), HELLO, ledger=LedgerHooks(lines, check)))
+    assert len(lines) == len(target.bodies) == 2
 
 
 def test_one_call_can_have_a_ledger_of_its_own():
-    common, own = Ledger(), Ledger()
+    common, separate = Ledger(), Ledger()
 
     async def two(gateway):
-        await gateway.ask(settings_for(seen.url), HELLO)
-        await gateway.ask(settings_for(seen.url), HELLO, ledger=Book(own))
+        await gateway.ask(settings_for(target.url), HELLO)
+        await gateway.ask(settings_for(target.url), HELLO, ledger=LedgerHooks(separate))
 
-    with endpoint("fine") as seen:
+    with fake_endpoint("fine") as target:
         in_gateway(two, common)
-    assert (len(common), len(own)) == (1, 1)
+    assert (len(common), len(separate)) == (1, 1)
 
 
 # The cache
 
 
-class Known:
-    """A ledger that finds again what was written to it."""
+class CachingLedger:
+    """A ledger in memory that also finds paid replies in it."""
 
     def __init__(self):
         self.lines = Ledger()
@@ -700,81 +711,84 @@ class Known:
         ]
 
     @property
-    def book(self):
-        return Book(self.write, find=self.find)
+    def hooks(self):
+        return LedgerHooks(self.write, find=self.find)
 
 
-def test_the_same_request_is_paid_for_once_and_a_hit_says_so():
-    known = Known()
+def test_the_same_request_is_paid_for_once_and_the_hit_is_recorded():
+    caching_ledger = CachingLedger()
 
-    async def twice(gateway):
-        return [await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book) for _ in range(2)]
+    async def ask_twice(gateway):
+        return [await gateway.ask(settings_for(target.url), HELLO, ledger=caching_ledger.hooks) for _ in range(2)]
 
-    with endpoint("fine", "other") as seen:
-        replies = in_gateway(twice)
+    with fake_endpoint("fine", "other") as target:
+        replies = in_gateway(ask_twice)
     assert [reply.text for reply in replies] == ["fine", "fine"]
-    assert len(seen.bodies) == 1
-    assert [(line.number, line.hit_of, line.error) for line in known.lines] == [(1, None, ""), (0, 0, "")]
-    assert known.lines[0].identity == known.lines[1].identity != ""
+    assert len(target.bodies) == 1
+    assert [(line.number, line.hit_of, line.error) for line in caching_ledger.lines] == [(1, None, ""), (0, 0, "")]
+    assert caching_ledger.lines[0].identity == caching_ledger.lines[1].identity != ""
 
 
-def test_two_that_ask_the_same_at_once_pay_once():
-    known = Known()
+def test_simultaneous_identical_requests_are_paid_for_once():
+    caching_ledger = CachingLedger()
 
-    async def together(gateway):
-        asked = [gateway.ask(settings_for(seen.url), HELLO, ledger=known.book) for _ in range(5)]
-        return await asyncio.gather(*asked)
+    async def ask_at_once(gateway):
+        calls = [gateway.ask(settings_for(target.url), HELLO, ledger=caching_ledger.hooks) for _ in range(5)]
+        return await asyncio.gather(*calls)
 
-    with endpoint("fine", "other") as seen:
-        replies = in_gateway(together)
+    with fake_endpoint("fine", "other") as target:
+        replies = in_gateway(ask_at_once)
     assert {reply.text for reply in replies} == {"fine"}
-    assert len(seen.bodies) == 1
-    assert [line.hit_of for line in known.lines] == [None, 0, 0, 0, 0]
+    assert len(target.bodies) == 1
+    assert [line.hit_of for line in caching_ledger.lines] == [None, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (Answer(said("")), "fine"),
-        (Answer(complaint("what?"), 400), "fine"),
-        (said("half a se", finish_reason="content_filter"), "fine"),
+        (Answer(completion("")), "fine"),
+        (Answer(error_body("what?"), 400), "fine"),
+        (completion("half a se", finish_reason="content_filter"), "fine"),
     ],
     ids=["empty", "refused", "filtered"],
 )
-def test_what_nobody_can_use_is_no_hit(first, second):
-    known = Known()
+def test_an_unusable_reply_is_not_reused(first, second):
+    caching_ledger = CachingLedger()
 
-    async def twice(gateway):
+    async def ask_twice(gateway):
         with suppress(LLMError):
-            await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book)
-        return await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book)
+            await gateway.ask(settings_for(target.url), HELLO, ledger=caching_ledger.hooks)
+        return await gateway.ask(settings_for(target.url), HELLO, ledger=caching_ledger.hooks)
 
-    with endpoint(first, second) as seen:
-        assert in_gateway(twice).text == "fine"
-    assert len(seen.bodies) == 2
-    assert all(line.hit_of is None for line in known.lines)
+    with fake_endpoint(first, second) as target:
+        assert in_gateway(ask_twice).text == "fine"
+    assert len(target.bodies) == 2
+    assert all(line.hit_of is None for line in caching_ledger.lines)
 
 
-def test_a_reply_that_the_check_refuses_is_no_hit_and_comes_with_the_error():
-    known = Known()
+def test_a_reply_that_the_check_refuses_is_not_reused_and_comes_with_the_error():
+    caching_ledger = CachingLedger()
 
     def check(text):
         if text != "YES":
             raise BrokenReply("Neither YES nor NO.")
 
-    async def thrice(gateway):
-        with pytest.raises(BrokenReply, match="Neither") as found:
-            await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book, check=check)
-        again = [await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book, check=check) for _ in range(2)]
-        return [found.value.reply, *again]
+    async def ask_three_times(gateway):
+        with pytest.raises(BrokenReply, match="Neither") as caught:
+            await gateway.ask(settings_for(target.url), HELLO, ledger=caching_ledger.hooks, check=check)
+        replies = [
+            await gateway.ask(settings_for(target.url), HELLO, ledger=caching_ledger.hooks, check=check)
+            for _ in range(2)
+        ]
+        return [caught.value.reply, *replies]
 
-    with endpoint("Yes, but", "YES", "NO") as seen:
-        assert [reply.text for reply in in_gateway(thrice)] == ["Yes, but", "YES", "YES"]
-    assert len(seen.bodies) == 2
-    assert [line.hit_of for line in known.lines] == [None, None, 1]
+    with fake_endpoint("Yes, but", "YES", "NO") as target:
+        assert [reply.text for reply in in_gateway(ask_three_times)] == ["Yes, but", "YES", "YES"]
+    assert len(target.bodies) == 2
+    assert [line.hit_of for line in caching_ledger.lines] == [None, None, 1]
 
 
-def test_an_identity_is_all_that_can_change_the_answer():
+def test_the_identity_holds_all_that_can_change_the_answer():
     settings = settings_for("http://host/v1")
     other_settings = [
         replace(settings, url="http://other/v1"),
@@ -789,18 +803,18 @@ def test_an_identity_is_all_that_can_change_the_answer():
         replace(HELLO, temperature=0.2),
         replace(HELLO, repeat=1),
     ]
-    found = [identity(other, HELLO) for other in other_settings]
-    found += [identity(settings, other) for other in other_requests]
-    assert len({identity(settings, HELLO), *found}) == 10
+    identities = [identity(other, HELLO) for other in other_settings]
+    identities += [identity(settings, other) for other in other_requests]
+    assert len({identity(settings, HELLO), *identities}) == 10
     same = replace(settings, name="other", concurrency=1, timeout=5.0, price_in=Decimal(3), key_env="KEY", rpm=5)
     assert identity(same, replace(HELLO, prompt="other@2")) == identity(settings, HELLO)
     assert identity(replace(settings, temperature=0.2), HELLO) == identity(settings, replace(HELLO, temperature=0.2))
 
 
-# The gate
+# Admission control
 
 
-def test_no_more_at_once_than_the_endpoint_allows():
+def test_no_more_calls_run_at_once_than_the_endpoint_allows():
     app = make_app([], latency=0.02)
 
     async def many(gateway):
@@ -808,59 +822,59 @@ def test_no_more_at_once_than_the_endpoint_allows():
         await asyncio.gather(*(gateway.ask(settings_for(url, concurrency=3), request) for request in requests))
 
     with run_in_background(app) as url:
-        in_gateway(many, sleep=RealTime())
+        in_gateway(many, sleep=RealSleep())
         with urlopen(url.removesuffix("/v1") + "/stats") as answer:
             assert json.load(answer)["peak_in_flight"] == 3
 
 
-def test_a_429_stops_everybody_for_as_long_as_it_says():
+def test_a_429_stops_all_calls_for_as_long_as_it_says():
     naps, ledger = Naps(), Ledger()
 
     async def two(gateway):
-        await gateway.ask(settings_for(seen.url, concurrency=1), HELLO)
-        await gateway.ask(settings_for(seen.url, concurrency=1), replace(HELLO, repeat=1))
+        await gateway.ask(settings_for(target.url, concurrency=1), HELLO)
+        await gateway.ask(settings_for(target.url, concurrency=1), replace(HELLO, repeat=1))
 
-    with endpoint(Answer("later", 429, {"Retry-After": "30"}), "fine") as seen:
+    with fake_endpoint(Answer("later", 429, {"Retry-After": "30"}), "fine") as target:
         in_gateway(two, ledger, sleep=naps, random=Lowest())
     assert naps == [30.0]
     assert [line.error for line in ledger] == ["RateLimited", "", ""]
 
 
-def test_an_endpoint_that_only_fails_is_left_alone():
+def test_an_endpoint_that_only_fails_goes_down():
     naps, ledger = Naps(), Ledger()
 
     async def until_down(gateway):
         errors = []
         for number in range(40):
             try:
-                await gateway.ask(settings_for(seen.url), replace(HELLO, repeat=number))
+                await gateway.ask(settings_for(target.url), replace(HELLO, repeat=number))
             except LLMError as error:
                 errors.append(error.kind)
         return errors
 
-    with endpoint(Answer("down", 500)) as seen:
+    with fake_endpoint(Answer("down", 500)) as target:
         errors = in_gateway(until_down, ledger, sleep=naps, random=Lowest())
     assert errors[:2] == ["ServerError"] * 2
     assert set(errors[2:]) == {"EndpointDown"}
-    assert len(seen.bodies) == len(ledger) == admission_control.BREAK_AFTER + admission_control.MAX_OPENINGS
+    assert len(target.bodies) == len(ledger) == admission_control.BREAK_AFTER + admission_control.MAX_OPENINGS
     assert naps == [5, 10, 20, 40, 80, 100, 100, 100], "each pause ends in one probe"
 
 
-def test_a_pause_ends_with_the_first_success_and_the_probe_is_not_held_against_the_row():
+def test_a_pause_ends_with_the_first_success_and_probes_use_up_no_attempts():
     naps = Naps()
 
     async def both(gateway):
         with pytest.raises(ServerError):
-            await gateway.ask(settings_for(seen.url), HELLO)
-        return await gateway.ask(settings_for(seen.url), replace(HELLO, repeat=1))
+            await gateway.ask(settings_for(target.url), HELLO)
+        return await gateway.ask(settings_for(target.url), replace(HELLO, repeat=1))
 
-    with endpoint(*[Answer("down", 500)] * 16, "fine") as seen:
+    with fake_endpoint(*[Answer("down", 500)] * 16, "fine") as target:
         reply = in_gateway(both, sleep=naps, random=Lowest(), attempts=6)
-    assert reply.text == "fine", "ten failures, of which only four are its own"
+    assert reply.text == "fine", "only four of its ten failures count against it"
     assert naps == [5, 10, 20, 40, 80, 100, 100]
 
 
-def test_an_attempt_that_was_cancelled_is_in_the_ledger():
+def test_a_cancelled_attempt_is_in_the_ledger():
     arrived, ledger = threading.Event(), Ledger()
 
     async def never(request):
@@ -882,18 +896,18 @@ def test_an_attempt_that_was_cancelled_is_in_the_ledger():
 # Concurrency
 
 
-def test_as_many_at_a_time_as_the_endpoint_allows():
+def test_calls_run_side_by_side_up_to_the_endpoints_limit():
     in_flight = peak = 0
-    together = asyncio.Barrier(3)
+    barrier = asyncio.Barrier(3)
 
     async def in_threes(request):
         nonlocal in_flight, peak
         in_flight += 1
         peak = max(peak, in_flight)
-        await together.wait()  # nobody passes before three are here
-        await asyncio.sleep(0.02)  # a fourth would be seen now
+        await barrier.wait()  # no call passes before three have arrived
+        await asyncio.sleep(0.02)  # a fourth call would arrive now
         in_flight -= 1
-        return web.json_response(said("fine"))
+        return web.json_response(completion("fine"))
 
     async def twelve(gateway):
         settings = settings_for(url, concurrency=3)
@@ -909,7 +923,7 @@ def test_endpoints_do_not_wait_for_one_another():
 
     async def in_pairs(request):
         await both.wait()
-        return web.json_response(said("fine"))
+        return web.json_response(completion("fine"))
 
     async def two(gateway):
         await asyncio.gather(
@@ -928,21 +942,21 @@ def test_the_format_is_lowered_step_by_step_and_remembered_by_address_and_model(
     ledger = Ledger()
 
     async def three(gateway):
-        assert (await gateway.ask(settings_for(seen.url, "plain"), request)).text == "fine"
-        await gateway.ask(settings_for(seen.url, "plain"), request)
-        await gateway.ask(settings_for(seen.url, "another"), request)
+        assert (await gateway.ask(settings_for(target.url, "plain"), request)).text == "fine"
+        await gateway.ask(settings_for(target.url, "plain"), request)
+        await gateway.ask(settings_for(target.url, "another"), request)
 
     with ExitStack() as stack:
-        seen = stack.enter_context(
-            endpoint(
-                Answer(complaint("'response_format' of type 'json_schema' is not supported"), 400),
+        target = stack.enter_context(
+            fake_endpoint(
+                Answer(error_body("'response_format' of type 'json_schema' is not supported"), 400),
                 Answer({"detail": [{"loc": ["body", "response_format"], "msg": "extra"}]}, 422),
                 "fine",
             )
         )
         naps = Naps()
         in_gateway(three, ledger, attempts=1, sleep=naps)
-    formats = [body.get("response_format", {}).get("type") for body in seen.bodies]
+    formats = [body.get("response_format", {}).get("type") for body in target.bodies]
     assert formats == ["json_schema", "json_object", None, None, "json_schema"]
     assert [attempt.error for attempt in ledger] == ["BadRequest", "BadRequest", "", "", ""]
     assert [attempt.number for attempt in ledger] == [1, 2, 3, 1, 1]

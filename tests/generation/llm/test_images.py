@@ -1,4 +1,4 @@
-"""Images in messages: which are allowed, how they are sent, and that they are part of what was asked."""
+"""Images in messages: which are allowed, how they are sent, and their part in the identity."""
 
 import base64
 
@@ -7,12 +7,12 @@ import pytest
 from generation.llm import request_body, types
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Image, Message, Request, Text
-from tests.engine import served
-from tests.generation.llm.helpers import ask, endpoint, settings_for
+from tests.engine import simulator_stats
+from tests.generation.llm.helpers import ask, fake_endpoint, settings_for
 
 PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG not really").decode()
 GIF = "data:image/gif;base64," + base64.b64encode(b"GIF89a").decode()
-SEEN = Request((Message("user", (Text("What is on it?"), Image(PNG), Text("And here?"), Image(GIF))),))
+REQUEST = Request((Message("user", (Text("What is on it?"), Image(PNG), Text("And here?"), Image(GIF))),))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ SEEN = Request((Message("user", (Text("What is on it?"), Image(PNG), Text("And h
         PNG + "\n",
     ],
 )
-def test_only_images_as_data_urls(url: str) -> None:
+def test_only_data_urls_of_images_are_allowed(url: str) -> None:
     with pytest.raises(ValueError, match="data URL"):
         Image(url)
 
@@ -41,9 +41,9 @@ def test_no_image_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> Non
     Image(GIF)
 
 
-def test_they_are_sent_as_parts_in_their_order() -> None:
-    with endpoint("A cat.") as target:
-        assert ask(target.url, request=SEEN).text == "A cat."
+def test_images_are_sent_as_parts_in_order() -> None:
+    with fake_endpoint("A cat.") as target:
+        assert ask(target.url, request=REQUEST).text == "A cat."
     assert target.bodies[0]["messages"] == [
         {
             "role": "user",
@@ -57,33 +57,33 @@ def test_they_are_sent_as_parts_in_their_order() -> None:
     ]
 
 
-def test_they_are_part_of_what_was_asked() -> None:
-    at = settings_for("http://models.example/v1")
-    asked = [
-        SEEN,
+def test_images_are_part_of_the_identity() -> None:
+    model_settings = settings_for("http://models.example/v1")
+    requests = [
+        REQUEST,
         Request((Message("user", (Text("What is on it?"), Image(GIF), Text("And here?"), Image(PNG))),)),
         Request((Message("user", (Text("What is on it?"), Text("And here?"))),)),
         Request((Message("user", "What is on it?\nAnd here?"),)),
     ]
-    assert len({request_body.identity(at, request) for request in asked}) == 4
+    assert len({request_body.identity(model_settings, request) for request in requests}) == 4
 
 
-def test_text_alone_is_asked_under_the_same_name_as_ever() -> None:
-    at = settings_for("http://models.example/v1")
+def test_the_identity_of_text_alone_has_not_changed() -> None:
+    model_settings = settings_for("http://models.example/v1")
     name = "ca129a377180b93a60042f9f8c43f9dd37c07a465a82a600d7caf38655e3120c"
-    assert request_body.identity(at, Request((Message("user", "Is it safe?"),))) == name
+    assert request_body.identity(model_settings, Request((Message("user", "Is it safe?"),))) == name
 
 
 def test_an_image_counts_in_the_estimate() -> None:
-    at = settings_for("http://models.example/v1")
+    model_settings = settings_for("http://models.example/v1")
     assert (
-        request_body.estimate(at, SEEN).tokens_in
+        request_body.estimate(model_settings, REQUEST).tokens_in
         == 2 * request_body.IMAGE_TOKENS + len("What is on it?\nAnd here?") // 4
     )
 
 
-def test_the_simulator_says_how_many_it_saw() -> None:
+def test_the_simulator_counts_images() -> None:
     with run_in_background(make_app([])) as url:
-        ask(url, request=SEEN)
+        ask(url, request=REQUEST)
         ask(url)
-        assert served(url)["images"] == 2
+        assert simulator_stats(url)["images"] == 2

@@ -1,3 +1,5 @@
+"""Parsing of replies: the JSON object in a text, reasoning, text that can be stored."""
+
 import json
 from contextlib import suppress
 
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from generation.llm.errors import BrokenReply
 from generation.llm.parsing import MAX_CHARS, MAX_DEPTH, extract_json, split_reasoning, storable
 
-# What a reply can hold: no NUL, no halves of surrogate pairs, no numbers out of range.
+# Values that can be stored: no NUL, no lone surrogates, no numbers out of range.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
@@ -41,14 +43,14 @@ def test_a_list_of_objects_is_not_an_object(values, before):
 @given(st.dictionaries(texts, values, min_size=1, max_size=4), st.data())
 def test_an_object_that_was_cut_off_is_never_half_read(value, data):
     text = json.dumps(value)
-    kept = data.draw(st.integers(0, len(text) - 1))
+    length = data.draw(st.integers(0, len(text) - 1))
     with pytest.raises(BrokenReply):
-        extract_json(text[:kept])
+        extract_json(text[:length])
 
 
 @given(st.text() | st.text('{}[]",:\\ 0truefalsn'))
 def test_any_text_is_read_or_refused(text):
-    with suppress(BrokenReply):  # and nothing else
+    with suppress(BrokenReply):  # the only exception that is allowed
         assert isinstance(extract_json(text), dict)
 
 
@@ -82,7 +84,7 @@ def test_any_text_is_read_or_refused(text):
         ('{"a": "' + "x" * MAX_CHARS + '"}', "longer than"),
     ],
 )
-def test_what_is_refused_and_why(text, reason):
+def test_a_text_without_exactly_one_valid_object_is_refused_with_the_reason(text, reason):
     with pytest.raises(BrokenReply, match=reason):
         extract_json(text)
 
@@ -111,12 +113,12 @@ def test_reasoning_and_answer_are_both_kept(thought, answer):
         ('{"said": "Hm</think>No."}', '{"said": "Hm</think>No."}', ""),
     ],
 )
-def test_reasoning_without_its_opening_tag_is_no_answer(text, answer, reasoning):
+def test_reasoning_without_its_opening_tag_is_not_part_of_the_answer(text, answer, reasoning):
     assert split_reasoning(text) == (answer, reasoning)
 
 
 @given(st.text().filter(lambda text: "</think>" not in text))
-def test_text_without_a_think_block_is_left_as_it_is(text):
+def test_text_without_a_think_block_is_unchanged(text):
     assert split_reasoning("a" + text) == ("a" + text, "")
 
 

@@ -1,3 +1,5 @@
+"""The simulator: the protocol of chat completions, scripts, faults, and the server process."""
+
 import json
 import signal
 import socket
@@ -17,7 +19,7 @@ from generation.llm.simulator.server import MODELS, CannotListen, make_app, run_
 
 
 class Echo:
-    """Answers what begins with its word."""
+    """A script that answers messages that begin with its word."""
 
     def __init__(self, word):
         self.word = word
@@ -28,6 +30,8 @@ class Echo:
 
 
 class Broken:
+    """A script that raises."""
+
     def reply(self, model, messages, seed):
         raise RuntimeError("a mistake in a script")
 
@@ -56,7 +60,7 @@ def url():
         yield url
 
 
-def test_a_completion_as_the_protocol_has_it(url):
+def test_a_completion_follows_the_protocol(url):
     status, headers, body = complete(url, "ping")
     assert status == 200
     assert headers.get_content_type() == "application/json"
@@ -70,12 +74,12 @@ def test_a_completion_as_the_protocol_has_it(url):
     assert body["usage"] == {"prompt_tokens": 1, "completion_tokens": 4, "total_tokens": 5}
 
 
-def test_scripts_are_asked_in_turn_and_the_last_word_is_honest(url):
-    said = [complete(url, text)[2]["choices"][0]["message"]["content"] for text in ("ping", "pong", "something else")]
-    assert said == ["ping sim-judge 5", "pong sim-judge 5", DEFAULT_ANSWER]
+def test_scripts_are_asked_in_turn_and_then_the_default_answers(url):
+    texts = [complete(url, text)[2]["choices"][0]["message"]["content"] for text in ("ping", "pong", "something else")]
+    assert texts == ["ping sim-judge 5", "pong sim-judge 5", DEFAULT_ANSWER]
 
 
-def test_a_script_hears_the_models_name_without_its_faults(url):
+def test_a_script_gets_the_models_name_without_its_faults(url):
     _, _, body = complete(url, "ping", model="sim-careful+500@0.0")
     assert body["choices"][0]["message"]["content"] == "ping sim-careful 5"
     assert body["model"] == "sim-careful+500@0.0"
@@ -141,7 +145,7 @@ def test_a_script_that_fails_is_a_500_and_a_traceback_in_the_log(caplog):
     assert "a mistake in a script" in caplog.text
 
 
-def test_statistics():
+def test_the_server_counts_its_requests():
     with run_in_background(make_app([], faults=["refusal"], hang=0)) as url:
         assert complete(url)[0] == 200
         assert complete(url, model="sim-careful+500")[0] == 500
@@ -175,14 +179,14 @@ def test_a_cut_connection_ends_in_the_middle_of_the_answer(url):
         complete(url, model="sim-judge+cut")
 
 
-def test_what_the_model_says_when_it_is_spoiled(url):
-    said = {
+def test_faults_spoil_the_text_of_a_reply(url):
+    texts = {
         fault: complete(url, "ping", model=f"sim-judge+{fault}")[2]["choices"][0]["message"]["content"]
         for fault in ("broken-json", "wrong-schema", "refusal")
     }
-    assert said["broken-json"] == "ping sim"
-    assert set(json.loads(said["wrong-schema"])) == {"result"}
-    assert said["refusal"].startswith("I'm sorry")
+    assert texts["broken-json"] == "ping sim"
+    assert set(json.loads(texts["wrong-schema"])) == {"result"}
+    assert texts["refusal"].startswith("I'm sorry")
 
 
 def test_faults_of_the_whole_server_strike_every_model():
@@ -190,27 +194,28 @@ def test_faults_of_the_whole_server_strike_every_model():
         assert {complete(url, model=model)[0] for model in MODELS} == {500}
 
 
-def outcomes(seed):
-    """What one server does to forty requests, half of them repetitions."""
+def statuses_and_texts(seed):
+    """Statuses and texts of one server for forty requests, half of them repetitions."""
     with run_in_background(make_app([Echo("ping")], seed=seed, faults=["429@0.3"])) as url:
         answers = [complete(url, f"ping {n % 20}", model="sim-judge+500@0.3+refusal@0.3") for n in range(40)]
     texts = [body["choices"][0]["message"]["content"] if status == 200 else "" for status, _, body in answers]
     return [status for status, _, _ in answers], texts
 
 
-def test_two_servers_of_one_seed_behave_alike_and_of_two_seeds_do_not():
-    statuses, texts = outcomes(1)
-    assert outcomes(1) == (statuses, texts)
-    assert outcomes(2)[0] != statuses
+def test_servers_behave_alike_with_the_same_seed_and_differ_with_another():
+    statuses, texts = statuses_and_texts(1)
+    assert statuses_and_texts(1) == (statuses, texts)
+    assert statuses_and_texts(2)[0] != statuses
     assert set(statuses) == {200, 429, 500}
-    assert statuses[:20] != statuses[20:]  # so a retry can succeed
+    assert statuses[:20] != statuses[20:]  # so that a retry can succeed
 
 
-def test_a_fault_strikes_its_share():
-    struck = Counter(
-        draw_fault([Fault(FaultKind.SERVER_ERROR, 0.2)], seed=0, body_hash=str(number), seen=0) for number in range(5000)
+def test_a_fault_strikes_its_share_of_requests():
+    strikes = Counter(
+        draw_fault([Fault(FaultKind.SERVER_ERROR, 0.2)], seed=0, body_hash=str(number), seen=0)
+        for number in range(5000)
     )
-    assert 900 < struck[FaultKind.SERVER_ERROR] < 1100
+    assert 900 < strikes[FaultKind.SERVER_ERROR] < 1100
 
 
 def test_a_fault_of_share_one_always_strikes_and_of_share_zero_never():
@@ -218,7 +223,7 @@ def test_a_fault_of_share_one_always_strikes_and_of_share_zero_never():
     assert not any(draw_fault([Fault(FaultKind.CUT, 0.0)], seed=0, body_hash="x", seen=n) for n in range(100))
 
 
-def test_chance_depends_on_every_part_and_where_it_ends():
+def test_chance_depends_on_every_part_and_on_where_parts_end():
     assert chance(1, "a", "b") == chance(1, "a", "b")
     assert len({chance(1, "a", "b"), chance(2, "a", "b"), chance(1, "ab"), chance(1, "b", "a")}) == 4
     assert 0 <= chance(0, "\ud800") < 1
@@ -233,16 +238,16 @@ def test_faults_are_read_from_names():
 
 
 @pytest.mark.parametrize("text", ["", "teapot", "500@", "500@x", "500@1.1", "500@-1", "500@nan"])
-def test_a_fault_that_is_none_is_refused_with_a_sentence(text):
+def test_an_invalid_fault_is_refused_with_a_message(text):
     with pytest.raises(ValueError, match=r"There is no fault|The share of a fault"):
         make_app([], faults=[text])
 
 
-# The process
+# The server process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_it_is_told_to_stop(number):
+def test_the_simulator_serves_until_it_is_told_to_stop(number):
     program = """
         from generation.llm.simulator.server import make_app, serve
         serve(make_app([]), "127.0.0.1", 0, lambda url: print(url, flush=True))
@@ -257,7 +262,7 @@ def test_it_serves_until_it_is_told_to_stop(number):
     assert (process.returncode, out, err) == (0, "stopped\n", "")
 
 
-def test_a_port_that_is_taken_is_one_sentence():
+def test_a_port_in_use_is_reported_in_one_sentence():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -266,6 +271,6 @@ def test_a_port_that_is_taken_is_one_sentence():
             serve(make_app([]), "127.0.0.1", port, lambda url: None)
 
 
-def test_an_address_of_another_machine_is_one_sentence():
+def test_an_address_of_another_machine_is_reported_in_one_sentence():
     with pytest.raises(CannotListen, match=r"Cannot listen on 192\.0\.2\.1"):
         serve(make_app([]), "192.0.2.1", 0, lambda url: None)

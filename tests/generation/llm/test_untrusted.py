@@ -1,4 +1,4 @@
-"""What an endpoint may send to do harm: endless and packed answers, odd charsets, nonsense of the batch protocol."""
+"""Harmful answers of endpoints: endless, compressed, oddly encoded, or malformed batch results."""
 
 import asyncio
 import gzip
@@ -22,14 +22,14 @@ from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply
 from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, completion, fake_endpoint, in_gateway, settings_for
-from tests.generation.llm.test_batch_protocol import at
+from tests.generation.llm.test_batch_protocol import with_client
 from tests.profile import by_profile
 
 MB = 2**20
 
 
-def raw(body: bytes, **headers: str) -> web.Application:
-    """An endpoint that sends these bytes whatever is asked."""
+def raw_endpoint(body: bytes, **headers: str) -> web.Application:
+    """An endpoint that answers every request with these bytes."""
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -40,19 +40,31 @@ def raw(body: bytes, **headers: str) -> web.Application:
 
 
 JSON = {"Content_Type": "application/json"}
-UNTEXT = ("hex", "zlib", "bz2", "base64", "uu", "quopri", "rot13", "idna", "punycode", "undefined", "unicode_escape")
+NON_TEXT_CODECS = (
+    "hex",
+    "zlib",
+    "bz2",
+    "base64",
+    "uu",
+    "quopri",
+    "rot13",
+    "idna",
+    "punycode",
+    "undefined",
+    "unicode_escape",
+)
 
 
 def test_a_charset_that_is_not_for_text_is_read_as_utf_8() -> None:
-    left = [*UNTEXT, "unknown", "none", "x" * 5_000, '""', "utf-8; charset=hex"]
-    count = len(left)
+    charsets = [*NON_TEXT_CODECS, "unknown", "none", "x" * 5_000, '""', "utf-8; charset=hex"]
+    count = len(charsets)
 
     async def answer(_request: web.Request) -> web.Response:
         body = json.dumps(completion("Ja, größer."), ensure_ascii=False).encode()
-        return web.Response(body=body, headers={"Content-Type": f"application/json; charset={left.pop()}"})
+        return web.Response(body=body, headers={"Content-Type": f"application/json; charset={charsets.pop()}"})
 
-    async def work(gate: Gateway) -> list[str]:
-        return [(await gate.ask(settings_for(url), HELLO)).text for _ in range(count)]
+    async def work(gateway: Gateway) -> list[str]:
+        return [(await gateway.ask(settings_for(url), HELLO)).text for _ in range(count)]
 
     ledger = Ledger()
     with run_in_background(app_of(answer)) as url:
@@ -62,7 +74,7 @@ def test_a_charset_that_is_not_for_text_is_read_as_utf_8() -> None:
 
 def test_a_text_charset_is_obeyed() -> None:
     answer = json.dumps(completion("größer"), ensure_ascii=False).encode("latin-1")
-    with run_in_background(raw(answer, Content_Type="application/json; charset=ISO-8859-1")) as url:
+    with run_in_background(raw_endpoint(answer, Content_Type="application/json; charset=ISO-8859-1")) as url:
         assert ask(url).text == "größer"
 
 
@@ -72,29 +84,31 @@ class Strict(BaseModel):
     explanation: str
 
 
-class _Odd(Exception):
+class _UnforeseenError(Exception):
     pass
 
 
-@pytest.mark.parametrize("odd", [_Odd("sk-very-secret-0123456789"), MemoryError(), KeyError("x"), AssertionError()])
+@pytest.mark.parametrize(
+    "odd_value", [_UnforeseenError("sk-very-secret-0123456789"), MemoryError(), KeyError("x"), AssertionError()]
+)
 def test_any_exception_in_an_attempt_is_in_the_ledger(
-    odd: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    odd_value: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OWN_KEY", "sk-very-secret-0123456789")
 
     def fail(*_: Any) -> None:
-        raise odd
+        raise odd_value
 
     monkeypatch.setattr(gateway, "read_completion", fail)
     ledger = Ledger()
-    with fake_endpoint("Yes.") as seen, pytest.raises(LLMError) as caught:
-        ask(seen.url, ledger, key_env="OWN_KEY")
+    with fake_endpoint("Yes.") as target, pytest.raises(LLMError) as caught:
+        ask(target.url, ledger, key_env="OWN_KEY")
     assert caught.value.kind == "UnexpectedError"
-    assert [attempt.error for attempt in ledger] == ["UnexpectedError"] * len(seen.bodies)
+    assert [attempt.error for attempt in ledger] == ["UnexpectedError"] * len(target.bodies)
     assert len(ledger) == 5
-    assert type(odd).__name__ in ledger[0].detail
+    assert type(odd_value).__name__ in ledger[0].detail
     assert "0123456789" not in ledger[0].detail + caplog.text
-    assert "in fail" in caplog.text, "one must know where to mend it"
+    assert "in fail" in caplog.text, "the log names the function that failed"
 
 
 # How much is read
@@ -118,7 +132,10 @@ def bomb(size: int) -> bytes:
 )  # fmt: skip
 def test_the_size_of_a_completion_is_limited(body: bytes, headers: dict[str, str]) -> None:
     ledger = Ledger()
-    with run_in_background(raw(body, **headers)) as url, pytest.raises(BrokenReply, match=f"longer than {MB} bytes"):
+    with (
+        run_in_background(raw_endpoint(body, **headers)) as url,
+        pytest.raises(BrokenReply, match=f"longer than {MB} bytes"),
+    ):
         ask(url, ledger)
     assert [(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger] == [
         ("BrokenReply", 200, None)
@@ -127,21 +144,21 @@ def test_the_size_of_a_completion_is_limited(body: bytes, headers: dict[str, str
 
 def test_the_size_limit_follows_max_tokens_and_the_sites_setting() -> None:
     long = "x" * 600_000
-    with fake_endpoint(long) as seen:
-        assert ask(seen.url).text == long
+    with fake_endpoint(long) as target:
+        assert ask(target.url).text == long
         with pytest.raises(BrokenReply, match="longer than"):
-            ask(seen.url, max_tokens=500)
+            ask(target.url, max_tokens=500)
         with pytest.raises(BrokenReply, match="longer than 500000 bytes"):
-            ask(seen.url, max_reply=500_000)
-        assert ask(seen.url, max_reply=2 * MB, max_tokens=100_000).text == long
+            ask(target.url, max_reply=500_000)
+        assert ask(target.url, max_reply=2 * MB, max_tokens=100_000).text == long
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "GZIP", "identity", "x-gzip"])
 def test_a_compressed_answer_is_read(coding: str) -> None:
     body = json.dumps(completion("Packed.")).encode()
-    ways: dict[str, Callable[[bytes], bytes]] = {"deflate": zlib.compress, "identity": bytes}
-    packed = ways.get(coding, gzip.compress)(body)
-    with run_in_background(raw(packed, **JSON, Content_Encoding=coding)) as url:
+    encoders: dict[str, Callable[[bytes], bytes]] = {"deflate": zlib.compress, "identity": bytes}
+    packed = encoders.get(coding, gzip.compress)(body)
+    with run_in_background(raw_endpoint(packed, **JSON, Content_Encoding=coding)) as url:
         assert ask(url).text == "Packed."
 
 
@@ -155,7 +172,7 @@ def test_a_compressed_answer_is_read(coding: str) -> None:
     ],
 )
 def test_an_unsupported_or_broken_encoding_is_a_cut_connection(body: bytes, coding: str) -> None:
-    with run_in_background(raw(body, **JSON, Content_Encoding=coding)) as url, pytest.raises(ConnectionCut):
+    with run_in_background(raw_endpoint(body, **JSON, Content_Encoding=coding)) as url, pytest.raises(ConnectionCut):
         ask(url)
 
 
@@ -163,11 +180,11 @@ def test_a_repair_quotes_an_excerpt() -> None:
     wrong = json.dumps({"criteria_met": "yes", "explanation": "y" * 100_000, "x" * 50_000: "end" * 1_000})
 
     async def work(gateway: Gateway) -> Any:
-        return await gateway.ask_structured(settings_for(seen.url), HELLO, Strict)
+        return await gateway.ask_structured(settings_for(target.url), HELLO, Strict)
 
-    with fake_endpoint(wrong) as seen, pytest.raises(BrokenReply) as caught:
+    with fake_endpoint(wrong) as target, pytest.raises(BrokenReply) as caught:
         in_gateway(work)
-    first, second = seen.bodies
+    first, second = target.bodies
     assert len(json.dumps(second)) - len(json.dumps(first)) < 10_000
     assert second["messages"][-2]["content"].startswith(wrong[:1_000])
     assert second["messages"][-2]["content"].endswith(wrong[-500:])
@@ -175,7 +192,7 @@ def test_a_repair_quotes_an_excerpt() -> None:
     assert len(str(caught.value)) < 5_000
 
 
-# Text of others in a prompt
+# Untrusted text in a prompt
 
 
 @given(st.lists(st.sampled_from(["<", "<<", ">", ">>", "\\", "u003c", "\n", "\u2028", "\x85", '"', "A"])).map("".join))
@@ -195,12 +212,12 @@ def test_the_escaping_of_data_in_prompts_has_not_changed() -> None:
 # Provider batches
 
 
-async def read(door: BatchClient, most: int = 1_000) -> list[LineResult | None]:
-    return [each async for each in door.results("f", most)]
+async def read(client: BatchClient, limit: int = 1_000) -> list[LineResult | None]:
+    return [result async for result in client.results("f", limit)]
 
 
 GOOD = {"custom_id": "good", "response": {"status_code": 200, "body": completion("Yes.")}, "error": None}
-ODD: list[Any] = [
+ODD_VALUES: list[Any] = [
     None,
     0,
     1,
@@ -219,90 +236,93 @@ ODD: list[Any] = [
 ]
 
 
-def siblings() -> list[dict[str, Any]]:
-    """A good result with something odd in each place in turn."""
+def malformed_results() -> list[dict[str, Any]]:
+    """A good result with each odd value in each place in turn."""
     usage = {"prompt_tokens": 10**30, "completion_tokens": []}
-    found: list[dict[str, Any]] = []
-    for odd in ODD:
+    malformed: list[dict[str, Any]] = []
+    for odd_value in ODD_VALUES:
         body = completion("Yes.")
-        found += [
-            {**GOOD, "error": odd},
-            {**GOOD, "response": odd},
-            {**GOOD, "error": {"code": odd, "message": odd}},
-            {**GOOD, "response": {"status_code": odd, "body": body}},
-            *({**GOOD, "response": {"status_code": status, "body": odd}} for status in (200, 400, 500)),
-            {**GOOD, "response": {"status_code": 400, "body": {"error": odd}}},
-            {**GOOD, "response": {"status_code": 403, "body": {"error": {"code": odd, "message": odd}}}},
-            *({**GOOD, "response": {"status_code": 200, "body": {**body, name: odd}}} for name in body),
-            {**GOOD, "response": {"status_code": 200, "body": {**body, "choices": [odd], "usage": usage}}},
+        malformed += [
+            {**GOOD, "error": odd_value},
+            {**GOOD, "response": odd_value},
+            {**GOOD, "error": {"code": odd_value, "message": odd_value}},
+            {**GOOD, "response": {"status_code": odd_value, "body": body}},
+            *({**GOOD, "response": {"status_code": status, "body": odd_value}} for status in (200, 400, 500)),
+            {**GOOD, "response": {"status_code": 400, "body": {"error": odd_value}}},
+            {**GOOD, "response": {"status_code": 403, "body": {"error": {"code": odd_value, "message": odd_value}}}},
+            *({**GOOD, "response": {"status_code": 200, "body": {**body, name: odd_value}}} for name in body),
+            {**GOOD, "response": {"status_code": 200, "body": {**body, "choices": [odd_value], "usage": usage}}},
             {
                 **GOOD,
                 "response": {
                     "status_code": 200,
-                    "body": completion(odd, finish_reason=odd, refusal=odd, reasoning=odd),
+                    "body": completion(odd_value, finish_reason=odd_value, refusal=odd_value, reasoning=odd_value),
                 },
             },
         ]
-    return found
+    return malformed
 
 
 def test_a_malformed_line_affects_only_its_own_result() -> None:
-    told = siblings()
+    malformed = malformed_results()
     lines = [
-        *map(json.dumps, told),
+        *map(json.dumps, malformed),
         "[" * 90_000,
         json.dumps({"custom_id": [1]}),
         json.dumps({**GOOD, "custom_id": "last"}),
     ]
-    with run_in_background(raw("\n".join(lines).encode())) as url:
-        found = at(url, read)
-    assert len(found) == len(told) + 3
-    assert [each.custom_id for each in found[: len(told)]] == ["good"] * len(told)
-    assert found[len(told) : -1] == [None, None]
-    assert isinstance(found[-1].outcome, Reply)
-    for each in found[: len(told)]:
-        if isinstance(each.outcome, Reply):
-            usage = each.outcome.usage
-            assert all(isinstance(count, int) and 0 <= count < 2**31 for count in (usage.tokens_in, usage.tokens_out))
+    with run_in_background(raw_endpoint("\n".join(lines).encode())) as url:
+        results = with_client(url, read)
+    count = len(malformed)
+    assert len(results) == count + 3
+    assert [result.custom_id for result in results[:count]] == ["good"] * count
+    assert results[count:-1] == [None, None]
+    assert isinstance(results[-1].outcome, Reply)
+    for result in results[:count]:
+        if isinstance(result.outcome, Reply):
+            usage = result.outcome.usage
+            assert all(
+                isinstance(tokens, int) and 0 <= tokens < 2**31 for tokens in (usage.tokens_in, usage.tokens_out)
+            )
 
 
 def test_an_error_whose_code_is_a_list_is_a_broken_result() -> None:
-    with run_in_background(raw(json.dumps({"custom_id": "a", "error": {"code": [1]}}).encode())) as url:
-        [found] = at(url, read)
-    assert isinstance(found.outcome, BrokenReply)
+    with run_in_background(raw_endpoint(json.dumps({"custom_id": "a", "error": {"code": [1]}}).encode())) as url:
+        [result] = with_client(url, read)
+    assert isinstance(result.outcome, BrokenReply)
 
 
-WORDS = """custom_id error code message response status_code body choices content usage
+KEYS = """custom_id error code message response status_code body choices content usage
 data id status errors output_file_id created_at completed_at metadata"""
-JUNK = st.recursive(
+NONSENSE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS.split()), inner, max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS.split()), inner, max_size=5),
     max_leaves=12,
 )
 
 
 @pytest.fixture(scope="module")
-def door() -> BatchClient:
-    """One through which nothing is asked."""
+def client() -> BatchClient:
+    """A client for its parsing methods; it sends no request."""
 
-    async def made() -> BatchClient:
-        async with Gateway() as gate:
-            return BatchClient(gate, settings_for("http://127.0.0.1:9/v1"))
+    async def create() -> BatchClient:
+        async with Gateway() as gateway:
+            return BatchClient(gateway, settings_for("http://127.0.0.1:9/v1"))
 
-    return asyncio.run(made())
+    return asyncio.run(create())
 
 
-@given(lines=st.lists(JUNK, min_size=1, max_size=5), body=JUNK)
+@given(lines=st.lists(NONSENSE, min_size=1, max_size=5), body=NONSENSE)
 @settings(max_examples=by_profile(40, 100), deadline=None)
-def test_nonsense_is_parsed_without_an_exception(door: BatchClient, lines: list[Any], body: Any) -> None:
+def test_nonsense_is_parsed_without_an_exception(client: BatchClient, lines: list[Any], body: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_protocol.log, "exception", pytest.fail)
         for line in lines:
-            whole = {**line, "custom_id": "a"} if isinstance(line, dict) else line
-            assert (door._parse_line(json.dumps(whole)) is not None) == isinstance(line, dict)
-    told = type("Told", (), body)() if isinstance(body, dict) else body
+            line_data = {**line, "custom_id": "a"} if isinstance(line, dict) else line
+            assert (client._parse_line(json.dumps(line_data)) is not None) == isinstance(line, dict)
+    answer = type("Answer", (), body)() if isinstance(body, dict) else body
     try:
-        state = batch_protocol._parse_state(told, "none")
+        state = batch_protocol._parse_state(answer, "none")
     except ServerError:
         return
     assert isinstance(state.id, str)
@@ -312,110 +332,112 @@ def test_nonsense_is_parsed_without_an_exception(door: BatchClient, lines: list[
 STATE = {"id": "b", "object": "batch", "status": "completed", "created_at": 1_700_000_000, "output_file_id": "f"}
 
 
-def states(*told: dict[str, Any]) -> list[Any]:
-    """What is read of these states, told one after the other."""
-    left = list(told)
+def read_states(*answers: dict[str, Any]) -> list[Any]:
+    """Parse these answers to requests for the state of a batch, in order."""
+    remaining = list(answers)
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.json_response(left.pop(0))
+        return web.json_response(remaining.pop(0))
 
-    async def work(door: BatchClient) -> list[Any]:
-        return [await door.state("b") for _ in told]
+    async def work(client: BatchClient) -> list[Any]:
+        return [await client.state("b") for _ in answers]
 
     app = web.Application()
     app.router.add_get("/v1/batches/b", answer)
     with run_in_background(app) as url:
-        return list(at(url, work))
+        return list(with_client(url, work))
 
 
 def test_any_state_of_a_batch_can_be_stored() -> None:
-    odds = [*ODD, 10**18, -(10**18), 253_402_300_799, "../../x", "x" * 300]
+    odd_values = [*ODD_VALUES, 10**18, -(10**18), 253_402_300_799, "../../x", "x" * 300]
     places = ["status", "errors", "created_at", "completed_at", "output_file_id", "error_file_id", "metadata"]
-    for found in states(*({**STATE, place: odd} for place in places for odd in odds)):
-        assert [type(each) for each in (found.id, found.status, found.detail)] == [str] * 3
-        assert all(isinstance(file, str) and len(file) <= 200 for file in found.files)
-        assert all(each is None or 2019 < each.year < 2101 for each in (found.created_at, found.ended_at))
+    for state in read_states(*({**STATE, place: odd_value} for place in places for odd_value in odd_values)):
+        assert [type(text) for text in (state.id, state.status, state.detail)] == [str] * 3
+        assert all(isinstance(file, str) and len(file) <= 200 for file in state.files)
+        assert all(moment is None or 2019 < moment.year < 2101 for moment in (state.created_at, state.ended_at))
 
 
 def test_the_errors_of_a_batch_are_read_strictly() -> None:
-    odds: list[Any] = [{"data": 5}, {"data": "x"}, {"data": [5, None, "x", {"message": [1]}]}, [1]]
-    assert [found.detail for found in states(*({**STATE, "errors": odd} for odd in odds))] == [""] * 4
+    odd_values: list[Any] = [{"data": 5}, {"data": "x"}, {"data": [5, None, "x", {"message": [1]}]}, [1]]
+    assert [state.detail for state in read_states(*({**STATE, "errors": odd_value} for odd_value in odd_values))] == [
+        ""
+    ] * 4
 
 
 def test_the_length_of_a_result_line_is_limited_and_the_next_one_is_read() -> None:
     lines = [b" " * 3 * MB + b"x", json.dumps(GOOD).encode(), b"{" * 2 * MB, json.dumps(GOOD).encode(), b"x" * 5 * MB]
-    with run_in_background(raw(b"\n".join(lines))) as url:
-        found = at(url, read)
-    assert [each and each.custom_id for each in found] == [None, "good", None, "good", None]
+    with run_in_background(raw_endpoint(b"\n".join(lines))) as url:
+        results = with_client(url, read)
+    assert [result and result.custom_id for result in results] == [None, "good", None, "good", None]
 
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
 def test_the_size_of_a_result_file_is_limited(coding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_protocol, "MAX_RESULTS", 2 * MB)
-    begun = json.dumps(GOOD).encode() + b"\n"
-    body = bomb(64 * MB) if coding else begun + b" " * 8 * MB
-    with run_in_background(raw(body, **({"Content_Encoding": coding} if coding else {}))) as url:
-        found = at(url, read)
-    assert [each and each.custom_id for each in found] == ([None] if coding else ["good", None])
+    first_line = json.dumps(GOOD).encode() + b"\n"
+    body = bomb(64 * MB) if coding else first_line + b" " * 8 * MB
+    with run_in_background(raw_endpoint(body, **({"Content_Encoding": coding} if coding else {}))) as url:
+        results = with_client(url, read)
+    assert [result and result.custom_id for result in results] == ([None] if coding else ["good", None])
 
 
 def test_no_more_results_are_read_than_were_asked_for() -> None:
-    with run_in_background(raw((json.dumps(GOOD).encode() + b"\n") * 50_000)) as url:
-        found = at(url, lambda door: read(door, 3))
-    assert [each and each.custom_id for each in found] == ["good"] * 3 + [None]
+    with run_in_background(raw_endpoint((json.dumps(GOOD).encode() + b"\n") * 50_000)) as url:
+        results = with_client(url, lambda client: read(client, 3))
+    assert [result and result.custom_id for result in results] == ["good"] * 3 + [None]
 
 
 def test_the_size_of_a_batch_state_is_limited() -> None:
     body = bomb(64 * MB)
-    with run_in_background(raw(body, **JSON, Content_Encoding="gzip")) as url:
-        for work in (lambda door: door.state("b"), lambda door: door.upload("own", b"")):
+    with run_in_background(raw_endpoint(body, **JSON, Content_Encoding="gzip")) as url:
+        for work in (lambda client: client.state("b"), lambda client: client.upload("own", b"")):
             with pytest.raises(BrokenReply, match="longer than"):
-                at(url, work)
+                with_client(url, work)
 
 
 def test_the_list_of_batches_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_protocol, "MAX_LISTED", 500)
-    each = {**STATE, "created_at": 4_000_000_000}
-    page = {"object": "list", "data": [{**each, "id": f"b{n}"} for n in range(100)], "has_more": True}
+    state = {**STATE, "created_at": 4_000_000_000}
+    page = {"object": "list", "data": [{**state, "id": f"b{n}"} for n in range(100)], "has_more": True}
     with (
-        run_in_background(raw(json.dumps(page).encode(), **JSON)) as url,
+        run_in_background(raw_endpoint(json.dumps(page).encode(), **JSON)) as url,
         pytest.raises(ServerError, match="more than 500"),
     ):
-        at(url, lambda door: door.look_up("own", datetime.now(UTC)))
+        with_client(url, lambda client: client.look_up("own", datetime.now(UTC)))
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_no_redirect_is_followed_with_a_key(status: int) -> None:
-    asked: list[str] = []
+    requested_paths: list[str] = []
 
-    async def there(request: web.Request) -> web.Response:
-        asked.append(request.path)
+    async def answer_elsewhere(request: web.Request) -> web.Response:
+        requested_paths.append(request.path)
         return web.Response(body=json.dumps(GOOD).encode())
 
-    other, own = web.Application(), web.Application()
-    other.router.add_route("*", "/{path:.*}", there)
+    other_app, redirecting_app = web.Application(), web.Application()
+    other_app.router.add_route("*", "/{path:.*}", answer_elsewhere)
 
-    async def moved(_request: web.Request) -> web.Response:
+    async def redirect(_request: web.Request) -> web.Response:
         return web.Response(status=status, headers={"Location": f"{store}/elsewhere"})
 
-    own.router.add_route("*", "/{path:.*}", moved)
-    with run_in_background(other) as store, run_in_background(own) as url:
-        for work in (read, lambda door: door.state("b"), lambda door: door.cancel("b")):
+    redirecting_app.router.add_route("*", "/{path:.*}", redirect)
+    with run_in_background(other_app) as store, run_in_background(redirecting_app) as url:
+        for work in (read, lambda client: client.state("b"), lambda client: client.cancel("b")):
             with pytest.raises(BadRequest, match="not followed"):
-                at(url, work)
-    assert asked == []
+                with_client(url, work)
+    assert requested_paths == []
 
 
 def test_a_slow_reader_of_results_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done with the results between two of them does not count as the endpoint's time."""
+    """The time that the reader spends between two results does not count as the endpoint's."""
     monkeypatch.setattr(batch_protocol, "TRANSFER_SECONDS", 0.2)
 
-    async def slowly(door: BatchClient) -> int:
+    async def read_slowly(client: BatchClient) -> int:
         count = 0
-        async for _each in door.results("f"):
+        async for _result in client.results("f"):
             await asyncio.sleep(0.15)
             count += 1
         return count
 
-    with run_in_background(raw(b"\n".join([json.dumps(GOOD).encode()] * 4))) as url:
-        assert at(url, slowly) == 4
+    with run_in_background(raw_endpoint(b"\n".join([json.dumps(GOOD).encode()] * 4))) as url:
+        assert with_client(url, read_slowly) == 4

@@ -26,7 +26,7 @@ from mhb_site.benchmarks.mhb.plan import PAPER
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import Manage, calls, conversation, conversations_file, endpoint, import_file, manage
-from tests.generation.drafts.test_pre_review_checks import batch_over, simulated_by, stopped, twins
+from tests.generation.drafts.test_pre_review_checks import batch_over, simulator_with, stopped, twins
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
 from tests.review.approve import approve_everything
@@ -46,7 +46,7 @@ def admin(adela: User) -> Client:
 
 
 @pytest.fixture
-def woken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sent: list[int] = []
     monkeypatch.setattr("review.common.waking.wake", lambda _task, pk: sent.append(pk))
     return sent
@@ -78,7 +78,7 @@ def text_of(page: Page) -> str:
 # ------------------------------------------------------------------------------------------------------------- launch
 
 
-def test_a_trap_plan_can_be_uploaded(admin: Client, source: Source, models: str, woken: list[int]) -> None:
+def test_a_trap_plan_can_be_uploaded(admin: Client, source: Source, models: str, sent_tasks: list[int]) -> None:
     endpoint(models)
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "skip": ["alike"]}
     url = reverse("generation:batch-new")
@@ -258,10 +258,10 @@ def test_both_batches_have_the_same_records_and_preferred_traps(compared: Compar
 
 
 def test_similar_drafts_of_one_comparison_do_not_stop_each_other(tmp_path: Path, db: None) -> None:
-    from tests.generation.drafts.test_pre_review_checks import fixed
+    from tests.generation.drafts.test_pre_review_checks import fixed_script
 
     source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
-    with simulated_by(fixed(None)) as url:
+    with simulator_with(fixed_script(None)) as url:
         comparison = batches_launch.launch_comparison(
             BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts="", compare="v1")
         )
@@ -345,7 +345,7 @@ def test_a_comparison_page_needs_no_more_queries_for_more_records(compared: Comp
 
 
 def test_a_comparison_is_launched_from_page_shell_and_api(
-    admin: Client, tmp_path: Path, models: str, woken: list[int], manage: Manage, api: Api, adela: User,
+    admin: Client, tmp_path: Path, models: str, sent_tasks: list[int], manage: Manage, api: Api, adela: User,
     django_capture_on_commit_callbacks: Any,
 ) -> None:  # fmt: skip
     endpoint(models)
@@ -356,7 +356,7 @@ def test_a_comparison_is_launched_from_page_shell_and_api(
         answer: Page = admin.post(reverse("generation:batch-new"), data)
     comparison = Comparison.objects.get()
     assert answer["Location"] == reverse("generation:comparison", args=[comparison.pk])
-    assert woken == list(comparison.batches.order_by("arm").values_list("pk", flat=True))
+    assert sent_tasks == list(comparison.batches.order_by("arm").values_list("pk", flat=True))
     same: Page = admin.post(reverse("generation:batch-new"), {**data, "source": "two", "compare": "="})
     assert "two different sets" in same.context["form"].non_field_errors()[0]
 
@@ -382,7 +382,7 @@ def test_a_comparison_is_launched_from_page_shell_and_api(
 
 
 def test_plans_from_the_shell_and_the_api(
-    manage: Manage, tmp_path: Path, models: str, api: Api, adela: User, woken: list[int]
+    manage: Manage, tmp_path: Path, models: str, api: Api, adela: User, sent_tasks: list[int]
 ) -> None:
     endpoint(models)
     import_file(conversations_file(tmp_path / "own.jsonl", 6))

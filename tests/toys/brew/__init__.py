@@ -1,1 +1,1 @@
-"""A toy that uses what an engine offers and our own benchmarks may not: presets, optional roles, vectors, no review."""
+"""A toy benchmark with presets, optional roles, embeddings and samples without review."""

@@ -1,4 +1,4 @@
-"""Nothing is measured with it; pages of releases ask for its words for facets."""
+"""A protocol that measures nothing; release pages read its facet names."""
 
 from types import SimpleNamespace
 

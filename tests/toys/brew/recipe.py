@@ -1,4 +1,4 @@
-"""A note becomes a remark of the writer's; a pair is taken as it is."""
+"""The writer makes remarks on a note; a pair becomes a sample unchanged."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,29 +11,32 @@ from review.rules.blocks import Block, Point, Points, Text
 NOTE = frozenset({"note"})
 
 
-def _asks(draft: Draft) -> Sequence[tuple[str, str]]:
-    tries = [("writer", "brew/write@1")] * int(draft.settings["tries"])
-    return [*tries, ("critic", "brew/taste@1"), ("embedder", EMBEDDINGS)]
+def _questions(draft: Draft) -> Sequence[tuple[str, str]]:
+    remarks = [("writer", "brew/write@1")] * int(draft.settings["tries"])
+    return [*remarks, ("critic", "brew/taste@1"), ("embedder", EMBEDDINGS)]
 
 
 async def write(draft: Draft, models: Models) -> Sequence[Draft]:
-    """As many remarks as the preset says; how near they are to the note, where there is an embedder."""
+    """Write as many remarks as the preset asks for, and measure their similarity to the note.
+
+    The similarity is left out where no embedder is bound.
+    """
     note = str(draft.record.content["text"])
     top_p = draft.settings["top_p"]
     remarks = []
     for number in range(int(draft.settings["tries"])):
-        asked = Request((Message("user", f"Remark {number} on: {note}"),), prompt="brew/write@1", top_p=top_p)
-        remarks.append((await models.ask("writer", asked)).text)
+        question = Request((Message("user", f"Remark {number} on: {note}"),), prompt="brew/write@1", top_p=top_p)
+        remarks.append((await models.ask("writer", question)).text)
     await models.ask("critic", Request((Message("user", f"Taste: {note}"),), prompt="brew/taste@1"))
-    near: list[float] = []
+    similarities: list[float] = []
     if models.has("embedder"):
-        first, *others = await models.embed("embedder", [note, *remarks])
-        near = [sum(a * b for a, b in zip(first, other, strict=True)) for other in others]
-    return [replace(draft, data={"remarks": remarks, "near": near, "settings": dict(draft.settings)})]
+        note_vector, *remark_vectors = await models.embed("embedder", [note, *remarks])
+        similarities = [sum(a * b for a, b in zip(note_vector, vector, strict=True)) for vector in remark_vectors]
+    return [replace(draft, data={"remarks": remarks, "near": similarities, "settings": dict(draft.settings)})]
 
 
 def sample(draft: Draft) -> NewSample:
-    """Every record whose text ends with a full stop is outside the sampled share."""
+    """A record whose text ends with a full stop is not drawn for review."""
     text = str(draft.record.content["text"])
     return NewSample(
         task="tasting",
@@ -50,18 +53,18 @@ def sample(draft: Draft) -> NewSample:
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
-    """Each remark, and how near it is."""
-    near = tuple(Point(place, value, f"Remark {place}") for place, value in enumerate(data.get("near", ())))
+    """Each remark, and its similarity to the note."""
+    points = tuple(Point(place, value, f"Remark {place}") for place, value in enumerate(data.get("near", ())))
     remarks = [Text("Remark", remark) for remark in data.get("remarks", ())]
-    return [*remarks, Points("Nearness of remarks", "remark", "nearness", near)]
+    return [*remarks, Points("Nearness of remarks", "remark", "nearness", points)]
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
-    """The nearness of all remarks of a batch."""
+    """The similarity of all remarks of a batch."""
     points = [
-        Point(len(remark), near, remark[:20], size=place + 1, group=f"try {place}")
+        Point(len(remark), similarity, remark[:20], size=place + 1, group=f"try {place}")
         for data in drafts
-        for place, (remark, near) in enumerate(zip(data["remarks"], data["near"], strict=False))
+        for place, (remark, similarity) in enumerate(zip(data["remarks"], data["near"], strict=False))
     ]
     return [Points("All remarks", "length", "nearness", tuple(points))]
 
@@ -75,7 +78,7 @@ RECIPE = Recipe(
         ModelRole("critic", "Critic", default="taster", kinds=NOTE),
         ModelRole("embedder", "Embedder", optional=True, kinds=NOTE),
     ),
-    steps=(per_draft(write, applies=lambda draft: draft.record.content["kind"] == "note", asks=_asks),),
+    steps=(per_draft(write, applies=lambda draft: draft.record.content["kind"] == "note", asks=_questions),),
     sample=sample,
     presets=(
         Preset("usual", "The usual one", "One try, as we like it.", {"tries": 1, "top_p": 0.95}),

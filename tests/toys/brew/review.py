@@ -1,4 +1,4 @@
-"""One question; nobody is asked about what is not sampled."""
+"""One question; samples that are not drawn for review get no primary reviewer."""
 
 from generation.recipes.recipe import NewSample
 from review.rules.blocks import Text

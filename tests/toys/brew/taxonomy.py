@@ -11,5 +11,5 @@ TERMS = (
 )
 
 
-def facets(_task: str, traps: list[str], _terms: Sequence[Term], *_more: Any) -> dict[str, list[str]]:
+def facets(_task: str, traps: list[str], _terms: Sequence[Term], *_rest: Any) -> dict[str, list[str]]:
     return {"taste": traps}

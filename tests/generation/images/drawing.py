@@ -1,4 +1,4 @@
-"""Small images for tests, drawn here."""
+"""Small images that tests draw."""
 
 import io
 import struct
@@ -9,7 +9,7 @@ from PIL import Image
 
 
 def picture(format_name: str = "PNG", size: tuple[int, int] = (40, 30), shade: int = 90, **options: Any) -> bytes:
-    """An image of one shade with a brighter corner, in grey; `options` go to the encoder."""
+    """A grey image with a brighter corner; `options` go to the encoder."""
     image = Image.new("L", size, shade)
     image.paste(230, (0, 0, size[0] // 4, size[1] // 4))
     out = io.BytesIO()
@@ -18,7 +18,7 @@ def picture(format_name: str = "PNG", size: tuple[int, int] = (40, 30), shade: i
 
 
 def png_header(width: int, height: int) -> bytes:
-    """A PNG that claims to be of this size and holds next to nothing."""
+    """A PNG whose header claims this size and whose data is far too short."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

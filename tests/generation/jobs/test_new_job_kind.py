@@ -1,4 +1,4 @@
-"""A kind of job that no page, address, command or task was written for: one class makes it whole."""
+"""A new kind of job: one class gives it pages, addresses, commands and tasks."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -32,10 +32,10 @@ from generation.models.work import Work, work_constraints
 from mhb_site.server.sweeping import sweep
 from review.common import waking
 from review.models import User
-from tests.api.conftest import Api, api, woken
+from tests.api.conftest import Api, api, sent_tasks
 from tests.engine import Manage, calls, endpoint
 
-__all__ = ["api", "woken"]
+__all__ = ["api", "sent_tasks"]
 
 pytestmark = pytest.mark.both
 Status = Work.Status
@@ -61,7 +61,7 @@ with isolate_apps("generation"):
             constraints = work_constraints("cup")
 
 
-# What a third kind costs, besides its tables:
+# All that a new kind needs besides its tables:
 
 
 class Brewing(JobKind[Brew]):
@@ -98,20 +98,20 @@ class Brewing(JobKind[Brew]):
 
 @pytest.fixture
 def brewing(transactional_db: None, settings: Any) -> Iterator[Brewing]:
-    """The kind, known as an app makes it known, and the site with the addresses that come with that."""
+    """Register the kind as an app would, and add its addresses to the site."""
     with connection.schema_editor() as editor:
         for model in (Brew, Cup):
             editor.create_model(model)
     kind = Brewing()
     kinds.register(kind)
-    urls = ModuleType("site_that_brews")
-    own: list[Any] = [*generation.urls.urlpatterns, *jobs_views.routes("generation")]
+    urls = ModuleType("urls_with_brews")
+    generation_urls: list[Any] = [*generation.urls.urlpatterns, *jobs_views.routes("generation")]
     docs: Any = mhb_site.api.urlpatterns[1]
     rest: list[Any] = mhb_site.urls.urlpatterns
     urls.urlpatterns = [  # type: ignore[attr-defined]
-        path("generation/", include((own, "generation"))),
+        path("generation/", include((generation_urls, "generation"))),
         path("api/", include([path("v1/", include((jobs_api.routes(), "api"))), docs])),
-        *(one for one in rest if str(one.pattern) not in ("generation/", "api/")),
+        *(pattern for pattern in rest if str(pattern.pattern) not in ("generation/", "api/")),
     ]
     settings.ROOT_URLCONF = urls
     clear_url_caches()
@@ -124,27 +124,27 @@ def brewing(transactional_db: None, settings: Any) -> Iterator[Brewing]:
             editor.delete_model(model)
 
 
-def brewed(cups: int, **fields: Any) -> Brew:
+def create_brew(cups: int, **fields: Any) -> Brew:
     brew = cast(Brew, Brew._default_manager.create(created_at=timezone.now(), **fields))
     Cup._default_manager.bulk_create(Cup(brew=brew) for _ in range(cups))
     return brew
 
 
-def test_it_is_worked_on_swept_and_shown(
+def test_a_new_job_kind_is_worked_on_swept_and_shown(
     brewing: Brewing,
     models: str,
     adela: User,
     ana: User,
     client: Client,
-    woken: list[Any],
+    sent_tasks: list[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mhb_site.server.sweeping.wake", waking.wake)
     kettle = endpoint(models, "sim-average", name="kettle")
-    brew = brewed(3)
+    brew = create_brew(3)
     assert (brew.kind, brew.name) == ("brew", f"brew:{brew.pk}")
-    assert sweep()["brews"] == len(woken) > 0, "workers are wanted"
-    assert set(woken) == {("work_on_job", brew.pk)}
+    assert sweep()["brews"] == len(sent_tasks) > 0, "the sweep wakes workers"
+    assert set(sent_tasks) == {("work_on_job", brew.pk)}
     tasks.work_on_job(brew.pk)
     brew.refresh_from_db()
     assert (brew.status, brew.calls) == (Job.Status.FINISHED, 3)
@@ -161,63 +161,65 @@ def test_it_is_worked_on_swept_and_shown(
     assert client.get(reverse("generation:brew", args=[brew.pk + 1])).status_code == 404
 
 
-def test_its_controls_from_the_page(
-    brewing: Brewing, models: str, adela: User, client: Client, woken: list[Any]
+def test_a_new_job_kind_is_controlled_from_its_page(
+    brewing: Brewing, models: str, adela: User, client: Client, sent_tasks: list[Any]
 ) -> None:
     endpoint(models, "sim-average", name="kettle")
-    brew = brewed(4, budget_calls=1)
+    brew = create_brew(4, budget_calls=1)
     client.force_login(adela)
 
-    def at(what: str) -> str:
-        return reverse(f"generation:brew-{what}", args=[brew.pk])
+    def url_of(action: str) -> str:
+        return reverse(f"generation:brew-{action}", args=[brew.pk])
 
-    assert client.get(at("progress")).status_code == 200
-    client.post(at("pause"))
+    assert client.get(url_of("progress")).status_code == 200
+    client.post(url_of("pause"))
     brew.refresh_from_db()
     assert (brew.status, brewing.work(brew.pk)) == (Job.Status.PAUSED, 0)
-    client.post(at("resume"))
+    client.post(url_of("resume"))
     tasks.work_on_job(brew.pk)
     brew.refresh_from_db()
     assert (brew.status, brew.paused_because, brew.calls) == (Job.Status.PAUSED, "BudgetSpent", 1)
     page = client.get(reverse("generation:brew", args=[brew.pk])).content.decode()
     assert "Raise the budget" in page
     assert "1 of 1 calls" in page
-    client.post(at("budget"), {"budget_calls": "2", "budget_money": ""})
+    client.post(url_of("budget"), {"budget_calls": "2", "budget_money": ""})
     tasks.work_on_job(brew.pk)
     Cup._default_manager.filter(status=Status.QUEUED).update(status=Status.FAILED, error="TimedOut")
     services.settle(brew.pk)
-    assert at("retry") in client.get(reverse("generation:brew", args=[brew.pk])).content.decode()
-    client.post(at("retry"))
-    assert set(woken) == {("work_on_job", brew.pk)}
+    assert url_of("retry") in client.get(reverse("generation:brew", args=[brew.pk])).content.decode()
+    client.post(url_of("retry"))
+    assert set(sent_tasks) == {("work_on_job", brew.pk)}
     assert Cup._default_manager.filter(brew=brew, status=Status.QUEUED).count() == 2
-    assert "cannot be undone" in client.get(at("cancel")).content.decode()
-    client.post(at("cancel"))
+    assert "cannot be undone" in client.get(url_of("cancel")).content.decode()
+    client.post(url_of("cancel"))
     brew.refresh_from_db()
     assert brew.status == Job.Status.CANCELLED
-    assert client.get(at("failures")).status_code == 200
+    assert client.get(url_of("failures")).status_code == 200
 
 
-def test_its_controls_from_api_and_shell(brewing: Brewing, adela: User, api: Api, manage: Manage, models: str) -> None:
+def test_a_new_job_kind_is_controlled_by_api_and_shell(
+    brewing: Brewing, adela: User, api: Api, manage: Manage, models: str
+) -> None:
     endpoint(models, "sim-average", name="kettle")
-    brew = brewed(2)
-    asked = api(adela)
+    brew = create_brew(2)
+    client = api(adela)
 
-    def post(what: str, body: Any = None) -> dict[str, Any]:
-        answer = asked.post(reverse(f"api:brew-{what}", args=[brew.pk]), body)
-        assert answer.status_code in (200, 202), answer.content
-        found: dict[str, Any] = answer.json()
-        return found
+    def post(action: str, body: Any = None) -> dict[str, Any]:
+        response = client.post(reverse(f"api:brew-{action}", args=[brew.pk]), body)
+        assert response.status_code in (200, 202), response.content
+        content: dict[str, Any] = response.json()
+        return content
 
     assert post("pause")["status"] == "paused"
     assert post("budget", {"budget_calls": 9})["budget_calls"] == 9
     assert post("resume")["status"] == "running"
     assert post("retry")["progress"]["queued"] == 2
-    there = asked.get(reverse("api:brew", args=[brew.pk])).json()
-    assert (there["id"], there["progress"]["total"], there["live"]["endpoints"]) == (brew.pk, 2, [])
-    assert asked.get(reverse("api:brew-failures", args=[brew.pk])).json()["results"] == []
+    detail = client.get(reverse("api:brew", args=[brew.pk])).json()
+    assert (detail["id"], detail["progress"]["total"], detail["live"]["endpoints"]) == (brew.pk, 2, [])
+    assert client.get(reverse("api:brew-failures", args=[brew.pk])).json()["results"] == []
     assert manage.json("job", "pause", brew.name)["status"] == "paused"
     assert manage.json("job", "resume", brew.name)["status"] == "running"
     assert post("cancel")["status"] == "cancelled"
-    assert "already ended" in manage.refused("job", "retry", brew.name)
-    assert "no job" in manage.refused("job", "pause", "brew:4711")
+    assert "already ended" in manage.refusal("job", "retry", brew.name)
+    assert "no job" in manage.refusal("job", "pause", "brew:4711")
     assert "neither batch:N nor brew:N nor run:N" in manage("job", "pause", "cup:1")[2]
