@@ -1,4 +1,4 @@
-"""Who may see a kept image: those who may see a case that shows it."""
+"""Access to stored images: a user may see an image if they may see a case that shows it."""
 
 from datetime import date, timedelta
 
@@ -17,7 +17,10 @@ _SIGNER = Signer(salt="review.pictures")
 
 
 def picture_token(user: object, sha256: str) -> str:
-    """What stands in the address of an image on a page that shows it to `user`: good today and tomorrow."""
+    """Sign the address of an image on a page shown to `user`.
+
+    The token is valid on the day it is issued and on the next (UTC).
+    """
     return _token(user, sha256, timezone.now().date()) if getattr(user, "pk", None) else ""
 
 
@@ -26,8 +29,11 @@ def _token(user: object, sha256: str, day: date) -> str:
 
 
 def may_see_picture(user: User, sha256: str, token: str = "") -> bool:
-    """Whether `user` may see an image: those who oversee cases, make samples or read results may see any; others one that a
-    page has shown them, or that is in a case of their own."""
+    """Whether `user` may see an image.
+
+    Users who oversee cases, make samples or read results may see every image. Others need a token
+    from a page that showed them the image, or a case of their own that contains it.
+    """
     if any(allowed(user, can) for can in (Can.OVERSEE, Can.PRODUCE, Can.READ_RESULTS)):
         return True
     return _is_signed(user, sha256, token) or _is_in_own_case(user, sha256)
@@ -42,12 +48,14 @@ def _is_signed(user: User, sha256: str, token: str) -> bool:
 
 
 def _is_in_own_case(user: User, sha256: str) -> bool:
-    """The user's own cases alone are read, which are few beside all."""
-    own = Assignment.objects.filter(physician=user).select_related("case")
+    # Search only the user's own cases, a small part of the table.
+    assignments = Assignment.objects.filter(physician=user).select_related("case")
     cases = Case.objects.filter(assignments__physician=user).annotate(text=Cast("spec", TextField()))
-    near = cases.filter(text__contains=sha256).values("pk")
-    return any(_shows(case_shown_to(user, each).blocks, sha256) for each in own.filter(case__in=near))
+    candidates = cases.filter(text__contains=sha256).values("pk")
+    return any(
+        _shows(case_shown_to(user, assignment).blocks, sha256) for assignment in assignments.filter(case__in=candidates)
+    )
 
 
 def _shows(blocks: tuple[Block, ...], sha256: str) -> bool:
-    return any(picture.sha256 == sha256 for each in blocks if isinstance(each, Images) for picture in each.pictures)
+    return any(picture.sha256 == sha256 for block in blocks if isinstance(block, Images) for picture in block.pictures)

@@ -1,4 +1,4 @@
-"""Where two reviewers agree: an adjudicator is asked the rest, and confirms this once."""
+"""The answers on which both reviewers agree, which an adjudicator only has to confirm."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -6,53 +6,60 @@ from dataclasses import replace
 from review.rules.questions import Answer, Answers, Form, RubricAnswer
 
 
-def common(form: Form, voices: Sequence[Answers]) -> Answers:
-    """What all of them answered alike, with every source that any of them gave. The verdict is never taken over."""
-    first, *others = voices
-    looked = {question.key for question in form.questions if question.first_look}
+def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
+    """The answers that are the same in all reviews, with every source that any of them cites.
+
+    The verdict and first-look answers are never taken over.
+    """
+    first, *others = reviews
+    first_look = {question.key for question in form.questions if question.first_look}
     questions = {
         key: answer
         for key, answer in first.questions.items()
-        if key not in looked and all(each.questions.get(key, Answer()).value == answer.value for each in others)
+        if key not in first_look and all(other.questions.get(key, Answer()).value == answer.value for other in others)
     }
     rubrics = {}
-    for key, found in first.rubrics.items():
-        alike = [each.rubrics.get(key, RubricAnswer()) for each in others]
-        if all((each.value, each.wording.strip()) == (found.value, found.wording.strip()) for each in alike):
-            same_harm = all(each.severity == found.severity for each in alike)
-            rubrics[key] = found if same_harm else replace(found, severity="")
+    for key, finding in first.rubrics.items():
+        other_findings = [other.rubrics.get(key, RubricAnswer()) for other in others]
+        if all(_same_finding(finding, other) for other in other_findings):
+            same_harm = all(other.severity == finding.severity for other in other_findings)
+            rubrics[key] = finding if same_harm else replace(finding, severity="")
     return Answers(
         questions=questions,
         rubrics=rubrics,
-        citations=tuple(dict.fromkeys(citation for each in voices for citation in each.citations)),
-        added=first.added if all(each.added == first.added for each in others) else (),
+        citations=tuple(dict.fromkeys(citation for review in reviews for citation in review.citations)),
+        added=first.added if all(other.added == first.added for other in others) else (),
     )
 
 
-def filled(answers: Answers, ground: Answers) -> Answers:
-    """`answers`, and what is open in them as `ground` has it."""
-    questions = {**ground.questions, **{key: each for key, each in answers.questions.items() if each.value}}
-    rubrics = {**ground.rubrics, **{key: each for key, each in answers.rubrics.items() if each.value}}
-    cited = tuple(each for each in answers.citations if each.reference or each.passage)
+def _same_finding(one: RubricAnswer, other: RubricAnswer) -> bool:
+    return (one.value, one.wording.strip()) == (other.value, other.wording.strip())
+
+
+def fill_in(answers: Answers, common: Answers) -> Answers:
+    """`answers`, with whatever they leave open taken from `common`."""
+    questions = {**common.questions, **{key: answer for key, answer in answers.questions.items() if answer.value}}
+    rubrics = {**common.rubrics, **{key: finding for key, finding in answers.rubrics.items() if finding.value}}
+    citations = tuple(citation for citation in answers.citations if citation.reference or citation.passage)
     return replace(
         answers,
         questions=questions,
         rubrics=rubrics,
-        citations=cited or ground.citations,
-        added=answers.added or ground.added,
+        citations=citations or common.citations,
+        added=answers.added or common.added,
     )
 
 
-def agreed(form: Form, answers: Answers, ground: Answers) -> Collection[str]:
-    """The names of the fields whose answer is still the one that both gave."""
+def agreed_fields(form: Form, answers: Answers, common: Answers) -> Collection[str]:
+    """The names of the fields whose answer still is the common one."""
     return {
         f"question.{question.key}"
         for question in form.questions
-        if question.key in ground.questions
-        and answers.questions.get(question.key, Answer()).value == ground.questions[question.key].value
+        if question.key in common.questions
+        and answers.questions.get(question.key, Answer()).value == common.questions[question.key].value
     } | {
         f"rubric.{rubric.key}"
         for rubric in form.rubrics
-        if rubric.key in ground.rubrics
-        and answers.rubrics.get(rubric.key, RubricAnswer()).value == ground.rubrics[rubric.key].value
+        if rubric.key in common.rubrics
+        and answers.rubrics.get(rubric.key, RubricAnswer()).value == common.rubrics[rubric.key].value
     }

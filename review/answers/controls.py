@@ -1,29 +1,32 @@
-"""What a page shows of the answer form: its controls and rows, with what each holds and what is wrong with it."""
+"""The controls and rows of the answer form, with values and errors, for the templates."""
 
 from dataclasses import dataclass
 
-from review.answers.question_display import USUAL, Asked
+from review.answers.question_display import DEFAULT_DISPLAY, QuestionDisplay
 from review.rules.blocks import Highlight
 from review.rules.diffing import Span
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One radio button or box."""
+    """One radio button or checkbox."""
 
     id: str
     value: str
     label: str
     chosen: bool
-    wording: tuple[Span, ...] = ()  # of an offer: what it changes in the original
-    reducible: bool | None = None  # of a reason: whether a new version can mend it
-    about: str = ""  # what the label means, at length
-    wants: str = ""  # what is required with this answer: a note, a wording, evidence
+    wording: tuple[Span, ...] = ()  # of an offered wording: its differences from the original
+    reducible: bool | None = None  # of a reason: whether a new version can fix it
+    about: str = ""  # explanation of the label
+    requires: str = ""  # what this answer requires: note, wording, evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One field of the form: a text field, or with `options` a group of them. `focus`: the first that has a problem."""
+    """One field of the form: a text field, or a group of `options`.
+
+    `focus` is set on the first field that has a problem.
+    """
 
     name: str
     id: str
@@ -34,7 +37,7 @@ class Control:
 
     @property
     def target(self) -> str:
-        """The id that an error summary leads to."""
+        """The id that the error summary links to."""
         return self.options[0].id if self.options else self.id
 
     @property
@@ -45,10 +48,12 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A question (as `asked` says) or a rubric with its controls. `diff`: the corrected wording against the original.
+    """A question or a rubric with its controls.
 
-    given: answered before the traps were revealed, to be read and not changed. asks: the question in words, under a
-    title that names the criterion.
+    Attributes:
+        diff: the corrected wording compared with the original.
+        committed: answered before the traps were revealed, hence read-only.
+        asks: the question in words; the title names the criterion.
     """
 
     number: int
@@ -60,24 +65,28 @@ class Row:
     wording: Control | None = None
     severity: Control | None = None
     diff: tuple[Span, ...] = ()
-    given: bool = False
+    committed: bool = False
     asks: str = ""
-    asked: Asked = USUAL
+    display: QuestionDisplay = DEFAULT_DISPLAY
 
     @property
     def controls(self) -> tuple[Control, ...]:
-        """All of the row's fields, in the order of the page."""
+        """All fields of the row, in the order of the page."""
         return tuple(each for each in (self.choice, self.wording, self.note, self.severity) if each is not None)
 
     @property
-    def missing(self) -> bool:
+    def has_error(self) -> bool:
         return any(control.error for control in self.controls)
 
 
 @dataclass(frozen=True, slots=True)
 class HarmRow:
-    """The harm of one trap, which counts for its rubrics. `rubrics`: the names of their fields. by_ahrq: the levels mean what
-    the AHRQ scale says."""
+    """The level of harm of one trap, which applies to its rubrics.
+
+    Attributes:
+        rubrics: the names of the rubrics' fields.
+        by_ahrq: whether all levels have the meaning of the AHRQ scale.
+    """
 
     tag: str
     choice: Control
@@ -103,7 +112,7 @@ class CitationRow:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What was changed in the wording of the rubric with this number; nothing: not corrected."""
+    """The corrected wording of the rubric with this number, as a diff; empty if not corrected."""
 
     number: int
     diff: tuple[Span, ...]
@@ -111,7 +120,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class AddedRow:
-    """One rubric of the physician's own. `tags` are boxes, `severity` is None where it is not asked."""
+    """One rubric added by the physician. `tags` are checkboxes; `severity` is None if not asked."""
 
     number: int
     criterion: Control
@@ -125,7 +134,10 @@ class AddedRow:
 
 @dataclass(frozen=True, slots=True)
 class HighlightRow:
-    """Words of the text under a label. `value`: with their place; what was highlighted at the first look is only read."""
+    """Highlighted words of the text, and their label.
+
+    `value` holds their position. Highlights of the first look are read-only.
+    """
 
     number: int
     label: Control
@@ -138,7 +150,7 @@ class HighlightRow:
 
     @property
     def name(self) -> str:
-        """The label in words."""
+        """The text of the chosen label."""
         return next((option.label for option in self.label.options if option.chosen), "")
 
 
@@ -153,10 +165,14 @@ class FormProblem:
 
 @dataclass(frozen=True, slots=True)
 class FilledForm:
-    """The whole form as a page shows it. A blank row of each kind lets a script add one without asking.
+    """The whole answer form, for the templates.
 
-    `dissent_code` has options only where the primary's rejection is before the physician's eyes, `declaration` in the last word
-    of the secondary.
+    The blank row of each kind lets a script add rows without a request.
+
+    Attributes:
+        dissent_code: has options only if the physician sees that the primary rejected the case.
+        declaration: has options only in the secondary's last answer.
+        accepted_evidence: pairs (kinds of source that prove a trap, names of those traps).
     """
 
     questions: tuple[Row, ...]
@@ -176,10 +192,10 @@ class FilledForm:
     blank_added: AddedRow
     blank_highlight: HighlightRow
     evidence_error: str
-    fitting: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]  # (kinds of source that show them, names of traps)
-    faults: tuple[FormProblem, ...]
+    accepted_evidence: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    problems: tuple[FormProblem, ...]
 
     @property
-    def cites(self) -> bool:
-        """Whether any source says anything."""
+    def has_sources(self) -> bool:
+        """Whether any source has been filled in."""
         return any(row.reference.value or row.passage.value for row in self.citations)

@@ -1,4 +1,7 @@
-"""The harm is asked once a trap and kept with each rubric: a rubric has the worst of its traps' levels, or one of its own."""
+"""Levels of harm: asked once per trap and stored with each rubric.
+
+A rubric has the worst level of its traps, unless it was given a level of its own.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,40 +9,43 @@ from collections.abc import Mapping, Sequence
 from review.rules.questions import Answers, Form, Problem, RubricAnswer, RubricText
 
 
-def worst(form: Form, levels: Sequence[str]) -> str:
-    """The highest of some levels of the scale; empty while one of them is missing."""
+def worst_level(form: Form, levels: Sequence[str]) -> str:
+    """The highest of `levels` on the form's scale; "" if any of them is missing."""
     scale = [level.value for level in form.severities]
     known = [scale.index(level) for level in levels if level in scale]
     return scale[max(known)] if known and len(known) == len(levels) else ""
 
 
-def by_trap(form: Form, answers: Answers) -> dict[str, str]:
-    """The level of each trap: the one that most of its rubrics have, of those tied to it alone where there are any."""
-    found = {}
+def trap_levels(form: Form, answers: Answers) -> dict[str, str]:
+    """The level of each trap: the most frequent one among its rubrics.
+
+    If any rubrics are tied to this trap alone, only those count.
+    """
+    result = {}
     for tag in form.tags:
         tied = [rubric for rubric in form.rubrics if tag in rubric.tags]
-        alone = [rubric for rubric in tied if rubric.tags == (tag,)]
-        levels = Counter(filter(None, (severity(answers, rubric) for rubric in alone or tied)))
-        found[tag] = next((level for level, _count in levels.most_common(1)), "")
-    return found
+        exclusive = [rubric for rubric in tied if rubric.tags == (tag,)]
+        levels = Counter(filter(None, (_severity(answers, rubric) for rubric in exclusive or tied)))
+        result[tag] = next((level for level, _count in levels.most_common(1)), "")
+    return result
 
 
-def severity(answers: Answers, rubric: RubricText) -> str:
+def _severity(answers: Answers, rubric: RubricText) -> str:
     return answers.rubrics.get(rubric.key, RubricAnswer()).severity
 
 
-def own(form: Form, answers: Answers, rubric: RubricText, harms: Mapping[str, str]) -> str:
-    """The level of a rubric where it is another than its traps'."""
-    level = severity(answers, rubric)
-    return "" if level == worst(form, [harms[tag] for tag in rubric.tags]) else level
+def own_level(form: Form, answers: Answers, rubric: RubricText, levels: Mapping[str, str]) -> str:
+    """The level of a rubric if it differs from its traps', else "". `levels`: of the traps."""
+    level = _severity(answers, rubric)
+    return "" if level == worst_level(form, [levels[tag] for tag in rubric.tags]) else level
 
 
-def asked_by_trap(form: Form, harms: Mapping[str, str], problems: Sequence[Problem]) -> list[Problem]:
-    """`problems`, a missing level where it is asked: at the trap, once."""
-    tags = {f"rubric.{rubric.key}.severity": rubric.tags for rubric in form.rubrics}
-    found: list[Problem] = []
+def problems_by_trap(form: Form, levels: Mapping[str, str], problems: Sequence[Problem]) -> list[Problem]:
+    """`problems`, with a missing level of harm reported once at its trap, where it is asked."""
+    tags_of_field = {f"rubric.{rubric.key}.severity": rubric.tags for rubric in form.rubrics}
+    result: list[Problem] = []
     for problem in problems:
-        at = tags.get(problem.field, ()) if problem.code == "severity-missing" else ()
-        missing = [Problem(f"harm.{tag}", problem.code) for tag in at if not harms[tag]]
-        found += [each for each in missing or [problem] if each not in found]
-    return found
+        tags = tags_of_field.get(problem.field, ()) if problem.code == "severity-missing" else ()
+        at_traps = [Problem(f"harm.{tag}", problem.code) for tag in tags if not levels[tag]]
+        result += [each for each in at_traps or [problem] if each not in result]
+    return result

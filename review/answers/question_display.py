@@ -1,20 +1,24 @@
-"""How a question is asked where it is not the usual choice: in words, optional, on a condition, about one rubric or trap."""
+"""How the page presents a question that is not a plain choice: as text, optional, conditional, or
+about one rubric or trap."""
 
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
-from review.answers.posted_answers import wants_evidence
+from review.answers.posted_answers import requires_evidence
 from review.labels import CITATION_KINDS, translate
 from review.rules.questions import Choice, Form, Question
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a page says of a question beside its choices.
+class QuestionDisplay:
+    """What the page shows of a question besides its choices.
 
-    about: the rubric or trap that it is asked of. kinds: of sources that its answers want. when: the field and the value with
-    which it is asked, `condition` in words. sources: they are entered here.
+    Attributes:
+        about: the rubric or trap that the question is about.
+        kinds: labels of the kinds of source that its answers accept.
+        when: field and value on which the question depends; `condition` says it in words.
+        sources: whether sources are entered with this question.
     """
 
     about: str = ""
@@ -27,13 +31,13 @@ class Asked:
     sources: bool = False
 
 
-USUAL = Asked()
+DEFAULT_DISPLAY = QuestionDisplay()
 
 
-def asked(form: Form, question: Question) -> Asked:
-    """How a question of `form` is asked."""
+def question_display(form: Form, question: Question) -> QuestionDisplay:
+    """How a question of `form` is presented."""
     kinds = dict.fromkeys(kind for choice in question.choices for kind in choice.evidence_kinds)
-    return Asked(
+    return QuestionDisplay(
         about=translate(question.about),
         kinds=tuple(str(CITATION_KINDS[kind]) for kind in kinds if kind in CITATION_KINDS),
         in_words=question.kind == "text",
@@ -41,33 +45,33 @@ def asked(form: Form, question: Question) -> Asked:
         required=question.required,
         when=_field_and_value(question.when),
         condition=_condition(form, question.when),
-        sources=question is _with_sources(form),
+        sources=question is _question_with_sources(form),
     )
 
 
-def asked_rubric(form: Form) -> Asked:
-    """How the rubrics of `form` are asked."""
-    return Asked(when=_field_and_value(form.rubrics_when), condition=_condition(form, form.rubrics_when))
+def rubric_display(form: Form) -> QuestionDisplay:
+    """How the rubrics of `form` are presented."""
+    return QuestionDisplay(when=_field_and_value(form.rubrics_when), condition=_condition(form, form.rubrics_when))
 
 
 def _field_and_value(when: str) -> tuple[str, ...]:
     return tuple(f"question.{when}".split("=", 1)) if when else ()
 
 
-def wanted_with(choice: Choice) -> str:
-    """What is required with an answer."""
+def required_with(choice: Choice) -> str:
+    """What an answer requires besides itself, as words for the page's script: note, evidence."""
     return " ".join(["note"] * choice.blocks + ["evidence"] * choice.evidence)
 
 
-def _with_sources(form: Form) -> Question | None:
-    """The question with which sources are entered, once a form: one that is asked whatever was answered."""
-    asking = [question for question in form.questions if wants_evidence(question)]
-    return next((question for question in asking if not question.when), asking[0] if asking else None)
+def _question_with_sources(form: Form) -> Question | None:
+    """The one question with which sources are entered, preferably an unconditional one."""
+    candidates = [question for question in form.questions if requires_evidence(question)]
+    return next((question for question in candidates if not question.when), candidates[0] if candidates else None)
 
 
 def _condition(form: Form, when: str) -> str:
     key, _, value = when.partition("=")
-    source = next((each for each in form.questions if each.key == key), None)
+    source = next((question for question in form.questions if question.key == key), None)
     if source is None:
         return ""
     label = next((translate(choice.label) for choice in source.choices if choice.value == value), value)

@@ -1,5 +1,7 @@
-"""Signing off a review: under which name, with which meaning, and with what the policy asks for: the password, a code of the
-physician's second factor, or both."""
+"""Sign off a review: the signer's name, the meaning of the signature, and the proof required.
+
+The policy may require the password, a code of the physician's second factor, or both.
+"""
 
 import uuid
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from review.rules.state_machine import Policy, Role, State
 
 
 class Meaning(StrEnum):
-    """What a signature under a review says."""
+    """The meaning of a signature under a review."""
 
     REVIEW = "review"
     VERIFICATION = "verification"
@@ -33,44 +35,50 @@ MEANINGS = {
 }
 
 
-def meaning(role: Role) -> Meaning:
-    """What the signature of this role means."""
+def signature_meaning(role: Role) -> Meaning:
+    """The meaning of a signature in this role."""
     return MEANINGS[role.stage]
 
 
-def name(physician: User) -> str:
-    """The name under which a physician signs now, with the account's, which is nobody else's."""
+def signing_name(physician: User) -> str:
+    """The name with which a physician signs now, including the username, which is unique."""
     full = physician.get_full_name()
     return f"{full} ({physician.username})"[:200] if full else physician.username
 
 
-def _policy(physician: User, posted: Assignment, token: uuid.UUID) -> Policy | None:
-    """Only for who holds it under this token: anybody else's submit is refused as such, whatever it is signed with."""
-    held = posted.physician_id == physician.pk and posted.token == token
-    return posted.case.frozen.policy if held else None
+def _policy(physician: User, assignment: Assignment, token: uuid.UUID) -> Policy | None:
+    """The policy of the case, or None if the physician does not hold it under this token.
 
-
-def check(physician: User, posted: Assignment, token: uuid.UUID, password: str) -> None:
-    """Raises SignatureRefused where the policy asks for the password and this is not it.
-
-    Hashing a password is slow by intention, so this comes before the transaction that holds the case.
+    A submission from anybody else is refused anyway, whatever it is signed with.
     """
-    policy = _policy(physician, posted, token)
+    is_held = assignment.physician_id == physician.pk and assignment.token == token
+    return assignment.case.frozen.policy if is_held else None
+
+
+def check_password(physician: User, assignment: Assignment, token: uuid.UUID, password: str) -> None:
+    """Raise SignatureRefused if the policy requires the password and this one is wrong.
+
+    Call it before the transaction that locks the case: hashing a password is slow on purpose.
+    """
+    policy = _policy(physician, assignment, token)
     if policy is not None and policy.sign_with_password and not physician.check_password(password):
         raise errors.SignatureRefused
 
 
 def check_code(physician: User, policy: Policy, code: str) -> None:
-    """Use up `code` where the policy asks for one. Last before the review is written: each code counts once.
+    """Check and use up `code` if the policy requires one.
+
+    Call it right before the review is written, because each code is valid only once.
 
     Raises:
-        CodeRefused: it is not the one of now, or was used. NoSecondFactor: the physician has none.
+        CodeRefused: the code is wrong, or was used before.
+        NoSecondFactor: the physician has no second factor.
     """
     if not policy.sign_with_second_factor:
         return
     if not has_second_factor(physician):
         raise errors.NoSecondFactor
-    if not takes_code(physician, code):
+    if not use_code(physician, code):
         raise errors.CodeRefused
 
 
@@ -79,20 +87,24 @@ def has_second_factor(user: User) -> bool:
     return bool(Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).exists())
 
 
-def takes_code(user: User, code: str, *, recovery: bool = False) -> bool:
-    """Whether `code` is the one that the user's app shows now, or with `recovery` an unused recovery code; it is used then."""
+def use_code(user: User, code: str, *, recovery: bool = False) -> bool:
+    """Use up a second-factor code. Returns whether it was valid.
+
+    Args:
+        recovery: also accept an unused recovery code.
+    """
     kinds = [Authenticator.Type.TOTP, *([Authenticator.Type.RECOVERY_CODES] if recovery else [])]
-    found = Authenticator.objects.filter(user=user, type__in=kinds)
-    return any(one.wrap().validate_code(code) and first_use(one, code) for one in found)
+    authenticators = Authenticator.objects.filter(user=user, type__in=kinds)
+    return any(each.wrap().validate_code(code) and is_first_use(each, code) for each in authenticators)
 
 
-def first_use(authenticator: Authenticator, code: str) -> bool:
-    """Whether a code that `authenticator` has just found valid was not used before.
+def is_first_use(authenticator: Authenticator, code: str) -> bool:
+    """Whether a code that `authenticator` has just validated is used for the first time.
 
-    allauth remembers a used code for one period, but with a tolerance takes it for longer.
+    allauth remembers a used code for one period only, but with a tolerance accepts it for longer.
     """
     if authenticator.type != Authenticator.Type.TOTP:
-        return True  # a recovery code is marked where it is stored
+        return True  # allauth marks used recovery codes where it stores them
     digits = "".join(filter(str.isdigit, code))
     seconds = mfa.TOTP_PERIOD * (2 * mfa.TOTP_TOLERANCE + 1)
     return cache.add(f"review.signatures.used:{authenticator.user_id}:{digits}", True, timeout=seconds)
@@ -100,13 +112,14 @@ def first_use(authenticator: Authenticator, code: str) -> bool:
 
 @contextmanager
 def count_refused_signatures(
-    request: HttpRequest, physician: User, posted: Assignment, token: uuid.UUID
+    request: HttpRequest, physician: User, assignment: Assignment, token: uuid.UUID
 ) -> Iterator[None]:
-    """Around a submit: a refused signature counts as a failed sign-in, and who has had too many is locked out (axes).
+    """Wrap a submission, so that a refused signature counts as a failed sign-in.
 
-    Raises SignatureRefused; axes' middleware answers 429 in its place once there are too many.
+    After too many of them, axes locks the account out: SignatureRefused is raised at once, and
+    axes' middleware responds with 429 instead.
     """
-    policy = _policy(physician, posted, token)
+    policy = _policy(physician, assignment, token)
     if policy is None or not (policy.sign_with_password or policy.sign_with_second_factor):
         yield
         return
@@ -118,13 +131,16 @@ def count_refused_signatures(
 def count_refusals(
     request: HttpRequest, user: User, refused: Exception, *, but: type[Exception] | tuple[()] = ()
 ) -> Iterator[None]:
-    """Count an error of the kind of `refused`, raised within, as a failed sign-in of this user's (`but` aside).
+    """Count an error of the same class as `refused` as a failed sign-in of `user`.
 
-    For who is locked out `refused` is raised at once.
+    If the user is locked out, raises `refused` at once.
+
+    Args:
+        but: exceptions that are not counted.
     """
     credentials = {"username": user.username}
     if not AxesProxyHandler.is_allowed(request, credentials):
-        request.axes_locked_out = True  # type: ignore[attr-defined] # what axes' own backend does
+        request.axes_locked_out = True  # type: ignore[attr-defined] # as axes' own backend does
         raise refused
     try:
         yield

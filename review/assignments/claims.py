@@ -272,7 +272,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
         NotReserved: `to` may not work on it; the error says why.
     """
     require(actor, Can.OVERSEE)
-    case = _open_case(case_id)
+    case = lock_open_case(case_id)
     assignment = Assignment.objects.select_for_update(of=("self",)).filter(case=case, role=role).first()
     if assignment is None:
         raise errors.NotYours
@@ -289,7 +289,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     return assignment
 
 
-def _open_case(case_id: int) -> Case:
+def lock_open_case(case_id: int) -> Case:
     """Lock and return an open case. Raises NotYours, CaseClosed."""
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(pk=case_id).first()
     if case is None:
@@ -314,7 +314,7 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
         CaseClosed.
     """
     require(actor, Can.OVERSEE)
-    case = _open_case(case_id)
+    case = lock_open_case(case_id)
     rows = {
         row.role: row for row in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk")
     }
@@ -341,44 +341,6 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
             other.save(update_fields=["phase", "hold", "lease_until", "token"])
     record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser.pk, given_to=None, reason=reason)
     return assignment
-
-
-@recording_events()
-def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
-    """Limit a case to physicians of this specialty and to those with none on record.
-
-    Empty lifts the limit. Assignments that are held stay with their holders. Raises NotYours,
-    CaseClosed.
-    """
-    require(actor, Can.OVERSEE)
-    case = _open_case(case_id)
-    case.specialty = specialty.strip()
-    case.save(update_fields=["specialty"])
-    policy = case.frozen.policy
-    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.specialty = eligibility.reviewer_requirements(case, Role(assignment.role), policy)["specialty"]
-        assignment.save(update_fields=["specialty"])
-    record(case, Event.Kind.SPECIALTY, actor, text=case.specialty)
-    return case
-
-
-@recording_events()
-def set_language(case_id: int, language: str, *, actor: User) -> Case:
-    """Limit a case to physicians who read this language (ISO 639-1) or have none on record.
-
-    Empty lifts the limit; UNDETERMINED offers the case to nobody. Assignments that are held stay
-    with their holders. Raises NotYours, CaseClosed.
-    """
-    require(actor, Can.OVERSEE)
-    case = _open_case(case_id)
-    case.language = language.strip().lower()
-    case.save(update_fields=["language"])
-    policy = case.frozen.policy
-    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.language = eligibility.reviewer_requirements(case, Role(assignment.role), policy)["language"]
-        assignment.save(update_fields=["language"])
-    record(case, Event.Kind.LANGUAGE, actor, text=case.language)
-    return case
 
 
 def _retract(review: Review, actor: User) -> None:

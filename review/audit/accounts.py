@@ -1,4 +1,4 @@
-"""Holds the accounts against their events: role, open or closed, access to Django's admin, second factors."""
+"""Compare accounts with their events: role, active flag, admin access, second factors."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,14 +12,14 @@ CHUNK = 1000  # accounts in memory at a time
 Kind = PersonEvent.Kind
 
 UNRECORDED = "unrecorded"
-NAMED = {  # what an event says of an account -> what a disagreement about it is called
+MISMATCH_NAMES = {  # attribute of an account that events record -> name of a mismatch in it
     "role": "role",
     "active": "active",
     "staff": "keeper",
     "superuser": "keeper",
     "factors": "second-factor",
 }
-SAYS: dict[str, dict[str, Any]] = {  # kind of event -> what it says beside its data
+IMPLIED_DATA: dict[str, dict[str, Any]] = {  # kind of event -> attributes it implies besides its data
     Kind.MADE: {"active": True, "staff": False, "superuser": False, "factors": []},
     Kind.FOUND: {},
     Kind.ROLE: {},
@@ -32,7 +32,11 @@ SAYS: dict[str, dict[str, Any]] = {  # kind of event -> what it says beside its 
 
 
 def account_snapshot(user: User, factors: Sequence[str]) -> dict[str, Any]:
-    """What an account is, as its first event says it. `factors`: the kinds of second factor, sorted."""
+    """The state of an account, as its first event records it.
+
+    Args:
+        factors: the kinds of second factor, sorted.
+    """
     return {
         "role": str(user.role),
         "active": user.is_active,
@@ -43,38 +47,43 @@ def account_snapshot(user: User, factors: Sequence[str]) -> dict[str, Any]:
 
 
 def factors_of(users: Sequence[User]) -> dict[int, list[str]]:
-    """Account -> the kinds of second factor that it has, sorted."""
-    found: dict[int, list[str]] = {user.pk: [] for user in users}
+    """The kinds of second factor that each account has, sorted, by primary key of the account."""
+    factors: dict[int, list[str]] = {user.pk: [] for user in users}
     rows = Authenticator.objects.filter(user__in=[user.pk for user in users]).order_by("type")
     for user, kind in rows.values_list("user_id", "type"):
-        found[user].append(kind)
-    return found
+        factors[user].append(kind)
+    return factors
 
 
-def disagreements() -> Iterator[tuple[User, str]]:
-    """Accounts that are not what their events say, each with what is wrong."""
+def mismatches() -> Iterator[tuple[User, str]]:
+    """Accounts that differ from their events, each with the name of the mismatch."""
     last = 0
     while chunk := list(User.objects.filter(pk__gt=last).order_by("pk")[:CHUNK]):
         last = chunk[-1].pk
-        for pk in dict.fromkeys(user.pk for user, _what in _compared(chunk)):
-            # Once more while nobody can change it: what was changed between two of the statements above is no fault.
+        for pk in dict.fromkeys(user.pk for user, _name in _mismatches_among(chunk)):
+            # Check again under a lock: a change between two of the queries above is not a fault.
             with transaction.atomic():
-                again = _compared(list(User.objects.select_for_update(no_key=True).filter(pk=pk)))
-            yield from again
+                confirmed = _mismatches_among(list(User.objects.select_for_update(no_key=True).filter(pk=pk)))
+            yield from confirmed
 
 
-def _compared(users: Sequence[User]) -> list[tuple[User, str]]:
+def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
     factors = factors_of(users)
-    told: dict[int, dict[str, Any]] = {}
-    events = PersonEvent.objects.filter(person__in=[user.pk for user in users], kind__in=list(SAYS))
+    recorded: dict[int, dict[str, Any]] = {}
+    events = PersonEvent.objects.filter(person__in=[user.pk for user in users], kind__in=list(IMPLIED_DATA))
     for person, kind, data in events.order_by("sequence").values_list("person_id", "kind", "data"):
-        told.setdefault(person, {}).update(SAYS[kind], **{name: data[name] for name in NAMED if name in data})
-    wrong = []
+        attributes = {name: data[name] for name in MISMATCH_NAMES if name in data}
+        recorded.setdefault(person, {}).update(IMPLIED_DATA[kind], **attributes)
+    result = []
     for user in users:
-        if user.pk not in told:
-            wrong.append((user, UNRECORDED))
+        if user.pk not in recorded:
+            result.append((user, UNRECORDED))
             continue
-        is_now = account_snapshot(user, factors[user.pk])
-        names = {what for name, what in NAMED.items() if told[user.pk].get(name) != is_now[name]}
-        wrong += [(user, what) for what in sorted(names)]
-    return wrong
+        current = account_snapshot(user, factors[user.pk])
+        names = {
+            mismatch
+            for attribute, mismatch in MISMATCH_NAMES.items()
+            if recorded[user.pk].get(attribute) != current[attribute]
+        }
+        result += [(user, mismatch) for mismatch in sorted(names)]
+    return result

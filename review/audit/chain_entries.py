@@ -1,6 +1,7 @@
-"""The form of the trail: what an event is written as, and the hash that ties it to the one before it. docs/audit.md.
+"""The format of the audit trail: how events are hashed and linked. See docs/audit.md.
 
-Nothing here reads a database, and names stay out: a person is a pseudonym, and what somebody typed is a digest.
+Nothing here reads the database. No entry contains a name: a person appears as a pseudonym, and what
+somebody typed appears as a digest.
 """
 
 import hashlib
@@ -10,36 +11,37 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-GENESIS = "0" * 64  # what the first event names as the hash before it
+GENESIS = "0" * 64  # `previous` of the first event
 
-PEOPLE = frozenset({"physician", "taken_from", "given_to"})  # keys of an event's data whose value is an account's id
-SEALED = frozenset({"reason", "text", "note"})  # keys whose value somebody has typed
-KEPT_BACK = PEOPLE | SEALED
+PEOPLE = frozenset({"physician", "taken_from", "given_to"})  # keys of event data that hold an account's id
+SEALED = frozenset({"reason", "text", "note"})  # keys of event data that hold text somebody typed
+WITHHELD = PEOPLE | SEALED
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical(value: Any) -> bytes:
-    """`value` as JSON: keys sorted, no spaces, characters as they are, in UTF-8. Raises ValueError for NaN."""
+    """`value` as UTF-8 JSON: sorted keys, no spaces, no \\u escapes. Raises ValueError for NaN."""
     text = _ENCODER.encode(value)
-    return text.encode("utf-8", "surrogatepass")  # a lone surrogate, which JSON can bring in, has a hash too
+    return text.encode("utf-8", "surrogatepass")  # JSON input may contain a lone surrogate; hash it too
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical form, in hexadecimal."""
+    """SHA-256 of the canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def instant(at: datetime) -> str:
-    """An aware time in UTC to the microsecond: ``2026-03-01T09:30:00.000000Z``."""
+    """Format an aware time in UTC, to the microsecond: ``2026-03-01T09:30:00.000000Z``."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def pseudonym(key: str, sample: str, account: int | None) -> str | None:
-    """An account within one sample: 32 hexadecimal digits; None stays None.
+    """The pseudonym of an account within one sample: 32 hexadecimal digits; None stays None.
 
-    The same person is the same in all events of a sample, so that two reviews by one person could be told from two by
-    two; in another sample the person is somebody else, so that nobody's work can be gathered from a release.
+    A person has the same pseudonym in all events of a sample, so that two reviews by one person can
+    be told from reviews by two. It differs between samples, so that nobody's work can be collected
+    from a release.
     """
     if account is None:
         return None
@@ -59,14 +61,16 @@ def entry(
     at: datetime,
     data: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """An event as it is hashed and published.
+    """The entry of a case event, as it is hashed and published.
 
     Args:
         key: the installation's key for pseudonyms, hexadecimal.
-        sequence: the place in the chain, from 1. `previous`: the hash of the event before it.
-        sample, version: the case's lineage and version. `number`: the place among the events of this case, from 1.
-        actor: the account's id.
-        data: what the event says, JSON-able.
+        sequence: position in the chain, from 1.
+        previous: hash of the event before it.
+        sample, version: lineage and version of the case.
+        number: position among the events of this case, from 1.
+        actor: id of the account.
+        data: the event's data, serialisable as JSON.
     """
     return {
         "sequence": sequence,
@@ -92,7 +96,10 @@ def person_entry(
     at: datetime,
     data: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What was done to an account, as it is hashed. It is never published. `person`, `actor`: ids of accounts."""
+    """The entry of an account event, as it is hashed; it is never published.
+
+    `person` and `actor` are ids of accounts.
+    """
     return {
         "sequence": sequence,
         "previous": previous,
@@ -105,7 +112,7 @@ def person_entry(
 
 
 def published_data(key: str, sample: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What an event of a sample says, with pseudonyms and digests in the places of people and of what they typed."""
+    """An event's data, with pseudonyms in place of people and digests in place of typed text."""
     return {name: _published(key, sample, name, value) for name, value in data.items()}
 
 
@@ -131,8 +138,12 @@ def review_digest(
     meaning: str,
     guideline: int | None,
 ) -> str:
-    """What the event of a submission says of the review, so that an altered review is found. `physician`: the
-    pseudonym. `guideline`: the id of the version that was followed."""
+    """Digest of a review. Its submission event stores it, so that later changes are detected.
+
+    Args:
+        physician: the physician's pseudonym.
+        guideline: id of the guideline version in force.
+    """
     return digest(
         {
             "physician": physician,

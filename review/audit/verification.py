@@ -1,7 +1,4 @@
-"""Checking the trail.
-
-How it is written: `review.audit.trail`; what it is: docs/audit.md.
-"""
+"""Verify the audit trail. `review.audit.trail` writes it; docs/audit.md describes it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -19,14 +16,14 @@ from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review,
 from review.rules.permissions import Can, require
 
 CHUNK = 2000  # rows in memory at a time
-BEAT = 10_000  # rows between two signs of life
-KEPT = 200  # faults that are kept by name; a count says how many there are
+HEARTBEAT_ROWS = 10_000  # rows between two heartbeats
+MAX_STORED_FAULTS = 200  # faults stored in full; `faults_count` counts all
 SUBMITTED = Event.Kind.SUBMITTED
-SILENCE = timedelta(minutes=2)  # a check that has said nothing for so long has died with its worker
+WORKER_TIMEOUT = timedelta(minutes=2)  # a check without a heartbeat for so long has died with its worker
 
 
 class FaultCode(StrEnum):
-    """FaultCode can be wrong."""
+    """The kinds of fault that a check can find."""
 
     ALTERED = "altered"
     MISSING = "missing"
@@ -49,10 +46,13 @@ class FaultCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditFault:
-    """One thing that is wrong: where in which chain, and where it stands in the tables, as far as it stands there.
+    """One fault: its place in which chain and, if the row exists, its row and case.
 
-    `sequence` and `until`: the places in the chain that it concerns. `detail` is a place in the chain or a primary key that
-    says more, by `what`: where a MOVED row belongs, which review. `name`: of the account, where it is about one.
+    Attributes:
+        sequence, until: first and last position in the chain that it concerns.
+        detail: by kind of fault, a position in the chain (where a MOVED row belongs) or a primary
+            key (which review, which account).
+        name: username, if it concerns an account.
     """
 
     what: FaultCode
@@ -96,102 +96,105 @@ FAULT_TEXTS = {
 
 @dataclass(slots=True)
 class CheckProgress:
-    """FaultCode a check has seen so far."""
+    """The counts of a running check."""
 
     total: int = 0
     checked: int = 0
     reviews: int = 0
-    unsealed: int = 0  # reviews from before the chain, whose event holds no digest
-    sequence: int = 0  # where the chain of events ended when the check began, and the hash there
+    unsealed: int = 0  # reviews from before the chain existed, whose event holds no digest
+    sequence: int = 0  # position of the last event when the check began, and its hash
     hash: str = ""
     faults: int = 0
 
 
 def check(
-    found: CheckProgress, *, anchors: dict[int, str] | None = None, alive: Callable[[], None] = lambda: None
+    progress: CheckProgress, *, anchors: dict[int, str] | None = None, heartbeat: Callable[[], None] = lambda: None
 ) -> Iterator[AuditFault]:
-    """Everything that is wrong with the trail, in the order of the chain, while `found` counts along.
+    """Yield every fault of the trail, in the order of the chain, and update `progress`.
 
-    Both chains are streamed, so that memory does not grow with them; what is written meanwhile is left to the next check.
+    Both chains are streamed, so memory use does not grow with them. Events written during the check
+    are left to the next one.
 
     Args:
-        anchors: sequence -> hash of events, noted outside of the database (an export has one): a whole chain written anew
-            is consistent in itself, and only this tells.
-        alive: called after every `BEAT` rows.
+        anchors: sequence -> hash of events, noted outside the database (an export holds one). A
+            chain that was rewritten as a whole is consistent; only an anchor reveals it.
+        heartbeat: called after every `HEARTBEAT_ROWS` rows.
     """
     heads = {head.name: head for head in ChainHead.objects.all()}
-    found.total = sum(head.sequence for head in heads.values())
+    progress.total = sum(head.sequence for head in heads.values())
     reviews = _Reviews(heads[EVENTS].key if EVENTS in heads else "")
     if EVENTS in heads:
-        found.sequence, found.hash = heads[EVENTS].sequence, heads[EVENTS].hash
+        progress.sequence, progress.hash = heads[EVENTS].sequence, heads[EVENTS].hash
     for name, model in ((EVENTS, Event), (PERSON_EVENTS, PersonEvent)):
         yield from _check_chain(
-            name, model, heads.get(name), found, reviews, (anchors or {}) if name == EVENTS else {}, alive
+            name, model, heads.get(name), progress, reviews, (anchors or {}) if name == EVENTS else {}, heartbeat
         )
     yield from reviews.unrecorded()
-    for user, what in accounts.disagreements():
-        yield AuditFault(FaultCode(f"account-{what}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
-    found.reviews, found.unsealed = reviews.checked, reviews.unsealed
+    for user, mismatch in accounts.mismatches():
+        yield AuditFault(FaultCode(f"account-{mismatch}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
+    progress.reviews, progress.unsealed = reviews.checked, reviews.unsealed
 
 
 def _check_chain(
     name: str,
     model: type[Chained],
     head: ChainHead | None,
-    found: CheckProgress,
+    progress: CheckProgress,
     reviews: "_Reviews",
     anchors: dict[int, str],
-    alive: Callable[[], None],
+    heartbeat: Callable[[], None],
 ) -> Iterator[AuditFault]:
     if head is None:
         yield AuditFault(FaultCode.NO_END, name, 0, 0)
         return
     sequence, hash_, last_id, last_case = 0, chain_entries.GENESIS, 0, None
-    followed = True  # whether `hash_` is the hash of the row just before, so that what comes must follow from it
+    has_predecessor = True  # whether `hash_` is the hash of the preceding row, so the next row must link to it
     for row in _rows(model, upto=head.sequence):
         where = {"id": row["id"], "case": row.get("case_id")}
-        found.checked += 1
-        if found.checked % BEAT == 0:
-            alive()
+        progress.checked += 1
+        if progress.checked % HEARTBEAT_ROWS == 0:
+            heartbeat()
         if row["sequence"] <= sequence:
             yield AuditFault(FaultCode.INSERTED, name, row["sequence"], row["sequence"], **where)
             continue
         if row["sequence"] > sequence + 1:
             yield AuditFault(FaultCode.MISSING, name, sequence + 1, row["sequence"] - 1)
-            followed = False
+            has_predecessor = False
         sequence = row["sequence"]
         if chain_entries.digest(_entry(model, row, head.key)) != row["hash"]:
-            written_as = _written_as(model, row, head.key) if found.faults < KEPT else None
+            original = _original_sequence(model, row, head.key) if progress.faults < MAX_STORED_FAULTS else None
             yield AuditFault(
-                FaultCode.MOVED if written_as else FaultCode.ALTERED,
+                FaultCode.MOVED if original else FaultCode.ALTERED,
                 name,
                 sequence,
                 sequence,
                 **where,
-                detail=written_as,
+                detail=original,
             )
-            followed = False
+            has_predecessor = False
         else:
-            if followed and row["previous"] != hash_:
+            if has_predecessor and row["previous"] != hash_:
                 yield AuditFault(FaultCode.REPLACED, name, sequence - 1, sequence - 1, id=last_id, case=last_case)
             elif row["id"] < last_id:
                 yield AuditFault(FaultCode.EXCHANGED, name, sequence, sequence, **where)
             if anchors.get(sequence, row["hash"]) != row["hash"]:
                 yield AuditFault(FaultCode.OTHER_ANCHOR, name, sequence, sequence, **where)
-            followed, hash_ = True, row["hash"]
+            has_predecessor, hash_ = True, row["hash"]
             last_id, last_case = row["id"], row.get("case_id")
         if row["kind"] == SUBMITTED and model is Event:
-            yield from reviews.take(row)
+            yield from reviews.add(row)
     yield from reviews.compare()
     if sequence < head.sequence:
         yield AuditFault(FaultCode.CUT_OFF, name, sequence + 1, head.sequence)
-    elif followed and hash_ != head.hash:
+    elif has_predecessor and hash_ != head.hash:
         yield AuditFault(FaultCode.NO_END, name, sequence, sequence)
     for beyond in sorted(place for place in anchors if place > head.sequence):
         yield AuditFault(FaultCode.CUT_OFF, name, beyond, beyond)
-    # In one statement, because a writer moves the end and adds rows in one transaction.
+    # One statement, because a writer moves the head and adds rows in one transaction.
     end = ChainHead.objects.filter(pk=name).values("sequence")
-    for pk, place in model._default_manager.filter(sequence__gt=Subquery(end)).values_list("pk", "sequence")[:KEPT]:
+    for pk, place in model._default_manager.filter(sequence__gt=Subquery(end)).values_list("pk", "sequence")[
+        :MAX_STORED_FAULTS
+    ]:
         yield AuditFault(FaultCode.INSERTED, name, place, place, id=pk)
 
 
@@ -204,7 +207,7 @@ def _rows(model: type[Chained], *, upto: int) -> Iterator[dict[str, Any]]:
 
 
 def _entry(model: type[Chained], row: dict[str, Any], key: str, *, sequence: int | None = None) -> dict[str, Any]:
-    """A row read by `_rows`, as it is hashed; `sequence`: as if it stood there."""
+    """The entry of a row read by `_rows`, at its own position in the chain or at `sequence`."""
     common = {name: row[name] for name in ("previous", "kind", "at", "data")}
     common |= {"key": key, "sequence": row["sequence"] if sequence is None else sequence, "actor": row["actor_id"]}
     if model is PersonEvent:
@@ -214,9 +217,12 @@ def _entry(model: type[Chained], row: dict[str, Any], key: str, *, sequence: int
     )
 
 
-def _written_as(model: type[Chained], row: dict[str, Any], key: str) -> int | None:
-    """The place for which a row that does not fit its own was written, if it was written for any: behind the row that it
-    names as the one before, or, where that was moved as well, where its primary key says."""
+def _original_sequence(model: type[Chained], row: dict[str, Any], key: str) -> int | None:
+    """The position at which a row that does not match its hash was written; None if none matches.
+
+    Tries the position after the row that it names as `previous` and, in case that row was moved as
+    well, the position that its primary key suggests.
+    """
     rows = model._default_manager.order_by()
     before = rows.filter(hash=row["previous"]).values_list("sequence", flat=True).first() or 0
     for place in (before + 1, rows.filter(pk__lt=row["id"]).count() + 1):
@@ -226,16 +232,16 @@ def _written_as(model: type[Chained], row: dict[str, Any], key: str) -> int | No
 
 
 class _Reviews:
-    """Holds the reviews against the events of their submission, `CHUNK` at a time."""
+    """Compares reviews with the events of their submission, `CHUNK` at a time."""
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._waiting: dict[int, dict[str, Any]] = {}  # review -> the row of its event
-        self._seen = bytearray()  # one bit a review, by its primary key
+        self._waiting: dict[int, dict[str, Any]] = {}  # review -> row of its submission event
+        self._seen = bytearray()  # one bit per review, by primary key
         self.checked = self.unsealed = 0
 
-    def take(self, row: dict[str, Any]) -> Iterator[AuditFault]:
-        """The event of a submission."""
+    def add(self, row: dict[str, Any]) -> Iterator[AuditFault]:
+        """Add a submission event; compares once `CHUNK` of them are waiting."""
         review = row["data"].get("review")
         if not isinstance(review, int) or review < 1 or self._marked(review):
             yield self._fault(FaultCode.REVIEW_MISSING, row, review)
@@ -246,23 +252,26 @@ class _Reviews:
             yield from self.compare()
 
     def compare(self) -> Iterator[AuditFault]:
-        """FaultCode is wrong with the reviews taken so far."""
+        """Yield the faults of the reviews added since the last comparison."""
         rows, self._waiting = self._waiting, {}
         reviews = Review.objects.select_related("case").defer("case__spec").in_bulk(rows)
         for pk, row in rows.items():
-            review, said = reviews.get(pk), row["data"]
-            whose = (row["case_id"], row["actor_id"], said.get("role"), said.get("phase"))
-            if review is None or whose != (review.case_id, review.physician_id, review.role, review.phase):
+            review, data = reviews.get(pk), row["data"]
+            recorded = (row["case_id"], row["actor_id"], data.get("role"), data.get("phase"))
+            if review is None or recorded != (review.case_id, review.physician_id, review.role, review.phase):
                 yield self._fault(FaultCode.REVIEW_MISSING, row, pk)
                 continue
             self.checked += 1
-            if "digest" not in said:
+            if "digest" not in data:
                 self.unsealed += 1
-            elif said["digest"] != digest_of(review, self._key):
+            elif data["digest"] != digest_of(review, self._key):
                 yield self._fault(FaultCode.REVIEW_ALTERED, row, pk)
 
     def unrecorded(self) -> Iterator[AuditFault]:
-        """Reviews of which no event tells; one that was submitted after the check began has its event by now."""
+        """Yield a fault for every review without a submission event.
+
+        A review submitted after the check began was not added, but its event exists: query for it.
+        """
         rows = Review.objects.order_by("pk").values_list("pk", "case_id").iterator(chunk_size=CHUNK)
         for pk, case in rows:
             if not self._marked(pk) and not Event.objects.filter(case=case, kind=SUBMITTED, data__review=pk).exists():
@@ -281,74 +290,78 @@ class _Reviews:
         return pk >> 3 < len(self._seen) and bool(self._seen[pk >> 3] & 1 << (pk & 7))
 
 
-# ------------------------------------------------------------------------------------------------------- checks on record
+# ----------------------------------------------------------------------------------- stored checks
 
 
 def create_check(actor: User | None) -> Audit:
-    """Put a check on record, for `run` to do."""
+    """Store a new check for `run` to execute."""
     return Audit.objects.create(asked_by=actor, asked_at=timezone.now())
 
 
 def request_check(actor: User) -> Audit:
-    """What an admin asks for on the page: the check under way, or a new one."""
+    """Return the check in progress, or create a new one, for an admin."""
     require(actor, Can.OVERSEE)
     return check_in_progress() or create_check(actor)
 
 
 def check_in_progress() -> Audit | None:
-    """The check that somebody works on, or has asked for a moment ago."""
+    """The check that a worker is running, or that was requested less than WORKER_TIMEOUT ago."""
     last = latest()
     if last is None or last.ended_at is not None:
         return None
-    return last if (last.seen_at or last.asked_at) > timezone.now() - SILENCE else None
+    return last if (last.seen_at or last.asked_at) > timezone.now() - WORKER_TIMEOUT else None
 
 
 def latest() -> Audit | None:
-    """The check that was asked for last."""
+    """The check that was requested last."""
     return Audit.objects.select_related("asked_by").order_by("-pk").first()
 
 
 def run(
-    audit_id: int, *, anchors: dict[int, str] | None = None, tell: Callable[[AuditFault], None] | None = None
+    audit_id: int, *, anchors: dict[int, str] | None = None, on_fault: Callable[[AuditFault], None] | None = None
 ) -> Audit:
-    """Check the trail and keep on record what was found; `tell` hears of every fault at once. Ended already: does nothing."""
+    """Execute a check and store its result. Does nothing if the check has already ended.
+
+    Args:
+        on_fault: called with every fault as soon as it is found.
+    """
     audit = Audit.objects.get(pk=audit_id)
     if audit.ended_at is not None:
         return audit
-    found = CheckProgress()
+    progress = CheckProgress()
     faults: list[AuditFault] = []
-    for fault in check(found, anchors=anchors, alive=lambda: _note(audit, found)):
-        found.faults += 1
-        if len(faults) < KEPT:
+    for fault in check(progress, anchors=anchors, heartbeat=lambda: _save_progress(audit, progress)):
+        progress.faults += 1
+        if len(faults) < MAX_STORED_FAULTS:
             faults.append(fault)
-        if tell is not None:
-            tell(fault)
+        if on_fault is not None:
+            on_fault(fault)
     audit.ended_at, audit.faults = timezone.now(), [asdict(fault) for fault in faults]
-    _note(audit, found, "ended_at", "faults")
+    _save_progress(audit, progress, "ended_at", "faults")
     return audit
 
 
 def faults(audit: Audit) -> list[AuditFault]:
-    """FaultCode is kept of what a check found."""
+    """The stored faults of a check."""
     return [AuditFault(**{**fault, "what": FaultCode(fault["what"])}) for fault in audit.faults]
 
 
-def _note(audit: Audit, found: CheckProgress, *more: str) -> None:
+def _save_progress(audit: Audit, progress: CheckProgress, *more_fields: str) -> None:
     audit.seen_at = timezone.now()
     counts = ("total", "checked", "reviews", "unsealed", "sequence", "hash")
     for name in counts:
-        setattr(audit, name, getattr(found, name))
-    audit.faults_count = found.faults
-    audit.save(update_fields=["seen_at", "faults_count", *counts, *more])
+        setattr(audit, name, getattr(progress, name))
+    audit.faults_count = progress.faults
+    audit.save(update_fields=["seen_at", "faults_count", *counts, *more_fields])
 
 
-# --------------------------------------------------------------------------------------------------------- what is shown
+# ----------------------------------------------------------------------------------------- queries
 
 
 def events(
     *, case: int | None = None, actor: str = "", kind: str = "", since: date | None = None, until: date | None = None
 ) -> QuerySet[Event]:
-    """The trail of all cases. `since`, `until`: dates in UTC, both included."""
+    """The events of all cases. `since` and `until` are dates in UTC, both included."""
     rows = Event.objects.select_related("actor", "case").defer("case__spec")
     if case is not None:
         rows = rows.filter(case=case)
@@ -363,16 +376,16 @@ def events(
     return rows
 
 
-def end() -> int:
-    """The place of the last event written so far."""
+def last_sequence() -> int:
+    """The position of the last event in the chain."""
     return ChainHead.objects.values_list("sequence", flat=True).get(pk=EVENTS)
 
 
 def hash_at(sequence: int) -> str:
-    """The hash of the event at a place in the chain; at 0, what the first one names as the hash before it."""
+    """The hash of the event at a position in the chain; at 0, the `previous` of the first event."""
     return Event.objects.values_list("hash", flat=True).get(sequence=sequence) if sequence else chain_entries.GENESIS
 
 
 def pseudonym_key() -> str:
-    """This installation's key for pseudonyms in trails."""
+    """This installation's key for pseudonyms in the audit trail."""
     return ChainHead.objects.values_list("key", flat=True).get(pk=EVENTS)

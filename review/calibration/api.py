@@ -26,7 +26,10 @@ class GiveAgainSerializer(serializers.Serializer[Any]):
 
 
 class CalibrationSerializer(serializers.ModelSerializer[CalibrationItem]):
-    """A case with known answers. In `expected`, only the values count; a blank one is not checked."""
+    """A case with known answers.
+
+    In `expected`, only the values count; a blank one is not checked.
+    """
 
     expected = AnswersSerializer(required=False)
 
@@ -70,9 +73,11 @@ class CaseCalibrationViewSet(GenericViewSet[Case]):
     @extend_schema(request=None, responses={201: CalibrationSerializer})
     @action(detail=True, methods=["post"])
     def calibration(self, request: Request, pk: int) -> Response:
-        """Make a calibration case from an approved or rejected case; its outcome gives the known answers. Else 409."""
+        """Make a calibration case from an approved or rejected case; its outcome gives the known
+        answers. Else 409.
+        """
         case = self.get_object()
-        item = services.make_item(case, queries.suggested(case), actor=signed_in_account(request))
+        item = services.make_item(case, queries.suggested_answers(case), actor=signed_in_account(request))
         return Response(CalibrationSerializer(item).data, status=201)
 
 
@@ -86,4 +91,4 @@ class PersonCalibrationViewSet(GenericViewSet[User]):
     @action(detail=True, methods=["post"])
     def calibration(self, request: Request, pk: int) -> Response:
         """Offer a physician the calibration cases again."""
-        return Response({"items": services.give_again(self.get_object(), actor=signed_in_account(request))})
+        return Response({"items": services.offer_again(self.get_object(), actor=signed_in_account(request))})

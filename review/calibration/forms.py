@@ -1,4 +1,4 @@
-"""The form of a calibration case's expected answers."""
+"""Forms for the expected answers of calibration items and for practice cases."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -14,7 +14,7 @@ from review.rules.state_machine import Verdict
 
 
 class ExpectedForm(forms.Form):
-    """The known answers of a calibration case: the verdict, and a value for each question and rubric; blank is not asked."""
+    """The expected answers of a calibration item. Blank ones are not scored."""
 
     def __init__(self, data: QueryDict | None = None, *, form: Form, expected: Answers) -> None:
         super().__init__(data)
@@ -45,7 +45,7 @@ class ExpectedForm(forms.Form):
         )
 
     def answers(self) -> Answers:
-        """What was chosen, as answers."""
+        """The chosen values, as answers."""
         chosen = self.cleaned_data
 
         def value(name: str) -> str:
@@ -64,7 +64,7 @@ class ExpectedForm(forms.Form):
 
 
 def _boxes(question: Question, about: str, value: str = "") -> forms.MultipleChoiceField:
-    """The boxes of a question of which several choices can be chosen."""
+    """The checkboxes of a question with several choices."""
     return forms.MultipleChoiceField(
         label=translate(question.label),
         choices=[(choice.value, translate(choice.label)) for choice in question.choices],
@@ -76,7 +76,10 @@ def _boxes(question: Question, about: str, value: str = "") -> forms.MultipleCho
 
 
 class PracticeForm(ExpectedForm):
-    """The questions of a practice case, all to be answered. `hidden`: keys of questions that were answered a step before."""
+    """The questions of a practice case, all required.
+
+    `hidden`: keys of questions that were answered in the previous step.
+    """
 
     def __init__(self, data: QueryDict | None = None, *, form: Form, hidden: Collection[str] = ()) -> None:
         self._hidden = {f"question.{key}" for key in hidden}
@@ -98,7 +101,7 @@ class PracticeForm(ExpectedForm):
 
 
 class FirstPracticeForm(forms.Form):
-    """What is asked of a practice case before its traps are shown."""
+    """The first-look questions of a practice case, asked before its traps are shown."""
 
     def __init__(self, data: QueryDict | None = None, *, form: Form) -> None:
         super().__init__(data)

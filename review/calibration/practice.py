@@ -1,11 +1,14 @@
-"""A practice case with its answers explained, from a benchmark's folder. Nothing is stored: it can be left and repeated."""
+"""A benchmark's practice case with explained answers.
+
+Nothing is stored, so it can be left and repeated.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
-from review.calibration.queries import compare
+from review.calibration.queries import match_answers
 from review.common import benchmarks
 from review.labels import FINDINGS, VERDICTS, translate
 from review.rules.case_spec import CaseSpec
@@ -14,7 +17,10 @@ from review.rules.questions import Answer, Answers, Form, RubricAnswer
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of error in the benchmark's taxonomy with an example; `group` is the label of its cluster, if it has one."""
+    """One kind of error in the benchmark's taxonomy, with an example.
+
+    `group` is the label of its cluster, if it has one.
+    """
 
     code: str
     label: str
@@ -25,10 +31,12 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Practice:
-    """What a newcomer reads and tries, in the reader's language.
+    """The introduction and the practice case of a benchmark, in the reader's language.
 
-    about: in a few paragraphs, what is judged. why: field (question.<key>, rubric.<key>, verdict) -> the answer explained.
-    expected: the known answers; what it leaves blank has no single right answer.
+    Attributes:
+        about: paragraphs that say what is judged.
+        expected: the known answers; a blank has no single right answer.
+        why: explanation of the answer by field (question.<key>, rubric.<key>, verdict).
     """
 
     about: tuple[str, ...]
@@ -39,8 +47,8 @@ class Practice:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """One answer beside the known one. `right` is None where there is no single right answer."""
+class ExplainedAnswer:
+    """One answer next to the known one. `right` is None if there is no single right answer."""
 
     title: str
     given: str
@@ -57,25 +65,25 @@ def names() -> list[str]:
 def practice(benchmark: str) -> Practice | None:
     """The benchmark's `practice.practice()`, if it has one."""
     module = benchmarks.module(benchmark, "practice")
-    found: Practice | None = module.practice() if module else None
-    return found
+    result: Practice | None = module.practice() if module else None
+    return result
 
 
-def explained(about: Practice, given: Answers) -> list[Explained]:
-    """Every answer with the known one and why, the verdict last."""
-    form, expected = about.spec.form, about.expected
-    _matched, _asked, missed = compare(expected, given)
-    found = []
-    for key, title, (one, other), labels in _fields(form, given, expected):
-        right = key not in missed if other else None
-        said, known = (_in_words(value, labels) for value in (one, other))
-        found.append(Explained(title, said, known, right, about.why.get(key, "")))
-    return found
+def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer]:
+    """Every given answer with the known one and its explanation, the verdict last."""
+    form, expected = practised.spec.form, practised.expected
+    _matched, _asked, missed = match_answers(expected, given)
+    result = []
+    for key, title, (given_value, expected_value), labels in _fields(form, given, expected):
+        right = key not in missed if expected_value else None
+        given_text, expected_text = (_answer_text(value, labels) for value in (given_value, expected_value))
+        result.append(ExplainedAnswer(title, given_text, expected_text, right, practised.why.get(key, "")))
+    return result
 
 
-def _in_words(value: str, labels: Mapping[str, str]) -> str:
-    """The labels of an answer; of several choices, of each."""
-    return labels.get(value) or "; ".join(labels.get(each, each) for each in value.split(","))
+def _answer_text(value: str, labels: Mapping[str, str]) -> str:
+    """The label of an answer, or the labels of several choices."""
+    return labels.get(value) or "; ".join(labels.get(part, part) for part in value.split(","))
 
 
 def _fields(form: Form, given: Answers, expected: Answers) -> list[tuple[str, str, tuple[str, str], dict[str, str]]]:

@@ -242,7 +242,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         """
         body = validated_body(SpecialtySerializer, request)
         return Response(
-            CaseSerializer(claims.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)).data
+            CaseSerializer(services.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)).data
         )
 
     @extend_schema(request=LanguageSerializer, responses=CaseSerializer)
@@ -254,7 +254,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         """
         body = validated_body(LanguageSerializer, request)
         return Response(
-            CaseSerializer(claims.set_language(self.get_object().pk, actor=signed_in_account(request), **body)).data
+            CaseSerializer(services.set_language(self.get_object().pk, actor=signed_in_account(request), **body)).data
         )
 
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)

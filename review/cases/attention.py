@@ -1,4 +1,4 @@
-"""What in review needs a person: cases that do not move, and physicians whose judgment has changed. Read only."""
+"""What needs an admin's attention: cases that are stuck, physicians whose judgment changed."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,19 +7,19 @@ from django.db.models import Count, F, Min, Q, QuerySet
 from django.utils import timezone
 
 from review.access.visibility import counted_reviews
-from review.cases.queries import LONG, idle, languages_missing
+from review.cases.queries import IDLE_AFTER, idle, languages_missing
 from review.models import Case, User
 from review.rules.state_machine import ADJUDICATORS, Phase, State, Verdict
 
-LATELY = timedelta(days=28)
-SHOWN = 5  # of each kind
-FEWEST = 10  # closed cases, lately and before, below which nothing is said of a physician
-DRIFT = 0.2  # a fall in the share of verdicts that the result bore out
+RECENT_PERIOD = timedelta(days=28)
+MAX_LISTED = 5  # of each kind
+MIN_CASES = 10  # closed cases needed in the recent period and before it to report a physician
+MIN_DROP = 0.2  # reported drop of the share of verdicts that match the outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Drifting:
-    """A physician whose blind verdicts match the results less than before: two shares, in words."""
+class DriftingPhysician:
+    """A physician whose blind verdicts match the outcomes less often than before: both shares."""
 
     physician: User
     before: str
@@ -28,13 +28,13 @@ class Drifting:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The first few of each kind, the oldest first, and how many there are of the cases."""
+    """The first few items of each kind, the oldest first, and the total numbers of cases."""
 
     dissents: list[Case]
     dissents_count: int
     stuck: list[Case]
     stuck_count: int
-    drifting: list[Drifting]
+    drifting: list[DriftingPhysician]
     languages_missing: int
 
     def __bool__(self) -> bool:
@@ -42,8 +42,8 @@ class Attention:
 
 
 def attention() -> Attention:
-    """Six queries, however many cases there are."""
-    before = timezone.now() - LONG
+    """Collect everything that needs attention, in six queries however many cases there are."""
+    before = timezone.now() - IDLE_AFTER
     work = Case.objects.filter(kind=Case.Kind.WORK).defer("spec")
     dissents = (
         work.filter(state=State.ADJUDICATION)
@@ -56,13 +56,14 @@ def attention() -> Attention:
 
 
 def _first(cases: QuerySet[Case]) -> tuple[list[Case], int]:
-    found = list(cases[: SHOWN + 1])
-    return found[:SHOWN], cases.order_by().count() if len(found) > SHOWN else len(found)
+    """The first cases, and the total number; counts in the database only if there are more."""
+    first = list(cases[: MAX_LISTED + 1])
+    return first[:MAX_LISTED], cases.order_by().count() if len(first) > MAX_LISTED else len(first)
 
 
-def _drifting() -> list[Drifting]:
-    """By the blind verdicts on closed cases."""
-    lately = Q(submitted_at__gte=timezone.now() - LATELY)
+def _drifting() -> list[DriftingPhysician]:
+    """The drift of physicians, by their blind verdicts on closed cases."""
+    recent = Q(submitted_at__gte=timezone.now() - RECENT_PERIOD)
     right = Q(answers__verdict=Verdict.APPROVE, case__state=State.APPROVED) | Q(
         answers__verdict=Verdict.REJECT, case__state=State.REJECTED
     )
@@ -73,14 +74,14 @@ def _drifting() -> list[Drifting]:
         .order_by()
         .values("physician")
         .annotate(
-            old=Count("pk", filter=~lately),
-            old_right=Count("pk", filter=~lately & right),
-            new=Count("pk", filter=lately),
-            new_right=Count("pk", filter=lately & right),
+            old=Count("pk", filter=~recent),
+            old_right=Count("pk", filter=~recent & right),
+            new=Count("pk", filter=recent),
+            new_right=Count("pk", filter=recent & right),
         )
-        .filter(old__gte=FEWEST, new__gte=FEWEST)
+        .filter(old__gte=MIN_CASES, new__gte=MIN_CASES)
     )
     shares = {row["physician"]: (row["old_right"] / row["old"], row["new_right"] / row["new"]) for row in rows}
-    fallen = {pk: [f"{share:.0%}" for share in both] for pk, both in shares.items() if both[0] - both[1] >= DRIFT}
-    people = User.objects.filter(pk__in=fallen).order_by("username") if fallen else []
-    return [Drifting(physician, *fallen[physician.pk]) for physician in people]
+    dropped = {pk: [f"{share:.0%}" for share in both] for pk, both in shares.items() if both[0] - both[1] >= MIN_DROP}
+    physicians = User.objects.filter(pk__in=dropped).order_by("username") if dropped else []
+    return [DriftingPhysician(physician, *dropped[physician.pk]) for physician in physicians]

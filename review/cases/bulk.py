@@ -1,4 +1,4 @@
-"""What admins do to many cases at once: the services of one case, row by row."""
+"""Bulk actions of admins on cases: each applies a service of a single case row by row."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from review.assignments import claims
 from review.cases import services
 from review.cases.forms import LANGUAGE_CODE, PriorityForm, WithdrawForm
 from review.common.lists import Action
@@ -15,7 +14,7 @@ from review.people import queries as people_queries
 
 
 class ReserveForm(forms.Form):
-    """For whom the next open role is reserved."""
+    """The physician for whom the next open role is reserved."""
 
     physician = forms.ModelChoiceField(User.objects.none(), label=_("Physician"), required=True)
 
@@ -25,13 +24,13 @@ class ReserveForm(forms.Form):
 
 
 class SpecialtyForm(forms.Form):
-    """The specialty asked for; empty for any."""
+    """The specialty that reviewers need; empty for any."""
 
     specialty = forms.CharField(label=_("Specialty"), max_length=100, required=False)
 
 
 class LanguageForm(forms.Form):
-    """The language that reviewers have to read; empty for any."""
+    """The language that reviewers must read; empty for any."""
 
     language = forms.RegexField(
         LANGUAGE_CODE,
@@ -43,47 +42,47 @@ class LanguageForm(forms.Form):
 
 
 class ReasonForm(WithdrawForm):
-    """A reason in one line, as there is room in a list."""
+    """A reason in a one-line field, which fits into a list."""
 
     reason = forms.CharField(label=_("Reason"), max_length=2000)
 
 
 def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:
-    """The actions on cases; `case_of` leads from a row of the list to its case."""
+    """The bulk actions on cases. `case_of` maps the key of a row to the key of its case."""
     Act = Callable[[int, User, Mapping[str, Any]], object]
 
     def on_case(act: Act) -> Act:
-        return lambda key, actor, said: act(case_of(key), actor, said)
+        return lambda key, actor, data: act(case_of(key), actor, data)
 
     return (
         Action(
             "reserve",
             _("Reserve"),
-            on_case(lambda key, actor, said: services.reserve(key, to=said["physician"], actor=actor)),
+            on_case(lambda key, actor, data: services.reserve(key, to=data["physician"], actor=actor)),
             ReserveForm,
         ),
         Action(
             "prioritise",
             _("Set priority"),
-            on_case(lambda key, actor, said: services.prioritise(key, actor=actor, priority=said["priority"])),
+            on_case(lambda key, actor, data: services.prioritise(key, actor=actor, priority=data["priority"])),
             PriorityForm,
         ),
         Action(
             "specialty",
             _("Set specialty"),
-            on_case(lambda key, actor, said: claims.set_specialty(key, said["specialty"], actor=actor)),
+            on_case(lambda key, actor, data: services.set_specialty(key, data["specialty"], actor=actor)),
             SpecialtyForm,
         ),
         Action(
             "language",
             _("Set language"),
-            on_case(lambda key, actor, said: claims.set_language(key, said["language"], actor=actor)),
+            on_case(lambda key, actor, data: services.set_language(key, data["language"], actor=actor)),
             LanguageForm,
         ),
         Action(
             "withdraw",
             _("Withdraw"),
-            on_case(lambda key, actor, said: services.withdraw(key, actor=actor, reason=said["reason"])),
+            on_case(lambda key, actor, data: services.withdraw(key, actor=actor, reason=data["reason"])),
             ReasonForm,
         ),
     )

@@ -1,4 +1,4 @@
-"""Forms of the admin's pages on cases."""
+"""Forms of the admin pages on cases."""
 
 from django import forms
 from django.utils.translation import gettext_lazy
@@ -15,7 +15,7 @@ STATES = [ALL, *CASE_STATES.items(), (queries.IDLE, gettext_lazy("no activity fo
 
 
 class WithdrawForm(forms.Form):
-    """Why a case is taken away from the physicians."""
+    """The reason for withdrawing a case."""
 
     reason = forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=forms.Textarea(attrs={"rows": 3}))
 
@@ -27,7 +27,7 @@ class PriorityForm(forms.Form):
 
 
 class CaseFilters(Filters):
-    """Which cases to list."""
+    """Filters of the list of cases."""
 
     text = forms.CharField(label=gettext_lazy("Title or sample"), required=False, widget=forms.SearchInput)
     state = forms.ChoiceField(label=gettext_lazy("Status"), required=False, choices=STATES)
@@ -38,14 +38,15 @@ class CaseFilters(Filters):
 
     def full_clean(self) -> None:
         benchmarks = [(name, benchmark_label(name)) for name in queries.benchmarks()]
-        # What the address asks for stays a choice when its last open case is gone: the list is empty then, and not whole.
-        specialties = [(name, name) for name in self._with_asked("specialty", queries.specialties())]
+        # Keep a value from the address as a choice even after its last open case has closed, so
+        # that the list is then empty instead of unfiltered.
+        specialties = [(name, name) for name in self._with_requested("specialty", queries.specialties())]
         self.fields["benchmark"].choices = [ALL, *benchmarks]  # type: ignore[attr-defined]
         self.fields["specialty"].choices = [ALL, *specialties]  # type: ignore[attr-defined]
-        languages = [(code, language_label(code)) for code in self._with_asked("language", queries.languages())]
+        languages = [(code, language_label(code)) for code in self._with_requested("language", queries.languages())]
         self.fields["language"].choices = [ALL, *languages]  # type: ignore[attr-defined]
         super().full_clean()
 
-    def _with_asked(self, name: str, known: list[str]) -> list[str]:
-        asked = self.data.get(name, "")
-        return known if not asked or asked in known else [*known, asked]
+    def _with_requested(self, name: str, known: list[str]) -> list[str]:
+        requested = self.data.get(name, "")
+        return known if not requested or requested in known else [*known, requested]

@@ -91,6 +91,7 @@ def work_queue(
     """
     if not all(physician.simulated for physician in physicians):
         raise errors.NotSimulated
+    disputed = Case.objects.filter(state=State.ADJUDICATION)
     order = random.Random(f"{seed}/order")
     verdicts: Counter[str] = Counter()
     corrected = inadequate = done = 0
@@ -106,7 +107,7 @@ def work_queue(
             if held is None:
                 acted |= claims.claim_next(physician) is not None
                 continue
-            if saves_last_dispute and held.role in ADJUDICATORS and _count_disputed_cases() == 1:
+            if saves_last_dispute and held.role in ADJUDICATORS and disputed.count() == 1:
                 continue
             acted = True
             review = _review(physician, held, seed, dissent, reject)
@@ -130,10 +131,6 @@ def work_queue(
     )
 
 
-def _count_disputed_cases() -> int:
-    return Case.objects.filter(state=State.ADJUDICATION).count()
-
-
 def _physicians_with_rewordings() -> set[int]:
     """The primary keys of the physicians who have a pending rewording to answer."""
     return set(rewordings_queries.pending().values_list("physician", flat=True))
@@ -142,8 +139,7 @@ def _physicians_with_rewordings() -> set[int]:
 def _answer_rewordings(physician: User, seed: int, *, keep_one: bool) -> bool:
     """Accept the physician's pending rewordings, or object to them. Returns whether there were any.
 
-    Args:
-        keep_one: leave the last pending rewording of all open, so that it can be seen.
+    `keep_one`: leave the last one of all pending, so that it can be seen.
     """
     answered = False
     for rewording in rewordings_queries.waiting_for(physician):
@@ -193,7 +189,7 @@ def _answers(
         confirmed = _for_stage(form, _confirmation(form, own[Phase.COMMIT], primary, chance))
         declaration_chance = random.Random(f"{seed}/{case.lineage}/{case.version}/declaration")
         confirmed = _with_dissent_code(form, confirmed, primary, chance)
-        return _with_declaration(held, form, confirmed, primary, declaration_chance)
+        return _declare(held, form, confirmed, primary, declaration_chance)
     if held.phase == Phase.DISCUSS:
         if _blocked_at_first_look(form, own[Phase.COMMIT]):
             return own[Phase.COMMIT]
@@ -237,10 +233,7 @@ def _blocked_at_first_look(form: Form, own: Answers) -> bool:
 
 
 def _confirmation(form: Form, blind: Answers, primary: Answers, chance: random.Random) -> Answers:
-    """The secondary's answer after seeing the primary's.
-
-    Either the primary's answers, or the blind ones with the primary's better wordings.
-    """
+    """The secondary's last answers: the primary's, or the blind ones with the primary's wordings."""
     if blind.verdict != primary.verdict:
         if chance.random() >= PERSUASION or _blocked_at_first_look(form, blind):
             return blind
@@ -255,9 +248,7 @@ def _confirmation(form: Form, blind: Answers, primary: Answers, chance: random.R
     )
 
 
-def _with_declaration(
-    held: Assignment, form: Form, confirmed: Answers, primary: Answers, chance: random.Random
-) -> Answers:
+def _declare(held: Assignment, form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
     """`confirmed`, sometimes with another wording, and with a declaration if the rubrics differ."""
     policy = held.case.frozen.policy
     if not consolidation.may_declare(policy, Role(held.role), Phase(held.phase)):
@@ -267,11 +258,8 @@ def _with_declaration(
         reworded = _with_rewording(form, confirmed, chance)
         confirmed = replace(reworded, change_reason=confirmed.change_reason or f"More exact. {SIGNED}")
     declaration = Declaration.WORDING if chance.random() < SAME_MEANING else Declaration.MEANING
-    return (
-        replace(confirmed, declaration=declaration)
-        if consolidation.is_reworded(form, confirmed, primary)
-        else confirmed
-    )
+    differs = consolidation.is_reworded(form, confirmed, primary)
+    return replace(confirmed, declaration=declaration) if differs else confirmed
 
 
 def _with_dissent_code(form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
@@ -289,15 +277,12 @@ def _new_answers(form: Form, verdict: Verdict, chance: random.Random) -> Answers
     """Complete answers to `form` with this verdict, or a rejection if an answer blocks approval."""
     questions = {question.key: _favourable_answer(question, chance) for question in form.questions}
     rubrics = {rubric.key: RubricAnswer("adequate") for rubric in form.rubrics}
-    if verdict is Verdict.APPROVE and not any(
-        _blocks(question, questions[question.key]) for question in form.questions
-    ):
+    blocked = any(_blocks(question, questions[question.key]) for question in form.questions)
+    if verdict is Verdict.APPROVE and not blocked:
         return Answers(questions, rubrics, verdict=Verdict.APPROVE)
 
     objection = chance.choice(OBJECTIONS)
-    criticised = chance.choice(
-        [*(question.key for question in form.questions), *(rubric.key for rubric in form.rubrics)]
-    )
+    criticised = chance.choice([*questions, *rubrics])
     if criticised in rubrics:
         objection = chance.choice(RUBRIC_OBJECTIONS)
         rubrics[criticised] = RubricAnswer("inadequate", note=f"{objection} {SIGNED}")
@@ -311,7 +296,8 @@ def _new_answers(form: Form, verdict: Verdict, chance: random.Random) -> Answers
 def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answers:
     """`answers`, with evidence, levels of harm and a reason code added where they are missing."""
     form = case.frozen.form
-    kinds = _required_kinds(form, answers)
+    chosen = _chosen(form, answers)
+    kinds = _required_kinds(chosen)
     reasons = _likely_reasons(form.reasons, chance)
     rubrics = {
         key: replace(finding, severity=finding.severity or _harm_level(case, key, chance))
@@ -320,7 +306,7 @@ def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answer
         for key, finding in answers.rubrics.items()
     }
     citations = answers.citations
-    if not citations and _requires_evidence(form, answers):
+    if not citations and any(choice.evidence for choice in chosen):
         section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
         read_on = case.opened_at.date().isoformat()
         required = (Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
@@ -357,25 +343,13 @@ def _likely_reasons(reasons: Sequence[Reason], chance: random.Random) -> list[Re
     return [reason for reason in reasons if reason.reducible is reducible] or list(reasons)
 
 
-def _requires_evidence(form: Form, answers: Answers) -> bool:
-    return any(
-        choice.evidence
-        for question in form.questions
-        for choice in question.choices
-        if question.key in answers.questions and choice.value == answers.questions[question.key].value
-    )
+def _chosen(form: Form, answers: Answers) -> list[Choice]:
+    given = [(q, answers.questions[q.key]) for q in form.questions if q.key in answers.questions]
+    return [choice for question, answer in given for choice in question.choices if choice.value == answer.value]
 
 
-def _required_kinds(form: Form, answers: Answers) -> list[str]:
+def _required_kinds(chosen: Sequence[Choice]) -> list[str]:
     """One kind of source for each answer that names kinds; a guideline if none does."""
-    given = answers.questions
-    chosen = [
-        choice
-        for question in form.questions
-        if question.key in given
-        for choice in question.choices
-        if choice.value == given[question.key].value
-    ]
     return list(dict.fromkeys(choice.evidence_kinds[0] for choice in chosen if choice.evidence_kinds)) or ["guideline"]
 
 

@@ -178,7 +178,7 @@ def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         value = request.POST.get("specialty", "").replace("\0", "")[:100]
-        claims.set_specialty(case_id, value, actor=signed_in_account(request))
+        services.set_specialty(case_id, value, actor=signed_in_account(request))
         messages.success(request, _("Specialty changed."))
     return redirect("review:history", case_id)
 
@@ -190,7 +190,7 @@ def language(request: HttpRequest, case_id: int) -> HttpResponse:
     if request.method == "POST":
         form = LanguageForm(request.POST)
         if form.is_valid():
-            claims.set_language(case_id, form.cleaned_data["language"], actor=signed_in_account(request))
+            services.set_language(case_id, form.cleaned_data["language"], actor=signed_in_account(request))
             messages.success(request, _("Language changed."))
         else:
             messages.error(request, _("Enter a language code, for example en or zh."))

@@ -1,4 +1,4 @@
-"""The second factor: set up by oneself, asked for at every sign-in from then on, wherever one signs in."""
+"""The second factor: users set it up themselves, and every sign-in asks for it from then on."""
 
 import re
 import subprocess
@@ -27,12 +27,12 @@ SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
 
 def codes(secret: str = SECRET) -> list[str]:
-    """What the app showed before, shows now, and shows next."""
+    """Return the codes that the app showed last, shows now, and shows next."""
     return [str(auth.format_hotp_value(auth.hotp_value(secret, at))) for at in auth.yield_hotp_counters_from_time()]
 
 
 def code(secret: str = SECRET) -> str:
-    """What the app shows now."""
+    """Return the code that the app shows now."""
     return codes(secret)[1]
 
 
@@ -44,11 +44,11 @@ def sign_in(client: Client) -> Any:
     return client.post(reverse("account_login"), {"login": "ana", "password": PASSWORD})
 
 
-def is_in(client: Client) -> bool:
+def is_signed_in(client: Client) -> bool:
     return client.get(reverse("review:workbench")).status_code == 200
 
 
-def test_it_is_set_up_with_a_code_and_gives_recovery_codes(ana: User, client: Client) -> None:
+def test_setting_it_up_takes_a_code_and_gives_recovery_codes(ana: User, client: Client) -> None:
     sign_in(client)
     assert "No authenticator app is set up." in client.get(reverse("mfa_index")).content.decode()
     assert client.get(reverse("mfa_activate_totp"))["Location"].startswith(reverse("account_reauthenticate"))
@@ -61,19 +61,19 @@ def test_it_is_set_up_with_a_code_and_gives_recovery_codes(ana: User, client: Cl
     assert client.post(reverse("mfa_activate_totp"), {"code": "000000"}).status_code == 200
     assert not Authenticator.objects.exists()
     assert client.post(reverse("mfa_activate_totp"), {"code": code(secret)}).status_code == 302
-    codes = client.get(reverse("mfa_view_recovery_codes"))
-    assert len(codes.context["unused_codes"]) == 10
-    assert codes.context["unused_codes"][0] in codes.content.decode()
+    recovery = client.get(reverse("mfa_view_recovery_codes"))
+    assert len(recovery.context["unused_codes"]) == 10
+    assert recovery.context["unused_codes"][0] in recovery.content.decode()
     assert "An authenticator app is set up." in client.get(reverse("mfa_index")).content.decode()
 
     stored = str(list(Authenticator.objects.values_list("data", flat=True)))
-    assert secret not in stored, "encrypted"
+    assert secret not in stored, "it is stored encrypted"
     assert client.post(reverse("mfa_deactivate_totp")).status_code == 302
     assert not Authenticator.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["mfa_authenticate", "mfa_reauthenticate", "mfa_activate_totp"])
-def test_the_code_has_the_focus_and_a_wrong_one_is_gone(ana: User, client: Client, name: str) -> None:
+def test_the_code_field_has_the_focus_and_a_wrong_code_is_cleared(ana: User, client: Client, name: str) -> None:
     if name == "mfa_activate_totp":
         sign_in(client)
         client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
@@ -92,23 +92,23 @@ def test_the_code_has_the_focus_and_a_wrong_one_is_gone(ana: User, client: Clien
     assert re.search(r"<label[^>]*>\s*验证码", chinese)
 
 
-def test_a_sign_in_takes_the_code(ana: User, client: Client) -> None:
+def test_a_sign_in_asks_for_the_code(ana: User, client: Client) -> None:
     enrol(ana)
     assert sign_in(client)["Location"] == reverse("mfa_authenticate")
-    assert not is_in(client)
+    assert not is_signed_in(client)
     assert "authenticator app" in client.get(reverse("mfa_authenticate")).content.decode()
     assert client.post(reverse("mfa_authenticate"), {"code": "000000"}).status_code == 200
-    assert not is_in(client)
+    assert not is_signed_in(client)
     now = code()
     assert client.post(reverse("mfa_authenticate"), {"code": now}).status_code == 302
-    assert is_in(client)
+    assert is_signed_in(client)
     other = Client()
     sign_in(other)
     other.post(reverse("mfa_authenticate"), {"code": now})
-    assert not is_in(other), "each code counts once"
+    assert not is_signed_in(other), "each code is valid once"
 
 
-ELSEWHERE = """
+OTHER_PROCESS = """
 import sys
 import django
 from django.conf import settings
@@ -116,71 +116,75 @@ settings.DATABASES["default"]["NAME"] = sys.argv[1]
 django.setup()
 from review.answers import signatures
 from review.models import User
-print(signatures.takes_code(User.objects.get(username="ana"), sys.argv[2]))
+print(signatures.use_code(User.objects.get(username="ana"), sys.argv[2]))
 """
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_code_used_here_is_refused_in_another_process(ana: User) -> None:
+def test_a_used_code_is_refused_in_another_process(ana: User) -> None:
     enrol(ana)
 
-    def elsewhere(shown: str) -> str:
-        command = [sys.executable, "-c", ELSEWHERE, str(connection.settings_dict["NAME"]), shown]
+    def use_in_other_process(code: str) -> str:
+        command = [sys.executable, "-c", OTHER_PROCESS, str(connection.settings_dict["NAME"]), code]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
     _before, now, ahead = codes()
-    assert signatures.takes_code(ana, now)
-    assert elsewhere(now) == "False"
-    assert elsewhere(ahead) == "True", "another code, which nobody has used"
+    assert signatures.use_code(ana, now)
+    assert use_in_other_process(now) == "False"
+    assert use_in_other_process(ahead) == "True", "an unused code"
 
 
 def test_a_used_code_is_refused_for_as_long_as_it_would_be_valid(
     ana: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The code after the one of now is valid for up to three periods; allauth remembers its use for one."""
+    """The next code is valid for up to three periods; allauth remembers its use for one."""
     enrol(ana)
     ahead = codes()[2]
-    assert signatures.takes_code(ana, ahead)
+    assert signatures.use_code(ana, ahead)
     then = time.time() + 45
     monkeypatch.setattr("time.time", lambda: then)
     monkeypatch.setattr("django.core.cache.backends.db.tz_now", lambda: datetime.fromtimestamp(then, UTC))
     assert auth.validate_totp_code(SECRET, ahead), "still valid"
-    assert not signatures.takes_code(ana, f"{ahead[:3]} {ahead[3:]}")
+    assert not signatures.use_code(ana, f"{ahead[:3]} {ahead[3:]}")
     sign_in(client)
     client.post(reverse("mfa_authenticate"), {"code": ahead})
-    assert not is_in(client)
+    assert not is_signed_in(client)
 
 
-def test_guessing_codes_is_counted_and_ends(ana: User, client: Client) -> None:
+def test_guessing_codes_is_counted_and_stopped(ana: User, client: Client) -> None:
     enrol(ana)
     sign_in(client)
-    said = [client.post(reverse("mfa_authenticate"), {"code": "000000"}) for _ in range(settings.AXES_FAILURE_LIMIT)]
-    assert [answer.status_code for answer in said] == [200] * (settings.AXES_FAILURE_LIMIT - 1) + [429]
-    assert client.post(reverse("mfa_authenticate"), {"code": code()}).status_code == 429, "not even the right one"
-    assert not is_in(client)
+    responses = [
+        client.post(reverse("mfa_authenticate"), {"code": "000000"}) for _ in range(settings.AXES_FAILURE_LIMIT)
+    ]
+    assert [response.status_code for response in responses] == [200] * (settings.AXES_FAILURE_LIMIT - 1) + [429]
+    assert client.post(reverse("mfa_authenticate"), {"code": code()}).status_code == 429, (
+        "even the right code is refused"
+    )
+    assert not is_signed_in(client)
 
 
-def test_a_token_takes_the_code_too(ana: User) -> None:
+def test_an_api_token_needs_the_code_too(ana: User) -> None:
     enrol(ana)
 
-    def ask(**more: str) -> Any:
+    def request_token(**code: str) -> Any:
         return Client().post(
-            reverse("api:token"), {"username": "ana", "password": PASSWORD, **more}, content_type="application/json"
+            reverse("api:token"), {"username": "ana", "password": PASSWORD, **code}, content_type="application/json"
         )
 
-    assert ask().status_code == 401
-    assert ask(code="000000").status_code == 401
-    assert ask(code=code()).status_code == 201
+    assert request_token().status_code == 401
+    assert request_token(code="000000").status_code == 401
+    assert request_token(code=code()).status_code == 201
 
 
-def test_djangos_admin_has_no_door_of_its_own(ana: User, client: Client) -> None:
+def test_djangos_admin_has_no_sign_in_of_its_own(ana: User, client: Client) -> None:
     User.objects.filter(pk=ana.pk).update(is_staff=True, is_superuser=True)
-    answer = client.post(reverse("admin:login"), {"username": "ana", "password": PASSWORD})
-    assert answer["Location"].startswith(reverse("account_login"))
+    response = client.post(reverse("admin:login"), {"username": "ana", "password": PASSWORD})
+    assert response["Location"].startswith(reverse("account_login"))
     assert client.get(reverse("admin:index")).status_code == 302
 
 
-def test_under_another_secret_of_the_site_no_code_fits(ana: User, settings: Any) -> None:
+def test_under_another_site_secret_no_code_is_valid(ana: User, settings: Any) -> None:
     enrol(ana)
     stored = Authenticator.objects.get()
     assert SecondFactorAdapter().decrypt(stored.data["secret"]) == SECRET
@@ -189,31 +193,33 @@ def test_under_another_secret_of_the_site_no_code_fits(ana: User, settings: Any)
         assert not stored.wrap().validate_code(code(secret))
 
 
-def test_an_admin_takes_a_lost_one_away_and_it_is_noted(ana: User, adela: User, client: Client) -> None:
+def test_an_admin_removes_a_lost_second_factor_and_the_event_is_recorded(
+    ana: User, adela: User, client: Client
+) -> None:
     enrol(ana)
     RecoveryCodes.activate(ana)
-    address, page = (reverse(f"review:person{door}", args=[ana.pk]) for door in ("-second-factor", ""))
+    address, page = (reverse(f"review:person{suffix}", args=[ana.pk]) for suffix in ("-second-factor", ""))
     client.force_login(adela)
     assert address in client.get(page).content.decode()
     assert client.post(address)["Location"] == page
     assert not Authenticator.objects.exists()
     shown = client.get(page).content.decode()
-    assert address not in shown, "nothing left to take away"
+    assert address not in shown, "nothing is left to remove"
     assert "Second factor removed" in shown
     client.post(address)
     assert [(event.kind, event.person, event.actor) for event in PersonEvent.objects.filter(actor=adela)] == [
         (PersonEvent.Kind.SECOND_FACTOR, ana, adela)
-    ], "twice is once"
-    own = Client()
-    sign_in(own)
-    assert is_in(own)
+    ], "removing it again adds no event"
+    hers = Client()
+    sign_in(hers)
+    assert is_signed_in(hers)
 
 
-def test_nobody_takes_away_the_own_without_saying_who_it_is(adela: User, client: Client) -> None:
+def test_removing_ones_own_second_factor_needs_reauthentication(adela: User, client: Client) -> None:
     enrol(adela)
     client.force_login(adela)
-    own = reverse("review:person-second-factor", args=[adela.pk])
-    assert own not in client.get(reverse("review:person", args=[adela.pk])).content.decode()
-    assert client.post(own).status_code == 403
+    address = reverse("review:person-second-factor", args=[adela.pk])
+    assert address not in client.get(reverse("review:person", args=[adela.pk])).content.decode()
+    assert client.post(address).status_code == 403
     assert Authenticator.objects.exists()
     assert client.post(reverse("mfa_deactivate_totp"))["Location"].startswith(reverse("account_reauthenticate"))

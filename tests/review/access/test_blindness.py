@@ -26,17 +26,17 @@ from review.rules.questions import Answers
 from review.rules.state_machine import Phase, Policy, Role, State
 from tests.conftest import Clock
 from tests.review.factories import (
-    approving,
-    correcting,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    correction,
+    open_case,
+    rejection,
+    submit,
 )
-from tests.review.pages import Open
+from tests.review.pages import Browse
 
 UNSENT = "typed and not sent by "
 
@@ -128,7 +128,7 @@ def test_every_viewer_at_every_stage(
 ) -> None:
     everybody = [adela, rui, *physicians]
     with transaction.atomic():
-        case = opened(policy=policy)
+        case = open_case(policy=policy)
         look(everybody, case)
         for who, does, approves in turns:
             physician = physicians[who]
@@ -144,8 +144,8 @@ def test_every_viewer_at_every_stage(
                     first_look.reveal(physician, assignment.pk, assignment.token or uuid.uuid4(), Answers())
                     look(everybody, case)
                 if does == "submit":
-                    answers = approving if approves else rejecting
-                    send(assignment, answers(change_reason="I see it now."))
+                    answers = approval if approves else rejection
+                    submit(assignment, answers(change_reason="I see it now."))
             look(everybody, case)
         if withdrawn and not State(case.state).final:
             cases_services.withdraw(case.pk, actor=adela, reason="Retracted.")
@@ -157,20 +157,20 @@ def test_the_longest_way_seen_by_everybody(adela: User, rui: User, physicians: l
     """So that the deep stages are surely among those looked at."""
     ana, bo, chen, dina, *_ = physicians
     everybody = [adela, rui, *physicians]
-    case = to_adjudication(ana, bo)
-    for physician, answers in ((chen, approving()), (dina, rejecting()), (dina, approving()), (chen, approving())):
-        take(physician)
+    case = case_in_adjudication(ana, bo)
+    for physician, answers in ((chen, approval()), (dina, rejection()), (dina, approval()), (chen, approval())):
+        claim(physician)
         look(everybody, case)
-        say(physician, answers)
+        claim_and_submit(physician, answers)
         look(everybody, case)
     assert case.state == State.APPROVED
 
 
 def test_the_secondary_is_blind_until_it_commits(ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    take(bo)
+    case = case_in_secondary(ana)
+    claim(bo)
     assert not visibility.reviews_shown_to(bo, case).exists()
-    say(bo, rejecting())
+    claim_and_submit(bo, rejection())
     assert [review.role for review in visibility.reviews_shown_to(bo, case)] == [Role.PRIMARY, Role.SECONDARY]
     assert [review.role for review in visibility.reviews_shown_to(ana, case)] == [Role.PRIMARY]
 
@@ -178,38 +178,38 @@ def test_the_secondary_is_blind_until_it_commits(ana: User, bo: User) -> None:
 def test_adjudicators_are_sealed_from_each_other_until_both_have_voted(
     ana: User, bo: User, chen: User, dina: User
 ) -> None:
-    case = to_adjudication(ana, bo)
-    take(chen)
-    take(dina)
-    say(chen, approving())
+    case = case_in_adjudication(ana, bo)
+    claim(chen)
+    claim(dina)
+    claim_and_submit(chen, approval())
     assert not visibility.reviews_shown_to(dina, case).filter(physician=chen).exists()
-    say(dina, rejecting())
+    claim_and_submit(dina, rejection())
     assert visibility.reviews_shown_to(dina, case).filter(physician=chen).exists()
-    say(chen, rejecting())
+    claim_and_submit(chen, rejection())
     assert [review.phase for review in visibility.reviews_shown_to(dina, case).filter(physician=chen)] == [Phase.COMMIT]
 
 
 def test_adjudicators_who_vote_blind_see_nothing_until_both_have_voted(
-    browse: Open, ana: User, bo: User, chen: User, dina: User
+    browse: Browse, ana: User, bo: User, chen: User, dina: User
 ) -> None:
-    case = to_adjudication(ana, bo, policy=Policy(adjudicators_blind=True))
-    mine = take(chen)
-    take(dina)
+    case = case_in_adjudication(ana, bo, policy=Policy(adjudicators_blind=True))
+    mine = claim(chen)
+    claim(dina)
     page = browse(chen).get(reverse("review:case", args=[mine.pk])).content.decode()
     assert "First reviewer" not in page
     assert 'name="agreed"' not in page, "nothing is filled in from what is hidden"
-    say(chen, approving())
+    claim_and_submit(chen, approval())
     for adjudicator in (chen, dina):
         others = visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator)
         assert not others.exists()
-    say(dina, rejecting())
+    claim_and_submit(dina, rejection())
     for adjudicator in (chen, dina):
         assert visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator).count() >= 3
 
 
 def test_the_first_reviewer_who_may_object_reads_no_other_review(ana: User, bo: User, chen: User) -> None:
-    case = to_secondary(ana, policy=Policy(settle_wording=True))
-    say(bo, approving(), correcting("Calls it invented.", change_reason="Clearer.", declaration="wording"))
+    case = case_in_secondary(ana, policy=Policy(settle_wording=True))
+    claim_and_submit(bo, approval(), correction("Calls it invented.", change_reason="Clearer.", declaration="wording"))
     rewording = Rewording.objects.get(case=case)
     assert {review.physician for review in visibility.reviews_shown_to(ana, case)} == {ana}
     assert visibility.outcome_shown_to(ana, Review.objects.get(case=case, physician=ana)) == ""
@@ -224,20 +224,20 @@ def test_the_first_reviewer_who_may_object_reads_no_other_review(ana: User, bo: 
 
 
 def test_who_lost_the_case_reads_nothing_of_it(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_adjudication(ana, bo)
-    held = take(chen)
+    case = case_in_adjudication(ana, bo)
+    held = claim(chen)
     assert visibility.reviews_shown_to(chen, case).exists()
     claims.release(chen, held.pk, held.token or uuid.uuid4())
     assert not visibility.reviews_shown_to(chen, case).exists()
 
 
 def test_an_earlier_draft_stays_with_its_writer(ana: User, bo: User) -> None:
-    opened()
-    held = take(ana)
+    open_case()
+    held = claim(ana)
     token = held.token or uuid.uuid4()
     assignments_services.save_draft(ana, held.pk, token, Answers(reason=UNSENT + "ana"), revision=0)
     claims.release(ana, held.pk, token)
-    bos = take(bo)
+    bos = claim(bo)
     assert bos.pk == held.pk
     assert queries.draft_of(bos, bo) is None
     assert Draft.objects.count() == 1
@@ -255,18 +255,18 @@ def told(user: User, review: Review) -> list[str]:
 
 
 def test_an_open_case_does_not_tell_that_the_secondary_dissents(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_adjudication(ana, bo)
+    case = case_in_adjudication(ana, bo)
     review = Review.objects.get(case=case, role=Role.PRIMARY)
     assert told(ana, review) == []
-    say(chen, approving())
-    say(dina, approving())
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, approval())
     assert told(ana, review) == [State.APPROVED] * 3
 
 
 def copied(physician: User) -> Review:
     """The answer to a repeat of a case that Ana answered."""
-    original = opened(1, policy=Policy(secondary=False))
-    say(physician, approving())
+    original = open_case(1, policy=Policy(secondary=False))
+    claim_and_submit(physician, approval())
     copy = Case.objects.create(
         kind=Case.Kind.REPEAT,
         repeats=Review.objects.get(case=original),
@@ -277,7 +277,7 @@ def copied(physician: User) -> Review:
         opened_at=timezone.now(),
     )
     Assignment.objects.create(case=copy, role=Role.PRIMARY, reserved_for=physician, opened_at=timezone.now())
-    say(physician, approving())
+    claim_and_submit(physician, approval())
     return Review.objects.get(case=copy)
 
 
@@ -291,7 +291,7 @@ def test_a_copy_looks_like_a_case_that_goes_on(ana: User) -> None:
     assert queries.retractable_review(ana) == queries.RetractableReview(review.pk, review.case.title)
     retraction.retract(ana, review.pk)
     assert Case.objects.get(pk=review.case_id).state == State.PRIMARY
-    say(ana, rejecting())
+    claim_and_submit(ana, rejection())
     assert Case.objects.get(pk=review.case_id).state == State.REJECTED
 
 
@@ -299,8 +299,8 @@ def test_a_copy_looks_like_a_case_that_goes_on(ana: User) -> None:
 def test_copies_are_mixed_in_only_for_who_reviews_first(
     ana: User, clock: Clock, stages: list[str], copies: int
 ) -> None:
-    opened(1, policy=Policy(secondary=False))
-    say(ana, approving())
+    open_case(1, policy=Policy(secondary=False))
+    claim_and_submit(ana, approval())
     clock.advance(days=30)
     User.objects.filter(pk=ana.pk).update(stages=stages)
     with override_settings(MHB_REPEAT_SHARE=1):

@@ -14,8 +14,8 @@ from review.cases import services as cases_services
 from review.models import Assignment, CalibrationItem, Case, User
 from review.models.public_ids import AssignmentId, CaseId
 from tests.conftest import Clock
-from tests.review.factories import approving, opened, say, send, take
-from tests.review.pages import Open
+from tests.review.factories import approval, claim, claim_and_submit, open_case, submit
+from tests.review.pages import Browse
 
 PUBLIC = re.compile(r"\b[0-9a-f]{32}\b")
 # What differs between any two cases: opaque numbers, tokens of claims and forms, times, the number of one's own review.
@@ -55,34 +55,34 @@ def item(adela: User, ana: User, bo: User, settings: Any) -> CalibrationItem:
     """A case with a known answer: version 2 of a sample, as are all that this module opens."""
     settings.MHB_CALIBRATION_SHARE = 0
     case = second_version(1, adela)
-    say(ana, approving())
-    say(bo, approving(), approving())
+    claim_and_submit(ana, approval())
+    claim_and_submit(bo, approval(), approval())
     case.refresh_from_db()
-    return calibration_services.make_item(case, approving(), actor=adela)
+    return calibration_services.make_item(case, approval(), actor=adela)
 
 
 def second_version(number: int, adela: User) -> Case:
-    first = opened(number, title="The same")
+    first = open_case(number, title="The same")
     cases_services.withdraw(first.pk, actor=adela, reason="Another version follows.")
-    return opened(number, version=2, title="The same", asked_for=("Too plain.",))
+    return open_case(number, version=2, title="The same", asked_for=("Too plain.",))
 
 
 def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
-    item: CalibrationItem, adela: User, chen: User, browse: Open, settings: Any, clock: Clock
+    item: CalibrationItem, adela: User, chen: User, browse: Browse, settings: Any, clock: Clock
 ) -> None:
     client = browse(chen)
     second_version(2, adela)
     second_version(3, adela)
-    say(chen, approving())
-    work = take(chen)
+    claim_and_submit(chen, approval())
+    work = claim(chen)
     at_work = seen(client, work)
-    send(work, approving())
+    submit(work, approval())
     settings.MHB_CALIBRATION_SHARE = 1
-    copy = take(chen)
+    copy = claim(chen)
     assert (work.case.kind, copy.case.kind) == ("work", "calibration")
     for place, text in seen(client, copy).items():
         assert text.splitlines() == at_work[place].splitlines(), place
-    send(copy, approving())
+    submit(copy, approval())
 
     listed = client.get(reverse("api:review-mine")).json()["results"]
     assert masked(str(listed[0]).replace("'", '"').replace(": ", ":")) == masked(
@@ -97,7 +97,7 @@ def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
 def test_a_copy_given_back_comes_again_as_work_does(item: CalibrationItem, chen: User, settings: Any) -> None:
     settings.MHB_CALIBRATION_SHARE = 1
     for _ in range(2):
-        held = take(chen)
+        held = claim(chen)
         assert held.case.kind == "calibration"
         why = held.why
         claims.release(chen, held.pk, held.token)  # type: ignore[arg-type]
@@ -105,10 +105,10 @@ def test_a_copy_given_back_comes_again_as_work_does(item: CalibrationItem, chen:
 
 
 def test_no_key_of_the_database_is_in_sight_of_a_physician(
-    item: CalibrationItem, chen: User, browse: Open, settings: Any
+    item: CalibrationItem, chen: User, browse: Browse, settings: Any
 ) -> None:
     settings.MHB_CALIBRATION_SHARE = 1
-    held = take(chen)
+    held = claim(chen)
     client = browse(chen)
     work = client.get(reverse("api:assignment", args=[held.pk])).json()
     assert work["id"] == held.public_id

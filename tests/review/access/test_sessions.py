@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from mhb_site.sign_in import sessions
 from review.models import Notice, User
-from tests.review.factories import opened
-from tests.review.pages import Open
+from tests.review.factories import open_case
+from tests.review.pages import Browse
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -31,7 +31,7 @@ def asked(client: Client) -> list[str]:
     return [query["sql"] for query in seen if any(f"FROM {table}" in query["sql"].replace('"', "") for table in tables)]
 
 
-def test_session_and_account_are_one_statement(browse: Open, ana: User) -> None:
+def test_session_and_account_are_one_statement(browse: Browse, ana: User) -> None:
     client = browse(ana)
     assert len(asked(client)) == 1, "it was signed in here"
     sessions._account_ids.clear()
@@ -40,7 +40,7 @@ def test_session_and_account_are_one_statement(browse: Open, ana: User) -> None:
     assert who(client) == ana.username
 
 
-def test_a_wrong_guess_gives_nobody_anothers_account(browse: Open, ana: User, bo: User) -> None:
+def test_a_wrong_guess_gives_nobody_anothers_account(browse: Browse, ana: User, bo: User) -> None:
     client = browse(ana)
     who(client)
     sessions._account_ids[client.session.session_key or ""] = bo.pk
@@ -49,7 +49,7 @@ def test_a_wrong_guess_gives_nobody_anothers_account(browse: Open, ana: User, bo
     assert who(client) == ana.username
 
 
-def test_the_session_decides_whose_it_is(browse: Open, ana: User, bo: User) -> None:
+def test_the_session_decides_whose_it_is(browse: Browse, ana: User, bo: User) -> None:
     client = browse(ana)
     who(client)
     session = client.session
@@ -58,7 +58,7 @@ def test_the_session_decides_whose_it_is(browse: Open, ana: User, bo: User) -> N
     assert who(client) == ""
 
 
-def test_what_ends_a_session_ends_it(browse: Open, ana: User, bo: User) -> None:
+def test_what_ends_a_session_ends_it(browse: Browse, ana: User, bo: User) -> None:
     for end in ("deleted", "expired", "closed", "ended"):
         client = browse(ana)
         assert who(client) == ana.username
@@ -77,16 +77,16 @@ def test_what_ends_a_session_ends_it(browse: Open, ana: User, bo: User) -> None:
         ana.refresh_from_db()
 
 
-def test_a_new_notice_is_seen_at_once(browse: Open, ana: User) -> None:
+def test_a_new_notice_is_seen_at_once(browse: Browse, ana: User) -> None:
     client = browse(ana)
     assert who(client) == ana.username
     assert not client.get(reverse("review:mine")).context["user"].has_notices
-    Notice.objects.create(user=ana, kind=Notice.Kind.PROBLEM, case=opened(1), text="!", at=timezone.now())
+    Notice.objects.create(user=ana, kind=Notice.Kind.PROBLEM, case=open_case(1), text="!", at=timezone.now())
     assert client.get(reverse("review:mine")).context["user"].has_notices
 
 
 def test_no_more_sessions_are_kept_in_mind_than_so_many(
-    browse: Open, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
+    browse: Browse, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_REMEMBERED", 1)
     sessions._account_ids.clear()

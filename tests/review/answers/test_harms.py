@@ -10,11 +10,11 @@ from review.answers.answer_form import fill_form
 from review.answers.posted_answers import answers_from_post
 from review.rules.citations import recognise_kind
 from review.rules.questions import Answers, RubricAnswer, RubricText, problems
-from tests.review.factories import WHOLE_FORM, wholly_approving
+from tests.review.factories import FULL_FORM, full_approval
 
 pytestmark = pytest.mark.plain
 
-FORM = replace(WHOLE_FORM, rubrics=(*WHOLE_FORM.rubrics, RubricText("R3", "Names both.", ("A1", "C2"))))
+FORM = replace(FULL_FORM, rubrics=(*FULL_FORM.rubrics, RubricText("R3", "Names both.", ("A1", "C2"))))
 
 
 def posted(**fields: str) -> Answers:
@@ -52,7 +52,7 @@ def test_an_exception_is_the_rubrics_own_and_stays_one() -> None:
 
 
 def test_what_is_missing_is_asked_at_the_trap_and_once() -> None:
-    answers = wholly_approving(rubrics={rubric.key: RubricAnswer("adequate") for rubric in FORM.rubrics})
+    answers = full_approval(rubrics={rubric.key: RubricAnswer("adequate") for rubric in FORM.rubrics})
     found = fill_form(FORM, answers, problems(FORM, answers)).problems
     assert [(fault.target, fault.label) for fault in found] == [
         ("harm-1-1", "Harm of trap A1"),

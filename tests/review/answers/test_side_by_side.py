@@ -6,10 +6,10 @@ import pytest
 
 from review.answers.side_by_side import ComparedLine, ReviewColumn, compare
 from review.rules.questions import AddedRubric, Answer, Answers, Form, Level, RubricAnswer
-from tests.review.factories import CITATION, WHOLE_FORM, wholly_approving, wholly_rejecting
+from tests.review.factories import CITATION, FULL_FORM, full_approval, full_rejection
 
 SCALE = tuple(Level(value, value) for value in ("none", "mild", "moderate", "severe", "death"))
-FORM = replace(WHOLE_FORM, severities=SCALE)
+FORM = replace(FULL_FORM, severities=SCALE)
 OWN = AddedRubric("Asks for the source.", ("A1",), "mild")
 DOI = replace(CITATION, kind="doi", reference="10.1000/182", section="")
 
@@ -22,7 +22,7 @@ def lines(one: Answers, other: Answers, form: Form = FORM) -> tuple[list[Compare
 
 def found_on(value: str = "adequate", severity: str = "mild", **more: str) -> Answers:
     """Approving, with this finding on the first rubric."""
-    answers = wholly_approving()
+    answers = full_approval()
     return replace(answers, rubrics={**answers.rubrics, "R1": RubricAnswer(value, severity=severity, **more)})
 
 
@@ -32,18 +32,18 @@ def found_on(value: str = "adequate", severity: str = "mild", **more: str) -> An
 )
 def test_harm_differs_by_level(one: str, other: str, apart: int) -> None:
     [line], _ = lines(found_on(severity=one), found_on(severity=other))
-    assert (line.title, line.apart) == (FORM.rubrics[0].criterion, apart)
+    assert (line.title, line.harm_gap) == (FORM.rubrics[0].criterion, apart)
     assert [cell.value for cell in line.cells] == [f"Adequate · harm: {one}", f"Adequate · harm: {other}"]
 
 
 @pytest.mark.parametrize(
     ("one", "other", "title"),
     [
-        (wholly_approving(), wholly_rejecting(), "Verdict"),
-        (wholly_rejecting("unclear"), wholly_rejecting("disputed"), "Verdict"),
+        (full_approval(), full_rejection(), "Verdict"),
+        (full_rejection("unclear"), full_rejection("disputed"), "Verdict"),
         (
-            wholly_approving(),
-            wholly_approving(questions={"natural": Answer("no"), "false": Answer("yes")}),
+            full_approval(),
+            full_approval(questions={"natural": Answer("no"), "false": Answer("yes")}),
             "Natural",
         ),
         (found_on(), found_on("removed"), FORM.rubrics[0].criterion),
@@ -52,16 +52,16 @@ def test_harm_differs_by_level(one: str, other: str, apart: int) -> None:
             found_on("corrected", wording="Says it."),
             FORM.rubrics[0].criterion,
         ),
-        (wholly_approving(), wholly_approving(citations=(DOI,)), "Evidence"),
-        (wholly_approving(), wholly_approving(citations=()), "Evidence"),
-        (wholly_approving(), wholly_approving(citations=(CITATION, DOI)), "Evidence"),
-        (wholly_approving(), wholly_approving(added=(OWN,)), "Rubrics added"),
+        (full_approval(), full_approval(citations=(DOI,)), "Evidence"),
+        (full_approval(), full_approval(citations=()), "Evidence"),
+        (full_approval(), full_approval(citations=(CITATION, DOI)), "Evidence"),
+        (full_approval(), full_approval(added=(OWN,)), "Rubrics added"),
         (
-            wholly_approving(added=(OWN,)),
-            wholly_approving(added=(replace(OWN, severity="death"),)),
+            full_approval(added=(OWN,)),
+            full_approval(added=(replace(OWN, severity="death"),)),
             "Rubrics added",
         ),
-        (wholly_approving(added=(OWN,)), wholly_approving(added=(replace(OWN, tags=("C2",)),)), "Rubrics added"),
+        (full_approval(added=(OWN,)), full_approval(added=(replace(OWN, tags=("C2",)),)), "Rubrics added"),
     ],
 )
 def test_every_answer_counts_as_a_difference(one: Answers, other: Answers, title: str) -> None:
@@ -74,17 +74,17 @@ def test_every_answer_counts_as_a_difference(one: Answers, other: Answers, title
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (wholly_approving(), wholly_approving()),
-        (wholly_approving(reason="Well made."), wholly_approving(reason="Nothing to add.")),
+        (full_approval(), full_approval()),
+        (full_approval(reason="Well made."), full_approval(reason="Nothing to add.")),
         (found_on(note="Clear."), found_on(note="Plain.")),
         # Harm that was chosen before the rubric was taken away counts no longer.
         (found_on("removed", severity="mild"), found_on("removed", severity="death")),
         (
-            wholly_approving(citations=(DOI,)),
-            wholly_approving(citations=(replace(DOI, kind="url", reference="https://doi.org/10.1000/182"),)),
+            full_approval(citations=(DOI,)),
+            full_approval(citations=(replace(DOI, kind="url", reference="https://doi.org/10.1000/182"),)),
         ),
-        (wholly_approving(citations=(CITATION, DOI)), wholly_approving(citations=(DOI, CITATION))),
-        (wholly_approving(added=(OWN,)), wholly_approving(added=(replace(OWN, criterion="asks for  the source."),))),
+        (full_approval(citations=(CITATION, DOI)), full_approval(citations=(DOI, CITATION))),
+        (full_approval(added=(OWN,)), full_approval(added=(replace(OWN, criterion="asks for  the source."),))),
     ],
 )
 def test_words_of_explanation_and_ways_of_writing_do_not(one: Answers, other: Answers) -> None:

@@ -19,13 +19,13 @@ from review.rules.state_machine import Policy
 from tests.review.factories import (
     PASSWORD,
     account,
-    approving,
-    opened,
-    rejecting,
-    say,
-    take,
-    to_adjudication,
-    to_secondary,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    open_case,
+    rejection,
 )
 from tests.review.pages import HTMX
 from tests.site.test_second_factor import code as shown_code
@@ -37,9 +37,9 @@ SIGNED = Policy(sign_with_password=True)
 
 
 def test_what_each_signature_means(ana: User, bo: User, chen: User, dina: User) -> None:
-    to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, approving())
+    case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, approval())
     signed = list(Review.objects.order_by("pk").values_list("signed_as", "meaning"))
     assert signed == [
         ("Ana Alves (ana)", "review"),
@@ -53,7 +53,7 @@ def test_what_each_signature_means(ana: User, bo: User, chen: User, dina: User) 
 
 
 def test_the_name_is_the_one_of_then(ana: User, adela: User, client: Any) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     User.objects.filter(pk=ana.pk).update(last_name="Married")
     assert Review.objects.get().signed_as == "Ana Alves (ana)"
     client.force_login(adela)
@@ -64,40 +64,40 @@ def test_the_name_is_the_one_of_then(ana: User, adela: User, client: Any) -> Non
 
 def test_an_account_without_a_name_signs_by_its_own(db: None) -> None:
     nameless = account("nameless")
-    to_secondary(nameless)
+    case_in_secondary(nameless)
     assert Review.objects.get().signed_as == "nameless"
 
 
 @pytest.mark.parametrize("password", ["", "wrong", PASSWORD.upper(), PASSWORD + " "])
 def test_a_wrong_password_submits_nothing(ana: User, password: str) -> None:
-    opened(policy=SIGNED)
-    assignment = take(ana)
+    open_case(policy=SIGNED)
+    assignment = claim(ana)
     assert assignment.token is not None
     before = Event.objects.count()
     with pytest.raises(errors.SignatureRefused):
-        services.submit(ana, assignment.pk, assignment.token, approving(), password=password)
+        services.submit(ana, assignment.pk, assignment.token, approval(), password=password)
     assert (Review.objects.count(), Event.objects.count()) == (0, before)
-    review = services.submit(ana, assignment.pk, assignment.token, approving(), password=PASSWORD)
+    review = services.submit(ana, assignment.pk, assignment.token, approval(), password=PASSWORD)
     assert review.signed_as == "Ana Alves (ana)"
 
 
 def test_where_none_is_asked_none_is_looked_at(ana: User) -> None:
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     assert assignment.token is not None
-    assert services.submit(ana, assignment.pk, assignment.token, approving(), password="anything")
+    assert services.submit(ana, assignment.pk, assignment.token, approval(), password="anything")
 
 
 def posted(assignment: Any, password: str) -> dict[str, str]:
     """The form of the page, filled in in favour."""
-    answers = {f"question.{key}": answer.value for key, answer in approving().questions.items()}
-    rubrics = {f"rubric.{key}": finding.value for key, finding in approving().rubrics.items()}
+    answers = {f"question.{key}": answer.value for key, answer in approval().questions.items()}
+    rubrics = {f"rubric.{key}": finding.value for key, finding in approval().rubrics.items()}
     return {"token": str(assignment.token), "verdict": "approve", "password": password, **answers, **rubrics}
 
 
 def test_the_page(ana: User, client: Any) -> None:
-    opened(policy=SIGNED)
-    assignment = take(ana)
+    open_case(policy=SIGNED)
+    assignment = claim(ana)
     client.force_login(ana)
     address = reverse("review:case", args=[assignment.pk])
     submit = reverse("review:submit", args=[assignment.pk])
@@ -113,8 +113,8 @@ def test_the_page(ana: User, client: Any) -> None:
 
 
 def test_a_draft_keeps_no_password(ana: User, client: Any, caplog: pytest.LogCaptureFixture) -> None:
-    opened(policy=SIGNED)
-    assignment = take(ana)
+    open_case(policy=SIGNED)
+    assignment = claim(ana)
     client.force_login(ana)
     secret = "nobody may keep this"
     with caplog.at_level(logging.DEBUG):
@@ -128,8 +128,8 @@ def test_a_draft_keeps_no_password(ana: User, client: Any, caplog: pytest.LogCap
 
 
 def test_guessing_is_counted_and_ends(ana: User, client: Any) -> None:
-    opened(policy=SIGNED)
-    assignment = take(ana)
+    open_case(policy=SIGNED)
+    assignment = claim(ana)
     client.force_login(ana)
     submit = reverse("review:submit", args=[assignment.pk])
     answers = [client.post(submit, posted(assignment, "guess")).status_code for _ in range(settings.AXES_FAILURE_LIMIT)]
@@ -140,25 +140,25 @@ def test_guessing_is_counted_and_ends(ana: User, client: Any) -> None:
 
 
 def test_who_is_locked_out_can_submit_where_no_password_is_asked(ana: User, client: Any) -> None:
-    opened(policy=SIGNED, number=1)
-    assignment = take(ana)
+    open_case(policy=SIGNED, number=1)
+    assignment = claim(ana)
     client.force_login(ana)
     for _ in range(settings.AXES_FAILURE_LIMIT):
         client.post(reverse("review:submit", args=[assignment.pk]), posted(assignment, "guess"))
     assert assignment.token is not None
     claims.release(ana, assignment.pk, assignment.token)
-    opened(number=2)
-    other = take(ana)
+    open_case(number=2)
+    other = claim(ana)
     assert other.case.title == "Case 2"
     assert client.post(reverse("review:submit", args=[other.pk]), posted(other, "")).status_code == 302
 
 
 def test_the_api(ana: User, client: Any) -> None:
-    opened(policy=SIGNED)
-    assignment = take(ana)
+    open_case(policy=SIGNED)
+    assignment = claim(ana)
     client.force_login(ana)
     address = reverse("api:assignment-submit", args=[assignment.pk])
-    body = {"token": str(assignment.token), "answers": answers_to_json(approving())}
+    body = {"token": str(assignment.token), "answers": answers_to_json(approval())}
 
     def send(**more: str) -> Any:
         return client.post(address, {**body, **more}, content_type="application/json")
@@ -173,12 +173,12 @@ def test_the_api(ana: User, client: Any) -> None:
 
 
 def test_every_phase_is_signed(ana: User, bo: User) -> None:
-    case = opened(policy=SIGNED)
-    for physician, answers in ((ana, approving()), (bo, approving()), (bo, approving())):
-        assignment = take(physician)
+    case = open_case(policy=SIGNED)
+    for physician, answers in ((ana, approval()), (bo, approval()), (bo, approval())):
+        assignment = claim(physician)
         assert assignment.token is not None
         with pytest.raises(errors.SignatureRefused):
-            services.submit(physician, assignment.pk, assignment.token, rejecting())
+            services.submit(physician, assignment.pk, assignment.token, rejection())
         services.submit(physician, assignment.pk, assignment.token, answers, password=PASSWORD)
     case.refresh_from_db()
     assert case.state == "approved"
@@ -192,14 +192,14 @@ BY_CODE = Policy(sign_with_second_factor=True)
 @pytest.fixture
 def coded(ana: User) -> Any:
     """Ana's case that is signed with a code, and her app."""
-    opened(policy=BY_CODE)
+    open_case(policy=BY_CODE)
     enrol(ana)
-    return take(ana)
+    return claim(ana)
 
 
 def test_a_code_signs_once(ana: User, coded: Any) -> None:
     def submit(code: str, answers: Any = None) -> Any:
-        return services.submit(ana, coded.pk, coded.token, answers or approving(), code=code)
+        return services.submit(ana, coded.pk, coded.token, answers or approval(), code=code)
 
     for wrong in ("", "000000", PASSWORD):
         with pytest.raises(errors.CodeRefused):
@@ -207,24 +207,24 @@ def test_a_code_signs_once(ana: User, coded: Any) -> None:
     assert not Review.objects.exists()
     now = shown_code()
     with pytest.raises(errors.Incomplete):
-        submit(now, approving(verdict=""))
+        submit(now, approval(verdict=""))
     assert submit(now).meaning == "review", "what was not complete has used up no code"
-    opened(2, policy=BY_CODE)
-    other = take(ana)
+    open_case(2, policy=BY_CODE)
+    other = claim(ana)
     assert other.token is not None
     with pytest.raises(errors.CodeRefused):
-        services.submit(ana, other.pk, other.token, approving(), code=now)
+        services.submit(ana, other.pk, other.token, approval(), code=now)
 
 
 def test_recovery_codes_do_not_sign(ana: User, coded: Any) -> None:
     codes = RecoveryCodes.activate(ana).generate_codes()
     with pytest.raises(errors.CodeRefused):
-        services.submit(ana, coded.pk, coded.token, approving(), code=codes[0])
+        services.submit(ana, coded.pk, coded.token, approval(), code=codes[0])
 
 
 def test_who_has_none_is_told_where_to_set_it_up(ana: User, client: Any) -> None:
-    opened(policy=BY_CODE)
-    assignment = take(ana)
+    open_case(policy=BY_CODE)
+    assignment = claim(ana)
     client.force_login(ana)
     page = client.get(reverse("review:case", args=[assignment.pk])).content.decode()
     assert 'name="code"' not in page
@@ -256,7 +256,7 @@ def test_the_page_that_takes_a_code(ana: User, coded: Any, client: Any) -> None:
 def test_the_api_takes_a_code(ana: User, coded: Any, client: Any) -> None:
     client.force_login(ana)
     address = reverse("api:assignment-submit", args=[coded.pk])
-    body = {"token": str(coded.token), "answers": answers_to_json(approving())}
+    body = {"token": str(coded.token), "answers": answers_to_json(approval())}
     refused = client.post(address, body, content_type="application/json")
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:mhb:code-refused")
     assert client.post(address, {**body, "code": shown_code()}, content_type="application/json").status_code == 201
@@ -268,11 +268,11 @@ def test_the_api_takes_a_code(ana: User, coded: Any, client: Any) -> None:
 @pytest.fixture
 def confirming(ana: User, bo: User) -> Any:
     """Bo's assignment of a case that is signed with the password, where the first answer is to be confirmed."""
-    opened(policy=SIGNED)
+    open_case(policy=SIGNED)
     for physician in (ana, bo):
-        held = take(physician)
+        held = claim(physician)
         assert held.token is not None
-        services.submit(physician, held.pk, held.token, approving(), password=PASSWORD)
+        services.submit(physician, held.pk, held.token, approval(), password=PASSWORD)
     held.refresh_from_db()
     return held
 
@@ -282,7 +282,7 @@ def keep_mine(client: Any, held: Any, password: str, **more: str) -> Any:
 
 
 def test_a_wrong_password_under_a_kept_answer_leaves_what_was_drafted(bo: User, confirming: Any, client: Any) -> None:
-    services.save_draft(bo, confirming.pk, confirming.token, rejecting("Second thoughts."), revision=0)
+    services.save_draft(bo, confirming.pk, confirming.token, rejection("Second thoughts."), revision=0)
     client.force_login(bo)
     refused = keep_mine(client, confirming, "wrong", verdict="reject", reason="Second thoughts.", revision="1")
     assert refused.status_code == 403
@@ -297,7 +297,7 @@ def test_nor_does_typing_the_password_again_replace_what_another_window_drafted(
 ) -> None:
     """The page saves itself as one types, the password included: with the version that it was made from, not the newest."""
     client.force_login(bo)
-    services.save_draft(bo, confirming.pk, confirming.token, rejecting("From the other window."), revision=0)
+    services.save_draft(bo, confirming.pk, confirming.token, rejection("From the other window."), revision=0)
     refused = keep_mine(client, confirming, "wrong", revision="0")
     assert refused.status_code == 403
     html = refused.content.decode()

@@ -15,7 +15,16 @@ from review.models import Assignment, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import TrapTerm
 from tests.browser import wait_for_focus
-from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, look, opened, send, take, wholly_approving
+from tests.review.factories import (
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
+    claim,
+    full_approval,
+    open_case,
+    submit,
+    take_first_look,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -37,9 +46,9 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
 @pytest.fixture
 def held(desk: Page, live_server: Any, ana: User) -> Assignment:
     """A whole case, its traps revealed, on the screen."""
-    opened(form=replace(WHOLE_FORM, terms=TERMS), policy=LOOK_FIRST, first_look=SEEN_PLAIN)
-    taken = take(ana)
-    look(taken)
+    open_case(form=replace(FULL_FORM, terms=TERMS), policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
+    taken = claim(ana)
+    take_first_look(taken)
     desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
     wait_for_focus(desk)
     return taken
@@ -223,7 +232,7 @@ def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
     expect(desk.locator(".saved__waiting")).to_be_visible()
     assert held.token is not None
     claims.release(ana, held.pk, held.token)
-    take(bo)
+    claim(bo)
     with desk.expect_navigation():
         desk.context.set_offline(False)
     expect(desk.locator("h1")).to_contain_text("no longer reserved for you")
@@ -232,9 +241,9 @@ def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
 
 
 def test_a_recent_source_is_taken_again_in_one_act(desk: Page, held: Assignment, ana: User, live_server: Any) -> None:
-    opened(2, form=WHOLE_FORM)
-    send(held, wholly_approving())
-    taken = take(ana)
+    open_case(2, form=FULL_FORM)
+    submit(held, full_approval())
+    taken = claim(ana)
     desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
     wait_for_focus(desk)
     desk.keyboard.press("1")

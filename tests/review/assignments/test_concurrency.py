@@ -25,14 +25,14 @@ from review.rules.state_machine import FINAL, Phase, Policy, Role, State, positi
 from tests.conftest import RunConcurrently
 from tests.review.factories import (
     account,
-    approving,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    open_case,
+    rejection,
+    submit,
 )
 
 Hold = Assignment.Hold
@@ -51,7 +51,7 @@ def run_out(assignment: Assignment) -> None:
 
 
 def late_submit(assignment: Assignment) -> Review:
-    return send(assignment, approving())
+    return submit(assignment, approval())
 
 
 def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
@@ -61,7 +61,7 @@ def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
 
 def test_all_press_at_once_and_each_gets_another_case(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(len(eight)):
-        opened(number)
+        open_case(number)
     outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
     none_failed(outcomes)
     assert len({assignment.case_id for assignment in outcomes}) == len(eight)
@@ -69,7 +69,7 @@ def test_all_press_at_once_and_each_gets_another_case(eight: list[User], run_con
 
 def test_fewer_cases_than_physicians(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(3):
-        opened(number)
+        open_case(number)
     outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
     none_failed(outcomes)
     assert len([outcome for outcome in outcomes if outcome is not None]) == 3
@@ -78,12 +78,12 @@ def test_fewer_cases_than_physicians(eight: list[User], run_concurrently: RunCon
 
 def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(60):
-        opened(number, policy=ALONE)
+        open_case(number, policy=ALONE)
 
     def work(physician: User) -> int:
         done = 0
         while (assignment := claims.claim_next(physician)) is not None:
-            send(assignment, approving())
+            submit(assignment, approval())
             done += 1
         return done
 
@@ -97,15 +97,15 @@ def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], run_conc
 
 def test_the_whole_queue_worked_by_all_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(12):
-        opened(number)
+        open_case(number)
 
     def work(physician: User) -> None:
         chance = random.Random(physician.username)
         while Case.objects.exclude(state__in=FINAL).exists():
             assignment = claims.claim_next(physician)
             if assignment is not None:
-                answers = approving if chance.random() < 0.5 else rejecting
-                send(assignment, answers(change_reason="I see it now."))
+                answers = approval if chance.random() < 0.5 else rejection
+                submit(assignment, answers(change_reason="I see it now."))
 
     none_failed(run_concurrently([partial(work, physician) for physician in eight]))
     for case in Case.objects.all():
@@ -123,8 +123,8 @@ def test_the_whole_queue_worked_by_all_at_once(eight: list[User], run_concurrent
 def test_one_physician_pressing_in_several_windows_gets_one_case(
     eight: list[User], run_concurrently: RunConcurrently
 ) -> None:
-    case = to_adjudication(eight[0], eight[1])  # two roles of the same case are open
-    opened(2)
+    case = case_in_adjudication(eight[0], eight[1])  # two roles of the same case are open
+    open_case(2)
     outcomes = run_concurrently([partial(claims.claim_next, eight[2])] * 4)
     none_failed(outcomes)
     assert {(held.case_id, held.token) for held in outcomes} == {(case.pk, outcomes[0].token)}
@@ -134,8 +134,8 @@ def test_one_physician_pressing_in_several_windows_gets_one_case(
 def test_one_review_submitted_twice_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        case = to_secondary(ana, number=number)
-        bos = take(bo)
+        case = case_in_secondary(ana, number=number)
+        bos = claim(bo)
         outcomes = run_concurrently([partial(late_submit, bos)] * 3)
         assert sorted(type(outcome).__name__ for outcome in outcomes) == [
             "AlreadySubmitted",
@@ -143,13 +143,13 @@ def test_one_review_submitted_twice_at_once(eight: list[User], run_concurrently:
             "Review",
         ]
         assert Review.objects.get(case=case, physician=bo).phase == Phase.COMMIT
-        say(bo, approving())
+        claim_and_submit(bo, approval())
 
 
 def test_the_last_review_submitted_twice_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(ROUNDS):
-        case = opened(number, policy=ALONE)
-        outcomes = run_concurrently([partial(late_submit, take(eight[0]))] * 2)
+        case = open_case(number, policy=ALONE)
+        outcomes = run_concurrently([partial(late_submit, claim(eight[0]))] * 2)
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadySubmitted", "Review"]
         assert Event.objects.filter(case=case, kind=Event.Kind.CLOSED).count() == 1
 
@@ -157,8 +157,8 @@ def test_the_last_review_submitted_twice_at_once(eight: list[User], run_concurre
 def test_a_late_submit_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        case = opened(number, policy=ALONE)
-        anas = take(ana)
+        case = open_case(number, policy=ALONE)
+        anas = claim(ana)
         run_out(anas)
         submitted, taken = run_concurrently([partial(late_submit, anas), partial(claims.claim_next, bo)])
         none_failed([submitted, taken], errors.LeaseLost)
@@ -167,7 +167,7 @@ def test_a_late_submit_against_a_take_over(eight: list[User], run_concurrently: 
         else:
             assert taken.pk == anas.pk
             assert Draft.objects.filter(assignment=anas, physician=ana).exists()
-            send(taken, approving())
+            submit(taken, approval())
         review = Review.objects.select_related("assignment").get(case=case)
         assert review.physician_id == review.assignment.physician_id
 
@@ -176,22 +176,22 @@ def test_a_late_blind_answer_against_a_take_over(eight: list[User], run_concurre
     """If the commit wins, the confirmation is still the committer's own."""
     ana, bo, chen = eight[:3]
     for number in range(ROUNDS):
-        case = to_secondary(ana, number=number)
-        bos = take(bo)
+        case = case_in_secondary(ana, number=number)
+        bos = claim(bo)
         run_out(bos)
         submitted, taken = run_concurrently([partial(late_submit, bos), partial(claims.claim_next, chen)])
         none_failed([submitted, taken], errors.LeaseLost)
         holder = bo if isinstance(submitted, Review) else chen
         assert (taken is None) == (holder == bo)
         assert Assignment.objects.get(case=case, role=Role.SECONDARY).physician == holder
-        say(holder, *[approving()] * (1 if holder == bo else 2))
+        claim_and_submit(holder, *[approval()] * (1 if holder == bo else 2))
 
 
 def test_a_late_draft_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        opened(number, policy=ALONE)
-        anas = take(ana)
+        open_case(number, policy=ALONE)
+        anas = claim(ana)
         run_out(anas)
         assert anas.token is not None
         saved, taken = run_concurrently(
@@ -203,7 +203,7 @@ def test_a_late_draft_against_a_take_over(eight: list[User], run_concurrently: R
         none_failed([saved, taken], errors.LeaseLost)
         assert isinstance(saved, Draft) == (taken is None)
         assert Draft.objects.get(assignment=anas).answers["reason"] == "typed"
-        send(taken or take(ana), approving())
+        submit(taken or claim(ana), approval())
 
 
 def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(
@@ -211,8 +211,8 @@ def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(
 ) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        case = opened(number, policy=ALONE)
-        anas = take(ana)
+        case = open_case(number, policy=ALONE)
+        anas = claim(ana)
         run_out(anas)
         assert anas.token is not None
         outcomes = run_concurrently(
@@ -226,7 +226,7 @@ def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(
         none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
         taken = outcomes[3]
         if not isinstance(outcomes[2], Review):
-            send(taken or take(bo), approving())
+            submit(taken or claim(bo), approval())
         assert Review.objects.filter(case=case).count() == 1
         kinds = Counter(Event.objects.filter(case=case).values_list("kind", flat=True))
         takes = kinds[Event.Kind.CLAIMED] + kinds[Event.Kind.TAKEN_OVER]
@@ -236,35 +236,35 @@ def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(
 def test_giving_back_against_submitting(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        case = to_secondary(ana, number=number)
-        bos = take(bo)
+        case = case_in_secondary(ana, number=number)
+        bos = claim(bo)
         assert bos.token is not None
         outcomes = run_concurrently([partial(claims.release, bo, bos.pk, bos.token), partial(late_submit, bos)])
         none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
         assert isinstance(outcomes[0], Exception) != isinstance(outcomes[1], Exception)
         while not Case.objects.filter(pk=case.pk, state__in=FINAL).exists():
-            say(bo, approving())
+            claim_and_submit(bo, approval())
 
 
 def test_two_windows_save_the_first_draft_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(ROUNDS):
-        opened(number, policy=ALONE)
-        held = take(eight[0])
+        open_case(number, policy=ALONE)
+        held = claim(eight[0])
         token = held.token or uuid.uuid4()
         save = partial(assignments_services.save_draft, eight[0], held.pk, token, Answers(reason="typed"), revision=0)
         outcomes = run_concurrently([save, save])
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Draft", "StaleDraft"]
-        send(held, approving())
+        submit(held, approval())
 
 
 def test_two_adjudicators_vote_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo, chen, dina = eight[:4]
     for number in range(ROUNDS):
-        case = to_adjudication(ana, bo, number=number)
+        case = case_in_adjudication(ana, bo, number=number)
         for phase in (Phase.COMMIT, Phase.DISCUSS):
-            chens, dinas = take(chen), take(dina)
+            chens, dinas = claim(chen), claim(dina)
             assert (chens.phase, dinas.phase) == (phase, phase)
-            none_failed(run_concurrently([partial(send, chens, approving()), partial(send, dinas, rejecting())]))
+            none_failed(run_concurrently([partial(submit, chens, approval()), partial(submit, dinas, rejection())]))
         case.refresh_from_db()
         assert (case.state, case.ground) == (State.REJECTED, "undecided")
 
@@ -273,9 +273,9 @@ def test_withdrawing_against_submitting_and_claiming(eight: list[User], run_conc
     ana, bo = eight[:2]
     adela = account("adela", role="admin")  # type: ignore[arg-type]
     for number in range(ROUNDS):
-        case = opened(number)
-        anas = take(ana)
-        opened(1000 + number)
+        case = open_case(number)
+        anas = claim(ana)
+        open_case(1000 + number)
         outcomes = run_concurrently(
             [
                 partial(cases_services.withdraw, case.pk, actor=adela, reason="Duplicate."),
@@ -296,7 +296,7 @@ def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(
     run_concurrently: RunConcurrently,
 ) -> None:
     ana = account("ana")
-    row = opened().assignments.get(role=Role.PRIMARY)
+    row = open_case().assignments.get(role=Role.PRIMARY)
     locked = threading.Event()
 
     def hold_the_row() -> None:
@@ -305,11 +305,11 @@ def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(
             locked.set()
             time.sleep(0.5)  # far longer than it takes to pass over the row twenty times
 
-    def claim() -> Assignment | None:
+    def claim_meanwhile() -> Assignment | None:
         assert locked.wait(timeout=60)
         return claims.claim_next(ana)
 
-    _, taken = run_concurrently([hold_the_row, claim])
+    _, taken = run_concurrently([hold_the_row, claim_meanwhile])
     assert taken == row
 
 
@@ -318,7 +318,7 @@ def test_a_claim_finds_the_only_case_that_is_just_being_handed_to_its_physician(
 ) -> None:
     """Everybody's when the claim begins and this physician's own when it ends, the case is never out of reach."""
     ana, adela = account("ana"), account("adela", UserRole.ADMIN)
-    row = opened().assignments.get(role=Role.PRIMARY)
+    row = open_case().assignments.get(role=Role.PRIMARY)
     locked, passed_over, handed = threading.Event(), threading.Event(), threading.Event()
     first_candidate = eligibility.first_candidate
 
@@ -340,18 +340,18 @@ def test_a_claim_finds_the_only_case_that_is_just_being_handed_to_its_physician(
                 assert passed_over.wait(timeout=20)
         handed.set()
 
-    def claim() -> Assignment | None:
+    def claim_meanwhile() -> Assignment | None:
         assert locked.wait(timeout=60)
         return claims.claim_next(ana)
 
-    _, taken = run_concurrently([hand_out, claim])
+    _, taken = run_concurrently([hand_out, claim_meanwhile])
     assert taken == row
 
 
 def test_a_claim_locks_one_row_and_takes_it_only_if_it_is_free(ana: User) -> None:
-    opened()
+    open_case()
     with CaptureQueriesContext(connection) as captured:
-        take(ana)
+        claim(ana)
     asked = [query["sql"] for query in captured]
     [taken] = [
         number for number, sql in enumerate(asked) if sql.startswith("UPDATE review_assignment SET physician_id")

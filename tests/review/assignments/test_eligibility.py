@@ -25,14 +25,14 @@ from review.rules.state_machine import Phase, Policy, Role, State, position
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
     account,
-    approving,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    open_case,
+    rejection,
+    submit,
 )
 
 pytestmark = pytest.mark.both
@@ -84,15 +84,15 @@ class Rule:
             case "second role":
                 Assignment.objects.filter(case=case, role=Role.PRIMARY).update(physician=physician)
             case "earlier version":
-                earlier = opened(1, version=1)
+                earlier = open_case(1, version=1)
                 claims.reassign(earlier.pk, Role.PRIMARY, to=physician, actor=admin())
-                say(physician, approving())
+                claim_and_submit(physician, approval())
                 assert visibility.reviews_by(physician).get().case == earlier
                 Case.objects.filter(pk=case.pk).update(fresh_eyes_required=True)
             case "cap":
-                other = opened(77, policy=Policy(secondary=False))
+                other = open_case(77, policy=Policy(secondary=False))
                 claims.reassign(other.pk, Role.PRIMARY, to=physician, actor=admin())
-                say(physician, approving())
+                claim_and_submit(physician, approval())
                 changed(physician, daily_cap=1)
             case "calibration":
                 rows.update(calibration=case.benchmark)
@@ -124,9 +124,9 @@ def admin() -> User:
 
 def second_version(primary: User) -> Case:
     """Version 2 of a sample, whose secondary waits."""
-    case = opened(1, version=2)
+    case = open_case(1, version=2)
     claims.reassign(case.pk, Role.PRIMARY, to=primary, actor=admin())
-    say(primary, approving())
+    claim_and_submit(primary, approval())
     case.refresh_from_db()
     assert case.state == State.SECONDARY
     return case
@@ -140,7 +140,7 @@ def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
     case = second_version(ana)
     assert eligibility.count_available(bo) == 1
     assert eligibility.likely_next_case(bo) == case
-    assert take(bo).case == case
+    assert claim(bo).case == case
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -154,7 +154,7 @@ def test_each_rule_alone_keeps_the_case_away(ana: User, bo: User, chen: User, ru
     if rule.name != "paused" and rule.name != "cap":
         assert eligibility.count_available(bo) == 0
     if rule.name not in ("reserved", "calibration", "language", "specialty", "same hospital", "no hospital"):
-        assert take(chen).case == case  # nobody else is kept away
+        assert claim(chen).case == case  # nobody else is kept away
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -194,7 +194,7 @@ FITS = [
 @pytest.mark.parametrize(("of_case", "of_physician", "fits"), FITS)
 def test_specialty(ana: User, of_case: str, of_physician: str, fits: bool) -> None:
     changed(ana, specialty=of_physician)
-    opened(1, specialty=of_case)
+    open_case(1, specialty=of_case)
     assert (claims.claim_next(ana) is not None) == fits
 
 
@@ -207,16 +207,16 @@ def test_specialty(ana: User, of_case: str, of_physician: str, fits: bool) -> No
 )  # fmt: skip
 def test_language(ana: User, of_case: str, of_physician: list[str], fits: bool) -> None:
     changed(ana, languages=of_physician)
-    opened(1, language=of_case)
+    open_case(1, language=of_case)
     assert (claims.claim_next(ana) is not None) == fits
 
 
 def test_every_stage_asks_who_works_in_it(ana: User, bo: User, chen: User) -> None:
-    to_adjudication(ana, bo, number=1)
+    case_in_adjudication(ana, bo, number=1)
     changed(chen, stages=["adjudication"])
-    opened(2)
-    assert take(chen).role == Role.ADJUDICATOR_1
-    send(take(chen), approving())
+    open_case(2)
+    assert claim(chen).role == Role.ADJUDICATOR_1
+    submit(claim(chen), approval())
     assert claims.claim_next(chen) is None
 
 
@@ -226,30 +226,30 @@ def test_another_hospital_than_the_primary_and_only_than_the_primary(
     policy = Policy(other_hospital=True)
     for physician, hospital in ((ana, "North"), (bo, "South"), (chen, "north"), (dina, "South")):
         changed(physician, hospital=hospital)
-    to_secondary(ana, number=1, policy=policy)
+    case_in_secondary(ana, number=1, policy=policy)
     assert claims.claim_next(chen) is None
-    say(bo, rejecting(), rejecting())
+    claim_and_submit(bo, rejection(), rejection())
     assert claims.claim_next(chen) is None
-    assert take(dina).role == Role.ADJUDICATOR_1  # a colleague of the secondary's
+    assert claim(dina).role == Role.ADJUDICATOR_1  # a colleague of the secondary's
 
 
 def test_where_the_policy_asks_for_hospitals_a_primary_without_one_cannot_block_the_case(ana: User, bo: User) -> None:
-    opened(1, policy=Policy(other_hospital=True))
+    open_case(1, policy=Policy(other_hospital=True))
     assert claims.claim_next(ana) is None
     changed(bo, hospital="South")
-    assert take(bo).role == Role.PRIMARY
+    assert claim(bo).role == Role.PRIMARY
 
 
 def test_the_cap_counts_answered_cases_of_the_day_and_ends_at_midnight_utc(ana: User, bo: User, clock: Clock) -> None:
     clock.now = clock.now.replace(hour=21, minute=0)
     changed(ana, daily_cap=2)
     for number in range(6):
-        opened(number)
-    claims.release(ana, (given := take(ana)).pk, given.token)  # type: ignore[arg-type]  # costs nothing
-    say(ana, approving())
-    held = take(ana)
+        open_case(number)
+    claims.release(ana, (given := claim(ana)).pk, given.token)  # type: ignore[arg-type]  # costs nothing
+    claim_and_submit(ana, approval())
+    held = claim(ana)
     assert claims.claim_next(ana) == held  # what is in hand stays in hand
-    send(held, approving())
+    submit(held, approval())
     assert claims.claim_next(ana) is None
     assert eligibility.likely_next_case(ana) is None
     assert "daily case limit" in str(eligibility.blocking_reason(ana))
@@ -258,18 +258,18 @@ def test_the_cap_counts_answered_cases_of_the_day_and_ends_at_midnight_utc(ana: 
 
 
 def test_two_phases_of_a_case_are_one_case_of_the_cap(ana: User, bo: User) -> None:
-    to_secondary(ana, number=1)
-    say(bo, approving(), approving())
+    case_in_secondary(ana, number=1)
+    claim_and_submit(bo, approval(), approval())
     assert eligibility.done_today(bo) == 1
 
 
 def test_a_paused_physician_finishes_what_is_in_hand(ana: User, bo: User, adela: User) -> None:
-    opened(1)
-    opened(2)
-    held = take(ana)
+    open_case(1)
+    open_case(2)
+    held = claim(ana)
     accounts.set_paused(ana.pk, True, actor=adela)
     assert claims.claim_next(ana) == held
-    send(held, approving())
+    submit(held, approval())
     assert claims.claim_next(ana) is None
     accounts.set_paused(ana.pk, False, actor=adela)
     assert claims.claim_next(ana) is not None
@@ -280,18 +280,18 @@ def test_a_paused_physician_finishes_what_is_in_hand(ana: User, bo: User, adela:
 
 def test_peek_takes_nothing_and_says_what_the_claim_then_takes(physicians: list[User]) -> None:
     for number in range(20):
-        opened(number)
+        open_case(number)
     for physician in physicians:
         before = list(Assignment.objects.values())
         expected = eligibility.likely_next_case(physician)
         assert list(Assignment.objects.values()) == before
-        assert take(physician).case == expected
+        assert claim(physician).case == expected
 
 
 def test_the_oldest_band_is_emptied_before_the_next_is_begun(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eligibility, "BAND", 4)
-    cases = [opened(number, policy=Policy(secondary=False)).pk for number in range(20)]
-    order = [say(ana, approving()).case_id for _ in cases]
+    cases = [open_case(number, policy=Policy(secondary=False)).pk for number in range(20)]
+    order = [claim_and_submit(ana, approval()).case_id for _ in cases]
     assert order != sorted(order)  # shuffled,
     assert [pk // 4 for pk in order] == sorted(pk // 4 for pk in order)  # but inside a band only
 
@@ -299,13 +299,13 @@ def test_the_oldest_band_is_emptied_before_the_next_is_begun(ana: User, monkeypa
 def test_a_window_smaller_than_the_queue_loses_nothing(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eligibility, "WINDOW", 3)
     for number in range(10):
-        opened(number, policy=Policy(secondary=False))
-    assert len({say(ana, approving()).case_id for _ in range(10)}) == 10
+        open_case(number, policy=Policy(secondary=False))
+    assert len({claim_and_submit(ana, approval()).case_id for _ in range(10)}) == 10
 
 
 def test_people_who_press_at_once_aim_at_different_rows(db: None) -> None:
     """With 64 cases in a band, the first choices of 60 physicians fall on as many cases as an even lottery's would."""
-    cases = [opened(number).pk for number in range(200)]
+    cases = [open_case(number).pk for number in range(200)]
     band = Counter(pk // eligibility.BAND for pk in cases)
     full = min(number for number, count in band.items() if count == eligibility.BAND)
     Case.objects.filter(pk__lt=full * eligibility.BAND).update(priority=-1)
@@ -317,7 +317,7 @@ def test_people_who_press_at_once_aim_at_different_rows(db: None) -> None:
 
 def test_the_order_is_the_physicians_own_and_stays(ana: User, bo: User) -> None:
     for number in range(40):
-        opened(number)
+        open_case(number)
     orders = []
     for physician in (ana, ana, bo):
         first = next(eligibility.search_rounds(physician))
@@ -328,53 +328,53 @@ def test_the_order_is_the_physicians_own_and_stays(ana: User, bo: User) -> None:
 
 
 def test_fresh_eyes_come_before_priority_and_the_rest_by_it(ana: User, bo: User, adela: User) -> None:
-    opened(1)
-    say(ana, rejecting())
-    say(bo, rejecting(), rejecting())
-    again = opened(1, version=2)
+    open_case(1)
+    claim_and_submit(ana, rejection())
+    claim_and_submit(bo, rejection(), rejection())
+    again = open_case(1, version=2)
     cases_services.prioritise(again.pk, actor=adela, priority=9)
-    fresh = opened(2)
+    fresh = open_case(2)
     assert eligibility.likely_next_case(ana) == fresh
-    assert take(account("new")).case == again
+    assert claim(account("new")).case == again
 
 
 def test_a_lapsed_lease_is_taken_over_only_where_nothing_else_waits(ana: User, bo: User, clock: Clock) -> None:
-    lost = opened(1)
-    anas = take(ana)
+    lost = open_case(1)
+    anas = claim(ana)
     clock.advance(minutes=16)
-    other = opened(2)
-    assert take(bo).case == other
-    taken = take(account("new"))
+    other = open_case(2)
+    assert claim(bo).case == other
+    taken = claim(account("new"))
     assert (taken.pk, taken.case, taken.why) == (anas.pk, lost, eligibility.WHY_LEFT)
 
 
 def test_what_was_given_back_comes_again_only_when_nothing_else_waits(ana: User, adela: User) -> None:
-    back = opened(1)
-    held = take(ana)
+    back = open_case(1)
+    held = claim(ana)
     claims.release(ana, held.pk, held.token)  # type: ignore[arg-type]
     cases_services.prioritise(back.pk, actor=adela, priority=50)
-    other = opened(2)
-    assert say(ana, approving()).case == other
-    again = take(ana)
+    other = open_case(2)
+    assert claim_and_submit(ana, approval()).case == other
+    again = claim(ana)
     assert (again.case, again.why) == (back, eligibility.WHY_AGAIN)
 
 
 def test_why(ana: User, bo: User, chen: User, adela: User) -> None:
-    opened(1)
-    assert take(ana).why == eligibility.WHY_NEXT
-    send(take(ana), rejecting())
-    assert take(bo).why == eligibility.WHY_SECONDARY
-    say(bo, approving(), approving())
-    assert take(chen).why == eligibility.WHY_ADJUDICATOR
-    urgent = opened(2)
+    open_case(1)
+    assert claim(ana).why == eligibility.WHY_NEXT
+    submit(claim(ana), rejection())
+    assert claim(bo).why == eligibility.WHY_SECONDARY
+    claim_and_submit(bo, approval(), approval())
+    assert claim(chen).why == eligibility.WHY_ADJUDICATOR
+    urgent = open_case(2)
     cases_services.prioritise(urgent.pk, actor=adela, priority=1)
     new = account("new")
     changed(new, stages=["primary"])
-    assert take(new).why == eligibility.WHY_PRIORITY
-    opened(3, version=2)
+    assert claim(new).why == eligibility.WHY_PRIORITY
+    open_case(3, version=2)
     newer = account("newer")
     changed(newer, stages=["primary"])
-    assert take(newer).why == eligibility.WHY_FRESH
+    assert claim(newer).why == eligibility.WHY_FRESH
     held = Assignment.objects.get(physician=newer)
     claims.release(newer, held.pk, held.token)  # type: ignore[arg-type]
     held.refresh_from_db()
@@ -385,30 +385,30 @@ def test_counting_what_waits_stops_at_a_hundred(ana: User, monkeypatch: pytest.M
     monkeypatch.setattr(eligibility, "COUNT_LIMIT", 3)
     for number in range(5):
         assert eligibility.count_available(ana) == min(number, 3)
-        opened(number)
+        open_case(number)
 
 
 # ------------------------------------------------------------------------------------------------ declining, reporting
 
 
 def test_declining_is_for_good_and_leaves_the_case_to_others(ana: User, bo: User) -> None:
-    case = opened(1)
-    held = take(ana)
+    case = open_case(1)
+    held = claim(ana)
     assert held.token is not None
     claims.decline(ana, held.pk, held.token, Declined.Reason.CONFLICT, "I have treated this patient.")
     assert claims.claim_next(ana) is None
     event = Event.objects.get(kind=Event.Kind.DECLINED)
     assert (event.actor, event.data["because"], event.data["text"]) == (ana, "conflict", "I have treated this patient.")
-    assert take(bo).case == case
+    assert claim(bo).case == case
     assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, held.pk, held.token, approving())
+        assignments_services.submit(ana, held.pk, held.token, approval())
 
 
 def test_a_committed_answer_cannot_be_declined(ana: User, bo: User) -> None:
-    to_secondary(ana)
-    say(bo, approving())
-    held = take(bo)
+    case_in_secondary(ana)
+    claim_and_submit(bo, approval())
+    held = claim(bo)
     assert held.token is not None
     with pytest.raises(errors.AlreadySubmitted):
         claims.decline(bo, held.pk, held.token, Declined.Reason.OTHER)
@@ -416,15 +416,15 @@ def test_a_committed_answer_cannot_be_declined(ana: User, bo: User) -> None:
 
 def test_a_problem_is_told_to_every_admin_and_nothing_is_taken_away(ana: User, bo: User, adela: User) -> None:
     account("gone", role="admin", is_active=False)  # type: ignore[arg-type]
-    case = opened(1)
-    held = take(ana)
+    case = open_case(1)
+    held = claim(ana)
     claims.report_problem(ana, held.pk, "The report is cut off.")
     notice = Notice.objects.get()
     assert (notice.user, notice.kind, notice.case, notice.text) == (
         adela, Notice.Kind.PROBLEM, case, "The report is cut off.",
     )  # fmt: skip
     assert Event.objects.get(kind=Event.Kind.PROBLEM).actor == ana
-    assert take(ana).token == held.token
+    assert claim(ana).token == held.token
     with pytest.raises(errors.NotYours):
         claims.report_problem(bo, held.pk, "Let me see.")
 
@@ -433,41 +433,41 @@ def test_a_problem_is_told_to_every_admin_and_nothing_is_taken_away(ana: User, b
 
 
 def test_handing_over_takes_it_from_the_holder_who_keeps_the_draft(ana: User, bo: User, adela: User) -> None:
-    case = opened(1)
-    opened(2)
-    held = take(ana)
+    case = open_case(1)
+    open_case(2)
+    held = claim(ana)
     assert held.token is not None
-    assignments_services.save_draft(ana, held.pk, held.token, approving(), revision=0)
+    assignments_services.save_draft(ana, held.pk, held.token, approval(), revision=0)
     claims.reassign(held.case_id, Role.PRIMARY, to=bo, actor=adela)
     event = Event.objects.get(case=held.case, kind=Event.Kind.REASSIGNED)
     assert (event.actor, event.data) == (adela, {"role": "primary", "taken_from": ana.pk, "given_to": bo.pk})
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, held.pk, held.token, approving())
+        assignments_services.submit(ana, held.pk, held.token, approval())
     assert ana.drafts.count() == 1
-    assert take(ana).case != held.case
-    taken = take(bo)
+    assert claim(ana).case != held.case
+    taken = claim(bo)
     assert (taken.case, taken.why) == (held.case, eligibility.WHY_RESERVED)
     assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
     assert case.pk
 
 
 def test_freeing_lets_anybody_take_it(ana: User, bo: User, adela: User) -> None:
-    case = opened(1)
-    take(ana)
+    case = open_case(1)
+    claim(ana)
     claims.reassign(case.pk, Role.PRIMARY, to=None, actor=adela)
-    assert take(bo).case == case
+    assert claim(bo).case == case
 
 
 def test_only_what_is_uncommitted_can_be_handed_over(ana: User, bo: User, chen: User, dina: User, adela: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     for role, refusal in ((Role.PRIMARY, errors.Committed), (Role.ADJUDICATOR_1, errors.NotYours)):
         with pytest.raises(refusal):
             claims.reassign(case.pk, role, to=None, actor=adela)
-    say(bo, rejecting())
+    claim_and_submit(bo, rejection())
     with pytest.raises(errors.Committed):  # the confirmation is the secondary's own
         claims.reassign(case.pk, Role.SECONDARY, to=chen, actor=adela)
-    say(bo, rejecting())
-    say(chen, approving())
+    claim_and_submit(bo, rejection())
+    claim_and_submit(chen, approval())
     with pytest.raises(errors.Committed):
         claims.reassign(case.pk, Role.ADJUDICATOR_1, to=dina, actor=adela)
     claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=adela)
@@ -479,20 +479,20 @@ def test_only_what_is_uncommitted_can_be_handed_over(ana: User, bo: User, chen: 
 
 
 def test_nothing_is_handed_to_whom_it_cannot_belong(ana: User, bo: User, adela: User, rui: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     gone = account("gone", is_active=False)
     for person in (ana, rui, adela, gone):
         with pytest.raises(errors.NotReserved):
             claims.reassign(case.pk, Role.SECONDARY, to=person, actor=adela)
     assert not Event.objects.filter(kind=Event.Kind.REASSIGNED).exists()
-    assert take(bo).case == case
+    assert claim(bo).case == case
 
 
 def test_handing_it_to_its_holder_fences_the_old_page(ana: User, adela: User) -> None:
-    case = opened(1)
-    held = take(ana)
+    case = open_case(1)
+    held = claim(ana)
     claims.reassign(case.pk, Role.PRIMARY, to=ana, actor=adela)
-    assert take(ana).token != held.token
+    assert claim(ana).token != held.token
 
 
 # ------------------------------------------------------------------------------------------------------------- threads
@@ -506,7 +506,7 @@ def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
 def test_twelve_press_at_once_in_rounds_and_none_gets_anothers(run_concurrently: RunConcurrently) -> None:
     people = [account(f"physician-{number}") for number in range(12)]  # a process has sixteen connections
     for number in range(60):
-        opened(number)
+        open_case(number)
     for _round in range(3):
         outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in people])
         none_failed(outcomes)
@@ -518,8 +518,8 @@ def test_reassigning_declining_and_claiming_at_once(run_concurrently: RunConcurr
     ana, bo, chen = (account(name) for name in ("ana", "bo", "chen"))
     chief = admin()
     for number in range(10):
-        case = opened(number)
-        held = take(ana)
+        case = open_case(number)
+        held = claim(ana)
         outcomes = run_concurrently(
             [
                 partial(claims.reassign, case.pk, Role.PRIMARY, to=bo, actor=chief),
@@ -542,12 +542,12 @@ def test_reassigning_declining_and_claiming_at_once(run_concurrently: RunConcurr
 def test_a_cap_holds_in_several_windows(run_concurrently: RunConcurrently) -> None:
     ana = changed(account("ana"), daily_cap=2)
     for number in range(20):
-        opened(number, policy=Policy(secondary=False))
+        open_case(number, policy=Policy(secondary=False))
 
     def work() -> None:
         while (held := claims.claim_next(ana)) is not None:
             try:
-                send(held, approving())
+                submit(held, approval())
             except (errors.AlreadySubmitted, errors.LeaseLost, errors.CaseClosed):
                 continue
 
@@ -563,11 +563,11 @@ def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(run_concu
     ]
     policy = Policy(other_hospital=True, discussion=False)
     for number in range(12):
-        opened(number, policy=policy, language=chance.choice(["", "en", "zh"]))
+        open_case(number, policy=policy, language=chance.choice(["", "en", "zh"]))
 
     def work(physician: User) -> None:
         while (held := claims.claim_next(physician)) is not None:
-            send(held, approving(change_reason="I see it now."))
+            submit(held, approval(change_reason="I see it now."))
 
     for _round in range(3):
         none_failed(run_concurrently([partial(work, physician) for physician in people]))
@@ -586,11 +586,11 @@ def test_a_row_reserved_for_somebody_else_after_it_was_found_is_not_taken(
     ana: User, bo: User, adela: User, clock: Clock
 ) -> None:
     """What was found was found in a snapshot; the row may have been reserved since, and is asked again once it is locked."""
-    case = opened()
+    case = open_case()
     claims.reassign(case.pk, Role.PRIMARY, to=bo, actor=adela)
     for hold in (Hold.OPEN, Hold.HELD):
         if hold == Hold.HELD:
-            take(bo)
+            claim(bo)
             clock.advance(days=1)
         found = [
             replace(one, sql=one.sql.replace("w.reserved_for_id IS NULL", "w.id > 0"))
@@ -609,11 +609,11 @@ def replayed(case: Case) -> State:
 def test_a_secondary_who_left_before_the_confirmation_is_set_back(
     ana: User, bo: User, chen: User, dina: User, adela: User
 ) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     with pytest.raises(errors.NotStuck):
         claims.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left.")
-    say(bo, rejecting())
-    stuck = take(bo)
+    claim_and_submit(bo, rejection())
+    stuck = claim(bo)
     with pytest.raises(errors.NotAllowed):
         claims.reopen_role(case.pk, Role.SECONDARY, actor=chen, reason="Left.")
     claims.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left the hospital.")
@@ -626,12 +626,12 @@ def test_a_secondary_who_left_before_the_confirmation_is_set_back(
     assert claims.claim_next(bo) is None
     assert not visibility.reviews_shown_to(bo, case).exists()
     with pytest.raises(errors.LeaseLost):
-        send(stuck, rejecting())
+        submit(stuck, rejection())
     with pytest.raises(errors.NotReserved):
         claims.reassign(case.pk, Role.SECONDARY, to=bo, actor=adela)
-    assert take(chen).phase == Phase.COMMIT
+    assert claim(chen).phase == Phase.COMMIT
     assert not visibility.reviews_shown_to(chen, case).exists()
-    say(chen, approving(), approving())
+    claim_and_submit(chen, approval(), approval())
     case.refresh_from_db()
     assert case.state == replayed(case) == State.APPROVED
 
@@ -640,11 +640,11 @@ def test_a_secondary_who_left_before_the_confirmation_is_set_back(
 def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
     ana: User, bo: User, chen: User, dina: User, adela: User, voted_again: bool
 ) -> None:
-    case = to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, rejecting())
+    case = case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
     if voted_again:
-        say(dina, approving())
+        claim_and_submit(dina, approval())
     claims.reopen_role(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
     assert case.state == replayed(case) == State.ADJUDICATION
@@ -654,23 +654,23 @@ def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
     assert claims.claim_next(chen) is None
     assert claims.claim_next(dina) is None
     emil = account("emil-again")
-    assert take(emil).case == case
+    assert claim(emil).case == case
     assert {one.role for one in visibility.reviews_shown_to(emil, case)} == {Role.PRIMARY, Role.SECONDARY}
-    say(emil, approving())
-    assert take(dina).phase == Phase.DISCUSS  # they differ: both once more
-    say(dina, approving())
-    say(emil, approving())
+    claim_and_submit(emil, approval())
+    assert claim(dina).phase == Phase.DISCUSS  # they differ: both once more
+    claim_and_submit(dina, approval())
+    claim_and_submit(emil, approval())
     case.refresh_from_db()
     assert case.state == replayed(case) == State.APPROVED
 
 
 def test_the_history_offers_to_set_back_and_wants_a_reason(ana: User, bo: User, adela: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     client = Client()
     client.force_login(adela)
     history, address = reverse("review:history", args=[case.pk]), reverse("review:set-back", args=[case.pk])
     assert address not in client.get(history).content.decode()
-    say(bo, rejecting())
+    claim_and_submit(bo, rejection())
     assert address in client.get(history).content.decode()
     client.post(address, {"role": "secondary", "reason": " "})
     assert visibility.counted_reviews().filter(case=case).count() == 2
@@ -682,28 +682,28 @@ def test_the_history_offers_to_set_back_and_wants_a_reason(ana: User, bo: User, 
 def test_an_admin_says_which_specialty_a_case_is_for(ana: User, bo: User, adela: User) -> None:
     changed(ana, specialty="Oncology")
     changed(bo, specialty="cardiology")
-    case = opened()
+    case = open_case()
     client = Client()
     client.force_login(adela)
     client.post(reverse("review:specialty", args=[case.pk]), {"specialty": " Cardiology "})
     assert claims.claim_next(ana) is None
-    say(bo, approving())
+    claim_and_submit(bo, approval())
     assert Assignment.objects.get(case=case, role=Role.SECONDARY).specialty == "cardiology"  # later roles too
     event = Event.objects.get(case=case, kind=Event.Kind.SPECIALTY)
     assert (event.actor, event.data) == (adela, {"text": "Cardiology"})
-    claims.set_specialty(case.pk, "", actor=adela)
-    assert take(ana).case == case
+    cases_services.set_specialty(case.pk, "", actor=adela)
+    assert claim(ana).case == case
     with pytest.raises(errors.NotAllowed):
-        claims.set_specialty(case.pk, "", actor=bo)
+        cases_services.set_specialty(case.pk, "", actor=bo)
 
 
 def test_known_answers_leave_a_trace(ana: User, adela: User) -> None:
-    case = opened(policy=Policy(secondary=False))
-    say(ana, approving())
+    case = open_case(policy=Policy(secondary=False))
+    claim_and_submit(ana, approval())
     case.refresh_from_db()
     item = calibration_services.make_item(case, queries.suggested_answers(case), actor=adela)
     known = item.expected
-    calibration_services.change_item(item, actor=adela, expected=rejecting())
+    calibration_services.change_item(item, actor=adela, expected=rejection())
     calibration_services.change_item(item, actor=adela, active=False)
     calibration_services.change_item(item, actor=adela, active=False)  # changes nothing
     made, answered, retired = PersonEvent.objects.filter(person=adela, actor=adela)

@@ -15,87 +15,89 @@ from review.rules.state_machine import Phase, Policy, Role
 from tests.api.conftest import Client
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
-    LOOK_FIRST,
-    SEEN_PLAIN,
-    WHOLE_FORM,
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
     account,
     case_spec,
-    look,
-    opened,
-    say,
-    send,
-    take,
-    wholly_approving,
-    wholly_rejecting,
+    claim,
+    claim_and_submit,
+    full_approval,
+    full_rejection,
+    open_case,
+    submit,
+    take_first_look,
 )
 
 pytestmark = pytest.mark.django_db
 SEALED = ("Neurostatin?", "does not exist", "Gives no dose", "definitely false", "why it came back", "Disputed")
 
 
-def looked_at(number: int = 1, policy: Policy = LOOK_FIRST, **changes: Any) -> Case:
+def looked_at(number: int = 1, policy: Policy = FIRST_LOOK_POLICY, **changes: Any) -> Case:
     """A case with a first look; its text, rubrics, second question, reasons and history hold the words of SEALED."""
     asked_for = ("This is why it came back.",)
-    return opened(number, policy=policy, form=WHOLE_FORM, first_look=SEEN_PLAIN, asked_for=asked_for, **changes)
+    return open_case(
+        number, policy=policy, form=FULL_FORM, first_look=FIRST_LOOK_BLOCKS, asked_for=asked_for, **changes
+    )
 
 
 def test_before_the_first_look_only_what_belongs_to_it_is_shown(ana: User) -> None:
     case = looked_at()
-    held = take(ana)
+    held = claim(ana)
     shown = visibility.case_shown_to(ana, held)
-    assert shown.blocks == SEEN_PLAIN
-    assert shown.form == WHOLE_FORM.first_look
+    assert shown.blocks == FIRST_LOOK_BLOCKS
+    assert shown.form == FULL_FORM.first_look
     assert [question.key for question in shown.form.questions] == ["natural"]
     assert not any(word in repr(shown) for word in SEALED)
-    look(held)
+    take_first_look(held)
     assert visibility.case_shown_to(ana, held) == case.frozen
 
 
 def test_without_the_policy_everything_is_shown_at_once(ana: User) -> None:
     case = looked_at(policy=Policy())
-    held = take(ana)
+    held = claim(ana)
     assert visibility.case_shown_to(ana, held) == case.frozen
     with pytest.raises(errors.NothingToReveal):
-        look(held)
-    send(held, wholly_approving())
+        take_first_look(held)
+    submit(held, full_approval())
 
 
 def test_who_oversees_sees_it_whole(ana: User, adela: User) -> None:
     case = looked_at()
-    held = take(ana)
+    held = claim(ana)
     assert visibility.case_shown_to(adela, held) == case.frozen
 
 
 def test_no_review_without_a_first_look(ana: User) -> None:
     looked_at()
-    held = take(ana)
+    held = claim(ana)
     with pytest.raises(errors.NotRevealed):
-        send(held, wholly_approving())
+        submit(held, full_approval())
     with pytest.raises(errors.NotRevealed):  # nor does an incomplete one tell which rubrics there are
-        send(held, Answers())
+        submit(held, Answers())
     assert not Review.objects.exists()
-    look(held)
-    send(held, wholly_approving())
+    take_first_look(held)
+    submit(held, full_approval())
 
 
 def test_what_was_said_at_first_look_stands(ana: User) -> None:
     looked_at()
-    held = take(ana)
-    look(held, natural="no")
+    held = claim(ana)
+    take_first_look(held, natural="no")
     with pytest.raises(errors.Incomplete) as caught:
-        send(held, wholly_approving())
+        submit(held, full_approval())
     assert caught.value.problems == [Problem("verdict", "verdict-contradicts")]
-    review = send(held, wholly_rejecting(questions={"natural": Answer("yes", "After all."), "false": Answer("yes")}))
+    review = submit(held, full_rejection(questions={"natural": Answer("yes", "After all."), "false": Answer("yes")}))
     assert review.answers["questions"]["natural"] == {"value": "no", "note": "Stiff."}
 
 
 def test_it_stands_in_the_confirmation_too(ana: User, bo: User) -> None:
     looked_at()
-    say(ana, wholly_approving())
-    held = take(bo)
-    look(held, natural="no")
-    send(held, wholly_rejecting())
-    review = send(take(bo), wholly_rejecting(questions={"natural": Answer("yes"), "false": Answer("yes")}))
+    claim_and_submit(ana, full_approval())
+    held = claim(bo)
+    take_first_look(held, natural="no")
+    submit(held, full_rejection())
+    review = submit(claim(bo), full_rejection(questions={"natural": Answer("yes"), "false": Answer("yes")}))
     assert review.phase == Phase.CONFIRM
     assert review.answers["questions"]["natural"]["value"] == "no"
 
@@ -110,7 +112,7 @@ def test_it_stands_in_the_confirmation_too(ana: User, bo: User) -> None:
 )
 def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, problem: Problem) -> None:
     looked_at()
-    held = take(ana)
+    held = claim(ana)
     with pytest.raises(errors.Incomplete) as caught:
         first_look.reveal(ana, held.pk, held.token or uuid.UUID(int=0), Answers({"natural": answer}))
     assert caught.value.problems == [problem]
@@ -120,8 +122,8 @@ def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, pro
 
 def test_only_answers_of_the_first_look_are_kept(ana: User) -> None:
     looked_at()
-    held = take(ana)
-    first_look.reveal(ana, held.pk, held.token or uuid.UUID(int=0), wholly_rejecting())
+    held = claim(ana)
+    first_look.reveal(ana, held.pk, held.token or uuid.UUID(int=0), full_rejection())
     kept = FirstLook.objects.get().answers
     assert kept["questions"] == {"natural": {"value": "yes", "note": ""}}
     assert (kept["verdict"], kept["rubrics"], kept["citations"]) == ("", {}, [])
@@ -129,19 +131,19 @@ def test_only_answers_of_the_first_look_are_kept(ana: User) -> None:
 
 def test_pressed_twice_it_is_taken_once(ana: User) -> None:
     looked_at()
-    held = take(ana)
-    first = look(held, natural="yes")
-    assert look(held, natural="no") == first
+    held = claim(ana)
+    first = take_first_look(held, natural="yes")
+    assert take_first_look(held, natural="no") == first
     assert FirstLook.objects.get().answers["questions"]["natural"]["value"] == "yes"
     assert Event.objects.filter(kind=Event.Kind.REVEALED, actor=ana).count() == 1
 
 
 def test_it_renews_the_lease_and_is_fenced(ana: User, bo: User, clock: Clock) -> None:
     looked_at()
-    held = take(ana)
+    held = claim(ana)
     before = held.lease_until
     clock.advance(minutes=5)
-    look(held)
+    take_first_look(held)
     held.refresh_from_db()
     assert held.lease_until is not None
     assert before is not None
@@ -149,84 +151,84 @@ def test_it_renews_the_lease_and_is_fenced(ana: User, bo: User, clock: Clock) ->
     with pytest.raises(errors.NotYours):
         first_look.reveal(bo, held.pk, held.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")}))
     clock.advance(minutes=16)
-    taken = take(bo)
+    taken = claim(bo)
     assert taken.pk == held.pk
     with pytest.raises(errors.LeaseLost):
-        look(held)
+        take_first_look(held)
 
 
 def test_whoever_takes_the_case_over_has_an_own_first_look(ana: User, bo: User, clock: Clock) -> None:
     looked_at()
-    held = take(ana)
-    look(held, natural="no")
+    held = claim(ana)
+    take_first_look(held, natural="no")
     clock.advance(minutes=16)
-    taken = take(bo)
+    taken = claim(bo)
     assert taken.pk == held.pk
     assert not visibility.is_revealed(bo, taken)
-    assert visibility.case_shown_to(bo, taken).form == WHOLE_FORM.first_look
+    assert visibility.case_shown_to(bo, taken).form == FULL_FORM.first_look
     with pytest.raises(errors.NotRevealed):
-        send(taken, wholly_approving())
-    look(taken)
-    assert send(taken, wholly_approving()).answers["questions"]["natural"]["value"] == "yes"
+        submit(taken, full_approval())
+    take_first_look(taken)
+    assert submit(taken, full_approval()).answers["questions"]["natural"]["value"] == "yes"
     assert FirstLook.objects.count() == 2
 
 
 def test_whoever_gets_it_back_has_looked_already(ana: User, clock: Clock) -> None:
     looked_at()
-    held = take(ana)
-    look(held, natural="no")
+    held = claim(ana)
+    take_first_look(held, natural="no")
     claims.release(ana, held.pk, held.token or uuid.UUID(int=0))
-    again = take(ana)
+    again = claim(ana)
     assert visibility.is_revealed(ana, again)
-    assert look(again).answers["questions"]["natural"]["value"] == "no", "one first look a person"
+    assert take_first_look(again).answers["questions"]["natural"]["value"] == "no", "one first look a person"
 
 
 def test_adjudicators_look_before_they_see_traps_and_the_two_reviews(
     ana: User, bo: User, chen: User, dina: User
 ) -> None:
     case = looked_at()
-    say(ana, wholly_approving())
-    say(bo, wholly_rejecting("disputed"), wholly_rejecting("disputed"))
-    held = take(chen)
+    claim_and_submit(ana, full_approval())
+    claim_and_submit(bo, full_rejection("disputed"), full_rejection("disputed"))
+    held = claim(chen)
     assert held.role == Role.ADJUDICATOR_1
     assert not visibility.reviews_shown_to(chen, case).exists()
-    assert visibility.case_shown_to(chen, held).form == WHOLE_FORM.first_look
-    other = take(dina)
-    look(other)
+    assert visibility.case_shown_to(chen, held).form == FULL_FORM.first_look
+    other = claim(dina)
+    take_first_look(other)
     assert visibility.reviews_shown_to(dina, case).count() == 3
     assert not visibility.reviews_shown_to(chen, case).exists(), "the other's first look reveals nothing to this one"
-    look(held)
+    take_first_look(held)
     assert {review.role for review in visibility.reviews_shown_to(chen, case)} == {Role.PRIMARY, Role.SECONDARY}
 
 
 def test_the_secondary_looks_before_the_own_blind_answer(ana: User, bo: User) -> None:
     case = looked_at()
-    say(ana, wholly_approving())
-    held = take(bo)
-    assert visibility.case_shown_to(bo, held).blocks == SEEN_PLAIN
-    look(held)
+    claim_and_submit(ana, full_approval())
+    held = claim(bo)
+    assert visibility.case_shown_to(bo, held).blocks == FIRST_LOOK_BLOCKS
+    take_first_look(held)
     assert not visibility.reviews_shown_to(bo, case).exists(), "revealed, and still blind to the primary"
-    send(held, wholly_approving())
+    submit(held, full_approval())
     held.refresh_from_db()
     assert visibility.is_revealed(bo, held)
     assert visibility.reviews_shown_to(bo, case).filter(role=Role.PRIMARY).exists()
 
 
 def test_old_cases_without_the_setting_ask_for_no_first_look(ana: User) -> None:
-    case = opened()
+    case = open_case()
     del case.spec["policy"]["reveal_first_look"]
     case.save(update_fields=["spec"])
-    held = take(ana)
+    held = claim(ana)
     assert visibility.is_revealed(ana, held)
     assert visibility.case_shown_to(ana, held).form == case.frozen.form
 
 
 def test_pressed_at_once_it_is_taken_once(run_concurrently: RunConcurrently) -> None:
     ana = account("ana")
-    services.open_case(case_spec(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN))
-    held = take(ana)
+    services.open_case(case_spec(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS))
+    held = claim(ana)
     values = ["yes", "no", "yes", "no"]
-    outcomes = run_concurrently([lambda value=value: look(held, natural=value) for value in values])  # type: ignore[misc]
+    outcomes = run_concurrently([lambda value=value: take_first_look(held, natural=value) for value in values])  # type: ignore[misc]
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert len({outcome.pk for outcome in outcomes}) == 1
     assert Event.objects.filter(kind=Event.Kind.REVEALED).count() == 1

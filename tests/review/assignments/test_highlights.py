@@ -14,16 +14,16 @@ from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers
 from tests.review.factories import (
     CITATION,
-    LOOK_FIRST,
-    SEEN_PLAIN,
-    WHOLE_FORM,
-    look,
-    opened,
-    send,
-    take,
-    wholly_approving,
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
+    claim,
+    full_approval,
+    open_case,
+    submit,
+    take_first_look,
 )
-from tests.review.pages import Open, post, text_of
+from tests.review.pages import Browse, post, text_of
 
 SAID = "May I take Neurostatin tonight?"
 BLOCKS = (
@@ -43,8 +43,8 @@ EARLY = Highlight("take Neurostatin", "odd", "1.1", 6, 22)
 
 @pytest.fixture
 def held(ana: User) -> Assignment:
-    opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=BLOCKS)
-    return take(ana)
+    open_case(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS, blocks=BLOCKS)
+    return claim(ana)
 
 
 def looked(assignment: Assignment, *highlights: Highlight) -> None:
@@ -60,7 +60,7 @@ def kept(review: Review) -> tuple[Highlight, ...]:
 
 def test_what_was_highlighted_before_the_reveal_stands_beside_what_came_after(held: Assignment) -> None:
     looked(held, EARLY)
-    review = send(held, wholly_approving(highlights=(NAME, replace(EARLY, quote="x", first_look=True))))
+    review = submit(held, full_approval(highlights=(NAME, replace(EARLY, quote="x", first_look=True))))
     assert kept(review) == (replace(EARLY, first_look=True), NAME)
 
 
@@ -76,7 +76,7 @@ def test_what_was_highlighted_before_the_reveal_stands_beside_what_came_after(he
 def test_a_highlight_that_is_not_in_the_text_is_refused_at_submit_and_draft(held: Assignment, wrong: Highlight) -> None:
     looked(held)
     with pytest.raises(errors.Incomplete) as refused:
-        send(held, wholly_approving(highlights=(wrong,)))
+        submit(held, full_approval(highlights=(wrong,)))
     assert [problem.field.rpartition(".")[0] for problem in refused.value.problems] == ["highlight.1"]
     assert held.physician is not None
     assert held.token is not None
@@ -96,21 +96,21 @@ def test_words_without_a_place_wait_in_a_draft_and_are_refused_at_submit(held: A
     looked(held)
     assert held.physician is not None
     assert held.token is not None
-    typing = wholly_approving(highlights=(Highlight("Neuros tatin"),))
+    typing = full_approval(highlights=(Highlight("Neuros tatin"),))
     services.save_draft(held.physician, held.pk, held.token, typing, revision=0)
     with pytest.raises(errors.Incomplete):
-        send(held, typing)
+        submit(held, typing)
 
 
 @pytest.mark.both
-def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: User, browse: Open) -> None:
+def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: User, browse: Browse) -> None:
     looked(held, EARLY)
     client = browse(ana)
     address = reverse("review:case", args=[held.pk])
-    page = post(client, "draft", held, wholly_approving(), do="add-highlight")
+    page = post(client, "draft", held, full_approval(), do="add-highlight")
     assert page.url == f"{address}#highlight-1-quote"
     typed = {"highlight.1.quote": "Neurostatin", "highlight.1.label": "trap", "revision": "1"}
-    page = post(client, "draft", held, wholly_approving(), **typed)
+    page = post(client, "draft", held, full_approval(), **typed)
     assert page.status_code == 302
     shown = text_of(client.get(address))
     assert '<mark class="mark mark--1" title="Trap" data-name="Trap" data-own>Neurostatin</mark>' in shown
@@ -118,7 +118,7 @@ def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: Us
         "the first look's stands, and no script moves it"
     )
     assert "&lt;b&gt;sound&lt;/b&gt;" in shown
-    sent = post(client, "submit", held, wholly_approving(), **typed)
+    sent = post(client, "submit", held, full_approval(), **typed)
     assert sent.status_code == 302
     assert kept(Review.objects.get()) == (replace(EARLY, first_look=True), replace(NAME))
 
@@ -127,23 +127,25 @@ def test_a_citation_of_the_text_itself_is_checked_against_it(held: Assignment) -
     looked(held)
     cited = replace(CITATION, kind="case", reference="Talk", section="", passage="Neurostatin")
     with pytest.raises(errors.Incomplete) as refused:
-        send(held, wholly_approving(citations=(replace(cited, passage="There is no such drug."),)))
+        submit(held, full_approval(citations=(replace(cited, passage="There is no such drug."),)))
     assert [problem.field for problem in refused.value.problems] == ["citation.1.passage"]
-    review = send(held, wholly_approving(citations=(cited,)))
+    review = submit(held, full_approval(citations=(cited,)))
     assert answers_from_json(review.answers).citations[0].section == "2.1:11-22"
 
 
-def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(held: Assignment, ana: User, browse: Open) -> None:
+def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(
+    held: Assignment, ana: User, browse: Browse
+) -> None:
     looked(held)
     typed = {"highlight.1.quote": "Neurostatine", "highlight.1.label": "trap"}
-    page = post(browse(ana), "submit", held, wholly_approving(), **typed)
+    page = post(browse(ana), "submit", held, full_approval(), **typed)
     assert page.status_code == 422
     assert "These words are not in the text." in text_of(page)
     assert 'href="#highlight-1-quote"' in text_of(page)
 
 
 def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(
-    held: Assignment, ana: User, browse: Open
+    held: Assignment, ana: User, browse: Browse
 ) -> None:
     client = browse(ana)
     typed = {"highlight.1.quote": "Is it safe", "highlight.1.label": "odd"}
@@ -155,16 +157,16 @@ def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(
 
 
 def test_the_second_reviewer_sees_the_firsts_highlights_only_after_the_own_answer(
-    held: Assignment, bo: User, browse: Open
+    held: Assignment, bo: User, browse: Browse
 ) -> None:
     looked(held)
-    send(held, wholly_approving(highlights=(NAME,)))
-    second = take(bo)
-    look(second)
+    submit(held, full_approval(highlights=(NAME,)))
+    second = claim(bo)
+    take_first_look(second)
     client = browse(bo)
     address = reverse("review:case", args=[second.pk])
     assert "<mark" not in text_of(client.get(address))
-    send(second, wholly_approving())
+    submit(second, full_approval())
     shown = text_of(client.get(address))
     assert 'title="Trap (First reviewer)"' in shown
     assert "Highlights" in shown

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from review.models import Draft, User
 from review.rules.blocks import Diff, Text, Turn
 from tests.browser import wait_for_focus
-from tests.review.factories import WHOLE_FORM, opened, take
+from tests.review.factories import FULL_FORM, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -32,8 +32,8 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
     )
     page.set_default_timeout(20_000)
     page.set_viewport_size({"width": 1366, "height": 768})
-    opened(form=WHOLE_FORM, blocks=(ENGLISH, CHINESE))
-    page.goto(live_server.url + reverse("review:case", args=[take(ana).pk]))
+    open_case(form=FULL_FORM, blocks=(ENGLISH, CHINESE))
+    page.goto(live_server.url + reverse("review:case", args=[claim(ana).pk]))
     wait_for_focus(page)
     return page
 

@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from review.models import Assignment, User
 from tests.review.assignments.test_first_look import SEALED, looked_at
-from tests.review.factories import approving, look, opened, take, wholly_approving
-from tests.review.pages import Open, Page, fields, text_of
+from tests.review.factories import approval, claim, full_approval, open_case, take_first_look
+from tests.review.pages import Browse, Page, posted_fields, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +31,7 @@ def address(held: Assignment) -> str:
     return reverse("review:case", args=[held.pk])
 
 
-def test_next_and_reveal(ana: User, browse: Open) -> None:
+def test_next_and_reveal(ana: User, browse: Browse) -> None:
     looked_at()
     client = browse(ana)
     page = here(client, "next", None)
@@ -47,12 +47,12 @@ def test_next_and_reveal(ana: User, browse: Open) -> None:
     assert "Neurostatin?" in text_of(revealed)
 
 
-def test_submit_shows_the_next_case_as_if_nothing_had_been_posted(ana: User, browse: Open) -> None:
+def test_submit_shows_the_next_case_as_if_nothing_had_been_posted(ana: User, browse: Browse) -> None:
     for number in (1, 2):
-        opened(number)
+        open_case(number)
     client = browse(ana)
-    held = take(ana)
-    page = here(client, "submit", held, **fields(approving(reason="Mine alone")), agreed="1", local="mhb-draft:1")
+    held = claim(ana)
+    page = here(client, "submit", held, **posted_fields(approval(reason="Mine alone")), agreed="1", local="mhb-draft:1")
     later = Assignment.objects.get(physician=ana, hold="held")
     assert page.status_code == 200
     assert f'data-shown-at="{address(later)}"' in text_of(page)
@@ -61,12 +61,12 @@ def test_submit_shows_the_next_case_as_if_nothing_had_been_posted(ana: User, bro
     assert shown(page) == shown(client.get(address(later)))
 
 
-def test_where_nothing_comes_the_redirect_stays(ana: User, browse: Open) -> None:
+def test_where_nothing_comes_the_redirect_stays(ana: User, browse: Browse) -> None:
     looked_at()
-    held = take(ana)
-    look(held)
+    held = claim(ana)
+    take_first_look(held)
     client = browse(ana)
-    stopped = here(client, "submit", held, **fields(wholly_approving()), local="mhb-draft:1")
+    stopped = here(client, "submit", held, **posted_fields(full_approval()), local="mhb-draft:1")
     assert stopped.status_code == 302
     assert stopped["Location"].startswith(reverse("review:workbench"))
     assert "mhb-draft" in stopped["Location"]

@@ -12,14 +12,14 @@ from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, User
 from review.rules.case_spec import UNDETERMINED
 from review.rules.state_machine import Role
-from tests.review.factories import approving, opened, say, take
+from tests.review.factories import approval, claim, claim_and_submit, open_case
 
 pytestmark = pytest.mark.both
 
 
 @pytest.fixture
 def unknown(db: None) -> Case:
-    return opened(language=UNDETERMINED)
+    return open_case(language=UNDETERMINED)
 
 
 def test_a_case_of_unknown_language_is_offered_to_nobody(unknown: Case, ana: User, bo: User, adela: User) -> None:
@@ -27,25 +27,25 @@ def test_a_case_of_unknown_language_is_offered_to_nobody(unknown: Case, ana: Use
     bo.refresh_from_db()
     assert claims.claim_next(ana) is None
     assert claims.claim_next(bo) is None
-    claims.set_language(unknown.pk, " FR ", actor=adela)
+    cases_services.set_language(unknown.pk, " FR ", actor=adela)
     assert claims.claim_next(bo) is None
-    claims.set_language(unknown.pk, "zh", actor=adela)
-    say(bo, approving())
+    cases_services.set_language(unknown.pk, "zh", actor=adela)
+    claim_and_submit(bo, approval())
     assert Assignment.objects.get(case=unknown, role=Role.SECONDARY).language == "zh"  # later roles too
-    assert take(ana).case == unknown  # no languages on record
+    assert claim(ana).case == unknown  # no languages on record
     events = Event.objects.filter(case=unknown, kind=Event.Kind.LANGUAGE).order_by("pk")
     assert [(event.actor, event.data) for event in events] == [(adela, {"text": "fr"}), (adela, {"text": "zh"})]
     with pytest.raises(errors.NotAllowed):
-        claims.set_language(unknown.pk, "en", actor=bo)
+        cases_services.set_language(unknown.pk, "en", actor=bo)
 
 
 def test_an_admin_may_reserve_it_instead(unknown: Case, ana: User, adela: User) -> None:
     cases_services.reserve(unknown.pk, to=ana, actor=adela)
-    assert take(ana).case == unknown
+    assert claim(ana).case == unknown
 
 
 def test_the_overview_asks_and_the_list_answers_for_many(unknown: Case, adela: User) -> None:
-    other = opened(2, language=UNDETERMINED)
+    other = open_case(2, language=UNDETERMINED)
     client = Client()
     client.force_login(adela)
     asked = client.get(reverse("review:overview")).content.decode()

@@ -10,8 +10,8 @@ from review import errors
 from review.assignments import claims
 from review.models import Assignment, Declined, Draft, Event, User
 from tests.conftest import Clock
-from tests.review.factories import opened, take
-from tests.review.pages import Open
+from tests.review.factories import claim, open_case
+from tests.review.pages import Browse
 
 LIMIT = 3
 
@@ -33,11 +33,11 @@ def leafed(ana: User, settings: Any, clock: Clock) -> Assignment:
     """The case in hand of somebody who has just looked at three others."""
     settings.MHB_RELEASES_PER_HOUR = LIMIT
     for number in range(10):
-        opened(number)
+        open_case(number)
     for leave in (give_back, decline, give_back):
-        leave(take(ana))
+        leave(claim(ana))
         clock.advance(minutes=1)
-    return take(ana)
+    return claim(ana)
 
 
 @pytest.mark.parametrize("leave", [give_back, decline])
@@ -51,18 +51,20 @@ def test_there_is_a_limit_an_hour(
     assert leafed.physician == ana
     assert Event.objects.count() == before
     clock.advance(minutes=58)  # the first of the three is an hour old
-    leave(take(ana))
-    assert take(ana) != leafed
+    leave(claim(ana))
+    assert claim(ana) != leafed
 
 
 def test_the_limit_is_each_persons_own(leafed: Assignment, bo: User) -> None:
     for _ in range(LIMIT):
-        give_back(take(bo))
+        give_back(claim(bo))
     with pytest.raises(errors.TooManyReleases):
-        give_back(take(bo))
+        give_back(claim(bo))
 
 
-def test_the_page_and_the_api_say_what_to_do_and_the_draft_is_kept(leafed: Assignment, ana: User, browse: Open) -> None:
+def test_the_page_and_the_api_say_what_to_do_and_the_draft_is_kept(
+    leafed: Assignment, ana: User, browse: Browse
+) -> None:
     client, fields = browse(ana), {"token": str(leafed.token), "revision": "0", "reason": "typed before"}
     page = client.post(reverse("review:release", args=[leafed.pk]), fields)
     assert page.status_code == 429
@@ -74,7 +76,7 @@ def test_the_page_and_the_api_say_what_to_do_and_the_draft_is_kept(leafed: Assig
     assert (answer.status_code, answer.json()["type"]) == (429, "urn:mhb:too-many-releases")
 
 
-def test_admins_see_who_leafs(leafed: Assignment, ana: User, adela: User, browse: Open) -> None:
+def test_admins_see_who_leafs(leafed: Assignment, ana: User, adela: User, browse: Browse) -> None:
     client = browse(adela)
     people = client.get(reverse("review:people"))
     assert "Returned, 7 days" in people.content.decode()

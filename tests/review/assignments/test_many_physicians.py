@@ -50,7 +50,7 @@ from review.rules.questions import Answer, Answers, Choice, Form, Question, Rubr
 from review.rules.state_machine import Opinion, Phase, Policy, Role, State, Verdict
 from tests.conftest import Clock, RunConcurrently
 from tests.profile import by_profile
-from tests.review.factories import account, case_spec, count_anew
+from tests.review.factories import account, case_spec, reset_sequences
 from tests.review.ward import File, Given, Hand, Kept, Person, Said, Tab, Ward, trap
 
 NAMES = ("ana", "bo", "chen", "dina", "emil", "fei")
@@ -420,7 +420,7 @@ class ManyPhysicians(RuleBasedStateMachine):
         super().__init__()
         self.savepoint = transaction.atomic()
         self.savepoint.__enter__()
-        count_anew(Case, Assignment, Draft, Review)
+        reset_sequences(Case, Assignment, Draft, Review)
         self.clock.now = MORNING
         self.site = Site()
         self.touched: set[int] = set()

@@ -22,19 +22,19 @@ from review.models import Assignment, Case, User
 from review.rules.questions import Answer, Answers
 from tests.conftest import Clock
 from tests.review.factories import (
-    LOOK_FIRST,
-    SEEN_PLAIN,
-    WHOLE_FORM,
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
     account,
-    approving,
-    look,
-    opened,
-    say,
-    take,
-    to_secondary,
-    wholly_approving,
+    approval,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    full_approval,
+    open_case,
+    take_first_look,
 )
-from tests.review.pages import HTMX, Open, fields, post
+from tests.review.pages import HTMX, Browse, post, posted_fields
 
 pytestmark = pytest.mark.both
 
@@ -51,7 +51,7 @@ def statements(act: Any) -> list[str]:
 
 
 def looking_first(number: int = 1) -> None:
-    opened(number, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN)
+    open_case(number, form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
 
 
 def page(client: Client, assignment: Assignment) -> list[str]:
@@ -59,7 +59,7 @@ def page(client: Client, assignment: Assignment) -> list[str]:
 
 
 @pytest.fixture
-def client(browse: Open, ana: User) -> Client:
+def client(browse: Browse, ana: User) -> Client:
     return known(browse(ana))
 
 
@@ -78,30 +78,30 @@ def test_the_page_in_answer_to_next_and_to_a_reveal(client: Client, ana: User) -
     looking_first()
     assert len(statements(lambda: client.post(reverse("review:next") + "?here"))) == SESSION_AND_ACCOUNT + 5 + EVENT
     held = visibility.current_assignments(ana).get()
-    typed = {"token": str(held.token), "revision": "0", **fields(Answers({"natural": Answer("yes", "Stiff.")}))}
+    typed = {"token": str(held.token), "revision": "0", **posted_fields(Answers({"natural": Answer("yes", "Stiff.")}))}
     address = reverse("review:reveal", args=[held.pk]) + "?here"
     assert len(statements(lambda: client.post(address, typed))) == SESSION_AND_ACCOUNT + 4 + EVENT
 
 
 def test_the_page_before_and_after_the_first_look(client: Client, ana: User) -> None:
     looking_first()
-    held = take(ana)
+    held = claim(ana)
     before = page(client, held)
     assert len(before) == SESSION_AND_ACCOUNT + 2
     assert all(sql.startswith("SELECT") for sql in before), "right after a claim the page writes nothing"
-    look(held)
+    take_first_look(held)
     assert len(page(client, held)) == SESSION_AND_ACCOUNT + 2
 
 
 def test_the_page_costs_the_same_however_much_there_is(client: Client, ana: User, bo: User) -> None:
     looking_first()
-    held = take(ana)
-    look(held)
-    assignments_services.save_draft(ana, held.pk, held.token, wholly_approving(), revision=0)  # type: ignore[arg-type]
+    held = claim(ana)
+    take_first_look(held)
+    assignments_services.save_draft(ana, held.pk, held.token, full_approval(), revision=0)  # type: ignore[arg-type]
     few = page(client, held)
     for number in range(2, 12):
-        opened(number)
-        say(bo, approving())
+        open_case(number)
+        claim_and_submit(bo, approval())
     assert len(page(client, held)) == len(few)
     remarks.remark(ana, held.case_id, "One thing.")
     with_one = page(client, held)
@@ -112,11 +112,11 @@ def test_the_page_costs_the_same_however_much_there_is(client: Client, ana: User
 
 def test_a_draft(client: Client, ana: User) -> None:
     looking_first()
-    held = take(ana)
-    look(held)
+    held = claim(ana)
+    take_first_look(held)
 
     def save(revision: int) -> list[str]:
-        return statements(lambda: post(client, "draft", held, wholly_approving(), revision=str(revision), headers=HTMX))
+        return statements(lambda: post(client, "draft", held, full_approval(), revision=str(revision), headers=HTMX))
 
     assert len(save(0)) == SESSION_AND_ACCOUNT + 2
     assert len(save(1)) == SESSION_AND_ACCOUNT + 2
@@ -124,15 +124,15 @@ def test_a_draft(client: Client, ana: User) -> None:
 
 def test_a_submit(client: Client, ana: User) -> None:
     looking_first()
-    held = take(ana)
-    look(held)
-    submitted = statements(lambda: post(client, "submit", held, wholly_approving(), stop="1"))
+    held = claim(ana)
+    take_first_look(held)
+    submitted = statements(lambda: post(client, "submit", held, full_approval(), stop="1"))
     assert len(submitted) == SESSION_AND_ACCOUNT + 7 + EVENT
 
 
 def test_opening_the_page_renews_a_lease_that_is_not_fresh(client: Client, ana: User, clock: Clock) -> None:
-    opened()
-    held = take(ana)
+    open_case()
+    held = claim(ana)
     page(client, held)
     held.refresh_from_db()
     assert held.lease_until == clock.now + claims.lease()
@@ -143,14 +143,14 @@ def test_opening_the_page_renews_a_lease_that_is_not_fresh(client: Client, ana: 
 
 
 def test_a_claim_asks_who_held_it_only_where_a_lease_ran_out(ana: User, bo: User, clock: Clock) -> None:
-    opened()
+    open_case()
     with CaptureQueriesContext(connection) as seen:
-        take(ana)
+        claim(ana)
     asks = 'review_event"."kind" IN'
     assert not any(asks in query["sql"] for query in seen)
     clock.advance(hours=1)
     with CaptureQueriesContext(connection) as seen:
-        held = take(bo)
+        held = claim(bo)
     assert any(asks in query["sql"] for query in seen)
     assert cases_queries.trail(held.case).last().data["taken_from"] == ana.pk  # type: ignore[union-attr]
 
@@ -171,12 +171,12 @@ def test_a_claim_is_planned_for_all_values_as_for_these(ana: User) -> None:
     """PostgreSQL plans a prepared statement without its parameters; a claim must still read its index, and not all rows."""
     if connection.vendor != "postgresql":
         return
-    opened()
+    open_case()
     copy_rows(Case, 999, lineage="lineage || n")
     [first] = Case.objects.filter(assignments__isnull=False)
     copy_rows(Assignment, 999, case_id=f"(SELECT id FROM review_case WHERE lineage = '{first.lineage}' || n)")
-    [own, *_others] = eligibility.passes(ana, reserved_for_me=False)
-    statement, params = own.first()
+    [own, *_others] = eligibility.search_rounds(ana, reserved_for_me=False)
+    statement, params = own.locking_select()
     for number in range(1, len(params) + 1):
         statement = statement.replace("%s", f"${number}", 1)
     with connection.cursor() as cursor:
@@ -190,27 +190,27 @@ def test_a_claim_is_planned_for_all_values_as_for_these(ana: User) -> None:
 
 def grow(adela: User, ana: User, bo: User, chen: User, number: int) -> None:
     """One more of what pages list: a closed case with a remark, a copy answered, a case in hand, a notice, accounts."""
-    closed = to_secondary(chen, number=2 * number)
-    say(bo, approving(), approving())
+    closed = case_in_secondary(chen, number=2 * number)
+    claim_and_submit(bo, approval(), approval())
     remarks.remark(bo, closed.pk, "Closed, @chen.")
     remarks.remark(adela, ana.assignments.get().case_id, "Still open, @ana?")
     trained = account(f"trained-{number}")
     closed.refresh_from_db()
-    item = calibration_services.make_item(closed, approving(), actor=adela)
+    item = calibration_services.make_item(closed, approval(), actor=adela)
     with recording_events():
         calibration_services._calibrate(trained, item)
-    say(trained, approving())
-    opened(2 * number + 1)
-    take(account(f"busy-{number}"))
+    claim_and_submit(trained, approval())
+    open_case(2 * number + 1)
+    claim(account(f"busy-{number}"))
 
 
 @pytest.mark.django_db
 def test_lists_cost_the_same_however_long_they_are(
-    browse: Open, adela: User, ana: User, bo: User, chen: User, settings: Any
+    browse: Browse, adela: User, ana: User, bo: User, chen: User, settings: Any
 ) -> None:
     settings.MHB_CALIBRATION_SHARE = settings.MHB_REPEAT_SHARE = 0
-    opened(1000)
-    case = take(ana).case
+    open_case(1000)
+    case = claim(ana).case
     pages = {
         f"{who.username} {name}": (known(browse(who)), reverse(f"review:{name}", args=args))
         for who, name, args in [

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from review.models import User
 from review.rules.blocks import Diff, Table, Text, Turn
 from tests.browser import wait_for_focus
-from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened, take
+from tests.review.factories import FIRST_LOOK_BLOCKS, FIRST_LOOK_POLICY, FULL_FORM, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -44,8 +44,8 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
     page.set_default_timeout(20_000)
     page.set_viewport_size({"width": 1366, "height": 768})
     blocks = (Diff("Talk", BEFORE, AFTER), Text("Bait", "May I take it twice a day?", tone="question"), TRAPS)
-    opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=blocks)
-    page.goto(live_server.url + reverse("review:case", args=[take(ana).pk]))
+    open_case(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS, blocks=blocks)
+    page.goto(live_server.url + reverse("review:case", args=[claim(ana).pk]))
     wait_for_focus(page)
     return page
 

@@ -22,21 +22,21 @@ from review.rules.state_machine import Phase, Policy, Role, State
 from tests.api.conftest import Client
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
-    LOOK_FIRST,
-    SEEN_PLAIN,
-    WHOLE_FORM,
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
     account,
-    approving,
-    finding_inadequate,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
-    wholly_approving,
-    wholly_rejecting,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    full_approval,
+    full_rejection,
+    inadequate_rubric,
+    open_case,
+    rejection,
+    submit,
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -60,7 +60,7 @@ def refused(review: Review) -> None:
 
 
 def test_a_primary_review_is_taken_back_and_given_again(ana: User, bo: User) -> None:
-    case = to_secondary(ana, rejecting("Too soon."))
+    case = case_in_secondary(ana, rejection("Too soon."))
     first, old = last(case), Assignment.objects.get(physician=ana)
     assert eligibility.count_available(bo) == 1
     held = undo(first)
@@ -74,13 +74,13 @@ def test_a_primary_review_is_taken_back_and_given_again(ana: User, bo: User) -> 
     assert draft.answers["reason"] == "Too soon."
     assert not visibility.reviews_by(ana).exists()
     assert not visibility.reviews_shown_to(ana, case).exists()
-    assert take(ana).pk == held.pk, "it is in hand again"
+    assert claim(ana).pk == held.pk, "it is in hand again"
 
-    again = send(take(ana), approving())
+    again = submit(claim(ana), approval())
     assert (first.attempt, again.attempt) == (1, 2)
     case.refresh_from_db()
     assert case.state == State.SECONDARY
-    say(bo, approving(), approving())
+    claim_and_submit(bo, approval(), approval())
     case.refresh_from_db()
     assert case.state == State.APPROVED
     assert cases_queries.settled_case(case).reasons == ()
@@ -101,143 +101,143 @@ def test_a_primary_review_is_taken_back_and_given_again(ana: User, bo: User) -> 
 
 
 def test_the_old_token_fences_nothing_any_more(ana: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     old = Assignment.objects.get(physician=ana).token or uuid.UUID(int=0)
     held = undo(last(case))
     with pytest.raises(errors.AlreadySubmitted):
-        assignments_services.submit(ana, held.pk, old, approving())
-    send(held, approving())
+        assignments_services.submit(ana, held.pk, old, approval())
+    submit(held, approval())
 
 
 def test_what_is_typed_after_the_undo_is_kept_when_the_case_is_lost(ana: User, bo: User, clock: Clock) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     held = undo(last(case))
     clock.advance(minutes=16)
-    assert take(bo).pk == held.pk
+    assert claim(bo).pk == held.pk
     token = held.token or uuid.UUID(int=0)
     with pytest.raises(errors.LeaseLost):
         assignments_services.save_draft(ana, held.pk, token, Answers(reason="typed since"), revision=1)
     assert Draft.objects.get(physician=ana).answers["reason"] == "typed since"
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, held.pk, token, rejecting("sent too late"))
+        assignments_services.submit(ana, held.pk, token, rejection("sent too late"))
     assert Draft.objects.get(physician=ana).answers["reason"] == "sent too late"
 
 
 def test_the_draft_goes_on_from_the_review(ana: User) -> None:
-    opened()
-    held = take(ana)
+    open_case()
+    held = claim(ana)
     assignments_services.save_draft(ana, held.pk, held.token or uuid.UUID(int=0), Answers(reason="half"), revision=0)
-    held = undo(send(held, rejecting("whole")))
+    held = undo(submit(held, rejection("whole")))
     draft = Draft.objects.get()
     assert (draft.answers["reason"], draft.revision) == ("whole", 2)
     assignments_services.save_draft(ana, held.pk, held.token or uuid.UUID(int=0), Answers(reason="more"), revision=2)
 
 
 def test_a_confirmation_that_opened_the_adjudication(ana: User, bo: User, chen: User) -> None:
-    case = to_adjudication(ana, bo)
+    case = case_in_adjudication(ana, bo)
     held = undo(last(case))
     case.refresh_from_db()
     assert (case.state, held.phase, held.role) == (State.SECONDARY, Phase.CONFIRM, Role.SECONDARY)
     assert claims.claim_next(chen) is None
     assert visibility.reviews_shown_to(bo, case).filter(role=Role.PRIMARY).exists(), "what was seen stays seen"
-    send(held, approving(change_reason="The primary is right."))
+    submit(held, approval(change_reason="The primary is right."))
     case.refresh_from_db()
     assert case.state == State.APPROVED
 
 
 def test_a_vote_while_the_other_adjudicator_is_still_at_it(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_adjudication(ana, bo)
-    say(chen, approving())
-    other = take(dina)
+    case = case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    other = claim(dina)
     held = undo(last(case))
     assert (held.role, held.hold) == (Role.ADJUDICATOR_1, Hold.HELD)
-    send(other, rejecting())
+    submit(other, rejection())
     assert not visibility.reviews_shown_to(chen, case).filter(physician=dina).exists(), "still sealed"
-    send(held, rejecting())
+    submit(held, rejection())
     case.refresh_from_db()
     assert case.state == State.REJECTED
 
 
 def test_a_second_vote_before_the_other_gives_the_own(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, rejecting())
-    say(chen, rejecting())
+    case = case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
+    claim_and_submit(chen, rejection())
     held = undo(last(case))
     assert (held.phase, held.hold) == (Phase.DISCUSS, Hold.HELD)
-    send(held, approving())
-    say(dina, approving())
+    submit(held, approval())
+    claim_and_submit(dina, approval())
     case.refresh_from_db()
     assert case.state == State.APPROVED
 
 
 def test_not_after_somebody_claimed_what_it_opened(ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    take(bo)
+    case = case_in_secondary(ana)
+    claim(bo)
     refused(last(case))
 
 
 def test_not_after_somebody_had_it_in_hand_and_gave_it_back(ana: User, bo: User, clock: Clock) -> None:
-    case = to_secondary(ana)
-    held = take(bo)
+    case = case_in_secondary(ana)
+    held = claim(bo)
     claims.release(bo, held.pk, held.token or uuid.UUID(int=0))
     refused(last(case))
-    take(bo)
+    claim(bo)
     clock.advance(minutes=16)
     claims.expire_leases()
     refused(last(case))
 
 
 def test_not_after_a_later_review(ana: User, bo: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     first = last(case)
-    say(bo, rejecting())
+    claim_and_submit(bo, rejection())
     refused(first)
 
 
 def test_not_the_blind_answer_after_which_the_primarys_was_shown(ana: User, bo: User) -> None:
     """Else a secondary could look, take the 'blind' answer back and give another: agreement would mean nothing."""
-    case = to_secondary(ana)
-    say(bo, rejecting())
+    case = case_in_secondary(ana)
+    claim_and_submit(bo, rejection())
     refused(last(case))
 
 
 def test_the_blind_answer_after_which_nothing_was_shown(ana: User, bo: User) -> None:
-    case = to_secondary(ana, policy=Policy(secondary_confirms=False))
-    say(bo, rejecting())
+    case = case_in_secondary(ana, policy=Policy(secondary_confirms=False))
+    claim_and_submit(bo, rejection())
     case.refresh_from_db()
     assert case.state == State.ADJUDICATION
     held = undo(last(case))
     assert not visibility.reviews_shown_to(bo, case).exists()
-    send(held, approving())
+    submit(held, approval())
     case.refresh_from_db()
     assert case.state == State.APPROVED
 
 
 def test_not_the_vote_that_opened_the_discussion(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, rejecting())
+    case = case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
     refused(last(case))
 
 
-@pytest.mark.parametrize("answers", [approving(), finding_inadequate()])
+@pytest.mark.parametrize("answers", [approval(), inadequate_rubric()])
 def test_not_what_closed_the_case(ana: User, bo: User, answers: Answers) -> None:
-    case = to_secondary(ana, answers)
-    say(bo, answers, answers)
+    case = case_in_secondary(ana, answers)
+    claim_and_submit(bo, answers, answers)
     case.refresh_from_db()
     assert State(case.state).final
     refused(last(case))
 
 
 def test_not_after_the_case_was_withdrawn(ana: User, adela: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     cases_services.withdraw(case.pk, actor=adela, reason="Retracted.")
     refused(last(case))
 
 
 def test_not_twice(ana: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     undo(last(case))
     with pytest.raises(errors.NotYours):
         undo(last(case))
@@ -245,7 +245,7 @@ def test_not_twice(ana: User) -> None:
 
 
 def test_nobody_elses(ana: User, bo: User, adela: User) -> None:
-    review = last(to_secondary(ana))
+    review = last(case_in_secondary(ana))
     with pytest.raises(errors.NotYours):
         assignments_retraction.retract(bo, review.pk)
     with pytest.raises(errors.NotYours):
@@ -255,20 +255,20 @@ def test_nobody_elses(ana: User, bo: User, adela: User) -> None:
 
 
 def test_the_first_look_stays_taken(ana: User) -> None:
-    case = opened(policy=LOOK_FIRST, form=WHOLE_FORM, first_look=SEEN_PLAIN)
-    say(ana, wholly_rejecting())
+    case = open_case(policy=FIRST_LOOK_POLICY, form=FULL_FORM, first_look=FIRST_LOOK_BLOCKS)
+    claim_and_submit(ana, full_rejection())
     held = undo(last(case))
     assert visibility.is_revealed(ana, held)
     assert FirstLook.objects.count() == 1
-    send(held, wholly_approving())
+    submit(held, full_approval())
 
 
 def test_lost_after_it_was_taken_back_it_is_anybodys(ana: User, bo: User, clock: Clock) -> None:
-    case = to_secondary(ana, rejecting())
+    case = case_in_secondary(ana, rejection())
     held = undo(last(case))
     clock.advance(minutes=16)
-    assert take(bo).pk == held.pk
-    say(bo, approving())
+    assert claim(bo).pk == held.pk
+    claim_and_submit(bo, approval())
     review = last(case)
     assert (review.physician, review.role, review.attempt) == (bo, Role.PRIMARY, 2)
     assert not visibility.reviews_shown_to(ana, case).exists()
@@ -276,7 +276,7 @@ def test_lost_after_it_was_taken_back_it_is_anybodys(ana: User, bo: User, clock:
 
 
 def test_a_retraction_is_written_once(ana: User) -> None:
-    undo(last(to_secondary(ana)))
+    undo(last(case_in_secondary(ana)))
     retraction = Retraction.objects.get()
     with pytest.raises(DatabaseError), transaction.atomic():
         Retraction.objects.filter(pk=retraction.pk).update(review=retraction.review_id)
@@ -285,7 +285,7 @@ def test_a_retraction_is_written_once(ana: User) -> None:
 
 
 def test_it_counts_for_nobodys_figures(ana: User, adela: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     undo(last(case))
     assert next(person for person in people_queries.people() if person == ana).done == 0  # type: ignore[attr-defined]
     assert not visibility.reviews_shown_to(adela, case).exists()
@@ -297,8 +297,8 @@ def test_taking_back_against_a_claim_of_what_it_opened(run_concurrently: RunConc
     """Either the secondary has it and the review stands, or it is taken back and there is nothing to claim."""
     ana, bo = account("ana"), account("bo")
     for number in range(8):
-        case = opened(number)
-        say(ana, approving())
+        case = open_case(number)
+        claim_and_submit(ana, approval())
         review = last(case)
         undone, claimed = run_concurrently([lambda review=review: undo(review), lambda: claims.claim_next(bo)])  # type: ignore[misc]
         case.refresh_from_db()
@@ -317,7 +317,7 @@ def test_taking_back_against_a_claim_of_what_it_opened(run_concurrently: RunConc
 
 def test_taken_back_twice_at_once_it_is_taken_back_once(run_concurrently: RunConcurrently) -> None:
     ana = account("ana")
-    review = last(to_secondary(ana))
+    review = last(case_in_secondary(ana))
     outcomes = run_concurrently([lambda: undo(review)] * 4)
     done = [outcome for outcome in outcomes if isinstance(outcome, Assignment)]
     assert len(done) == 1, outcomes
@@ -326,7 +326,7 @@ def test_taken_back_twice_at_once_it_is_taken_back_once(run_concurrently: RunCon
 
 
 def test_over_the_api(ana: User, bo: User) -> None:
-    case = to_secondary(ana, rejecting("Too soon."))
+    case = case_in_secondary(ana, rejection("Too soon."))
     client, other = Client(), Client()
     client.force_authenticate(ana)
     other.force_authenticate(bo)
@@ -337,6 +337,6 @@ def test_over_the_api(ana: User, bo: User) -> None:
     assert client.get(reverse("api:review-mine")).json()["results"] == []
     sent = {"token": work["token"], "answers": work["draft"]["answers"]}
     assert client.post(reverse("api:assignment-submit", args=[work["id"]]), sent).status_code == 201
-    take(bo)
+    claim(bo)
     late = client.post(reverse("api:review-retract", args=[last(case).pk]))
     assert (late.status_code, late.json()["type"]) == (409, "urn:mhb:not-undoable")

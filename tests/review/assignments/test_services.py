@@ -20,17 +20,17 @@ from review.rules.state_machine import Ground, Phase, Policy, Role, State, posit
 from tests.conftest import Clock
 from tests.review.factories import (
     account,
-    approving,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
     case_spec,
-    correcting,
-    finding_inadequate,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
+    claim,
+    claim_and_submit,
+    correction,
+    inadequate_rubric,
+    open_case,
+    rejection,
+    submit,
 )
 
 pytestmark = pytest.mark.both
@@ -54,19 +54,19 @@ def renew(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
 
 
 def draft(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
-    assignments_services.save_draft(physician, assignment.pk, token, approving(), revision=0)
+    assignments_services.save_draft(physician, assignment.pk, token, approval(), revision=0)
 
 
 def give_back(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
     claims.release(physician, assignment.pk, token)
 
 
-def submit(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
-    assignments_services.submit(physician, assignment.pk, token, approving())
+def submit_approval(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
+    assignments_services.submit(physician, assignment.pk, token, approval())
 
 
 Act = Callable[[User, Assignment, uuid.UUID], None]
-ACTS = [renew, draft, give_back, submit]
+ACTS = [renew, draft, give_back, submit_approval]
 
 
 # ------------------------------------------------------------------------------------------------------------- claiming
@@ -77,7 +77,7 @@ def test_nothing_waits(ana: User) -> None:
 
 
 def test_only_physicians_take_cases(adela: User, rui: User) -> None:
-    case = opened()
+    case = open_case()
     gone = account("gone", is_active=False)
     for person in (adela, rui, gone):
         with pytest.raises(errors.NotAllowed):
@@ -86,57 +86,57 @@ def test_only_physicians_take_cases(adela: User, rui: User) -> None:
 
 
 def test_own_case_in_hand_comes_first(ana: User, clock: Clock) -> None:
-    opened(1)
-    first = take(ana)
-    opened(2, policy=Policy())
+    open_case(1)
+    first = claim(ana)
+    open_case(2, policy=Policy())
     clock.advance(minutes=5)
-    again = take(ana)
+    again = claim(ana)
     assert (again.pk, again.token) == (first.pk, first.token)
     assert again.lease_until == clock.now + claims.lease()
 
 
 def test_own_case_is_resumed_even_after_its_lease_if_nobody_took_it(ana: User, clock: Clock) -> None:
-    opened()
-    first = take(ana)
+    open_case()
+    first = claim(ana)
     clock.advance(minutes=16)
-    assert take(ana).token == first.token
-    send(first, approving())
+    assert claim(ana).token == first.token
+    submit(first, approval())
 
 
 def test_by_priority(ana: User, bo: User, adela: User) -> None:
-    cases = [opened(number) for number in range(5)]
+    cases = [open_case(number) for number in range(5)]
     cases_services.prioritise(cases[3].pk, actor=adela, priority=5)
-    assert take(ana).case_id == cases[3].pk
+    assert claim(ana).case_id == cases[3].pk
     cases_services.prioritise(cases[1].pk, actor=adela, priority=-5)
-    assert {take(physician).case_id for physician in (bo, account("x"), account("y"))} == {
+    assert {claim(physician).case_id for physician in (bo, account("x"), account("y"))} == {
         case.pk for number, case in enumerate(cases) if number in (0, 2, 4)
     }
 
 
 def test_cases_nearly_done_come_first(ana: User, bo: User, chen: User, dina: User) -> None:
-    to_adjudication(ana, bo, number=1)
+    case_in_adjudication(ana, bo, number=1)
     disputed = Case.objects.get()
-    to_secondary(ana, number=2)
-    opened(3)
-    chens = take(chen)
+    case_in_secondary(ana, number=2)
+    open_case(3)
+    chens = claim(chen)
     assert (chens.case_id, chens.role) == (disputed.pk, Role.ADJUDICATOR_1)
-    send(chens, approving())
-    assert take(chen).role == Role.SECONDARY
-    assert (take(dina).case_id, take(dina).role) == (disputed.pk, Role.ADJUDICATOR_2)
+    submit(chens, approval())
+    assert claim(chen).role == Role.SECONDARY
+    assert (claim(dina).case_id, claim(dina).role) == (disputed.pk, Role.ADJUDICATOR_2)
 
 
 def test_nobody_gets_a_second_role_in_a_case(ana: User, bo: User, chen: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     assert claims.claim_next(ana) is None
-    say(bo, rejecting(), rejecting())
+    claim_and_submit(bo, rejection(), rejection())
     assert [claims.claim_next(physician) for physician in (ana, bo)] == [None, None]
-    say(chen, approving())
+    claim_and_submit(chen, approval())
     assert claims.claim_next(chen) is None
     assert state_of(case)[0] == State.ADJUDICATION
 
 
 def test_two_roles_in_a_case_are_refused_by_the_database(ana: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     with pytest.raises(IntegrityError), transaction.atomic():
         Assignment.objects.filter(case=case, role=Role.SECONDARY).update(
             physician=ana, token=uuid.uuid4(), hold=Hold.HELD
@@ -153,7 +153,7 @@ def test_two_roles_in_a_case_are_refused_by_the_database(ana: User) -> None:
 
 
 def test_one_assignment_a_role_and_one_review_a_turn(ana: User) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     with pytest.raises(IntegrityError), transaction.atomic():
         Assignment.objects.create(case=case, role=Role.PRIMARY, opened_at=timezone.now())
     review = Review.objects.get()
@@ -163,60 +163,60 @@ def test_one_assignment_a_role_and_one_review_a_turn(ana: User) -> None:
 
 
 def test_a_version_is_opened_once(db: None) -> None:
-    opened(1)
+    open_case(1)
     with pytest.raises(IntegrityError), transaction.atomic():
-        opened(1)
-    opened(1, version=2)
+        open_case(1)
+    open_case(1, version=2)
 
 
 def second_version(policy: Policy, *reviewers: User) -> Case:
     """Version 1 was rejected by `reviewers`; version 2 waits."""
-    opened(1)
-    say(reviewers[0], rejecting())
-    say(reviewers[1], rejecting(), rejecting())
+    open_case(1)
+    claim_and_submit(reviewers[0], rejection())
+    claim_and_submit(reviewers[1], rejection(), rejection())
     assert Case.objects.get().state == State.REJECTED
-    return opened(1, version=2, policy=policy)
+    return open_case(1, version=2, policy=policy)
 
 
 def test_fresh_eyes_are_preferred(ana: User, bo: User, chen: User) -> None:
     again = second_version(Policy(), ana, bo)
-    other = opened(2)
-    assert take(ana).case_id == other.pk
-    assert take(chen).case_id == again.pk
+    other = open_case(2)
+    assert claim(ana).case_id == other.pk
+    assert claim(chen).case_id == again.pk
     assert claims.claim_next(bo) is None  # both are held
-    send(take(chen), approving())
-    assert take(bo).case_id == again.pk  # better than nothing: only preferred
+    submit(claim(chen), approval())
+    assert claim(bo).case_id == again.pk  # better than nothing: only preferred
 
 
 def test_fresh_eyes_are_required_where_the_policy_says_so(ana: User, bo: User, chen: User) -> None:
     again = second_version(Policy(fresh_eyes_required=True), ana, bo)
     assert claims.claim_next(ana) is None
     assert claims.claim_next(bo) is None
-    assert take(chen).case_id == again.pk
+    assert claim(chen).case_id == again.pk
 
 
 # ------------------------------------------------------------------------------------------------------- leases, fencing
 
 
 def test_a_held_case_is_nobody_elses_until_the_lease_runs_out(ana: User, bo: User, clock: Clock) -> None:
-    opened()
-    anas = take(ana)
+    open_case()
+    anas = claim(ana)
     clock.advance(minutes=10)
     assert anas.token is not None
     claims.heartbeat(ana, anas.pk, anas.token)
     clock.advance(minutes=10)
     assert claims.claim_next(bo) is None
     clock.advance(minutes=6)
-    assert take(bo).pk == anas.pk
+    assert claim(bo).pk == anas.pk
 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_after_a_take_over_the_old_token_does_nothing(ana: User, bo: User, clock: Clock, act: Act) -> None:
-    case = opened()
-    anas = take(ana)
+    case = open_case()
+    anas = claim(ana)
     assert anas.token is not None
     clock.advance(minutes=16)
-    bos = take(bo)
+    bos = claim(bo)
     with pytest.raises(errors.LeaseLost):
         act(ana, anas, anas.token)
     bos.refresh_from_db()
@@ -224,17 +224,17 @@ def test_after_a_take_over_the_old_token_does_nothing(ana: User, bo: User, clock
     assert not Review.objects.exists()
     assert trail(case) == [("opened", ""), ("claimed", "ana"), ("taken-over", "bo")]
     assert Event.objects.get(kind=Event.Kind.TAKEN_OVER).data == {"role": "primary", "taken_from": ana.pk}
-    send(bos, approving())
+    submit(bos, approval())
 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_who_took_over_and_lost_it_again_is_told_so(ana: User, bo: User, clock: Clock, act: Act) -> None:
-    opened()
-    take(ana)
+    open_case()
+    claim(ana)
     clock.advance(minutes=16)
-    bos = take(bo)
+    bos = claim(bo)
     clock.advance(minutes=16)
-    take(ana)
+    claim(ana)
     assert bos.token is not None
     with pytest.raises(errors.LeaseLost):
         act(bo, bos, bos.token)
@@ -242,8 +242,8 @@ def test_who_took_over_and_lost_it_again_is_told_so(ana: User, bo: User, clock: 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_anothers_assignment_does_not_exist(ana: User, bo: User, act: Act) -> None:
-    opened()
-    anas = take(ana)
+    open_case()
+    anas = claim(ana)
     assert anas.token is not None
     for token in (anas.token, uuid.uuid4()):
         with pytest.raises(errors.NotYours):
@@ -256,21 +256,21 @@ def test_anothers_assignment_does_not_exist(ana: User, bo: User, act: Act) -> No
 
 @pytest.mark.parametrize("act", ACTS)
 def test_a_physician_who_lost_the_role_may_do_nothing(ana: User, act: Act) -> None:
-    opened()
-    anas = take(ana)
+    open_case()
+    anas = claim(ana)
     assert anas.token is not None
     ana.is_active = False
     with pytest.raises(errors.NotAllowed):
         act(ana, anas, anas.token)
 
 
-@pytest.mark.parametrize("late", [draft, submit])
+@pytest.mark.parametrize("late", [draft, submit_approval])
 def test_late_answers_are_kept_as_the_draft(ana: User, bo: User, clock: Clock, late: Act) -> None:
-    opened()
-    anas = take(ana)
+    open_case()
+    anas = claim(ana)
     assert anas.token is not None
     clock.advance(minutes=16)
-    take(bo)
+    claim(bo)
     with pytest.raises(errors.LeaseLost):
         late(ana, anas, anas.token)
     kept = Draft.objects.get()
@@ -278,10 +278,10 @@ def test_late_answers_are_kept_as_the_draft(ana: User, bo: User, clock: Clock, l
     assert kept.answers["verdict"] == "approve"
 
 
-@pytest.mark.parametrize("late", [draft, submit])
+@pytest.mark.parametrize("late", [draft, submit_approval])
 def test_answers_to_a_case_withdrawn_meanwhile_are_kept_as_the_draft(ana: User, adela: User, late: Act) -> None:
-    case = opened()
-    anas = take(ana)
+    case = open_case()
+    anas = claim(ana)
     assert anas.token is not None
     cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
     with pytest.raises(errors.CaseClosed):
@@ -291,39 +291,39 @@ def test_answers_to_a_case_withdrawn_meanwhile_are_kept_as_the_draft(ana: User, 
 
 
 def test_a_late_submit_does_not_overwrite_what_another_window_has_saved_since(ana: User, clock: Clock) -> None:
-    opened()
-    old = take(ana)
+    open_case()
+    old = claim(ana)
     clock.advance(minutes=16)
     claims.expire_leases()
-    new = take(ana)
+    new = claim(ana)
     assert new.pk == old.pk
     assert old.token is not None
     assert new.token is not None
     assignments_services.save_draft(ana, new.pk, new.token, Answers(reason="typed since"), revision=0)
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, old.pk, old.token, rejecting("sent from the old window"), revision=0)
+        assignments_services.submit(ana, old.pk, old.token, rejection("sent from the old window"), revision=0)
     assert Draft.objects.get().answers["reason"] == "typed since"
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, old.pk, old.token, rejecting("with knowledge of it"), revision=1)
+        assignments_services.submit(ana, old.pk, old.token, rejection("with knowledge of it"), revision=1)
     assert Draft.objects.get().answers["reason"] == "with knowledge of it"
 
 
 def test_a_late_submit_overwrites_an_older_draft(ana: User, bo: User, clock: Clock) -> None:
-    opened()
-    anas = take(ana)
+    open_case()
+    anas = claim(ana)
     assert anas.token is not None
     assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="begun"), revision=0)
     clock.advance(minutes=16)
-    take(bo)
+    claim(bo)
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, anas.pk, anas.token, rejecting("finished"))
+        assignments_services.submit(ana, anas.pk, anas.token, rejection("finished"))
     kept = Draft.objects.get()
     assert (kept.answers["reason"], kept.revision) == ("finished", 2)
 
 
 def test_forgotten_leases_are_given_back_once(ana: User, bo: User, clock: Clock) -> None:
-    case = opened()
-    anas = take(ana)
+    case = open_case()
+    anas = claim(ana)
     assert claims.expire_leases() == 0
     clock.advance(minutes=16)
     assert claims.expire_leases() == 1
@@ -331,55 +331,55 @@ def test_forgotten_leases_are_given_back_once(ana: User, bo: User, clock: Clock)
     assert trail(case)[-1] == ("expired", "ana")
     assert anas.token is not None
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, anas.pk, anas.token, approving())
-    take(bo)
+        assignments_services.submit(ana, anas.pk, anas.token, approval())
+    claim(bo)
     assert trail(case)[-1] == ("claimed", "bo")  # it was free: nothing was taken from anybody
 
 
 def test_a_lease_does_not_take_away_what_was_committed(
     ana: User, bo: User, chen: User, dina: User, emil: User, clock: Clock
 ) -> None:
-    case = to_secondary(ana)
-    say(bo, rejecting())
+    case = case_in_secondary(ana)
+    claim_and_submit(bo, rejection())
     clock.advance(days=3)
     assert claims.expire_leases() == 0
     assert claims.claim_next(emil) is None
-    assert take(bo).phase == Phase.CONFIRM
-    say(bo, rejecting())
-    say(chen, approving())
-    say(dina, rejecting())
+    assert claim(bo).phase == Phase.CONFIRM
+    claim_and_submit(bo, rejection())
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
     clock.advance(days=3)
     assert claims.expire_leases() == 0
     assert claims.claim_next(emil) is None
-    say(chen, rejecting())
-    say(dina, rejecting())
+    claim_and_submit(chen, rejection())
+    claim_and_submit(dina, rejection())
     assert state_of(case) == (State.REJECTED, Ground.ADJUDICATED)
 
 
 def test_giving_back(ana: User, bo: User) -> None:
-    both = {opened(1), opened(2)}
-    anas = take(ana)
+    both = {open_case(1), open_case(2)}
+    anas = claim(ana)
     case = anas.case
     [other] = both - {case}
     draft(ana, anas, anas.token or uuid.uuid4())
     give_back(ana, anas, anas.token or uuid.uuid4())
     assert trail(case) == [("opened", ""), ("claimed", "ana"), ("released", "ana")]
     assert Draft.objects.get().physician == ana
-    assert take(ana).case_id == other.pk  # not the very case she has just declined
-    assert take(bo).case_id == case.pk, "free for anybody else"
+    assert claim(ana).case_id == other.pk  # not the very case she has just declined
+    assert claim(bo).case_id == case.pk, "free for anybody else"
 
 
 def test_what_was_given_back_is_offered_again_when_nothing_else_is_left(ana: User) -> None:
-    case = opened()
-    anas = take(ana)
+    case = open_case()
+    anas = claim(ana)
     give_back(ana, anas, anas.token or uuid.uuid4())
-    assert take(ana).case_id == case.pk
+    assert claim(ana).case_id == case.pk
 
 
 def test_nothing_committed_can_be_given_back(ana: User, bo: User) -> None:
-    to_secondary(ana)
-    say(bo, approving())
-    bos = take(bo)
+    case_in_secondary(ana)
+    claim_and_submit(bo, approval())
+    bos = claim(bo)
     with pytest.raises(errors.AlreadySubmitted):
         give_back(bo, bos, bos.token or uuid.uuid4())
 
@@ -388,8 +388,8 @@ def test_nothing_committed_can_be_given_back(ana: User, bo: User) -> None:
 
 
 def test_a_draft_counts_its_revisions_and_renews_the_lease(ana: User, clock: Clock) -> None:
-    opened()
-    anas = take(ana)
+    open_case()
+    anas = claim(ana)
     assert anas.token is not None
     clock.advance(minutes=10)
     first = assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="a"), revision=0)
@@ -404,8 +404,8 @@ def test_a_draft_counts_its_revisions_and_renews_the_lease(ana: User, clock: Clo
 
 @pytest.mark.parametrize("revision", [0, 1, 7])
 def test_a_draft_from_another_window_is_not_overwritten(ana: User, revision: int) -> None:
-    opened()
-    anas = take(ana)
+    open_case()
+    anas = claim(ana)
     assert anas.token is not None
     assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="a"), revision=0)
     assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="b"), revision=1)
@@ -416,11 +416,11 @@ def test_a_draft_from_another_window_is_not_overwritten(ana: User, revision: int
 
 
 def test_each_phase_has_its_own_draft(ana: User, bo: User) -> None:
-    to_secondary(ana)
-    bos = take(bo)
+    case_in_secondary(ana)
+    bos = claim(bo)
     draft(bo, bos, bos.token or uuid.uuid4())
-    send(bos, approving())
-    bos = take(bo)
+    submit(bos, approval())
+    bos = claim(bo)
     assert assignments_queries.draft_of(bos, bo) is None
     draft(bo, bos, bos.token or uuid.uuid4())
     assert set(Draft.objects.values_list("phase", flat=True)) == {Phase.COMMIT, Phase.CONFIRM}
@@ -430,40 +430,40 @@ def test_each_phase_has_its_own_draft(ana: User, bo: User) -> None:
 
 
 def test_incomplete_answers_are_refused_with_every_problem_and_nothing_is_written(ana: User) -> None:
-    case = opened()
-    anas = take(ana)
+    case = open_case()
+    anas = claim(ana)
     with pytest.raises(errors.Incomplete) as refused:
-        send(anas, Answers())
+        submit(anas, Answers())
     assert len(refused.value.problems) == 5
     assert not Review.objects.exists()
     assert trail(case) == [("opened", ""), ("claimed", "ana")]
-    send(anas, approving())
+    submit(anas, approval())
 
 
 def test_submitting_twice(ana: User, bo: User) -> None:
-    opened()
-    anas = take(ana)
-    send(anas, approving())
+    open_case()
+    anas = claim(ana)
+    submit(anas, approval())
     with pytest.raises(errors.AlreadySubmitted):
-        send(anas, rejecting())
+        submit(anas, rejection())
     assert Review.objects.count() == 1
 
 
 def test_submitting_the_review_that_closed_the_case_twice(ana: User) -> None:
-    case = opened(policy=Policy(secondary=False))
-    anas = take(ana)
-    send(anas, approving())
+    case = open_case(policy=Policy(secondary=False))
+    anas = claim(ana)
+    submit(anas, approval())
     assert state_of(case) == (State.APPROVED, Ground.PRIMARY_ALONE)
     with pytest.raises(errors.AlreadySubmitted):
-        send(anas, approving())
+        submit(anas, approval())
 
 
 def test_a_double_click_on_the_blind_answer_does_not_confirm_it(ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    bos = take(bo)
-    send(bos, approving())
+    case = case_in_secondary(ana)
+    bos = claim(bo)
+    submit(bos, approval())
     with pytest.raises(errors.AlreadySubmitted):
-        send(bos, approving())
+        submit(bos, approval())
     assert state_of(case)[0] == State.SECONDARY
     assert Review.objects.filter(physician=bo).count() == 1
 
@@ -471,29 +471,29 @@ def test_a_double_click_on_the_blind_answer_does_not_confirm_it(ana: User, bo: U
 def test_a_late_repeat_of_an_adjudicators_vote_is_not_the_second_vote(
     ana: User, bo: User, chen: User, dina: User
 ) -> None:
-    to_adjudication(ana, bo)
-    chens = take(chen)
-    send(chens, approving())
-    say(dina, rejecting())
+    case_in_adjudication(ana, bo)
+    chens = claim(chen)
+    submit(chens, approval())
+    claim_and_submit(dina, rejection())
     with pytest.raises(errors.AlreadySubmitted):
-        send(chens, approving())
-    assert take(chen).phase == Phase.DISCUSS
+        submit(chens, approval())
+    assert claim(chen).phase == Phase.DISCUSS
 
 
 def test_a_review_submitted_carries_the_token_of_what_comes_next(ana: User, bo: User) -> None:
-    to_secondary(ana)
-    review = send(take(bo), approving())
+    case_in_secondary(ana)
+    review = submit(claim(bo), approval())
     assert review.assignment.phase == Phase.CONFIRM
-    assert review.assignment.token == take(bo).token
+    assert review.assignment.token == claim(bo).token
 
 
 def test_a_changed_mind_wants_a_reason(ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    say(bo, rejecting())
-    bos = take(bo)
+    case = case_in_secondary(ana)
+    claim_and_submit(bo, rejection())
+    bos = claim(bo)
     with pytest.raises(errors.Incomplete):
-        send(bos, approving())
-    send(bos, approving(change_reason="The primary is right about the dose."))
+        submit(bos, approval())
+    submit(bos, approval(change_reason="The primary is right about the dose."))
     assert state_of(case) == (State.APPROVED, Ground.CONSENSUS)
 
 
@@ -501,8 +501,8 @@ def test_a_changed_mind_wants_a_reason(ana: User, bo: User) -> None:
 
 
 def test_consensus_and_its_trail(ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    say(bo, approving(), approving())
+    case = case_in_secondary(ana)
+    claim_and_submit(bo, approval(), approval())
     assert state_of(case) == (State.APPROVED, Ground.CONSENSUS)
     assert case.closed_at is not None
     assert trail(case) == [
@@ -521,27 +521,27 @@ def test_consensus_and_its_trail(ana: User, bo: User) -> None:
 
 
 def test_an_inadequate_rubric_is_rejected_without_adjudication(ana: User, bo: User) -> None:
-    case = to_secondary(ana, answers=finding_inadequate())
-    say(bo, approving(), approving())
+    case = case_in_secondary(ana, answers=inadequate_rubric())
+    claim_and_submit(bo, approval(), approval())
     assert state_of(case) == (State.REJECTED, Ground.RUBRIC_INADEQUATE)
 
 
 def test_dissent_discussion_and_its_trail(ana: User, bo: User, chen: User, dina: User, emil: User) -> None:
-    case = to_adjudication(ana, bo)
-    chens, dinas = take(chen), take(dina)
+    case = case_in_adjudication(ana, bo)
+    chens, dinas = claim(chen), claim(dina)
     assert {chens.role, dinas.role} == {Role.ADJUDICATOR_1, Role.ADJUDICATOR_2}
     assert claims.claim_next(emil) is None
-    send(chens, approving())
+    submit(chens, approval())
     chens.refresh_from_db()
     assert chens.hold == Hold.WAITING
     assert claims.claim_next(chen) is None
-    send(dinas, rejecting())
+    submit(dinas, rejection())
     assert claims.claim_next(emil) is None  # the discussion is for the same two
     for physician, assignment in ((chen, chens), (dina, dinas)):
-        resumed = take(physician)
+        resumed = claim(physician)
         assert (resumed.pk, resumed.phase) == (assignment.pk, Phase.DISCUSS)
-    say(dina, approving())
-    say(chen, approving())
+    claim_and_submit(dina, approval())
+    claim_and_submit(chen, approval())
     assert state_of(case) == (State.APPROVED, Ground.ADJUDICATED)
     assert not Assignment.objects.filter(case=case).exclude(hold=Hold.DONE).exists()
     assert trail(case)[-8:] == [
@@ -557,26 +557,26 @@ def test_dissent_discussion_and_its_trail(ana: User, bo: User, chen: User, dina:
 
 
 def test_adjudicators_who_never_agree_reject(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, rejecting())
-    say(chen, approving())
-    say(dina, rejecting())
+    case = case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
     assert state_of(case) == (State.REJECTED, Ground.UNDECIDED)
 
 
 def progress(*steps: tuple[User, Answers]) -> None:
     for physician, answers in steps:
-        say(physician, answers)
+        claim_and_submit(physician, answers)
 
 
 @pytest.mark.parametrize("steps", range(7))
 def test_withdrawn_from_every_state_that_is_not_final(
     ana: User, bo: User, chen: User, dina: User, emil: User, adela: User, steps: int
 ) -> None:
-    case = opened()
-    way = [(ana, approving()), (bo, rejecting()), (bo, rejecting()), (chen, approving()), (dina, rejecting())]
-    progress(*[*way, (chen, approving())][:steps])
+    case = open_case()
+    way = [(ana, approval()), (bo, rejection()), (bo, rejection()), (chen, approval()), (dina, rejection())]
+    progress(*[*way, (chen, approval())][:steps])
     before = state_of(case)[0]
     cases_services.withdraw(case.pk, actor=adela, reason="The source was retracted.")
     assert state_of(case) == (State.WITHDRAWN, Ground.WITHDRAWN)
@@ -593,10 +593,10 @@ def test_withdrawn_from_every_state_that_is_not_final(
 def test_a_withdrawn_case_is_closed_to_who_holds_it(
     ana: User, bo: User, adela: User, act: Act, committed: bool
 ) -> None:
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     if committed:
-        say(bo, approving())
-    bos = take(bo)
+        claim_and_submit(bo, approval())
+    bos = claim(bo)
     cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
     assert bos.token is not None
     with pytest.raises(errors.CaseClosed):
@@ -604,8 +604,8 @@ def test_a_withdrawn_case_is_closed_to_who_holds_it(
 
 
 def test_what_is_final_stays_so(ana: User, bo: User, adela: User) -> None:
-    case = to_secondary(ana)
-    say(bo, approving(), approving())
+    case = case_in_secondary(ana)
+    claim_and_submit(bo, approval(), approval())
     with pytest.raises(errors.CaseClosed):
         cases_services.withdraw(case.pk, actor=adela, reason="Too late.")
     with pytest.raises(errors.CaseClosed):
@@ -615,7 +615,7 @@ def test_what_is_final_stays_so(ana: User, bo: User, adela: User) -> None:
 
 
 def test_only_who_oversees_withdraws_and_prioritises(ana: User, rui: User) -> None:
-    case = opened()
+    case = open_case()
     for person in (ana, rui):
         with pytest.raises(errors.NotAllowed):
             cases_services.withdraw(case.pk, actor=person, reason="No.")
@@ -624,7 +624,7 @@ def test_only_who_oversees_withdraws_and_prioritises(ana: User, rui: User) -> No
 
 
 def test_priority_is_in_the_trail(adela: User) -> None:
-    case = opened()
+    case = open_case()
     cases_services.prioritise(case.pk, actor=adela, priority=3)
     last = Event.objects.filter(case=case).last()
     assert last is not None
@@ -633,18 +633,18 @@ def test_priority_is_in_the_trail(adela: User) -> None:
 
 def test_the_stored_state_is_the_machines(ana: User, bo: User, chen: User, dina: User) -> None:
     """`Case.state` is a copy: replaying the reviews gives the same, wherever the case stands."""
-    case = opened()
-    way = [(ana, approving()), (bo, rejecting()), (bo, rejecting()), (chen, approving()), (dina, approving())]
+    case = open_case()
+    way = [(ana, approval()), (bo, rejection()), (bo, rejection()), (chen, approval()), (dina, approval())]
     for physician, answers in way:
         assert state_of(case)[0] == position(case.frozen.policy, visibility.opinions(case)).state
-        say(physician, answers)
+        claim_and_submit(physician, answers)
     assert state_of(case)[0] == position(case.frozen.policy, visibility.opinions(case)).state == State.APPROVED
 
 
 def test_long_and_strange_text_is_stored(ana: User) -> None:
     case = assignments_services.open_case(case_spec(title="\0" + "漢" * 400))
     assert case.title == "漢" * 300
-    review = send(take(ana), rejecting("a\0b \ud800 \U0001f600"))
+    review = submit(claim(ana), rejection("a\0b \ud800 \U0001f600"))
     review.refresh_from_db()
     assert review.answers["reason"] == "ab ? \U0001f600"
 
@@ -660,42 +660,44 @@ def settled_wordings(case: Case) -> dict[str, str]:
 
 
 def test_a_correction_stands_when_the_secondary_makes_it_too(ana: User, bo: User) -> None:
-    case = to_secondary(ana, answers=correcting(" Calls it invented. "))
-    say(bo, correcting("Calls it invented."), correcting("Calls it invented."))
+    case = case_in_secondary(ana, answers=correction(" Calls it invented. "))
+    claim_and_submit(bo, correction("Calls it invented."), correction("Calls it invented."))
     assert settled_wordings(case) == {"R1": "Calls it invented."}
 
 
 def test_the_secondarys_wording_over_the_primarys(ana: User, bo: User) -> None:
-    case = to_secondary(ana, answers=correcting("Calls it invented."))
-    say(bo, approving(), correcting("Calls it unknown.", change_reason="The primary is right, but too narrow."))
+    case = case_in_secondary(ana, answers=correction("Calls it invented."))
+    claim_and_submit(
+        bo, approval(), correction("Calls it unknown.", change_reason="The primary is right, but too narrow.")
+    )
     assert settled_wordings(case) == {"R1": "Calls it unknown."}
 
 
 def test_a_secondary_who_saw_the_correction_and_prefers_the_original(ana: User, bo: User) -> None:
-    case = to_secondary(ana, answers=correcting("Calls it invented."))
-    say(bo, approving(), approving())
+    case = case_in_secondary(ana, answers=correction("Calls it invented."))
+    claim_and_submit(bo, approval(), approval())
     assert settled_wordings(case) == {}
 
 
 def test_a_secondary_who_never_saw_the_correction_does_not_undo_it(ana: User, bo: User) -> None:
-    case = to_secondary(ana, answers=correcting("Calls it invented."), policy=Policy(secondary_confirms=False))
-    say(bo, approving())
+    case = case_in_secondary(ana, answers=correction("Calls it invented."), policy=Policy(secondary_confirms=False))
+    claim_and_submit(bo, approval())
     assert state_of(case)[0] == State.APPROVED
     assert settled_wordings(case) == {"R1": "Calls it invented."}
 
 
 def test_the_adjudicators_wording_over_all_others(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_secondary(ana, answers=correcting("Calls it invented."))
-    say(bo, rejecting(), rejecting())
-    say(chen, correcting("Says that no such drug is registered."))
-    say(dina, approving())
+    case = case_in_secondary(ana, answers=correction("Calls it invented."))
+    claim_and_submit(bo, rejection(), rejection())
+    claim_and_submit(chen, correction("Says that no such drug is registered."))
+    claim_and_submit(dina, approval())
     assert settled_wordings(case) == {"R1": "Says that no such drug is registered."}
 
 
 def test_reasons_are_those_that_speak_against(ana: User, bo: User) -> None:
-    against = finding_inadequate("Silent on the dose.", reason="The rubric misses the trap.")
-    case = to_secondary(ana, answers=against)
-    say(bo, approving(), approving())
+    against = inadequate_rubric("Silent on the dose.", reason="The rubric misses the trap.")
+    case = case_in_secondary(ana, answers=against)
+    claim_and_submit(bo, approval(), approval())
     case.refresh_from_db()
     outcome = cases_queries.settled_case(case)
     assert outcome.reasons == ("The rubric misses the trap.", "R1: Silent on the dose.")
@@ -704,15 +706,15 @@ def test_reasons_are_those_that_speak_against(ana: User, bo: User) -> None:
 
 
 def test_the_same_reason_from_two_is_given_once(ana: User, bo: User) -> None:
-    case = to_secondary(ana, answers=rejecting("Nobody would ask this."))
-    say(bo, rejecting("Nobody would ask this."), rejecting("Nobody would ask this."))
+    case = case_in_secondary(ana, answers=rejection("Nobody would ask this."))
+    claim_and_submit(bo, rejection("Nobody would ask this."), rejection("Nobody would ask this."))
     case.refresh_from_db()
     assert cases_queries.settled_case(case).reasons == ("Nobody would ask this.",)
 
 
 def test_an_approved_case_has_no_reasons(ana: User, bo: User, chen: User, dina: User) -> None:
-    case = to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, approving())
+    case = case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, approval())
     case.refresh_from_db()
     assert cases_queries.settled_case(case).reasons == ()

@@ -15,7 +15,7 @@ from review.assignments import claims, services
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
 from review.rules.blocks import Dialogue, Text, Turn
 from tests.browser import wait_for_focus
-from tests.review.factories import PASSWORD, approving, opened, take
+from tests.review.factories import PASSWORD, approval, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -47,8 +47,8 @@ def boxes(page: Page) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_a_report_has_its_question_beside_it_where_there_is_room(desk: Page, live_server: Any, ana: User) -> None:
-    opened(blocks=(REPORT, QUESTION))
-    held = take(ana)
+    open_case(blocks=(REPORT, QUESTION))
+    held = claim(ana)
     desk.set_viewport_size({"width": 1920, "height": 900})
     goes(desk, live_server.url, "case", held)
     report, question = boxes(desk)
@@ -66,9 +66,9 @@ def test_a_report_has_its_question_beside_it_where_there_is_room(desk: Page, liv
 
 
 def test_only_a_text_stands_beside_its_question(desk: Page, live_server: Any, ana: User) -> None:
-    opened(blocks=(Dialogue("Conversation", (Turn("user", "May I?"),)), QUESTION))
+    open_case(blocks=(Dialogue("Conversation", (Turn("user", "May I?"),)), QUESTION))
     desk.set_viewport_size({"width": 1920, "height": 900})
-    goes(desk, live_server.url, "case", take(ana))
+    goes(desk, live_server.url, "case", claim(ana))
     turns, question = desk.locator(".turns").bounding_box(), desk.locator(".callout--question").bounding_box()
     assert turns is not None
     assert question is not None
@@ -76,8 +76,8 @@ def test_only_a_text_stands_beside_its_question(desk: Page, live_server: Any, an
 
 
 def test_a_session_that_ended_says_so_and_what_was_typed_comes_back(desk: Page, live_server: Any, ana: User) -> None:
-    opened()
-    held = take(ana)
+    open_case()
+    held = claim(ana)
     goes(desk, live_server.url, "case", held)
     Session.objects.all().delete()
     reason = desk.locator("#reason")
@@ -103,8 +103,8 @@ def test_a_session_that_ended_says_so_and_what_was_typed_comes_back(desk: Page, 
 def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
     desk: Page, live_server: Any, ana: User
 ) -> None:
-    opened()
-    held = take(ana)
+    open_case()
+    held = claim(ana)
     goes(desk, live_server.url, "decline", held)
     declining, reporting = desk.locator("[data-aside*=':decline:']"), desk.locator("[data-aside*=':problem:']")
     declining.locator("textarea").fill("I know the patient.")
@@ -131,8 +131,8 @@ def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
 def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
     desk: Page, live_server: Any, ana: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened()
-    held = take(ana)
+    open_case()
+    held = claim(ana)
     goes(desk, live_server.url, "case", held)
 
     def locked(*_: object, **__: object) -> None:
@@ -156,10 +156,10 @@ def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
 
 def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
     """A case on the screen, every question answered: one press of Ctrl+Enter signs it."""
-    opened()
-    held = take(physician)
+    open_case()
+    held = claim(physician)
     assert held.token is not None
-    services.save_draft(physician, held.pk, held.token, approving(), revision=0)
+    services.save_draft(physician, held.pk, held.token, approval(), revision=0)
     goes(page, url, "case", held)
     expect(page.locator("[data-answered]")).to_have_text("5/5")
     wait_for_focus(page)
@@ -221,8 +221,8 @@ def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_s
 
 
 def test_what_waits_for_an_admin_is_a_list_with_a_style(page: Page, live_server: Any, ana: User, adela: User) -> None:
-    opened()
-    held = take(ana)
+    open_case()
+    held = claim(ana)
     for text in ("A turn is missing.", "The dose in the last turn is in the wrong unit, and in the report as well."):
         claims.report_problem(ana, held.pk, text)
     client = Client()

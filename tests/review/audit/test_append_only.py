@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, connection, models, transaction
 
 from review.models import Event, Review, User
-from tests.review.factories import to_secondary
+from tests.review.factories import case_in_secondary
 
 pytestmark = pytest.mark.both
 
@@ -65,7 +65,7 @@ OPERATIONS = [
 def test_no_operation_changes_or_deletes_a_row(
     ana: User, model: type[models.Model], operation: Callable[[type[models.Model]], None]
 ) -> None:
-    to_secondary(ana)
+    case_in_secondary(ana)
     before = list(model._default_manager.order_by("pk").values())
     assert before
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
@@ -74,7 +74,7 @@ def test_no_operation_changes_or_deletes_a_row(
 
 
 def test_an_account_with_reviews_cannot_be_deleted(ana: User) -> None:
-    to_secondary(ana)
+    case_in_secondary(ana)
     with pytest.raises(models.ProtectedError):
         ana.delete()
 
@@ -84,7 +84,7 @@ def test_an_account_with_reviews_cannot_be_deleted(ana: User) -> None:
 def test_flushing_the_test_database_leaves_the_triggers_in_place(ana: User, time: str) -> None:
     """The second case runs on a database that was flushed after the first."""
     assert not Event.objects.exists()
-    to_secondary(ana)
+    case_in_secondary(ana)
     for model in TABLES:
         with pytest.raises(IntegrityError, match="append-only"):
             by_sql_delete(model)

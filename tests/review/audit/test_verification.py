@@ -27,7 +27,16 @@ from tests.conftest import RunConcurrently, accounts_of
 from tests.populations import population
 from tests.profile import by_profile
 from tests.review.audit.tampering import sql, unprotected
-from tests.review.factories import account, approving, opened, rejecting, say, send, to_adjudication, to_secondary
+from tests.review.factories import (
+    account,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim_and_submit,
+    open_case,
+    rejection,
+    submit,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -36,11 +45,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 def events() -> list[Event]:
     """Events, in chain order, of three cases: adjudicated, with one review, and just opened."""
     ana, bo, chen, dina = accounts_of("ana", "bo", "chen", "dina")
-    to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, approving())
-    to_secondary(ana, number=2)
-    opened(3)
+    case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, approval())
+    case_in_secondary(ana, number=2)
+    open_case(3)
     return list(Event.objects.order_by("sequence"))
 
 
@@ -69,7 +78,7 @@ def test_each_event_contains_the_hash_of_the_one_before(events: list[Event]) -> 
 
 def test_the_hash_can_be_recomputed_from_the_documentation(ana: User) -> None:
     """Recompute the hash without product code, from the stored key."""
-    case = to_secondary(ana)
+    case = case_in_secondary(ana)
     head = ChainHead.objects.get(pk=trail.EVENTS)
     event = Event.objects.get(kind=Event.Kind.SUBMITTED)
     who = hmac.new(bytes.fromhex(head.key), f'["{case.lineage}",{ana.pk}]'.encode(), hashlib.sha256).hexdigest()[:32]
@@ -142,7 +151,7 @@ def fails_after_recording(case: Case, actor: User) -> None:
 
 
 def test_events_of_a_rolled_back_transaction_are_not_recorded(ana: User) -> None:
-    case = opened()
+    case = open_case()
     before = Event.objects.count()
     with trail.recording_events():
         trail.record(case, Event.Kind.REMARKED, ana)
@@ -342,7 +351,7 @@ def test_a_missing_chain_head_is_found(events: list[Event]) -> None:
         sql("DELETE FROM review_chainhead WHERE name = 'event'")
     assert (FaultCode.NO_END, 0, 0) in faults()
     with pytest.raises(ChainHead.DoesNotExist):  # nothing can be appended without a head
-        opened(9)
+        open_case(9)
 
 
 @pytest.mark.parametrize("table", ["review_event", "review_review", "review_personevent", "review_chainhead"])
@@ -360,7 +369,7 @@ def test_statements_that_delete_rows_implicitly_are_refused(events: list[Event],
 
 def test_verification_reads_many_events_in_little_memory(ana: User) -> None:
     """However many events there are, verification holds only a few thousand in memory."""
-    case = opened()
+    case = open_case()
     transactions = by_profile(20, 100)
     for _ in range(transactions):
         with trail.recording_events():
@@ -388,7 +397,7 @@ def physicians(run_concurrently: RunConcurrently) -> list[User]:
 def test_eight_physicians_at_once_leave_one_chain(physicians: list[User], run_concurrently: RunConcurrently) -> None:
     """No deadlock, although claims lock an assignment, submissions a case, and all the chain's head."""
     for number in range(24):
-        opened(number, policy=Policy(secondary=number % 2 == 0, discussion=False))
+        open_case(number, policy=Policy(secondary=number % 2 == 0, discussion=False))
 
     def review_until_idle(physician: User) -> None:
         while (assignment := claims.claim_next(physician)) is not None:
@@ -400,7 +409,7 @@ def test_eight_physicians_at_once_leave_one_chain(physicians: list[User], run_co
                 assert assignment.token is not None
                 claims.release(physician, assignment.pk, assignment.token)
             else:
-                send(assignment, approving() if assignment.pk % 3 else rejecting(change_reason="Seen."))
+                submit(assignment, approval() if assignment.pk % 3 else rejection(change_reason="Seen."))
 
     def change_priorities() -> None:
         admin = account("admin", UserRole.ADMIN)

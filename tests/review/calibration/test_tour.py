@@ -13,7 +13,7 @@ from review.calibration import practice
 from review.models import Assignment, Case, Draft, Event, FirstLook, PersonEvent, Review, User
 from review.rules.questions import Answer, Answers, Citation, RubricAnswer, opinion, problems
 from review.rules.state_machine import Phase, Role
-from tests.review.factories import WHOLE_FORM, opened, send, take, wholly_approving
+from tests.review.factories import FULL_FORM, claim, full_approval, open_case, submit
 
 CORRECT = {
     "question.naturalness": "3",
@@ -126,7 +126,7 @@ def test_the_workbench_offers_the_tour_to_newcomers(client: Client, ana: User) -
     client.force_login(ana)
     tour = reverse("review:tour").encode()
     assert tour in client.get(reverse("review:workbench")).content
-    opened(form=WHOLE_FORM)
-    send(take(ana), wholly_approving())
+    open_case(form=FULL_FORM)
+    submit(claim(ana), full_approval())
     assert tour not in client.get(reverse("review:workbench")).content
     assert tour in client.get(reverse("review:guidelines")).content

@@ -15,14 +15,14 @@ from review.models import Assignment, Case, Event, PersonEvent, User
 from review.rules.questions import Answers
 from review.rules.state_machine import State
 from tests.conftest import Clock
-from tests.review.factories import account, approving, opened, rejecting, say, to_adjudication
-from tests.review.pages import Elements, Open, Page, text_of
+from tests.review.factories import account, approval, case_in_adjudication, claim_and_submit, open_case, rejection
+from tests.review.pages import Browse, Elements, Page, text_of
 
 pytestmark = pytest.mark.django_db
 CASES, PEOPLE = "review:cases", "review:people"
 
 
-def act(browse: Open, admin: User, name: str, action: str, rows: list[int], query: str = "", **fields: Any) -> Page:
+def act(browse: Browse, admin: User, name: str, action: str, rows: list[int], query: str = "", **fields: Any) -> Page:
     """Post a bulk action on rows of a list; `fields` are the action's own."""
     typed = {f"{action}-{field}": value for field, value in fields.items()}
     return browse(admin).post(reverse(name) + query, {"action": action, "rows": rows, **typed}, follow=True)
@@ -33,9 +33,9 @@ def messages(page: Page) -> list[str]:
 
 
 def test_withdrawing_many_cases_records_one_event_each_and_names_the_refused_ones(
-    browse: Open, adela: User, ana: User
+    browse: Browse, adela: User, ana: User
 ) -> None:
-    first, closed, last = (opened(number) for number in (1, 2, 3))
+    first, closed, last = (open_case(number) for number in (1, 2, 3))
     services.withdraw(closed.pk, actor=adela, reason="A copy.")
     before = Event.objects.count()
     page = act(browse, adela, CASES, "withdraw", [first.pk, closed.pk, last.pk], "?sort=title", reason="Out of date.")
@@ -55,16 +55,16 @@ def test_withdrawing_many_cases_records_one_event_each_and_names_the_refused_one
     ("action", "fields"), [("prioritise", {"priority": "7"}), ("specialty", {"specialty": "Cardiology"})]
 )
 def test_priority_and_specialty_are_changed_for_many_cases(
-    browse: Open, adela: User, action: str, fields: dict[str, str]
+    browse: Browse, adela: User, action: str, fields: dict[str, str]
 ) -> None:
-    cases = [opened(number) for number in (1, 2)]
+    cases = [open_case(number) for number in (1, 2)]
     act(browse, adela, CASES, action, [case.pk for case in cases], **fields)
     [(field, value)] = fields.items()
     assert [str(getattr(case, field)) for case in Case.objects.all()] == [value] * 2
 
 
-def test_the_refusal_to_prioritise_a_closed_case_names_the_case(browse: Open, adela: User) -> None:
-    waiting, closed = opened(1), opened(2)
+def test_the_refusal_to_prioritise_a_closed_case_names_the_case(browse: Browse, adela: User) -> None:
+    waiting, closed = open_case(1), open_case(2)
     services.withdraw(closed.pk, actor=adela, reason="A copy.")
     done, refused = messages(act(browse, adela, CASES, "prioritise", [waiting.pk, closed.pk], priority="7"))
     assert "1 row." in done
@@ -72,10 +72,10 @@ def test_the_refusal_to_prioritise_a_closed_case_names_the_case(browse: Open, ad
     assert [case.priority for case in Case.objects.order_by("pk")] == [7, 0]
 
 
-def test_the_open_role_of_many_cases_is_reserved(browse: Open, adela: User, ana: User, bo: User) -> None:
-    answered = opened(1)
-    say(ana, approving())  # its secondary review is next
-    fresh = opened(2)
+def test_the_open_role_of_many_cases_is_reserved(browse: Browse, adela: User, ana: User, bo: User) -> None:
+    answered = open_case(1)
+    claim_and_submit(ana, approval())  # its secondary review is next
+    fresh = open_case(2)
     act(browse, adela, CASES, "reserve", [answered.pk, fresh.pk], physician=bo.pk)
     reserved = Assignment.objects.filter(reserved_for=bo).order_by("case").values_list("case", "role")
     assert list(reserved) == [(answered.pk, "secondary"), (fresh.pk, "primary")]
@@ -84,9 +84,9 @@ def test_the_open_role_of_many_cases_is_reserved(browse: Open, adela: User, ana:
 
 
 def test_nothing_happens_without_rows_without_an_action_or_without_its_fields(
-    browse: Open, adela: User, monkeypatch: Any
+    browse: Browse, adela: User, monkeypatch: Any
 ) -> None:
-    case, other = opened(1), opened(2)
+    case, other = open_case(1), open_case(2)
     form = text_of(browse(adela).get(reverse(CASES))).partition("data-list-actions")[2].partition("</details>")[0]
     assert "withdraw-reason" in form
     assert " required" not in form, "a browser would insist on fields of other actions"
@@ -107,9 +107,9 @@ def test_nothing_happens_without_rows_without_an_action_or_without_its_fields(
     ],
 )
 def test_a_refused_action_keeps_what_was_selected_and_typed(
-    browse: Open, adela: User, action: str, fields: dict[str, str], message: str
+    browse: Browse, adela: User, action: str, fields: dict[str, str], message: str
 ) -> None:
-    first, other, last = (opened(number) for number in (1, 2, 3))
+    first, other, last = (open_case(number) for number in (1, 2, 3))
     page = act(browse, adela, CASES, action, [first.pk, last.pk], "?sort=title", **fields)
     assert page.status_code == 422
     [fault] = messages(page)
@@ -120,21 +120,21 @@ def test_a_refused_action_keeps_what_was_selected_and_typed(
     [(name, value)] = fields.items()
     [field] = Elements(page).named(f"{action}-{name}")
     assert (field.get("value", ""), field.get("aria-invalid")) == (value, "true")
-    [panel] = [attrs for _, attrs in Elements(page).found if "data-list-actions" in attrs]
+    [panel] = [attrs for _, attrs in Elements(page).tags if "data-list-actions" in attrs]
     assert "open" in panel
 
 
-def test_when_all_rows_of_a_page_have_left_the_list_the_last_page_is_shown(browse: Open, adela: User) -> None:
-    cases = [opened(number) for number in range(1, 53)]
+def test_when_all_rows_of_a_page_have_left_the_list_the_last_page_is_shown(browse: Browse, adela: User) -> None:
+    cases = [open_case(number) for number in range(1, 53)]
     query = "?state=primary&sort=opened_at&cursor=50"
     page = act(browse, adela, CASES, "withdraw", [case.pk for case in cases[50:]], query, reason="Out of date.")
     assert len(page.context["page"].rows) == 50
     assert (page.context["page"].newer, page.context["page"].older) == ("", "")
 
 
-def test_a_bulk_action_takes_a_bounded_number_of_queries_per_row(browse: Open, adela: User) -> None:
+def test_a_bulk_action_takes_a_bounded_number_of_queries_per_row(browse: Browse, adela: User) -> None:
     client = browse(adela)
-    cases = [opened(number).pk for number in range(1, 9)]
+    cases = [open_case(number).pk for number in range(1, 9)]
 
     def query_count(rows: list[int]) -> int:
         with CaptureQueriesContext(connection) as queries:
@@ -145,7 +145,9 @@ def test_a_bulk_action_takes_a_bounded_number_of_queries_per_row(browse: Open, a
     assert seven - one <= 6 * 12
 
 
-def test_the_list_takes_as_many_queries_for_many_rows_and_its_address_keeps_the_view(browse: Open, adela: User) -> None:
+def test_the_list_takes_as_many_queries_for_many_rows_and_its_address_keeps_the_view(
+    browse: Browse, adela: User
+) -> None:
     client = browse(adela)
 
     def query_count(query: str) -> int:
@@ -153,11 +155,11 @@ def test_the_list_takes_as_many_queries_for_many_rows_and_its_address_keeps_the_
             client.get(reverse(CASES) + query)
         return len(queries)
 
-    opened(1, specialty="Cardiology")
+    open_case(1, specialty="Cardiology")
     query_count("")  # the first request also loads the session
     few = query_count("?state=primary")
     for number in range(2, 12):
-        opened(number, specialty="Nephrology")
+        open_case(number, specialty="Nephrology")
     assert query_count("?state=primary") == few
     view = "?state=primary&specialty=Cardiology&sort=-opened_at&view=My+hearts"
     page = client.get(reverse(CASES) + view)
@@ -174,7 +176,7 @@ def test_the_list_takes_as_many_queries_for_many_rows_and_its_address_keeps_the_
     assert "unknown, waits for an admin" in text_of(page)
 
 
-def test_people_are_filtered_and_paused_in_bulk(browse: Open, adela: User, ana: User, bo: User, rui: User) -> None:
+def test_people_are_filtered_and_paused_in_bulk(browse: Browse, adela: User, ana: User, bo: User, rui: User) -> None:
     client = browse(adela)
     page = client.get(reverse(PEOPLE) + "?role=physician&text=an&sort=-username")
     assert [user.username for user in page.context["page"].rows] == ["ana"]
@@ -194,12 +196,12 @@ def test_people_are_filtered_and_paused_in_bulk(browse: Open, adela: User, ana: 
 def test_an_old_dissent_and_a_stuck_case_need_attention(
     client: Client, adela: User, ana: User, bo: User, clock: Clock
 ) -> None:
-    dissent = to_adjudication(ana, bo)
-    stuck = opened(7)
+    dissent = case_in_adjudication(ana, bo)
+    stuck = open_case(7)
     clock.advance(days=6)
     assert not attention()
     clock.advance(days=2)
-    moving = opened(8)
+    moving = open_case(8)
     result = attention()
     assert (result.dissents, result.dissents_count) == ([dissent], 1)
     assert (result.stuck, result.stuck_count) == ([stuck], 1)
@@ -211,17 +213,17 @@ def test_an_old_dissent_and_a_stuck_case_need_attention(
 
 
 def test_the_overview_links_to_all_stuck_cases(
-    browse: Open, adela: User, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    browse: Browse, adela: User, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stuck = [opened(number) for number in (1, 2, 3)]
+    stuck = [open_case(number) for number in (1, 2, 3)]
     services.withdraw(stuck.pop().pk, actor=adela, reason="A copy.")  # old, but closed
     clock.advance(days=8)
-    opened(4)
+    open_case(4)
     monkeypatch.setattr("review.cases.attention.MAX_LISTED", 1)
     client = browse(adela)
     [link] = [
         str(attrs["href"])
-        for _, attrs in Elements(client.get(reverse("review:overview"))).found
+        for _, attrs in Elements(client.get(reverse("review:overview"))).tags
         if "sort=opened_at" in str(attrs.get("href"))
     ]
     assert {case.pk for case in client.get(link).context["page"].rows} == {case.pk for case in stuck}
@@ -230,19 +232,19 @@ def test_the_overview_links_to_all_stuck_cases(
 def test_a_physician_whose_agreement_drops_needs_attention(ana: User, clock: Clock) -> None:
     def review_cases(answers: Answers, first: int) -> None:
         for number in range(first, first + MIN_CASES):
-            case = opened(number)
-            say(ana, answers)
+            case = open_case(number)
+            claim_and_submit(ana, answers)
             Case.objects.filter(pk=case.pk).update(state=State.APPROVED, closed_at=clock(), ground="consensus")
 
-    review_cases(approving(), 1)
+    review_cases(approval(), 1)
     clock.advance(days=40)
     assert attention().drifting == []
-    review_cases(rejecting(), 1 + MIN_CASES)
+    review_cases(rejection(), 1 + MIN_CASES)
     [drift] = attention().drifting
     assert (drift.physician, drift.before, drift.lately) == (ana, "100%", "0%")
 
 
-def test_the_overview_takes_as_many_queries_for_many_cases(browse: Open, adela: User, ana: User, bo: User) -> None:
+def test_the_overview_takes_as_many_queries_for_many_cases(browse: Browse, adela: User, ana: User, bo: User) -> None:
     client = browse(adela)
 
     def query_count() -> int:
@@ -250,10 +252,10 @@ def test_the_overview_takes_as_many_queries_for_many_cases(browse: Open, adela: 
             assert client.get(reverse("review:overview")).status_code == 200
         return len(queries)
 
-    to_adjudication(ana, bo)
+    case_in_adjudication(ana, bo)
     query_count()  # the first request also fills caches
     few = query_count()
     for number in range(20, 30):
-        opened(number)
+        open_case(number)
     account("zoe")
     assert query_count() == few

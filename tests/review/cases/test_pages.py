@@ -25,17 +25,17 @@ from tests.review.factories import (
     FORM,
     PASSWORD,
     account,
-    approving,
-    correcting,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    correction,
+    open_case,
+    rejection,
+    submit,
 )
-from tests.review.pages import HTMX, Elements, Open, Page, checked, post, text_of
+from tests.review.pages import HTMX, Browse, Elements, Page, checked_value, post, text_of
 
 # Permissions ----------------------------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ ADMINS = ["review:overview", "review:cases", "review:people", "review:person-new
 
 @pytest.mark.parametrize("name", PHYSICIANS + ADMINS)
 def test_each_page_is_open_to_one_role_only(
-    name: str, browse: Open, client: Client, ana: User, adela: User, rui: User
+    name: str, browse: Browse, client: Client, ana: User, adela: User, rui: User
 ) -> None:
     statuses = [browse(user).get(reverse(name)).status_code for user in (ana, adela, rui)]
     assert statuses == ([200, 403, 403] if name in PHYSICIANS else [403, 200, 403])
@@ -57,10 +57,10 @@ def test_each_page_is_open_to_one_role_only(
 @pytest.mark.parametrize("page", ["case", "draft", "submit", "release", "heartbeat"])
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_an_assignment_is_open_to_its_holder_only(
-    page: str, method: str, browse: Open, ana: User, bo: User, adela: User, rui: User, client: Client
+    page: str, method: str, browse: Browse, ana: User, bo: User, adela: User, rui: User, client: Client
 ) -> None:
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     address = reverse(f"review:{page}", args=[assignment.pk])
 
     def request_as(user_client: Client) -> Page:
@@ -77,8 +77,8 @@ def test_an_assignment_is_open_to_its_holder_only(
 
 
 @pytest.mark.parametrize("name", ["review:history", "review:withdraw", "review:priority"])
-def test_only_admins_see_the_history_of_a_case(name: str, browse: Open, ana: User, rui: User, adela: User) -> None:
-    case = to_secondary(ana)
+def test_only_admins_see_the_history_of_a_case(name: str, browse: Browse, ana: User, rui: User, adela: User) -> None:
+    case = case_in_secondary(ana)
     address = reverse(name, args=[case.pk])
     assert [browse(user).get(address, follow=True).status_code for user in (ana, rui, adela)] == [403, 403, 200]
     assert browse(adela).get(reverse(name, args=[case.pk + 1]), follow=True).status_code == 404
@@ -86,7 +86,7 @@ def test_only_admins_see_the_history_of_a_case(name: str, browse: Open, ana: Use
 
 @pytest.mark.parametrize("name", ["review:person", "review:person-active", "review:person-password"])
 def test_only_admins_see_and_change_accounts(
-    name: str, browse: Open, ana: User, bo: User, rui: User, adela: User
+    name: str, browse: Browse, ana: User, bo: User, rui: User, adela: User
 ) -> None:
     address = reverse(name, args=[bo.pk])
     assert [browse(user).get(address, follow=True).status_code for user in (ana, rui, adela)] == [403, 403, 200]
@@ -96,8 +96,8 @@ def test_only_admins_see_and_change_accounts(
     assert bo.check_password(PASSWORD)
 
 
-def test_nobody_reads_another_physicians_review(browse: Open, ana: User, bo: User, adela: User) -> None:
-    to_secondary(ana)
+def test_nobody_reads_another_physicians_review(browse: Browse, ana: User, bo: User, adela: User) -> None:
+    case_in_secondary(ana)
     review = Review.objects.get()
     address = reverse("review:mine-detail", args=[review.pk])
     assert [browse(user).get(address).status_code for user in (ana, bo, adela)] == [200, 404, 403]
@@ -106,12 +106,12 @@ def test_nobody_reads_another_physicians_review(browse: Open, ana: User, bo: Use
 # The day of a physician -----------------------------------------------------------------------------------------------
 
 
-def test_an_empty_front_page_says_what_it_will_show(browse: Open, ana: User) -> None:
+def test_an_empty_front_page_says_what_it_will_show(browse: Browse, ana: User) -> None:
     assert "No cases available" in text_of(browse(ana).get(reverse("review:workbench")))
 
 
-def test_a_physician_claims_submits_and_continues_with_the_next_case(browse: Open, ana: User) -> None:
-    first, second = opened(1), opened(2)
+def test_a_physician_claims_submits_and_continues_with_the_next_case(browse: Browse, ana: User) -> None:
+    first, second = open_case(1), open_case(2)
     client = browse(ana)
     assert "2 cases available" in text_of(client.get(reverse("review:workbench")))
 
@@ -124,30 +124,30 @@ def test_a_physician_claims_submits_and_continues_with_the_next_case(browse: Ope
     page = client.get(answer["Location"])
     assert Elements(page).named("token")[0]["value"] == str(assignment.token)
 
-    answer = post(client, "submit", assignment, approving())
+    answer = post(client, "submit", assignment, approval())
     assert Review.objects.get().case == first
     following = Assignment.objects.get(physician=ana, hold="held")
     assert following.case == second
     assert answer["Location"] == reverse("review:case", args=[following.pk])
 
-    answer = post(client, "submit", following, approving())
+    answer = post(client, "submit", following, approval())
     assert answer["Location"] == reverse("review:workbench")
     assert "No cases are available for you right now." in text_of(client.get(answer["Location"]))
 
 
-def test_submit_and_stop_claims_no_further_case(browse: Open, ana: User) -> None:
-    opened(1)
-    opened(2)
-    assignment = take(ana)
-    answer = post(browse(ana), "submit", assignment, approving(), stop="1")
+def test_submit_and_stop_claims_no_further_case(browse: Browse, ana: User) -> None:
+    open_case(1)
+    open_case(2)
+    assignment = claim(ana)
+    answer = post(browse(ana), "submit", assignment, approval(), stop="1")
     assert answer["Location"] == reverse("review:workbench")
     assert not visibility.current_assignments(ana).exists()
 
 
-def test_a_missing_answer_is_named_linked_and_focused(browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
-    typed = rejecting(
+def test_a_missing_answer_is_named_linked_and_focused(browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
+    typed = rejection(
         reason="", questions={}, rubrics={"R1": RubricAnswer("inadequate"), "R2": RubricAnswer("adequate")}
     )
     page = post(browse(ana), "submit", assignment, typed, **{"question.aligned.note": "It is <i>off</i>."})
@@ -155,36 +155,36 @@ def test_a_missing_answer_is_named_linked_and_focused(browse: Open, ana: User) -
     elements = Elements(page)
     ids = elements.ids()
     assert len(ids) == len(set(ids))
-    links = [attrs["href"] for tag, attrs in elements.found if tag == "a" and (attrs.get("href") or "").startswith("#")]
+    links = [attrs["href"] for tag, attrs in elements.tags if tag == "a" and (attrs.get("href") or "").startswith("#")]
     targets = [link.removeprefix("#") for link in links if link and link != "#main"]
     assert targets[:2] == ["guideline", "talk"], "the case's own links"
     assert targets[2:] == ["question-1-1", "question-2-1", "rubric-1-note", "reason"]
     assert set(targets) <= set(ids)
-    described = [attrs["aria-describedby"] for _, attrs in elements.found if "aria-describedby" in attrs]
+    described = [attrs["aria-describedby"] for _, attrs in elements.tags if "aria-describedby" in attrs]
     assert {"question-1-error", "question-2-error", "rubric-1-note-error", "reason-error"} <= set(described) <= set(ids)
-    assert [attrs["id"] for _, attrs in elements.found if "autofocus" in attrs] == ["question-1-1"]
+    assert [attrs["id"] for _, attrs in elements.tags if "autofocus" in attrs] == ["question-1-1"]
     assert "It is &lt;i&gt;off&lt;/i&gt;." in text_of(page), "the typed text is still there"
-    assert checked(page, "rubric.R1") == "inadequate"
+    assert checked_value(page, "rubric.R1") == "inadequate"
     assert not Review.objects.exists()
 
 
-def test_a_second_submit_is_refused_with_an_explanation(browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+def test_a_second_submit_is_refused_with_an_explanation(browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
     client = browse(ana)
-    post(client, "submit", assignment, approving())
-    page = post(client, "submit", assignment, rejecting())
+    post(client, "submit", assignment, approval())
+    page = post(client, "submit", assignment, rejection())
     assert page.status_code == 409
     assert "already been submitted" in text_of(page)
     assert reverse("home") in text_of(page)
     assert [review.verdict for review in Review.objects.all()] == ["approve"]
 
 
-def test_a_submitted_assignment_redirects_to_the_page_of_its_review(browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+def test_a_submitted_assignment_redirects_to_the_page_of_its_review(browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
     client = browse(ana)
-    post(client, "submit", assignment, correcting("Says that no drug has this name."))
+    post(client, "submit", assignment, correction("Says that no drug has this name."))
     answer = client.get(reverse("review:case", args=[assignment.pk]))
     assert answer["Location"] == reverse("review:mine-detail", args=[Review.objects.get().pk])
     page = text_of(client.get(answer["Location"]))
@@ -193,88 +193,88 @@ def test_a_submitted_assignment_redirects_to_the_page_of_its_review(browse: Open
 
 
 @pytest.mark.parametrize("token", ["", "none", "00000000-0000-0000-0000-000000000000"])
-def test_a_form_without_its_token_writes_nothing(token: str, browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
-    assert post(browse(ana), "submit", assignment, approving(), token=token).status_code == 409
+def test_a_form_without_its_token_writes_nothing(token: str, browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
+    assert post(browse(ana), "submit", assignment, approval(), token=token).status_code == 409
     assert not Review.objects.exists()
 
 
 # Drafts and leases ----------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_draft_is_shown_again(browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+def test_a_saved_draft_is_shown_again(browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
     client = browse(ana)
-    answer = post(client, "draft", assignment, correcting("Says that it is invented.", reason="not yet"))
+    answer = post(client, "draft", assignment, correction("Says that it is invented.", reason="not yet"))
     assert answer["Location"] == reverse("review:case", args=[assignment.pk])
     page = client.get(answer["Location"])
-    assert checked(page, "rubric.R1") == "corrected"
+    assert checked_value(page, "rubric.R1") == "corrected"
     assert "Says that it is invented." in text_of(page)
     assert Elements(page).named("revision")[0]["value"] == "1"
 
 
-def test_the_autosave_answers_with_revision_lease_and_marked_wording(browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
-    page = post(browse(ana), "draft", assignment, correcting("Says that the medicine does not exist."), headers=HTMX)
+def test_the_autosave_answers_with_revision_lease_and_marked_wording(browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
+    page = post(browse(ana), "draft", assignment, correction("Says that the medicine does not exist."), headers=HTMX)
     assert page.status_code == 200
     assert "<html" not in text_of(page)
     elements = Elements(page)
     assert elements.named("revision")[0]["value"] == "1"
-    swapped_ids = [attrs["id"] for _, attrs in elements.found if "hx-swap-oob" in attrs]
+    swapped_ids = [attrs["id"] for _, attrs in elements.tags if "hx-swap-oob" in attrs]
     assert swapped_ids == ["lease", "rubric-1-diff", "rubric-2-diff"]
     assert "<del>drug</del><ins>medicine</ins>" in text_of(page)
 
 
-def test_a_second_window_does_not_overwrite_the_draft(browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+def test_a_second_window_does_not_overwrite_the_draft(browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
     client = browse(ana)
-    post(client, "draft", assignment, approving(reason="from the first window"))
-    fragment = post(client, "draft", assignment, approving(reason="from the second"), headers=HTMX)
+    post(client, "draft", assignment, approval(reason="from the first window"))
+    fragment = post(client, "draft", assignment, approval(reason="from the second"), headers=HTMX)
     assert fragment.status_code == 409
     assert "data-problem" in text_of(fragment)
     assert reverse("review:case", args=[assignment.pk]) in text_of(fragment)
-    page = post(client, "draft", assignment, approving(reason="from the second"))
+    page = post(client, "draft", assignment, approval(reason="from the second"))
     assert page.status_code == 409
     assert "from the second" in text_of(page), "the text typed in this window is not lost"
     assert Draft.objects.get().answers["reason"] == "from the first window"
 
     elements = Elements(page)
     revision = elements.named("revision")[0]["value"]
-    assert post(client, "draft", assignment, approving(reason="typed on"), revision=revision).status_code == 409, (
+    assert post(client, "draft", assignment, approval(reason="typed on"), revision=revision).status_code == 409, (
         "only on request"
     )
     overwrite = elements.named("over")[0]["value"]
-    post(client, "draft", assignment, approving(reason="from the second"), over=overwrite)
+    post(client, "draft", assignment, approval(reason="from the second"), over=overwrite)
     assert Draft.objects.get().answers["reason"] == "from the second"
 
 
 @pytest.mark.parametrize("action", ["submit", "draft"])
 @pytest.mark.parametrize("headers", [{}, HTMX])
 def test_a_lost_lease_keeps_the_draft(
-    action: str, headers: dict[str, str], browse: Open, ana: User, bo: User, clock: Any
+    action: str, headers: dict[str, str], browse: Browse, ana: User, bo: User, clock: Any
 ) -> None:
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     clock.advance(minutes=16)
-    bos_assignment = take(bo)
-    page = post(browse(ana), action, assignment, approving(reason="two hours of work"), headers=headers)
+    bos_assignment = claim(bo)
+    page = post(browse(ana), action, assignment, approval(reason="two hours of work"), headers=headers)
     assert page.status_code == 409
     assert "Your draft is kept." in text_of(page)
     assert ("<html" in text_of(page)) is not bool(headers)
     assert not Review.objects.exists()
     assert bos_assignment.token is not None
     claims.release(bo, bos_assignment.pk, bos_assignment.token)
-    again = take(ana)
+    again = claim(ana)
     assert "two hours of work" in text_of(browse(ana).get(reverse("review:case", args=[again.pk])))
 
 
-def test_the_heartbeat_renews_the_lease(browse: Open, ana: User, clock: Any) -> None:
-    opened()
-    assignment = take(ana)
+def test_the_heartbeat_renews_the_lease(browse: Browse, ana: User, clock: Any) -> None:
+    open_case()
+    assignment = claim(ana)
     clock.advance(minutes=10)
     answer = browse(ana).post(
         reverse("review:heartbeat", args=[assignment.pk]), {"token": str(assignment.token)}, headers=HTMX
@@ -282,51 +282,51 @@ def test_the_heartbeat_renews_the_lease(browse: Open, ana: User, clock: Any) -> 
     assert 'data-seconds-left="900"' in text_of(answer)
 
 
-def test_opening_the_page_renews_the_lease(browse: Open, ana: User, clock: Any) -> None:
-    opened()
-    assignment = take(ana)
+def test_opening_the_page_renews_the_lease(browse: Browse, ana: User, clock: Any) -> None:
+    open_case()
+    assignment = claim(ana)
     clock.advance(minutes=14)
     assert 'data-seconds-left="900"' in text_of(browse(ana).get(reverse("review:case", args=[assignment.pk])))
 
 
-def test_releasing_an_assignment_keeps_the_draft(browse: Open, ana: User, bo: User) -> None:
-    case = opened()
-    assignment = take(ana)
-    answer = post(browse(ana), "release", assignment, approving(reason="to be continued"))
+def test_releasing_an_assignment_keeps_the_draft(browse: Browse, ana: User, bo: User) -> None:
+    case = open_case()
+    assignment = claim(ana)
+    answer = post(browse(ana), "release", assignment, approval(reason="to be continued"))
     assert answer["Location"] == reverse("review:workbench")
-    assert take(bo).case == case
+    assert claim(bo).case == case
     assert Draft.objects.get(physician=ana).answers["reason"] == "to be continued"
     assert Draft.objects.filter(physician=bo).count() == 0
 
 
-def test_a_withdrawn_case_is_closed_to_its_holder(browse: Open, ana: User, adela: User) -> None:
-    case = opened()
-    assignment = take(ana)
+def test_a_withdrawn_case_is_closed_to_its_holder(browse: Browse, ana: User, adela: User) -> None:
+    case = open_case()
+    assignment = claim(ana)
     services.withdraw(case.pk, actor=adela, reason="The source was withdrawn.")
     client = browse(ana)
     assert client.get(reverse("review:case", args=[assignment.pk])).status_code == 409
-    assert post(client, "submit", assignment, approving()).status_code == 409
+    assert post(client, "submit", assignment, approval()).status_code == 409
     assert not Review.objects.exists()
 
 
 # Blindness ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_secondary_is_blind_then_compares_without_names(browse: Open, ana: User, bo: User) -> None:
-    to_secondary(ana, correcting("Says that it was made up by somebody.", reason="seen by ana"))
-    assignment = take(bo)
+def test_the_secondary_is_blind_then_compares_without_names(browse: Browse, ana: User, bo: User) -> None:
+    case_in_secondary(ana, correction("Says that it was made up by somebody.", reason="seen by ana"))
+    assignment = claim(bo)
     client = browse(bo)
     address = reverse("review:case", args=[assignment.pk])
     blind = text_of(client.get(address))
     assert "made up" not in blind
     assert "seen by ana" not in blind
     assert "adopt." not in blind
-    assert post(client, "submit", assignment, approving())["Location"] == address
+    assert post(client, "submit", assignment, approval())["Location"] == address
     assignment.refresh_from_db()
     page = client.get(address)
     assert "seen by ana" in text_of(page)
     assert "Alves" not in text_of(page)
-    assert [checked(page, name) for name in ("question.natural", "rubric.R1", "verdict")] == [
+    assert [checked_value(page, name) for name in ("question.natural", "rubric.R1", "verdict")] == [
         "yes",
         "adequate",
         "approve",
@@ -334,39 +334,39 @@ def test_the_secondary_is_blind_then_compares_without_names(browse: Open, ana: U
     assert page.content.index(b"compare__line--differs") < page.content.index(b"compare__rest")
 
 
-def test_keep_mine_confirms_the_blind_answers_and_ignores_the_form(browse: Open, ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    assignment = take(bo)
-    send(assignment, rejecting())
+def test_keep_mine_confirms_the_blind_answers_and_ignores_the_form(browse: Browse, ana: User, bo: User) -> None:
+    case = case_in_secondary(ana)
+    assignment = claim(bo)
+    submit(assignment, rejection())
     assignment.refresh_from_db()
-    post(browse(bo), "submit", assignment, approving(), keep="1")
+    post(browse(bo), "submit", assignment, approval(), keep="1")
     confirmed = Review.objects.get(role="secondary", phase=Phase.CONFIRM)
-    assert answers_from_json(confirmed.answers) == rejecting()
+    assert answers_from_json(confirmed.answers) == rejection()
     case.refresh_from_db()
     assert case.state == State.ADJUDICATION
 
 
-def test_a_change_needs_a_reason_and_a_wording_can_be_adopted(browse: Open, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting("Says that it was made up by somebody."))
-    assignment = take(bo)
-    send(assignment, approving())
+def test_a_change_needs_a_reason_and_a_wording_can_be_adopted(browse: Browse, ana: User, bo: User) -> None:
+    case = case_in_secondary(ana, correction("Says that it was made up by somebody."))
+    assignment = claim(bo)
+    submit(assignment, approval())
     assignment.refresh_from_db()
     client = browse(bo)
     adopting = {"rubric.R1": "adopt.primary"}
-    page = post(client, "submit", assignment, approving(), **adopting)
+    page = post(client, "submit", assignment, approval(), **adopting)
     assert page.status_code == 422
     assert Elements(page).named("change_reason")[0]["aria-invalid"] == "true"
-    assert checked(page, "rubric.R1") == "adopt.primary"
-    post(client, "submit", assignment, approving(change_reason="Better than mine."), **adopting)
+    assert checked_value(page, "rubric.R1") == "adopt.primary"
+    post(client, "submit", assignment, approval(change_reason="Better than mine."), **adopting)
     case.refresh_from_db()
     assert queries.settled_case(case).rubrics[0].criterion == "Says that it was made up by somebody."
 
 
 def test_adjudicators_see_both_reviews_but_no_other_vote_until_they_differ(
-    browse: Open, ana: User, bo: User, chen: User, dina: User
+    browse: Browse, ana: User, bo: User, chen: User, dina: User
 ) -> None:
-    to_adjudication(ana, bo)
-    chens, dinas = take(chen), take(dina)
+    case_in_adjudication(ana, bo)
+    chens, dinas = claim(chen), claim(dina)
     client = browse(dina)
     address = reverse("review:case", args=[dinas.pk])
     page = text_of(client.get(address))
@@ -374,12 +374,12 @@ def test_adjudicators_see_both_reviews_but_no_other_vote_until_they_differ(
     assert "Second reviewer" in page
     assert "Alves" not in page
     assert "Berg" not in page
-    send(chens, rejecting("chen's own reason"))
+    submit(chens, rejection("chen's own reason"))
     assert "chen&#x27;s own reason" not in text_of(client.get(address))
     waiting = browse(chen).get(reverse("review:case", args=[chens.pk]), follow=True)
     assert "First reviewer" in text_of(waiting)
 
-    answer = post(client, "submit", dinas, approving(), agreed="1")
+    answer = post(client, "submit", dinas, approval(), agreed="1")
     assert answer["Location"] == address
     page = text_of(client.get(address))
     assert "chen&#x27;s own reason" in page
@@ -390,23 +390,23 @@ def test_adjudicators_see_both_reviews_but_no_other_vote_until_they_differ(
 
 
 def test_a_reviewer_reads_the_other_reviews_when_the_case_has_closed(
-    browse: Open, ana: User, bo: User, chen: User, dina: User
+    browse: Browse, ana: User, bo: User, chen: User, dina: User
 ) -> None:
-    to_adjudication(ana, bo)
+    case_in_adjudication(ana, bo)
     client = browse(ana)
     address = reverse("review:mine-detail", args=[Review.objects.get(physician=ana).pk])
     assert "Nobody would ask this." not in text_of(client.get(address))
-    say(chen, rejecting("As the second reviewer says."))
-    say(dina, rejecting())
+    claim_and_submit(chen, rejection("As the second reviewer says."))
+    claim_and_submit(dina, rejection())
     page = text_of(client.get(address))
     assert "Nobody would ask this." in page
     assert "As the second reviewer says." in page
     assert not [name for name in ("Berg", "Chen", "Daoud") if name in page]
 
 
-def test_the_reasons_for_a_new_version_are_on_the_page(browse: Open, ana: User) -> None:
-    opened(version=2, asked_for=("The dose was plain to see.",))
-    page = text_of(browse(ana).get(reverse("review:case", args=[take(ana).pk])))
+def test_the_reasons_for_a_new_version_are_on_the_page(browse: Browse, ana: User) -> None:
+    open_case(version=2, asked_for=("The dose was plain to see.",))
+    page = text_of(browse(ana).get(reverse("review:case", args=[claim(ana).pk])))
     assert "Changes requested for version 2" in page
     assert "The dose was plain to see." in page
 
@@ -419,7 +419,7 @@ EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'"
 def evil_case(**fields: Any) -> Any:
     """A case with markup in every text."""
     turns = (Turn(EVIL, f"before {EVIL}"), Turn("assistant", "Well."))
-    return opened(
+    return open_case(
         title=EVIL,
         blocks=(
             Text(EVIL, EVIL),
@@ -443,28 +443,28 @@ def evil_case(**fields: Any) -> Any:
 def assert_clean(page: Page) -> None:
     """No markup comes from data, and the CSP has nothing to block: inline script, style, handlers."""
     assert page.status_code == 200
-    for tag, attrs in Elements(page).found:
+    for tag, attrs in Elements(page).tags:
         assert tag != "script" or attrs.get("src"), "inline script"
         assert attrs.get("src") != "x"
         assert "style" not in attrs, tag
         assert not [name for name in attrs if name.startswith("on")], (tag, attrs)
 
 
-def test_untrusted_text_stays_text_on_every_page(browse: Open, adela: User, bo: User) -> None:
+def test_untrusted_text_stays_text_on_every_page(browse: Browse, adela: User, bo: User) -> None:
     mallory = account("mallory", first_name=EVIL[:100], hospital=EVIL, specialty=EVIL)
     evil_case()
     client = browse(mallory)
-    assignment = take(mallory)
-    typed = correcting(EVIL, reason=EVIL, change_reason=EVIL)
+    assignment = claim(mallory)
+    typed = correction(EVIL, reason=EVIL, change_reason=EVIL)
     post(client, "draft", assignment, typed)
     workbench = client.get(reverse("review:case", args=[assignment.pk]))
     assert text_of(workbench).count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;") > 20
     pages = [workbench, client.get(reverse("review:workbench"))]
     pages.append(post(client, "draft", assignment, typed, revision="1", headers=HTMX))
-    send(assignment, typed)
+    submit(assignment, typed)
     review = Review.objects.get()
-    second = take(bo)
-    send(second, approving())
+    second = claim(bo)
+    submit(second, approval())
     pages += [
         client.get(reverse("review:mine")),
         client.get(reverse("review:mine-detail", args=[review.pk])),
@@ -483,17 +483,17 @@ def test_untrusted_text_stays_text_on_every_page(browse: Open, adela: User, bo: 
         assert_clean(page)
 
 
-def test_images_are_embedded_as_data(browse: Open, ana: User) -> None:
+def test_images_are_embedded_as_data(browse: Browse, ana: User) -> None:
     evil_case()
-    page = Elements(browse(ana).get(reverse("review:case", args=[take(ana).pk])))
-    images = [attrs for tag, attrs in page.found if tag == "img" and (attrs["src"] or "").startswith("data:")]
+    page = Elements(browse(ana).get(reverse("review:case", args=[claim(ana).pk])))
+    images = [attrs for tag, attrs in page.tags if tag == "img" and (attrs["src"] or "").startswith("data:")]
     assert [(image["src"], image["alt"]) for image in images] == [("data:image/png;base64,AAAA", EVIL)]
 
 
-def test_radio_buttons_choose_between_the_three_views_of_a_change(browse: Open, ana: User) -> None:
+def test_radio_buttons_choose_between_the_three_views_of_a_change(browse: Browse, ana: User) -> None:
     before, after = (Turn("user", "I take 5 mg."),), (Turn("user", "I take 50 mg."), Turn("user", "Well?"))
-    opened(blocks=(Diff("Conversation", before, after),))
-    page = browse(ana).get(reverse("review:case", args=[take(ana).pk]))
+    open_case(blocks=(Diff("Conversation", before, after),))
+    page = browse(ana).get(reverse("review:case", args=[claim(ana).pk]))
     assert "<del>5</del><ins>50</ins>" in text_of(page)
     assert "turn added" in text_of(page)
     assert [attrs["value"] for attrs in Elements(page).named("view-1")] == ["shown", "changes", "source"]
@@ -502,9 +502,9 @@ def test_radio_buttons_choose_between_the_three_views_of_a_change(browse: Open, 
 # The admin's pages ----------------------------------------------------------------------------------------------------
 
 
-def test_the_funnel_counts_cases_and_links_to_the_board(browse: Open, ana: User, adela: User) -> None:
-    opened(1)
-    to_secondary(ana, number=2)
+def test_the_funnel_counts_cases_and_links_to_the_board(browse: Browse, ana: User, adela: User) -> None:
+    open_case(1)
+    case_in_secondary(ana, number=2)
     client = browse(adela)
     links = dict(re.findall(r'funnel__count" href="([^"]+)">(\d+)<', text_of(client.get(reverse("review:overview")))))
     assert links == {
@@ -520,9 +520,9 @@ def test_the_funnel_counts_cases_and_links_to_the_board(browse: Open, ana: User,
     assert re.findall(r'badge--(\w+)">([^<]+)<', board) == [("secondary", "secondary")]
 
 
-def test_the_board_filters_sorts_and_pages(browse: Open, adela: User) -> None:
+def test_the_board_filters_sorts_and_pages(browse: Browse, adela: User) -> None:
     for number in range(1, 54):
-        opened(number, benchmark="other" if number == 7 else "invented")
+        open_case(number, benchmark="other" if number == 7 else "invented")
     client = browse(adela)
 
     def titles(**query: str) -> list[str]:
@@ -538,9 +538,9 @@ def test_the_board_filters_sorts_and_pages(browse: Open, adela: User) -> None:
     assert 'href="?text=Case&amp;cursor=50"' in page, "the filter stays in the address"
 
 
-def test_the_history_shows_names_reviews_and_events(browse: Open, ana: User, bo: User, adela: User) -> None:
-    case = to_adjudication(ana, bo)
-    opened(version=2)
+def test_the_history_shows_names_reviews_and_events(browse: Browse, ana: User, bo: User, adela: User) -> None:
+    case = case_in_adjudication(ana, bo)
+    open_case(version=2)
     page = text_of(browse(adela).get(reverse("review:history", args=[case.pk])))
     for expected in (
         "Ana Alves",
@@ -554,8 +554,8 @@ def test_the_history_shows_names_reviews_and_events(browse: Open, ana: User, bo:
         assert expected in page
 
 
-def test_withdrawing_needs_a_reason_and_closes_the_case(browse: Open, adela: User) -> None:
-    case = opened()
+def test_withdrawing_needs_a_reason_and_closes_the_case(browse: Browse, adela: User) -> None:
+    case = open_case()
     client = browse(adela)
     address = reverse("review:withdraw", args=[case.pk])
     assert client.post(address, {"reason": " "}).status_code == 422
@@ -568,16 +568,16 @@ def test_withdrawing_needs_a_reason_and_closes_the_case(browse: Open, adela: Use
     assert client.post(address, {"reason": "again"}).status_code == 409
 
 
-def test_the_case_with_the_highest_priority_is_claimed_first(browse: Open, adela: User, ana: User) -> None:
-    opened(1)
-    urgent = opened(2)
+def test_the_case_with_the_highest_priority_is_claimed_first(browse: Browse, adela: User, ana: User) -> None:
+    open_case(1)
+    urgent = open_case(2)
     client = browse(adela)
     assert client.post(reverse("review:priority", args=[urgent.pk]), {"priority": "lots"}).status_code == 422
     client.post(reverse("review:priority", args=[urgent.pk]), {"priority": "7"})
-    assert take(ana).case == urgent
+    assert claim(ana).case == urgent
 
 
-def test_a_new_account_can_sign_in(browse: Open, adela: User) -> None:
+def test_a_new_account_can_sign_in(browse: Browse, adela: User) -> None:
     client = browse(adela)
     typed = {"username": "gita", "role": "physician", "languages": "en, ZH", "hospital": "St. Elsewhere"}
     weak = client.post(reverse("review:person-new"), {**typed, "password": "short"})
@@ -598,7 +598,7 @@ def test_a_new_account_can_sign_in(browse: Open, adela: User) -> None:
     assert signed_in.context["user"] == gita
 
 
-def test_closing_an_account_ends_its_session_and_it_can_be_reopened(browse: Open, adela: User, ana: User) -> None:
+def test_closing_an_account_ends_its_session_and_it_can_be_reopened(browse: Browse, adela: User, ana: User) -> None:
     session, admin = browse(ana), browse(adela)
     address = reverse("review:person-active", args=[ana.pk])
     admin.post(address, {"active": "0"})
@@ -609,13 +609,13 @@ def test_closing_an_account_ends_its_session_and_it_can_be_reopened(browse: Open
     assert browse(ana).get(reverse("review:workbench")).status_code == 200
 
 
-def test_nobody_can_close_their_own_account(browse: Open, adela: User) -> None:
+def test_nobody_can_close_their_own_account(browse: Browse, adela: User) -> None:
     assert browse(adela).post(reverse("review:person-active", args=[adela.pk]), {"active": "0"}).status_code == 403
     adela.refresh_from_db()
     assert adela.is_active
 
 
-def test_a_new_password_ends_old_sessions(browse: Open, adela: User, ana: User) -> None:
+def test_a_new_password_ends_old_sessions(browse: Browse, adela: User, ana: User) -> None:
     session, admin = browse(ana), browse(adela)
     address = reverse("review:person-password", args=[ana.pk])
     assert admin.post(address, {"password": "password12"}).status_code == 422
@@ -626,8 +626,8 @@ def test_a_new_password_ends_old_sessions(browse: Open, adela: User, ana: User) 
 
 
 @pytest.mark.parametrize("model", ["case", "assignment", "review", "event"])
-def test_djangos_admin_shows_rows_but_cannot_change_them(model: str, browse: Open, ana: User, adela: User) -> None:
-    to_secondary(ana)
+def test_djangos_admin_shows_rows_but_cannot_change_them(model: str, browse: Browse, ana: User, adela: User) -> None:
+    case_in_secondary(ana)
     User.objects.filter(pk__in=[ana.pk, adela.pk]).update(is_staff=True, is_superuser=True)
     adela.refresh_from_db()
     ana.refresh_from_db()
@@ -645,9 +645,9 @@ def test_djangos_admin_shows_rows_but_cannot_change_them(model: str, browse: Ope
     )
 
 
-def test_djangos_admin_shows_no_token_and_no_draft(browse: Open, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+def test_djangos_admin_shows_no_token_and_no_draft(browse: Browse, ana: User) -> None:
+    open_case()
+    assignment = claim(ana)
     superuser = User.objects.create_superuser("root", password=PASSWORD)
     page = browse(superuser).get(f"/admin/review/assignment/{assignment.pk}/change/")
     assert str(assignment.token) not in text_of(page)
@@ -659,12 +659,12 @@ def test_djangos_admin_shows_no_token_and_no_draft(browse: Open, ana: User) -> N
 
 def _add_three_cases(ana: User, bo: User, start: int) -> None:
     for number in range(start, start + 3):
-        to_secondary(ana, number=number)
+        case_in_secondary(ana, number=number)
         account(f"doctor-{number}")
 
 
 def test_queries_do_not_grow_with_the_rows(
-    browse: Open, ana: User, bo: User, adela: User, django_assert_num_queries: Any
+    browse: Browse, ana: User, bo: User, adela: User, django_assert_num_queries: Any
 ) -> None:
     physician, admin = browse(ana), browse(adela)
     pages = {reverse(f"review:{name}"): admin for name in ("cases", "people", "overview")}
@@ -678,24 +678,24 @@ def test_queries_do_not_grow_with_the_rows(
         few[address] = len(queries)
     for start in range(4, 31, 3):
         _add_three_cases(ana, bo, start)
-    take(bo)
+    claim(bo)
     for address, client in pages.items():
         with django_assert_num_queries(few[address], info=address):
             client.get(address)
 
 
 def test_a_long_history_takes_as_many_queries_as_a_short_one(
-    browse: Open, ana: User, bo: User, chen: User, dina: User, adela: User, django_assert_num_queries: Any
+    browse: Browse, ana: User, bo: User, chen: User, dina: User, adela: User, django_assert_num_queries: Any
 ) -> None:
     client = browse(adela)
-    short = opened(1)
+    short = open_case(1)
     client.get(reverse("review:history", args=[short.pk]))  # the first request also loads the session
     with CaptureQueriesContext(connection) as few:
         client.get(reverse("review:history", args=[short.pk]))
     services.withdraw(short.pk, actor=adela, reason="Only one case, then.")
-    long = to_adjudication(ana, bo, number=2)
-    say(chen, approving())
-    say(dina, rejecting())
+    long = case_in_adjudication(ana, bo, number=2)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
     with django_assert_num_queries(len(few)):
         client.get(reverse("review:history", args=[long.pk]))
 
@@ -710,7 +710,7 @@ def post_data(typed: dict[str, str]) -> QueryDict:
     return data
 
 
-@pytest.mark.parametrize("answers", [approving(), rejecting(), correcting("Another wording.\nIn two lines.")])
+@pytest.mark.parametrize("answers", [approval(), rejection(), correction("Another wording.\nIn two lines.")])
 def test_a_form_posts_back_the_answers_that_filled_it(answers: Answers) -> None:
     filled = fill_form(FORM, answers)
     rows = [*filled.questions, *filled.rubrics]

@@ -18,7 +18,7 @@ from review.models import Case, Review, User
 from review.rules.questions import Choice, Form, Question, RubricText
 from review.rules.state_machine import Ground, Phase, State, position
 from tests.profile import by_profile
-from tests.review.factories import FORM, opened
+from tests.review.factories import FORM, open_case
 
 OTHER_FORMS = [
     Form(questions=(Question("one", "One", "", (Choice("3", "Good"), Choice("2", "Fair"), Choice("1", "Bad", True))),)),
@@ -47,7 +47,7 @@ def open_cases(count: int) -> None:
             cursor.execute(statement)
     forms = [FORM, FORM, *OTHER_FORMS]
     for number in range(count):
-        opened(number, form=forms[number % len(forms)], simulated=True)
+        open_case(number, form=forms[number % len(forms)], simulated=True)
 
 
 def stored_reviews() -> list[tuple[Any, ...]]:
@@ -135,7 +135,7 @@ def test_every_text_of_a_simulated_physician_is_marked_as_simulated(physicians: 
 
 def test_a_chinese_rubric_is_reworded_in_chinese(physicians: list[User]) -> None:
     for number in range(30):
-        opened(number, form=OTHER_FORMS[1], simulated=True)
+        open_case(number, form=OTHER_FORMS[1], simulated=True)
     work_queue(1, None, physicians, dissent=0, reject=0)
     original = {rubric.criterion for rubric in OTHER_FORMS[1].rubrics}
     settled = {rubric.criterion for case in Case.objects.all() for rubric in queries.settled_case(case).rubrics}
@@ -156,7 +156,7 @@ def test_the_command_prints_one_json_object_or_a_sentence(physicians: list[User]
 
 def test_the_command_refuses_cases_of_real_models(physicians: list[User]) -> None:
     open_cases(2)
-    opened(50)
+    open_case(50)
     with pytest.raises(CommandError, match="real models"):
         call_command("demo_reviews", "--seed", "4")
     assert not Review.objects.exists()

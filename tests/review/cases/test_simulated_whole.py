@@ -10,13 +10,13 @@ from review.models import Assignment, Case, FirstLook, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.citations import citation_faults
 from review.rules.state_machine import Role, State
-from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, count_anew, opened
+from tests.review.factories import FIRST_LOOK_BLOCKS, FIRST_LOOK_POLICY, FULL_FORM, open_case, reset_sequences
 
 
 @pytest.fixture
 def keys_from_one(db: None) -> None:
     """Restart the primary keys at 1: they decide which physicians disagree on which cases."""
-    count_anew(User, Case, Assignment)
+    reset_sequences(User, Case, Assignment)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def physicians(keys_from_one: None, physicians: list[User]) -> list[User]:
 
 def test_every_case_is_decided_with_complete_answers(physicians: list[User]) -> None:
     for number in range(40):
-        opened(number, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, simulated=True)
+        open_case(number, form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS, simulated=True)
     summary = work_queue(7, None, physicians, dissent=0.25, reject=0.2)
     assert summary.reviews == Review.objects.count()
     assert set(Case.objects.values_list("state", flat=True)) == {State.APPROVED, State.REJECTED}
@@ -43,7 +43,7 @@ def test_every_case_is_decided_with_complete_answers(physicians: list[User]) -> 
     severities = {
         finding.severity for answers in reviews for finding in answers.rubrics.values() if finding.value == "adequate"
     }
-    assert severities == {level.value for level in WHOLE_FORM.severities}
+    assert severities == {level.value for level in FULL_FORM.severities}
     assert {answers.reason_code for answers in reviews} == {"", "unclear", "disputed"}
     assert {answers.dissent_code for answers in reviews} == {"", "misread", "opinion"}
     first_looks = FirstLook.objects.values_list("assignment", "physician")
@@ -55,7 +55,7 @@ def test_every_case_is_decided_with_complete_answers(physicians: list[User]) -> 
 def test_the_same_seed_gives_the_same_details(physicians: list[User]) -> None:
     def outcome(seed: int) -> list[object]:
         with transaction.atomic():
-            opened(1, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN)
+            open_case(1, form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
             work_queue(seed, None, physicians)
             rows = list(Review.objects.order_by("id").values_list("answers", "physician"))
             transaction.set_rollback(True)

@@ -17,14 +17,14 @@ from review.models import Assignment, Case, Event, User
 from review.quality import progress, reliability
 from review.rules.questions import Answers
 from review.rules.state_machine import Ground, Policy, State
-from tests.review.factories import approving, opened, say
+from tests.review.factories import approval, claim_and_submit, open_case
 
 pytestmark = pytest.mark.django_db
 NO_REVIEW = Policy(primary=False)
 
 
 def test_an_unreviewed_case_is_approved_on_opening_and_the_trail_gives_the_ground() -> None:
-    case = opened(policy=NO_REVIEW)
+    case = open_case(policy=NO_REVIEW)
     case.refresh_from_db()
     assert (case.state, case.ground) == (State.APPROVED, Ground.UNREVIEWED)
     assert case.closed_at is not None
@@ -36,20 +36,20 @@ def test_an_unreviewed_case_is_approved_on_opening_and_the_trail_gives_the_groun
 
 @pytest.mark.parametrize("state", ["primary", "rejected", "withdrawn"])
 def test_the_database_refuses_an_unreviewed_case_that_is_not_approved(state: State) -> None:
-    case = opened(policy=NO_REVIEW)
+    case = open_case(policy=NO_REVIEW)
     closed = None if state == State.PRIMARY else timezone.now()
     with pytest.raises(IntegrityError, match="case_unreviewed_is_approved"):
         Case.objects.filter(pk=case.pk).update(state=state, closed_at=closed)
 
 
 def test_the_database_refuses_an_approval_without_a_ground() -> None:
-    case = opened(policy=NO_REVIEW)
+    case = open_case(policy=NO_REVIEW)
     with pytest.raises(IntegrityError, match="case_approved_on_a_ground"):
         Case.objects.filter(pk=case.pk).update(ground="")
 
 
 def test_the_queue_never_offers_an_unreviewed_case(ana: User, bo: User) -> None:
-    unreviewed, waiting = opened(1, policy=NO_REVIEW), opened(2)
+    unreviewed, waiting = open_case(1, policy=NO_REVIEW), open_case(2)
     claimed = claims.claim_next(ana)
     assert claimed is not None
     assert claimed.case_id == waiting.pk
@@ -59,7 +59,7 @@ def test_the_queue_never_offers_an_unreviewed_case(ana: User, bo: User) -> None:
 
 
 def test_an_unreviewed_case_settles_with_its_original_rubrics() -> None:
-    settled = cases_queries.settled_case(opened(policy=NO_REVIEW))
+    settled = cases_queries.settled_case(open_case(policy=NO_REVIEW))
     assert (settled.state, settled.ground, settled.answers, settled.citations) == (State.APPROVED, "unreviewed", {}, ())
     assert [rubric.criterion for rubric in settled.kept_rubrics] == [
         "Says that the drug does not exist.",
@@ -68,12 +68,12 @@ def test_an_unreviewed_case_settles_with_its_original_rubrics() -> None:
 
 
 def test_an_unreviewed_case_counts_neither_as_work_nor_as_agreement(ana: User, bo: User) -> None:
-    opened(1)
-    say(ana, approving())
-    say(bo, approving(), approving())
+    open_case(1)
+    claim_and_submit(ana, approval())
+    claim_and_submit(bo, approval(), approval())
     before = (progress.progress(), reliability.agreement_table())
     for number in range(2, 6):
-        opened(number, policy=NO_REVIEW)
+        open_case(number, policy=NO_REVIEW)
     after = (progress.progress(), reliability.agreement_table())
     assert before == after
     assert before[0].days[-1].closed == 1
@@ -82,14 +82,14 @@ def test_an_unreviewed_case_counts_neither_as_work_nor_as_agreement(ana: User, b
 
 
 def test_an_unreviewed_case_cannot_become_a_calibration_item(adela: User) -> None:
-    case = opened(policy=NO_REVIEW)
+    case = open_case(policy=NO_REVIEW)
     assert not calibration_queries.was_settled(case)
     with pytest.raises(errors.NotSettled):
         calibration_services.make_item(case, Answers(verdict="approve"), actor=adela)
 
 
 def test_the_pages_say_that_a_case_was_not_sampled(adela: User) -> None:
-    case = opened(policy=NO_REVIEW)
+    case = open_case(policy=NO_REVIEW)
     client = Client()
     client.force_login(adela)
     page = client.get(reverse("review:history", args=[case.pk])).content.decode()
@@ -103,6 +103,6 @@ def test_the_pages_say_that_a_case_was_not_sampled(adela: User) -> None:
 
 
 def test_the_database_refuses_an_unknown_ground() -> None:
-    case = opened(policy=NO_REVIEW)
+    case = open_case(policy=NO_REVIEW)
     with pytest.raises(IntegrityError), transaction.atomic():
         Case.objects.filter(pk=case.pk).update(ground="whatever")

@@ -20,7 +20,7 @@ from review.quality.reliability import agreement_table
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Answer, Answers, Choice, Problem, Question, RubricAnswer, problems
 from review.rules.state_machine import Role, State
-from tests.review.factories import CITATION, take
+from tests.review.factories import CITATION, claim
 
 pytestmark = pytest.mark.django_db
 
@@ -70,7 +70,7 @@ def complete(spec: CaseSpec, **questions: Answer) -> Answers:
 
 def answer(user: User, **questions: Answer) -> Case:
     """Claim the next case, take its first look, and submit complete answers with `questions`."""
-    assignment = take(user)
+    assignment = claim(user)
     spec = assignment.case.frozen
     spec = replace(spec, form=spec.form.at(Role(assignment.role).stage))
     assert assignment.token is not None
@@ -309,7 +309,7 @@ def test_nothing_about_traps_is_shown_before_the_reveal(
     question = replace(SURE, first_look=True)
     forms_services.publish(adela, benchmark="mhb", design=extend(default, question, EACH, wordings=words))
     open_sample(sample)
-    assignment = take(ana)
+    assignment = claim(ana)
     shown = visibility.case_shown_to(ana, assignment)
     assert [question.key for question in shown.form.questions] == ["naturalness", "noticed", "sure"]
     assert (shown.form.wordings, shown.form.rubrics, shown.form.terms) == ({}, (), ())

@@ -21,7 +21,7 @@ from review.rules.case_spec import CaseSpec
 from review.rules.consolidation import is_reducible, rejection_reasons
 from review.rules.questions import Answer, Answers, Choice, Form, Question, is_asked, question_problems
 from tests.review.forms.test_forms import answer, default, extend, open_sample, sample
-from tests.review.pages import Elements, Open, Page, text_of
+from tests.review.pages import Browse, Elements, Page, text_of
 
 __all__ = ["default", "sample"]  # fixtures
 pytestmark = pytest.mark.django_db
@@ -103,7 +103,7 @@ def test_two_reviewers_agree_only_on_the_same_set(
     assert lines["question.wrong"].raw.value == 0
 
 
-def test_the_page_offers_checkboxes(default: Design, sample: CaseSpec, adela: User, ana: User, browse: Open) -> None:
+def test_the_page_offers_checkboxes(default: Design, sample: CaseSpec, adela: User, ana: User, browse: Browse) -> None:
     publish(default, adela, replace(WRONG, first_look=True))
     open_sample(sample)
     page: Page = browse(ana).post(reverse("review:next"), follow=True)
@@ -112,7 +112,7 @@ def test_the_page_offers_checkboxes(default: Design, sample: CaseSpec, adela: Us
     assert "Choose all that apply." in text_of(page)
 
 
-def test_the_editor_keeps_the_type_of_the_question(default: Design, adela: User, browse: Open) -> None:
+def test_the_editor_keeps_the_type_of_the_question(default: Design, adela: User, browse: Browse) -> None:
     publish(default, adela, WRONG)
     page: Page = browse(adela).get(reverse("review:form-edit", args=["mhb"]))
     assert text_of(page).count('<option value="choices" selected>') == 1

@@ -27,22 +27,22 @@ from tests.api.conftest import Api, api
 from tests.conftest import Clock
 from tests.review.factories import (
     FORM,
-    WHOLE_FORM,
-    approving,
+    FULL_FORM,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
     case_spec,
-    correcting,
-    finding_inadequate,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
-    wholly_approving,
-    wholly_rejecting,
+    claim,
+    claim_and_submit,
+    correction,
+    full_approval,
+    full_rejection,
+    inadequate_rubric,
+    open_case,
+    rejection,
+    submit,
 )
-from tests.review.pages import Open
+from tests.review.pages import Browse
 
 __all__ = ["api"]
 
@@ -54,8 +54,8 @@ def lines(**filters: str) -> dict[str, AgreementLine]:
 
 def review_by_both(ana: User, bo: User, first: Answers, second: Answers, **changes: Any) -> Case:
     """A case with both blind answers, the second confirmed unchanged; `changes` are the case's."""
-    case = to_secondary(ana, first, policy=Policy(inadequate_rejects=False), **changes)
-    say(bo, second, second)
+    case = case_in_secondary(ana, first, policy=Policy(inadequate_rejects=False), **changes)
+    claim_and_submit(bo, second, second)
     return case
 
 
@@ -63,9 +63,9 @@ def review_by_both(ana: User, bo: User, first: Answers, second: Answers, **chang
 
 
 def test_agreement_by_criterion(ana: User, bo: User) -> None:
-    review_by_both(ana, bo, approving(), approving(), number=1)
-    review_by_both(ana, bo, approving(), rejecting(), number=2)
-    review_by_both(ana, bo, correcting("Says so."), finding_inadequate(), number=3)
+    review_by_both(ana, bo, approval(), approval(), number=1)
+    review_by_both(ana, bo, approval(), rejection(), number=2)
+    review_by_both(ana, bo, correction("Says so."), inadequate_rubric(), number=3)
     by_criterion = lines()
     assert list(by_criterion) == ["verdict", "question.natural", "question.aligned", "rubric"]
     verdict, rubric = by_criterion["verdict"].agreement, by_criterion["rubric"].agreement
@@ -78,24 +78,24 @@ def test_agreement_by_criterion(ana: User, bo: User) -> None:
 
 
 def test_the_confirmed_answer_does_not_count(ana: User, bo: User) -> None:
-    to_secondary(ana)
-    say(bo, rejecting(), approving(change_reason="The first reviewer is right."))
+    case_in_secondary(ana)
+    claim_and_submit(bo, rejection(), approval(change_reason="The first reviewer is right."))
     assert lines()["verdict"].agreement.raw.value == 0
 
 
 def test_first_votes_of_adjudicators_are_counted_separately(ana: User, bo: User, chen: User, dina: User) -> None:
-    to_adjudication(ana, bo)
-    say(chen, approving())
-    say(dina, rejecting())
-    say(chen, approving())
-    say(dina, approving())
+    case_in_adjudication(ana, bo)
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, approval())
     agreements = {(line.pair, line.key): line.agreement for line in agreement_table().lines}
     assert agreements[RaterPair.ADJUDICATORS, "verdict"].raw.value == 0
     assert agreements[RaterPair.ADJUDICATORS, "verdict"].n == agreements[RaterPair.REVIEWERS, "verdict"].n == 1
 
 
 def test_calibration_and_repeats_do_not_count(ana: User, bo: User) -> None:
-    case = review_by_both(ana, bo, approving(), approving())
+    case = review_by_both(ana, bo, approval(), approval())
     item = CalibrationItem.objects.create(
         benchmark="invented", title="I", spec=case.spec, expected={}, created_at=timezone.now()
     )
@@ -108,7 +108,7 @@ def test_calibration_and_repeats_do_not_count(ana: User, bo: User) -> None:
 
 
 def test_a_retracted_review_does_not_count(ana: User, bo: User) -> None:
-    case = review_by_both(ana, bo, approving(), rejecting())
+    case = review_by_both(ana, bo, approval(), rejection())
     blind = Review.objects.get(case=case, role=Role.SECONDARY, phase=Phase.COMMIT)
     Retraction.objects.create(review=blind, at=timezone.now())
     assert lines()["verdict"].agreement == lines()["rubric"].agreement
@@ -119,7 +119,7 @@ def test_a_retracted_review_does_not_count(ana: User, bo: User) -> None:
         physician=bo,
         role=Role.SECONDARY,
         phase=Phase.COMMIT,
-        answers=answers_to_json(approving()),
+        answers=answers_to_json(approval()),
         verdict="approve",
         inadequate=False,
         submitted_at=timezone.now(),
@@ -136,7 +136,7 @@ def test_severity_and_scales_are_ordinal(ana: User, bo: User) -> None:
 
     def answers(plain: str, severity: str) -> Answers:
         rubrics = {key: RubricAnswer("adequate", severity=severity) for key in ("R1", "R2")}
-        return approving(questions={**approving().questions, "plain": Answer(plain)}, rubrics=rubrics)
+        return approval(questions={**approval().questions, "plain": Answer(plain)}, rubrics=rubrics)
 
     review_by_both(ana, bo, answers("1", "none"), answers("3", "death"), form=form)
     by_criterion = lines()
@@ -151,31 +151,31 @@ def test_the_severity_of_a_rubric_that_one_reviewer_removed_is_not_compared(ana:
         "R1": RubricAnswer("removed", severity="none", note="Says nothing of the trap.")
     }
     review_by_both(
-        ana, bo, wholly_approving(rubrics=findings), wholly_approving(rubrics=findings_with_removal), form=WHOLE_FORM
+        ana, bo, full_approval(rubrics=findings), full_approval(rubrics=findings_with_removal), form=FULL_FORM
     )
     assert lines()["severity"].agreement.n == 1
     assert lines()["severity"].agreement.raw.value == 1
 
 
 def test_reasons_of_two_rejections_are_compared(ana: User, bo: User) -> None:
-    review_by_both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("disputed"), form=WHOLE_FORM, number=1)
-    review_by_both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("unclear"), form=WHOLE_FORM, number=2)
-    review_by_both(ana, bo, wholly_approving(), wholly_rejecting("unclear"), form=WHOLE_FORM, number=3)
+    review_by_both(ana, bo, full_rejection("unclear"), full_rejection("disputed"), form=FULL_FORM, number=1)
+    review_by_both(ana, bo, full_rejection("unclear"), full_rejection("unclear"), form=FULL_FORM, number=2)
+    review_by_both(ana, bo, full_approval(), full_rejection("unclear"), form=FULL_FORM, number=3)
     reasons = lines()["reason"].agreement
     assert (reasons.n, reasons.raw.value) == (2, 0.5)
 
 
 def test_an_answer_with_another_severity_does_not_match() -> None:
     first, again = (
-        wholly_approving(rubrics={"R1": RubricAnswer("adequate", severity=level)}) for level in ("mild", "death")
+        full_approval(rubrics={"R1": RubricAnswer("adequate", severity=level)}) for level in ("mild", "death")
     )
     assert queries.match_answers(first, again) == (4, 5, ("rubric.R1.severity",))
 
 
 def test_agreement_can_be_filtered_by_benchmark_task_and_pair(ana: User, bo: User) -> None:
-    review_by_both(ana, bo, approving(), approving(), number=1, task="report")
-    review_by_both(ana, bo, approving(), rejecting(), number=2, task="dialogue")
-    review_by_both(ana, bo, approving(), rejecting(), number=3, benchmark="other")
+    review_by_both(ana, bo, approval(), approval(), number=1, task="report")
+    review_by_both(ana, bo, approval(), rejection(), number=2, task="dialogue")
+    review_by_both(ana, bo, approval(), rejection(), number=3, benchmark="other")
     table = agreement_table()
     assert (table.benchmarks, table.tasks) == (("invented", "other"), ("dialogue", "report"))
     assert {line.benchmark for line in agreement_table(benchmark="other").lines} == {"other"}
@@ -185,7 +185,7 @@ def test_agreement_can_be_filtered_by_benchmark_task_and_pair(ana: User, bo: Use
 
 
 def test_an_answer_of_an_older_form_is_still_a_category(ana: User, bo: User) -> None:
-    review_by_both(ana, bo, approving(), approving(), number=1)
+    review_by_both(ana, bo, approval(), approval(), number=1)
     newer = Form((Question("fresh", "Fresh", "", (Choice("ja", "Ja"),)),))
     services.open_case(case_spec(2, form=newer))
     by_criterion = lines()
@@ -198,16 +198,16 @@ def test_an_answer_of_an_older_form_is_still_a_category(ana: User, bo: User) -> 
 
 def test_figures_of_one_physician(ana: User, bo: User, chen: User, dina: User, clock: Clock) -> None:
     start = clock.now
-    for number, second in enumerate([approving(), approving(), rejecting()], 1):
-        opened(number)
-        assignment = take(ana)
+    for number, second in enumerate([approval(), approval(), rejection()], 1):
+        open_case(number)
+        assignment = claim(ana)
         clock.advance(minutes=10 * number)
         activity.record_stretches(ana, assignment.pk, [(clock.now - timedelta(minutes=4 * number), clock.now)])
-        send(assignment, approving())
-        say(bo, second, second)
+        submit(assignment, approval())
+        claim_and_submit(bo, second, second)
         clock.advance(days=7)
-    say(chen, rejecting())
-    say(dina, rejecting())
+    claim_and_submit(chen, rejection())
+    claim_and_submit(dina, rejection())
     result = figures(ana)
     assert result.stages == {State.PRIMARY: 3, State.SECONDARY: 0, State.ADJUDICATION: 0}
     assert (result.minutes, result.measured, result.cases) == (8, 3, 3)
@@ -226,8 +226,8 @@ def test_figures_of_one_physician(ana: User, bo: User, chen: User, dina: User, c
 
 
 def test_open_cases_do_not_count_for_the_first_pass(ana: User, bo: User) -> None:
-    to_secondary(ana)
-    say(bo, rejecting())
+    case_in_secondary(ana)
+    claim_and_submit(bo, rejection())
     assert figures(ana).first_pass.whole == 0
     assert figures(bo).first_pass.whole == 0
 
@@ -245,19 +245,19 @@ def review_alone(ana: User, kind: Case.Kind, number: int, answers: Answers, **or
         **origin,
     )
     Assignment.objects.create(case=case, role=Role.PRIMARY, reserved_for=ana, opened_at=timezone.now())
-    say(ana, answers)
+    claim_and_submit(ana, answers)
 
 
 def test_calibration_and_repeats_enter_the_figures_a_week_later(ana: User, clock: Clock) -> None:
-    case = opened(1, policy=Policy(secondary=False))
-    say(ana, approving())
+    case = open_case(1, policy=Policy(secondary=False))
+    claim_and_submit(ana, approval())
     original = Review.objects.get(case=case)
     expected = answers_to_json(Answers(verdict="reject", questions={"natural": Answer("yes")}))
     item = CalibrationItem.objects.create(
         benchmark="invented", title="I", spec=case.spec, expected=expected, created_at=timezone.now()
     )
-    review_alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
-    review_alone(ana, Case.Kind.REPEAT, 3, rejecting(), repeats=original)
+    review_alone(ana, Case.Kind.CALIBRATION, 2, approval(), item=item)
+    review_alone(ana, Case.Kind.REPEAT, 3, rejection(), repeats=original)
     at_once = figures(ana)  # a figure that moved at once would reveal the copies
     assert (at_once.calibrated, at_once.calibration.whole, at_once.repeat_verdicts.whole) == (0, 0, 0)
     assert (at_once.cases, at_once.stages[State.PRIMARY], [week.cases for week in at_once.weeks]) == (3, 3, [3])
@@ -270,13 +270,13 @@ def test_calibration_and_repeats_enter_the_figures_a_week_later(ana: User, clock
     assert later.cases == 3
 
 
-def test_counting_ones_own_answers_does_not_reveal_the_copies(ana: User, browse: Open, clock: Clock) -> None:
-    case = opened(1, policy=Policy(secondary=False))
-    say(ana, approving())
+def test_counting_ones_own_answers_does_not_reveal_the_copies(ana: User, browse: Browse, clock: Clock) -> None:
+    case = open_case(1, policy=Policy(secondary=False))
+    claim_and_submit(ana, approval())
     item = CalibrationItem.objects.create(
         benchmark="invented", title="I", spec=case.spec, expected={"verdict": "reject"}, created_at=timezone.now()
     )
-    review_alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
+    review_alone(ana, Case.Kind.CALIBRATION, 2, approval(), item=item)
     for assignment in Assignment.objects.all():
         start = timezone.now() + timedelta(minutes=5 * assignment.pk)
         ActiveInterval.objects.create(
@@ -327,11 +327,11 @@ def test_without_closed_cases_no_finish_is_projected() -> None:
 
 
 def test_progress_counts_real_cases_only(ana: User, bo: User, clock: Clock) -> None:
-    review_by_both(ana, bo, approving(), approving(), number=1)
-    retracted = to_secondary(ana, number=3)
+    review_by_both(ana, bo, approval(), approval(), number=1)
+    retracted = case_in_secondary(ana, number=3)
     Retraction.objects.create(review=Review.objects.get(case=retracted), at=timezone.now())
-    opened(2, specialty="Cardiology")
-    review_alone(ana, Case.Kind.REPEAT, 9, approving(), repeats=Review.objects.first())
+    open_case(2, specialty="Cardiology")
+    review_alone(ana, Case.Kind.REPEAT, 9, approval(), repeats=Review.objects.first())
     result = progress()
     today = result.days[-1]
     assert (today.day, today.reviews, today.closed) == (
@@ -352,7 +352,7 @@ def test_progress_counts_real_cases_only(ana: User, bo: User, clock: Clock) -> N
 
 
 @pytest.fixture
-def browse() -> Open:
+def browse() -> Browse:
     def signed_in(user: User) -> Client:
         client = Client()
         client.force_login(user)
@@ -362,7 +362,7 @@ def browse() -> Open:
 
 
 def test_physicians_see_their_own_figures_only(
-    browse: Open, api: Api, ana: User, bo: User, adela: User, rui: User
+    browse: Browse, api: Api, ana: User, bo: User, adela: User, rui: User
 ) -> None:
     pages = [reverse("review:reviewer", args=[bo.pk]), reverse("review:agreement"), reverse("review:progress")]
     addresses = [reverse("api:reviewer", args=[bo.pk]), reverse("api:review-agreement")]
@@ -374,23 +374,23 @@ def test_physicians_see_their_own_figures_only(
         assert api(user).get(reverse("api:reviewer-me")).status_code == expected
 
 
-def test_only_physicians_have_figures(browse: Open, api: Api, adela: User, rui: User) -> None:
+def test_only_physicians_have_figures(browse: Browse, api: Api, adela: User, rui: User) -> None:
     assert browse(adela).get(reverse("review:reviewer", args=[rui.pk])).status_code == 404
     assert api(adela).get(reverse("api:reviewer", args=[rui.pk])).status_code == 404
 
 
-def test_the_page_of_ones_own_figures_shows_nobody_else(browse: Open, ana: User, bo: User) -> None:
-    to_secondary(ana)
+def test_the_page_of_ones_own_figures_shows_nobody_else(browse: Browse, ana: User, bo: User) -> None:
+    case_in_secondary(ana)
     assert "No cases answered yet" in browse(bo).get(reverse("review:me")).content.decode()
     page = browse(ana).get(reverse("review:me")).content.decode()
     assert "primary 1" in page
     assert "Bo Berg" not in page
 
 
-def test_the_agreement_page_explains_undefined_figures(browse: Open, adela: User, ana: User, bo: User) -> None:
+def test_the_agreement_page_explains_undefined_figures(browse: Browse, adela: User, ana: User, bo: User) -> None:
     address = reverse("review:agreement")
     assert "No answers to compare yet" in browse(adela).get(address).content.decode()
-    review_by_both(ana, bo, approving(), approving())
+    review_by_both(ana, bo, approval(), approval())
     page = browse(adela).get(address).content.decode()
     assert "undefined: all answers were the same" in page
     assert "κ breaks down" in page
@@ -399,7 +399,7 @@ def test_the_agreement_page_explains_undefined_figures(browse: Open, adela: User
 
 
 def test_the_api_returns_null_and_a_reason_for_undefined_agreement(api: Api, adela: User, ana: User, bo: User) -> None:
-    review_by_both(ana, bo, approving(), approving())
+    review_by_both(ana, bo, approval(), approval())
     answer = api(adela).get(reverse("api:review-agreement"), {"pair": "reviewers"}).json()
     verdict = answer["lines"][0]
     assert verdict["key"] == "verdict"
@@ -409,27 +409,27 @@ def test_the_api_returns_null_and_a_reason_for_undefined_agreement(api: Api, ade
 
 
 def test_the_api_returns_ones_own_figures(api: Api, ana: User) -> None:
-    to_secondary(ana)
+    case_in_secondary(ana)
     body = api(ana).get(reverse("api:reviewer-me")).json()
     assert body["stages"] == {"primary": 1, "secondary": 0, "adjudication": 0}
     assert body["minutes"] is None
     assert body["first_pass"] == {"part": 0, "whole": 0, "value": None}
 
 
-def test_the_workbench_shows_ones_own_week(browse: Open, ana: User, bo: User, clock: Clock) -> None:
-    opened()
-    assignment = take(ana)
+def test_the_workbench_shows_ones_own_week(browse: Browse, ana: User, bo: User, clock: Clock) -> None:
+    open_case()
+    assignment = claim(ana)
     clock.advance(minutes=90)
     activity.record_stretches(ana, assignment.pk, [(clock.now - timedelta(minutes=65), clock.now)])
-    assignment = take(ana)
-    send(assignment, approving())
-    say(bo, approving(), approving())
+    assignment = claim(ana)
+    submit(assignment, approval())
+    claim_and_submit(bo, approval(), approval())
     page = browse(ana).get(reverse("review:workbench")).content.decode()
     assert ">1:05<" in page
     assert "1 of 1 closed cases" in page
 
 
-def test_the_progress_page_says_when_data_are_missing(browse: Open, adela: User) -> None:
+def test_the_progress_page_says_when_data_are_missing(browse: Browse, adela: User) -> None:
     page = browse(adela).get(reverse("review:progress")).content.decode()
     assert "not enough data: 0 active days" in page
     assert "No cases are waiting for review." in page
@@ -437,18 +437,18 @@ def test_the_progress_page_says_when_data_are_missing(browse: Open, adela: User)
 
 def review_cases(ana: User, bo: User, clock: Clock, numbers: range) -> None:
     for number in numbers:
-        opened(number)
-        assignment = take(ana)
+        open_case(number)
+        assignment = claim(ana)
         clock.advance(minutes=9)
         activity.record_stretches(ana, assignment.pk, [(clock.now - timedelta(minutes=3), clock.now)])
-        send(assignment, approving())
-        say(bo, *[rejecting() if number % 3 == 0 else approving()] * 2)
+        submit(assignment, approval())
+        claim_and_submit(bo, *[rejection() if number % 3 == 0 else approval()] * 2)
         clock.advance(days=2)
 
 
 @pytest.mark.parametrize("name", ["agreement", "progress", "me", "reviewer"])
 def test_the_number_of_queries_does_not_grow_with_the_reviews(
-    browse: Open, adela: User, ana: User, bo: User, clock: Clock, name: str
+    browse: Browse, adela: User, ana: User, bo: User, clock: Clock, name: str
 ) -> None:
     address = reverse(f"review:{name}", args=[ana.pk] if name == "reviewer" else [])
     client = browse(ana if name == "me" else adela)
