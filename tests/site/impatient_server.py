@@ -1,4 +1,7 @@
-"""The web server with little patience and room, before an application that needs no database; for test_web_server."""
+"""The web server with short timeouts and low limits, for test_web_server.
+
+Its application needs no database.
+"""
 
 import json
 import time
@@ -8,9 +11,9 @@ from typing import Any
 from mhb_site.server import web_server
 from mhb_site.server.web_server import BufferingWorker
 
-BIG = 20 * 2**20  # more than the system's buffers take
+LARGE_BODY = 20 * 2**20  # bytes: more than the buffers of the system hold
 
-SECONDS = {"/brief": 0.02, "/slow": 1, "/stuck": 60}  # that a request takes
+DURATIONS = {"/brief": 0.02, "/slow": 1, "/stuck": 60}  # path -> seconds that a request takes
 
 web_server.GRACE = 1.0
 web_server.CHECK_INTERVAL = 0.1
@@ -18,23 +21,23 @@ web_server.MAX_CONNECTIONS = 100
 web_server.MAX_BODY = 2**20
 web_server.TURN_TIMEOUT = 1.0
 
-busy: list[object] = []  # an entry for each request that is at it
+active: list[object] = []  # the paths of the requests that the application is handling
 
 __all__ = ["BufferingWorker", "application"]
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     path = environ["PATH_INFO"]
-    busy.append(path)
-    seen = len(busy)
-    time.sleep(SECONDS.get(path, 0))
-    busy.remove(path)
+    active.append(path)
+    active_count = len(active)
+    time.sleep(DURATIONS.get(path, 0))
+    active.remove(path)
     body = (
-        b"x" * BIG
+        b"x" * LARGE_BODY
         if path == "/big"
         else json.dumps(
             {name: value for name, value in environ.items() if isinstance(value, str)}
-            | {"body": len(environ["wsgi.input"].read()), "at once": seen}
+            | {"body": len(environ["wsgi.input"].read()), "active": active_count}
         ).encode()
     )
     start_response("200 OK", [("Content-Length", str(len(body)))])

@@ -1,4 +1,4 @@
-"""Every address of the site outside its API, from the resolver, and what stands in it in the world of `tests.site.world`."""
+"""All addresses of the site outside its API, filled in with the rows of `tests.site.world`."""
 
 import re
 from typing import Any
@@ -10,32 +10,36 @@ from django.urls.converters import get_converters
 from review.models import Case
 from tests.site.world import World
 
-# Routes that are regular expressions: allauth's and Django's.
-WRITTEN_OUT = {
+# Routes of allauth and Django that are regular expressions -> a path that matches.
+REGULAR_EXPRESSIONS = {
     r"accounts/^confirm-email/(?P<key>[-:\w]+)/$": "accounts/confirm-email/key/",
     r"accounts/^password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$": "accounts/password/reset/key/1-key/",
     r"admin/(?P<url>.*)$": "admin/nowhere",
 }
 
 
-def routes(patterns: list[Any] | None = None, above: str = "") -> list[str]:
-    """Every route as it is written, without what is under `api/v1/`, which the API's tests list."""
-    found: list[str] = []
+def routes(patterns: list[Any] | None = None, prefix: str = "") -> list[str]:
+    """Return all routes as written, except those under `api/v1/`, which other tests list."""
+    collected: list[str] = []
     for entry in get_resolver().url_patterns if patterns is None else patterns:
-        route = above + str(entry.pattern)
+        route = prefix + str(entry.pattern)
         if isinstance(entry, URLResolver) and entry.namespace != "api":
-            found += routes(entry.url_patterns, route)
+            collected += routes(entry.url_patterns, route)
         elif isinstance(entry, URLPattern):
-            found.append(route)
-    return found
+            collected.append(route)
+    return collected
 
 
-def django_admin(route: str) -> bool:
+def is_django_admin(route: str) -> bool:
     return route.startswith("admin/")
 
 
 def case_of(route: str, world: World) -> Case:
-    """A case that is waiting. For a calibration case one that is closed; for a remark ana's; one in want of a confirmation."""
+    """Return the case for a route: one that waits for a physician, unless the route needs another.
+
+    A calibration case needs a closed case, a remark needs Ana's, and setting back needs one that
+    waits for a confirmation.
+    """
     if route.endswith("/set-back/"):
         return world.held["confirmation"].case
     if route.endswith("/calibration/"):
@@ -43,17 +47,17 @@ def case_of(route: str, world: World) -> Case:
     return world.held["primary"].case if route.endswith("/remarks/") else world.waiting
 
 
-def _figure(route: str) -> str:
+def _figure_name(route: str) -> str:
     return "bars-combined" if "/figures/" in route else ""
 
 
-def _release(route: str) -> str:
-    """The released data: to be published is the version that is not public."""
+def _release_name(route: str) -> str:
+    """Return the name of a release; publishing needs one that is not public yet."""
     return "unpublished" if route.endswith("/publish/") else "own"
 
 
 def address(route: str, world: World) -> str:
-    """The path of a route with the world's numbers in it. Those of an assignment are ana's."""
+    """Fill in a route with the numbers of the world's rows. Assignments are Ana's."""
     values = {
         "assignment_id": world.held["unseen" if route.endswith("/reveal/") else "primary"].pk,
         "benchmark": "mhb",
@@ -65,7 +69,7 @@ def address(route: str, world: World) -> str:
         "item_id": world.calibration_id,
         "judgment_id": world.judgment_id,
         "key": world.released_key,
-        "name": "model-1" if "/endpoints/" in route else _figure(route) or _release(route),
+        "name": "model-1" if "/endpoints/" in route else _figure_name(route) or _release_name(route),
         "notice_id": world.notice_id,
         "person_id": world["ines" if "/invitation/" in route else "ana"].pk,
         "pk": world.pk(route),
@@ -80,13 +84,13 @@ def address(route: str, world: World) -> str:
     }
     if "<path:object_id>" in route and "content_type" not in route:
         app, model = route.split("/")[1:3]
-        kind = apps.get_model(app, model)
-        values["object_id"] = kind._default_manager.values_list("pk", flat=True).first() or 1
+        model_class = apps.get_model(app, model)
+        values["object_id"] = model_class._default_manager.values_list("pk", flat=True).first() or 1
     if route.startswith("admin/^"):
         return "/admin/review/"
     converters = get_converters()
     return "/" + re.sub(
         r"<(?:(\w+):)?(\w+)>",
         lambda part: str(converters[part[1] or "path"].to_url(values[part[2]])),
-        WRITTEN_OUT.get(route, route),
+        REGULAR_EXPRESSIONS.get(route, route),
     )

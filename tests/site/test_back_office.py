@@ -1,4 +1,4 @@
-"""Django's admin: nothing is changed there past the services, and every change has its event."""
+"""Django's admin: every change goes through the services and has its event."""
 
 from typing import Any
 
@@ -27,23 +27,24 @@ def keeper() -> User:
 
 
 @pytest.fixture
-def inside(keeper: User) -> Client:
+def admin_client(keeper: User) -> Client:
+    """A client that the superuser has signed in with."""
     client = Client()
     client.force_login(keeper)
     return client
 
 
 def events(person: User, after: int = 1) -> list[tuple[str, dict[str, Any]]]:
-    """What was noted about an account since it was made."""
+    """Return the events of an account, by default without that of its creation."""
     return [(e.kind, e.data) for e in PersonEvent.objects.filter(person=person).order_by("sequence")][after:]
 
 
-def wrong() -> list[str]:
+def audit_faults() -> list[str]:
     return [str(fault) for fault in verification.check(verification.CheckProgress())]
 
 
-def test_nothing_else_can_be_changed_there(keeper: User, rf: RequestFactory) -> None:
-    """Whatever an app of today or tomorrow registers: only an account's doors, and second factors that go."""
+def test_only_accounts_terms_and_second_factors_can_be_changed(keeper: User, rf: RequestFactory) -> None:
+    """This holds whichever models the apps register, now or later."""
     request = rf.get("/")
     request.user = keeper
     open_to = {
@@ -61,40 +62,40 @@ def test_nothing_else_can_be_changed_there(keeper: User, rf: RequestFactory) -> 
         assert model not in admin.site._registry
 
 
-def test_a_taxonomy_term_is_added_and_changed_with_its_event(inside: Client, keeper: User) -> None:
+def test_a_taxonomy_term_is_added_and_changed_with_its_event(admin_client: Client, keeper: User) -> None:
     term = {"benchmark": "mhb", "code": "E2", "parent": "E", "label": "Withdrawn drug", "definition": "No longer sold."}
-    assert inside.post(reverse("admin:generation_taxonomyterm_add"), term).status_code == 302
+    assert admin_client.post(reverse("admin:generation_taxonomyterm_add"), term).status_code == 302
     added = TaxonomyTerm.objects.get(code="E2")
     page = reverse("admin:generation_taxonomyterm_change", args=[added.pk])
-    assert inside.post(page, {**term, "label": "Recalled drug"}).status_code == 302
+    assert admin_client.post(page, {**term, "label": "Recalled drug"}).status_code == 302
     assert events(keeper) == [(Kind.TERM, term), (Kind.TERM, {**term, "label": "Recalled drug"})]
     assert (
-        inside.post(reverse("admin:generation_taxonomyterm_delete", args=[added.pk]), {"post": "yes"}).status_code
+        admin_client.post(reverse("admin:generation_taxonomyterm_delete", args=[added.pk]), {"post": "yes"}).status_code
         == 403
     )
-    assert wrong() == []
+    assert audit_faults() == []
 
 
-def test_no_token_is_made_there_for_anybody(inside: Client, ana: User) -> None:
+def test_tokens_cannot_be_created(admin_client: Client, ana: User) -> None:
     with pytest.raises(NoReverseMatch):
         reverse("admin:knox_authtoken_add")
-    assert inside.post("/admin/knox/authtoken/add/", {"user": ana.pk}).status_code == 404
-    assert inside.post("/admin/auth/group/add/", {"name": "g"}).status_code == 404
+    assert admin_client.post("/admin/knox/authtoken/add/", {"user": ana.pk}).status_code == 404
+    assert admin_client.post("/admin/auth/group/add/", {"name": "g"}).status_code == 404
     assert not AuthToken.objects.exists()
 
 
-def test_role_doors_and_flags_go_by_the_services(inside: Client, keeper: User, ana: User) -> None:
+def test_roles_and_flags_change_through_the_services(admin_client: Client, keeper: User, ana: User) -> None:
     address = reverse("admin:review_user_change", args=[ana.pk])
     _stored, token = AuthToken.objects.create(ana)
     session = Client()
     session.force_login(ana)
 
-    def post(**said: str) -> Any:
-        return inside.post(address, {"role": "physician", **said})
+    def post(**fields: str) -> Any:
+        return admin_client.post(address, {"role": "physician", **fields})
 
-    posted = {"is_active": "on", "username": "zed", "password": "x", "is_superuser": ""}
-    assert post(**posted).status_code == 302
-    assert events(ana) == [], "nothing was another value, and a name and a password are not taken"
+    unchanged = {"is_active": "on", "username": "zed", "password": "x", "is_superuser": ""}
+    assert post(**unchanged).status_code == 302
+    assert events(ana) == [], "no value differs, and names and passwords are not accepted"
     assert post(role="admin", is_active="on").status_code == 302
     assert events(ana) == [(Kind.ROLE, {"before": "physician", "role": "admin", "tokens": 1})]
     assert session.get(reverse("home"))["Location"].startswith(reverse("account_login"))
@@ -107,44 +108,47 @@ def test_role_doors_and_flags_go_by_the_services(inside: Client, keeper: User, a
     ana.refresh_from_db()
     assert (ana.username, ana.role, ana.is_active, ana.is_superuser) == ("ana", "admin", False, True)
     assert ana.check_password(PASSWORD)
-    assert wrong() == []
+    assert audit_faults() == []
 
 
-def test_a_keeper_does_not_change_the_own_doors(inside: Client, keeper: User) -> None:
+def test_a_superuser_cannot_change_their_own_role_and_flags(admin_client: Client, keeper: User) -> None:
     address = reverse("admin:review_user_change", args=[keeper.pk])
-    for said in ({"role": "physician"}, {"role": "admin"}, {"role": "admin", "is_active": "on", "is_staff": "on"}):
-        assert inside.post(address, said).status_code == 403
+    for fields in ({"role": "physician"}, {"role": "admin"}, {"role": "admin", "is_active": "on", "is_staff": "on"}):
+        assert admin_client.post(address, fields).status_code == 403
     assert events(keeper) == []
 
 
-def test_who_is_staff_and_no_superuser_changes_nothing(adela: User, ana: User) -> None:
+def test_staff_who_are_not_superusers_change_nothing(adela: User, ana: User) -> None:
     User.objects.filter(pk=adela.pk).update(is_staff=True)
     client = Client()
     client.force_login(adela)
     assert client.post(reverse("admin:review_user_change", args=[ana.pk]), {"role": "admin"}).status_code == 403
 
 
-def test_passwords_are_changed_on_the_sites_own_pages(inside: Client, keeper: User, ana: User) -> None:
+def test_passwords_are_changed_on_the_sites_own_pages(admin_client: Client, keeper: User, ana: User) -> None:
     new = {"old_password": PASSWORD, "new_password1": "quite-another-one", "new_password2": "quite-another-one"}
-    assert inside.post(reverse("admin:password_change"), new)["Location"] == reverse("account_change_password")
-    assert inside.post(f"/admin/review/user/{ana.pk}/password/", new).status_code in (302, 404)
+    assert admin_client.post(reverse("admin:password_change"), new)["Location"] == reverse("account_change_password")
+    assert admin_client.post(f"/admin/review/user/{ana.pk}/password/", new).status_code in (302, 404)
     for user in (keeper, ana):
         user.refresh_from_db()
         assert user.check_password(PASSWORD)
 
 
-def test_a_second_factor_can_only_be_taken_away(inside: Client, keeper: User, ana: User) -> None:
+def test_a_second_factor_can_only_be_removed(admin_client: Client, keeper: User, ana: User) -> None:
     enrol(ana)
     row = Authenticator.objects.get()
-    page = inside.get(reverse("admin:mfa_authenticator_change", args=[row.pk]))
+    page = admin_client.get(reverse("admin:mfa_authenticator_change", args=[row.pk]))
     assert row.data["secret"] not in page.content.decode()
-    assert inside.post(reverse("admin:mfa_authenticator_change", args=[row.pk]), {"user": keeper.pk}).status_code == 403
-    chosen = {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"}
-    assert inside.post(reverse("admin:mfa_authenticator_changelist"), chosen).status_code == 302
+    assert (
+        admin_client.post(reverse("admin:mfa_authenticator_change", args=[row.pk]), {"user": keeper.pk}).status_code
+        == 403
+    )
+    delete = {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"}
+    assert admin_client.post(reverse("admin:mfa_authenticator_changelist"), delete).status_code == 302
     assert not Authenticator.objects.exists()
     assert events(ana) == [(Kind.SECOND_FACTOR, {})]
-    assert wrong() == []
+    assert audit_faults() == []
     enrol(keeper)
-    own = reverse("admin:mfa_authenticator_delete", args=[Authenticator.objects.get().pk])
-    assert inside.post(own, {"post": "yes"}).status_code == 403
+    own_factor = reverse("admin:mfa_authenticator_delete", args=[Authenticator.objects.get().pk])
+    assert admin_client.post(own_factor, {"post": "yes"}).status_code == 403
     assert Authenticator.objects.exists()

@@ -1,4 +1,4 @@
-"""A worker's sign of life outlives the database's absence."""
+"""A worker keeps recording its beat after the database was unreachable."""
 
 from typing import Any
 
@@ -8,25 +8,25 @@ from django.db import InterfaceError, OperationalError
 from mhb_site import celery
 
 
-def test_the_beat_goes_on_when_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    away = iter([OperationalError("server closed the connection"), InterfaceError("connection already closed")])
+def test_beats_continue_when_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    failures = iter([OperationalError("server closed the connection"), InterfaceError("connection already closed")])
 
-    def alive(_name: str) -> None:
-        if error := next(away, None):
+    def record_beat(_name: str) -> None:
+        if error := next(failures, None):
             raise error
-        said.append("alive")
+        calls.append("recorded")
 
-    class Stopping:
+    class StopAfterFirstBeat:
         def wait(self, _seconds: float) -> bool:
-            return bool(said)
+            return bool(calls)
 
-    def gone(_name: str) -> Any:
-        said.append("gone")
+    def remove_beat(_name: str) -> Any:
+        calls.append("removed")
 
-    monkeypatch.setattr("generation.engine.worker_beats.record_beat", alive)
-    monkeypatch.setattr("generation.engine.worker_beats.remove_beat", gone)
-    monkeypatch.setattr(celery, "_stopping", Stopping())
+    monkeypatch.setattr("generation.engine.worker_beats.record_beat", record_beat)
+    monkeypatch.setattr("generation.engine.worker_beats.remove_beat", remove_beat)
+    monkeypatch.setattr(celery, "_stopping", StopAfterFirstBeat())
     monkeypatch.setattr("django.db.connection.close", lambda: None)
     celery._record_beats("one@here")
-    assert said == ["alive", "gone"]
+    assert calls == ["recorded", "removed"]

@@ -1,4 +1,4 @@
-"""The harness of the benches, on a tiny table: what it prints has its form. How long anything took is not asked here."""
+"""The benches on tiny data: every row of their tables is filled. Durations are not checked."""
 
 import json
 import os
@@ -24,22 +24,22 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def migrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a bench migrates is migrated already: that takes longer than a tiny run."""
-    made = databases.migrated_sqlite()
+    """Give benches databases that are migrated already: migrating takes longer than a tiny run."""
+    database = databases.migrated_sqlite()
 
-    class Home(tempfile.TemporaryDirectory[str]):
+    class MigratedFolder(tempfile.TemporaryDirectory[str]):
         def __init__(self, prefix: str = "mhb-") -> None:
             super().__init__(prefix=prefix)
-            for home in (Path(self.name), Path(self.name, "empty")):
-                home.mkdir(exist_ok=True)
-                shutil.copy(made, home / "mhb.sqlite3")
+            for folder in (Path(self.name), Path(self.name, "empty")):
+                folder.mkdir(exist_ok=True)
+                shutil.copy(database, folder / "mhb.sqlite3")
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", Home)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", MigratedFolder)
 
 
 @pytest.mark.plain
-def test_benches_need_no_package_of_the_tests() -> None:
-    """What only requirements-dev.txt has cannot be imported here, nor can tests."""
+def test_benches_need_no_package_that_only_tests_use() -> None:
+    """They import with neither the tests nor the packages of requirements-dev.txt."""
     code = (
         "import importlib, pkgutil, sys\n"
         "for name in ('tests', 'pytest', 'hypothesis', 'playwright', 'schemathesis', 'krippendorff', 'xdist'):\n"
@@ -47,30 +47,30 @@ def test_benches_need_no_package_of_the_tests() -> None:
         "import django\n"
         "django.setup()\n"
         "import bench\n"
-        "for found in pkgutil.iter_modules(bench.__path__):\n"
-        "    importlib.import_module(f'bench.{found.name}')\n"
+        "for module in pkgutil.iter_modules(bench.__path__):\n"
+        "    importlib.import_module(f'bench.{module.name}')\n"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "mhb_site.settings"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize("bench", [engine, medhal, release, report, results, review])
 def test_help_is_printed_and_nothing_is_measured(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, code in ((["--help"], 0), (["--no-such-option"], 2)):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             bench.main(arguments)
-        assert ended.value.code == code
-    said = capsys.readouterr()
-    assert f"usage: python -m {bench.__name__}" in said.out
-    assert "--json" in said.out
-    assert "--no-such-option" in said.err
+        assert exit_info.value.code == code
+    output = capsys.readouterr()
+    assert f"usage: python -m {bench.__name__}" in output.out
+    assert "--json" in output.out
+    assert "--no-such-option" in output.err
 
 
-def test_the_bench_of_releases_downloads_every_format_that_fits(db: None) -> None:
+def test_the_release_bench_downloads_every_suitable_format(db: None) -> None:
     release.seed(3)
     assert release.freeze() == {"samples": 3, "rubrics": 5 + 6 + 6}
     formats = release.formats()
@@ -79,14 +79,14 @@ def test_the_bench_of_releases_downloads_every_format_that_fits(db: None) -> Non
     assert all(release.export(name)["bytes"] for name in formats)
 
 
-def test_the_bench_of_reports_reads_page_file_and_poll(db: None) -> None:
+def test_the_report_bench_reads_page_file_and_poll(db: None) -> None:
     seeded = report.seed(2)
-    found = report.ask(seeded["run"], seeded["session"])
-    asked = {f"{what}, {when}" for what in ("page", "JSON") for when in ("nothing kept", "first", "again")}
-    assert found.keys() == {*asked, "the worker counts", "poll", "responses, page"}
+    measured = report.ask(seeded["run"], seeded["session"])
+    reports = {f"{form}, {when}" for form in ("page", "JSON") for when in ("nothing kept", "first", "again")}
+    assert measured.keys() == {*reports, "the worker counts", "poll", "responses, page"}
 
 
-def test_the_bench_of_results_launches_and_imports(db: None) -> None:
+def test_the_results_bench_launches_and_imports(db: None) -> None:
     results.seed(2)
     assert results.launch()["responses"] == 2 * results.MODELS
     assert results.results(12).keys() == {
@@ -101,22 +101,22 @@ def test_a_tiny_run_fills_every_row(migrated: None, monkeypatch: pytest.MonkeyPa
     rows = list(review.measure(review.TINY, ["SQLite"]))
     names = [row.name for row in rows]
     assert len(names) == len(set(names))
-    for what in ("next", "reveal", "draft", "submit"):
-        assert f"SQLite, 70 cases, 1 user: {what} p95" in names
+    for action in ("next", "reveal", "draft", "submit"):
+        assert f"SQLite, 70 cases, 1 user: {action} p95" in names
     assert all(row.value is not None for row in rows)
     assert all((row.goal is None) == (row.met is None) for row in rows)
     exact = {row.name: row for row in rows if row.goal and row.goal.startswith("=")}
     assert len(exact) == 3
     assert all(row.met for row in exact.values()), exact
-    read = json.loads(core.as_json(rows))
-    assert {frozenset(row) for row in read} == {frozenset({"name", "value", "unit", "goal", "met"})}
+    parsed = json.loads(core.as_json(rows))
+    assert {frozenset(row) for row in parsed} == {frozenset({"name", "value", "unit", "goal", "met"})}
     lines = core.table(rows).splitlines()
     assert len(lines) == len(rows) + 2
     assert len({len(line) for line in lines}) == 1
 
 
 @pytest.mark.plain
-def test_what_is_not_installed_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_database_is_a_row_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def missing(folder: Path, sizes: object) -> object:
         raise Missing("PostgreSQL is not installed (no initdb)")
 
@@ -127,9 +127,9 @@ def test_what_is_not_installed_is_a_row_with_its_reason(monkeypatch: pytest.Monk
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("share", "found"), [(0.5, 5), (0.95, 10), (0.1, 1), (1, 10)])
-def test_percentiles_are_values_that_were_measured(share: float, found: int) -> None:
-    assert core.percentile([10, 9, 8, 7, 6, 5, 4, 3, 2, 1], share) == found
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 5), (0.95, 10), (0.1, 1), (1, 10)])
+def test_percentiles_are_measured_values(share: float, expected: int) -> None:
+    assert core.percentile([10, 9, 8, 7, 6, 5, 4, 3, 2, 1], share) == expected
 
 
 @pytest.mark.plain
@@ -142,18 +142,30 @@ def test_goals_are_judged_before_rounding() -> None:
         core.percentile([], 0.5)
 
 
-def test_a_copied_case_is_a_case_as_the_site_opens_it(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copied_case_equals_one_that_the_site_opened(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seed, "SHAPES", 2)
     seed.fill(5)
     assert Case.objects.count() == Assignment.objects.count() == 5
     opened, copied = Case.objects.get(lineage__startswith="bench", title__endswith=" 0"), Case.objects.latest("pk")
-    own = {"id", "_state", "lineage", "title", "opened_at", "case_id", "sequence", "previous", "hash", "at", "spec"}
+    individual = {
+        "id",
+        "_state",
+        "lineage",
+        "title",
+        "opened_at",
+        "case_id",
+        "sequence",
+        "previous",
+        "hash",
+        "at",
+        "spec",
+    }
 
     def common(row: Case | Assignment | Event) -> dict[str, object]:
-        return {name: value for name, value in vars(row).items() if name not in own}
+        return {name: value for name, value in vars(row).items() if name not in individual}
 
-    for of in (lambda case: case, lambda case: case.assignments.get(), lambda case: case.events.get()):
-        assert common(of(opened)) == common(of(copied))
+    for row_of in (lambda case: case, lambda case: case.assignments.get(), lambda case: case.events.get()):
+        assert common(row_of(opened)) == common(row_of(copied))
     assert copied.frozen.form == opened.frozen.form
     assert position(copied.frozen.policy, []).openings
 
@@ -172,20 +184,20 @@ def test_a_tiny_run_of_the_engine_fills_every_row(migrated: None, tmp_path: Path
     assert [row.name.partition(":")[0] for row in missing] == ["inspect_ai", "lm-eval"]
     assert all((row.value or 0) >= 0 for row in rows)
     assert all((row.goal is None) == (row.met is None) for row in rows)
-    flying = {row.name: row.value for row in rows}["SQLite, 5 slots at 0.1 s: in flight at once"]
-    assert flying == 5, "as many as there are slots, and no more"
+    in_flight = {row.name: row.value for row in rows}["SQLite, 5 slots at 0.1 s: in flight at once"]
+    assert in_flight == 5, "exactly as many as there are slots"
 
 
 @pytest.mark.plain
 def test_a_tiny_run_of_statements_fills_every_row(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(_site: medhal.Site, what: str, *arguments: str) -> dict[str, Any]:
-        return {} if what == "migrate" else medhal.run_part(what, *arguments)
+    def run(_site: medhal.Site, part: str, *arguments: str) -> dict[str, Any]:
+        return {} if part == "migrate" else medhal.run_part(part, *arguments)
 
-    monkeypatch.setattr(medhal.Site, "run", run)  # here, and not in a process of its own
-    rows = medhal.measure(400, 0, ["SQLite"])  # of fewer, all are drawn for review
+    monkeypatch.setattr(medhal.Site, "run", run)  # in this process instead of one of its own
+    rows = medhal.measure(400, 0, ["SQLite"])  # of fewer rows, all are drawn for review
     names = [row.name for row in rows]
     assert len(names) == len(set(names))
-    for what in (
+    for part in (
         "import of 400 rows",
         "samples without a call",
         "freeze full",
@@ -193,18 +205,18 @@ def test_a_tiny_run_of_statements_fills_every_row(db: None, monkeypatch: pytest.
         "export training",
         "export parquet",
     ):
-        assert {f"SQLite: {what}", f"SQLite: {what}: in Python", f"SQLite: {what}: memory"} <= set(names)
+        assert {f"SQLite: {part}", f"SQLite: {part}: in Python", f"SQLite: {part}: memory"} <= set(names)
     missing = [row.name for row in rows if row.value is None]
     assert all(name.startswith("SQLite: the same rows by datasets: skipped") for name in missing)
     assert all((row.goal is None) == (row.met is None) for row in rows)
 
 
 @pytest.mark.plain
-def test_no_database_at_all_is_rows_with_reasons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_database_the_engine_bench_gives_reasons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def missing() -> object:
         raise Missing("PostgreSQL is not installed (no initdb)")
 
     monkeypatch.setitem(engine.DATABASES, "PostgreSQL", missing)
     plan = replace(engine.TINY, databases=("PostgreSQL",))
-    found = [row.name for row in engine.measure(plan, tmp_path) if row.value is None]
-    assert found == ["PostgreSQL: skipped, PostgreSQL is not installed (no initdb)"]
+    skipped = [row.name for row in engine.measure(plan, tmp_path) if row.value is None]
+    assert skipped == ["PostgreSQL: skipped, PostgreSQL is not installed (no initdb)"]

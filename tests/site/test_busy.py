@@ -1,4 +1,7 @@
-"""A database that is busy: pages and API answer 503 with a sentence and a time to wait, and nothing that was typed is lost."""
+"""With a busy database, pages and API answer 503 with a sentence and a time to wait.
+
+Nothing that was typed is lost.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ from django.urls import reverse
 
 from mhb_site.web.errors import is_busy
 from review.models import Assignment, Draft, User
-from tests.review.factories import opened, take
+from tests.review.factories import claim, open_case
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 SENTENCE = "The database is busy, and nothing was saved. Try again in a few seconds."
@@ -21,8 +24,8 @@ SENTENCE = "The database is busy, and nothing was saved. Try again in a few seco
 
 @pytest.fixture
 def held(ana: User) -> Assignment:
-    opened()
-    return take(ana)
+    open_case()
+    return claim(ana)
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def client(ana: User) -> Client:
 
 @pytest.fixture
 def locked(held: Assignment, client: Client) -> Iterator[None]:
-    """Somebody else writes, and does not stop; who waits here waits for 50 milliseconds."""
+    """Hold a write lock on another connection; ours waits for it for 50 milliseconds."""
     sqlite = connection.vendor == "sqlite"
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA busy_timeout = 50" if sqlite else "SET lock_timeout = '50ms'")
@@ -54,34 +57,34 @@ def fields(held: Assignment) -> dict[str, Any]:
     return {"token": str(held.token), "revision": "0", "reason": "typed meanwhile"}
 
 
-def test_a_page_says_so(locked: None, client: Client, held: Assignment) -> None:
-    answer = client.post(reverse("review:submit", args=[held.pk]), fields(held))
-    assert answer.status_code == 503
-    assert answer["Retry-After"] == "5"
-    assert SENTENCE in answer.content.decode()
-    assert not answer.context or "user" not in answer.context, "the page is made without the database"
+def test_a_page_answers_503(locked: None, client: Client, held: Assignment) -> None:
+    response = client.post(reverse("review:submit", args=[held.pk]), fields(held))
+    assert response.status_code == 503
+    assert response["Retry-After"] == "5"
+    assert SENTENCE in response.content.decode()
+    assert not response.context or "user" not in response.context, "the page is rendered without the database"
 
 
-def test_a_fragment_says_so_where_messages_live(locked: None, client: Client, held: Assignment) -> None:
-    answer = client.post(reverse("review:draft", args=[held.pk]), fields(held), headers={"HX-Request": "true"})
-    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
-    text = answer.content.decode()
+def test_a_fragment_answers_503_with_a_message(locked: None, client: Client, held: Assignment) -> None:
+    response = client.post(reverse("review:draft", args=[held.pk]), fields(held), headers={"HX-Request": "true"})
+    assert (response.status_code, response["Retry-After"]) == (503, "5")
+    text = response.content.decode()
     assert SENTENCE in text
     assert "data-problem" in text
     assert "<html" not in text
 
 
-def test_the_api_answers_a_problem(locked: None, client: Client, held: Assignment) -> None:
+def test_the_api_answers_503_with_a_problem(locked: None, client: Client, held: Assignment) -> None:
     body = {"token": str(held.token), "revision": 0, "answers": {"reason": "typed meanwhile"}}
     address = reverse("api:assignment-draft", args=[held.pk])
-    answer = client.put(address, json.dumps(body), content_type="application/json")
-    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
-    assert answer["Content-Type"] == "application/problem+json"
-    assert answer.json() == {"type": "urn:mhb:database-busy", "title": SENTENCE, "status": 503}
+    response = client.put(address, json.dumps(body), content_type="application/json")
+    assert (response.status_code, response["Retry-After"]) == (503, "5")
+    assert response["Content-Type"] == "application/problem+json"
+    assert response.json() == {"type": "urn:mhb:database-busy", "title": SENTENCE, "status": 503}
 
 
 @pytest.mark.parametrize("place", ["review:workbench", "api:me"])
-def test_outside_the_views_too(
+def test_an_error_outside_the_views_is_answered_with_503(
     place: str, client: Client, held: Assignment, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def save(*_: object, **__: object) -> None:
@@ -90,13 +93,13 @@ def test_outside_the_views_too(
     settings.SESSION_SAVE_EVERY_REQUEST = True
     monkeypatch.setattr(SessionStore, "save", save)
     client.raise_request_exception = False
-    answer = client.get(reverse(place))
-    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
-    assert SENTENCE in answer.content.decode()
+    response = client.get(reverse(place))
+    assert (response.status_code, response["Retry-After"]) == (503, "5")
+    assert SENTENCE in response.content.decode()
 
 
 @pytest.mark.parametrize("place", ["review:workbench", "api:me"])
-def test_other_faults_of_the_database_are_no_queue(
+def test_other_database_errors_are_answered_with_500(
     place: str, client: Client, held: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -105,12 +108,12 @@ def test_other_faults_of_the_database_are_no_queue(
     client.raise_request_exception = False
     monkeypatch.setattr("review.common.decorators.require", broken)
     monkeypatch.setattr("review.people.api.signed_in_account", broken)
-    answer = client.get(reverse(place))
-    assert answer.status_code == 500
-    assert "Retry-After" not in answer
+    response = client.get(reverse(place))
+    assert response.status_code == 500
+    assert "Retry-After" not in response
 
 
-def test_what_counts_as_busy() -> None:
+def test_which_errors_mean_a_busy_database() -> None:
     def wrapped(cause: Exception) -> OperationalError:
         error = OperationalError("in the words of the server, which may be Chinese")
         error.__cause__ = cause
@@ -132,6 +135,6 @@ def test_what_counts_as_busy() -> None:
     assert not is_busy(ValueError("database is locked"))
 
 
-def test_once_it_is_over_the_draft_is_saved(client: Client, held: Assignment) -> None:
+def test_the_draft_is_saved_once_the_database_is_free(client: Client, held: Assignment) -> None:
     assert client.post(reverse("review:draft", args=[held.pk]), fields(held)).status_code == 302
     assert Draft.objects.get().answers["reason"] == "typed meanwhile"

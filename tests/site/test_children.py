@@ -1,4 +1,4 @@
-"""The processes of the demo: who dies is started again, whatever is left of it."""
+"""The processes of the demo: those that die are restarted, and none outlives the demo."""
 
 import contextlib
 import os
@@ -25,38 +25,38 @@ time.sleep(60)
 """
 
 
-def answers(port: int) -> bool:
-    with contextlib.suppress(OSError):  # nobody listens yet, or the old one is just going
+def is_healthy(port: int) -> bool:
+    with contextlib.suppress(OSError):  # not listening yet, or about to exit
         return get(port, "/health/").status == 200
     return False
 
 
-def test_killed_master_is_started_again(tmp_path: Path) -> None:
-    """kill -9 of gunicorn alone: its workers would keep the port, with clients that say nothing for as long as those stay."""
+def test_a_killed_master_is_restarted(tmp_path: Path) -> None:
+    """SIGKILL hits the master alone; its workers would keep the port for their silent clients."""
     with running_site("embedded", tmp_path) as site:
         site.start_web()
         web = site.children.processes["web"]
         master = web.pid
         with connect(site.port, b"GET / HTTP/1.1\r\n"):
             os.kill(master, signal.SIGKILL)
-            site.wait_until("there is another", lambda: site.children.processes["web"].pid != master)
-            site.wait_until("it answers", lambda: answers(site.port))
+            site.wait_until("a new master runs", lambda: site.children.processes["web"].pid != master)
+            site.wait_until("the site answers", lambda: is_healthy(site.port))
         assert web.wait() == web.poll() == -signal.SIGKILL
         assert len(site.children.deaths["web"]) == 1
 
 
-def test_a_command_is_told_by_its_code_and_what_it_said(tmp_path: Path) -> None:
-    """Also where the tests fork it."""
+def test_a_command_returns_its_exit_code_and_output(tmp_path: Path) -> None:
+    """This also holds for the commands that tests fork."""
     with running_site("embedded", tmp_path) as site:
         refused = site.manage("no_such_command")
         assert (refused.returncode, refused.stdout) == (1, "")
         assert "Unknown command" in refused.stderr
-        said = site.manage("shell", "-v0", "-c", "import sys; print(sys.argv[0], 'x' * 200_000); sys.exit(3)")
-        assert (said.returncode, said.stdout, said.stderr) == (3, f"manage.py {'x' * 200_000}\n", "")
+        printed = site.manage("shell", "-v0", "-c", "import sys; print(sys.argv[0], 'x' * 200_000); sys.exit(3)")
+        assert (printed.returncode, printed.stdout, printed.stderr) == (3, f"manage.py {'x' * 200_000}\n", "")
 
 
-def test_nobody_is_left_of_a_child_that_stopped(tmp_path: Path) -> None:
-    """A grandchild that does not listen to anybody goes with the child."""
+def test_no_descendant_of_a_stopped_child_survives(tmp_path: Path) -> None:
+    """A grandchild that ignores SIGTERM is killed with the child."""
     family = children.Children(cwd=str(tmp_path))
     family.start("parent", [sys.executable, "-c", PARENT])
     end = time.monotonic() + 10
@@ -70,4 +70,4 @@ def test_nobody_is_left_of_a_child_that_stopped(tmp_path: Path) -> None:
         except ProcessLookupError:
             return
         time.sleep(0.02)
-    pytest.fail("the grandchild lives")
+    pytest.fail("the grandchild is still alive")

@@ -1,4 +1,4 @@
-"""docs/security.md names the test that shows each defence: the test exists under that name."""
+"""The tests, modules and constants that docs/security.md names exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The environment: a working site comes of a right one, and a wrong one stops the start with a sentence for each mistake."""
+"""The environment: wrong settings stop the start, with one sentence for each of them."""
 
 import os
 import subprocess
@@ -15,58 +15,59 @@ POSTGRES = "postgresql://mhb@db.example/mhb"
 
 
 @pytest.fixture(autouse=True)
-def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Only what the test sets."""
+def empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Remove all variables of the site except those that a test sets."""
     for name in list(os.environ):
         if name.startswith("MHB_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("MHB_DATA_DIR", str(tmp_path / "data"))
 
 
-def refusal(monkeypatch: pytest.MonkeyPatch, **said: str) -> str:
-    for name, value in said.items():
+def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
+    """Return the message with which these variables are refused."""
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(env.WrongEnvironment) as stopped:
+    with pytest.raises(env.WrongEnvironment) as refused:
         env.read_environment()
-    return str(stopped.value.code)
+    return str(refused.value.code)
 
 
-def test_nothing_set_is_the_embedded_site(tmp_path: Path) -> None:
-    found = env.read_environment()
-    assert found.embedded
-    assert not found.debug
-    assert found.database()["ENGINE"] == "mhb_site.sqlite"
-    assert found.database()["NAME"] == tmp_path / "data" / "mhb.sqlite3"
-    assert found.database()["OPTIONS"]["transaction_mode"] == "IMMEDIATE"  # type: ignore[index]
-    assert "*" not in found.allowed_hosts
+def test_without_settings_the_site_is_embedded(tmp_path: Path) -> None:
+    environment = env.read_environment()
+    assert environment.embedded
+    assert not environment.debug
+    assert environment.database()["ENGINE"] == "mhb_site.sqlite"
+    assert environment.database()["NAME"] == tmp_path / "data" / "mhb.sqlite3"
+    assert environment.database()["OPTIONS"]["transaction_mode"] == "IMMEDIATE"  # type: ignore[index]
+    assert "*" not in environment.allowed_hosts
 
 
-def test_the_embedded_secret_is_made_once_and_kept_to_its_owner(tmp_path: Path) -> None:
+def test_the_embedded_secret_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     secret = env.read_environment().secret()
     assert len(secret) >= 32
     assert env.read_environment().secret() == secret
     assert (tmp_path / "data" / "secret_key").stat().st_mode & 0o077 == 0
 
 
-def test_production(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_production_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHB_DATABASE_URL", POSTGRES)
     monkeypatch.setenv("MHB_SECRET_KEY", KEY)
     monkeypatch.setenv("MHB_ALLOWED_HOSTS", "mhb.example, www.mhb.example ,")
     monkeypatch.setenv("MHB_TRUSTED_ORIGINS", "https://mhb.example")
     monkeypatch.setenv("MHB_HTTPS", "true")
-    found = env.read_environment()
-    assert not found.embedded
-    assert found.secret() == KEY
-    assert (found.database()["HOST"], found.database()["NAME"]) == ("db.example", "mhb")
-    assert found.database()["ENGINE"] == "mhb_site.postgresql", (
+    environment = env.read_environment()
+    assert not environment.embedded
+    assert environment.secret() == KEY
+    assert (environment.database()["HOST"], environment.database()["NAME"]) == ("db.example", "mhb")
+    assert environment.database()["ENGINE"] == "mhb_site.postgresql", (
         "the pool hands out no connection that died with a restart"
     )
-    assert found.allowed_hosts == ["mhb.example", "www.mhb.example"]
-    assert found.https
+    assert environment.allowed_hosts == ["mhb.example", "www.mhb.example"]
+    assert environment.https
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
+    ("name", "value", "reason"),
     [
         ("MHB_DATABASE_URL", "mysql://mhb@db/mhb", "postgresql://"),
         ("MHB_DATABASE_URL", "mhb", "postgresql://"),
@@ -86,16 +87,16 @@ def test_production(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MHB_DATABASE_POOL", "many", "integer"),
     ],
 )
-def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str) -> None:
-    said = refusal(monkeypatch, **{"MHB_SECRET_KEY": KEY, name: value})
-    assert said.startswith("Wrong setting. ")
-    assert name in said
-    assert why in said
-    assert len(said.splitlines()) == 1
+def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, reason: str) -> None:
+    message = refusal(monkeypatch, **{"MHB_SECRET_KEY": KEY, name: value})
+    assert message.startswith("Wrong setting. ")
+    assert name in message
+    assert reason in message
+    assert len(message.splitlines()) == 1
 
 
-def test_production_says_whether_it_speaks_https(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody sends passwords in the clear without having said so."""
+def test_production_must_declare_whether_it_uses_https(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody sends passwords unencrypted by mistake."""
     assert "MHB_HTTPS must be set" in refusal(monkeypatch, MHB_DATABASE_URL=POSTGRES, MHB_SECRET_KEY=KEY)
     monkeypatch.setenv("MHB_HTTPS", "false")
     assert env.read_environment().https is False
@@ -103,11 +104,11 @@ def test_production_says_whether_it_speaks_https(monkeypatch: pytest.MonkeyPatch
     assert env.read_environment().https is True
 
 
-def test_embedded_need_not_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_embedded_site_need_not_declare_https(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not env.read_environment().https
 
 
-def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trusted_proxies_are_a_number_or_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env.read_environment().proxies == 0
     monkeypatch.setenv("MHB_TRUSTED_PROXIES", " 2 ")
     assert env.read_environment().proxies == 2
@@ -116,23 +117,23 @@ def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
-def test_production_without_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
-    said = refusal(monkeypatch, MHB_DATABASE_URL=POSTGRES, MHB_SECRET_KEY=secret)
-    assert "MHB_SECRET_KEY must be set to at least 32 characters" in said
+def test_production_needs_a_secret(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
+    message = refusal(monkeypatch, MHB_DATABASE_URL=POSTGRES, MHB_SECRET_KEY=secret)
+    assert "MHB_SECRET_KEY must be set to at least 32 characters" in message
 
 
-def test_every_mistake_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = refusal(monkeypatch, MHB_DEBUG="2", MHB_LEASE_SECONDS="soon", MHB_REDIS_URL="x").splitlines()
-    assert sorted(line.split()[2] for line in said) == ["MHB_DEBUG:", "MHB_LEASE_SECONDS:", "MHB_REDIS_URL:"]
+def test_each_wrong_setting_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = refusal(monkeypatch, MHB_DEBUG="2", MHB_LEASE_SECONDS="soon", MHB_REDIS_URL="x").splitlines()
+    assert sorted(line.split()[2] for line in message) == ["MHB_DEBUG:", "MHB_LEASE_SECONDS:", "MHB_REDIS_URL:"]
 
 
-def test_the_secret_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = refusal(monkeypatch, MHB_DATABASE_URL="mysql://mhb:hush@db/mhb", MHB_SECRET_KEY="hush-hush")
-    assert "hush" not in said
+def test_messages_do_not_quote_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = refusal(monkeypatch, MHB_DATABASE_URL="mysql://mhb:hush@db/mhb", MHB_SECRET_KEY="hush-hush")
+    assert "hush" not in message
 
 
 def test_a_wrong_setting_stops_the_start() -> None:
-    started = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "manage.py", "check"],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "MHB_LEASE_SECONDS": "soon"},
@@ -141,23 +142,23 @@ def test_a_wrong_setting_stops_the_start() -> None:
         check=False,
         timeout=60,
     )
-    assert started.returncode == 1
-    assert started.stderr.strip().startswith("Wrong setting. MHB_LEASE_SECONDS")
-    assert len(started.stderr.strip().splitlines()) == 1
-    assert started.stdout == ""
+    assert result.returncode == 1
+    assert result.stderr.strip().startswith("Wrong setting. MHB_LEASE_SECONDS")
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(("name", "value"), [("MHB_LANES", "0"), ("MHB_LANES", "many"), ("MHB_LANE_SECONDS", "1")])
-def test_lanes_that_make_no_sense(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_impossible_lane_settings_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     assert name in refusal(monkeypatch, **{name: value})
 
 
-def test_lanes_by_the_kind_of_site() -> None:
+def test_the_number_of_lanes_is_unset_by_default() -> None:
     assert (env.read_environment().lanes, env.read_environment().lane_seconds) == (None, 300)
 
 
-def test_what_endpoints_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The site's own addresses are read from where the site itself has them."""
+def test_the_access_of_endpoints_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses of the site itself are taken from its other settings."""
     monkeypatch.setenv("MHB_DATABASE_URL", "postgresql://mhb:secret@Db.example/mhb")
     monkeypatch.setenv("MHB_REDIS_URL", "redis://broker:6380/0")
     monkeypatch.setenv("MHB_SECRET_KEY", KEY)
@@ -185,5 +186,7 @@ def test_what_endpoints_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MHB_PORT", "0"),
     ],
 )
-def test_a_wrong_list_of_what_endpoints_may_have(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_a_wrong_list_for_the_access_of_endpoints_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     assert refusal(monkeypatch, **{name: value}).startswith(f"Wrong setting. {name}: ")

@@ -45,7 +45,7 @@ each_share = pytest.mark.parametrize("share", [0.3, 1.0], ids=["passing", "lasti
 
 
 def call_timeout(fault: FaultKind, share: float) -> float:
-    """Return the timeout of calls in seconds: short if they time out, but enough for real replies."""
+    """Return the timeout of calls in seconds: short if they time out, but enough for replies."""
     if fault is not FaultKind.TIMEOUT:
         return 10
     return 0.8 if share < 1 else 0.2

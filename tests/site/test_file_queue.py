@@ -1,4 +1,4 @@
-"""The embedded queue after a disk was full: files with nothing, half a message or something else in them."""
+"""The embedded queue after a full disk, with files that are empty, truncated or something else."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -29,9 +29,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(folder: Path) -> Iterator[Callable[[], Connection]]:
-    """Connects as a process does that has just started."""
+    """Return a function that connects like a process that has just started."""
     if settings.ENV.redis_url:
-        pytest.skip("the site has Redis")
+        pytest.skip("the site uses Redis")
     options: dict[str, Any] = {
         "data_folder_in": str(folder / "messages"),
         "data_folder_out": str(folder / "messages"),
@@ -54,20 +54,20 @@ def broker(start: Callable[[], Connection]) -> Connection:
     return start()
 
 
-def send(broker: Connection, what: str) -> None:
+def send(broker: Connection, text: str) -> None:
     with broker.Producer() as producer:
-        producer.publish({"what": what}, exchange=QUEUE.exchange, routing_key="mhb", declare=[QUEUE])
+        producer.publish({"text": text}, exchange=QUEUE.exchange, routing_key="mhb", declare=[QUEUE])
 
 
-def received(broker: Connection) -> set[str]:
-    simple, said = broker.SimpleQueue(QUEUE), set()  # type: ignore[arg-type]  # its stub knows names only
+def receive_all(broker: Connection) -> set[str]:
+    simple, texts = broker.SimpleQueue(QUEUE), set()  # type: ignore[arg-type]  # its stub accepts names only
     try:
         while True:
             message = simple.get(timeout=0.1)
             message.ack()
-            said.add(message.payload["what"])
+            texts.add(message.payload["text"])
     except Empty:
-        return said
+        return texts
     finally:
         simple.close()
 
@@ -75,9 +75,9 @@ def received(broker: Connection) -> set[str]:
 def test_unreadable_messages_are_dropped(broker: Connection, folder: Path) -> None:
     send(broker, "first")
     for number, content in enumerate(BROKEN):
-        (folder / "messages" / f"0{number}_broken.mhb.msg").write_bytes(content)  # before all others
+        (folder / "messages" / f"0{number}_broken.mhb.msg").write_bytes(content)  # sorted before all others
     send(broker, "last")
-    assert received(broker) == {"first", "last"}
+    assert receive_all(broker) == {"first", "last"}
     assert not list((folder / "messages").iterdir())
     assert not list((folder / "processed").iterdir())
 
@@ -85,28 +85,32 @@ def test_unreadable_messages_are_dropped(broker: Connection, folder: Path) -> No
 @pytest.mark.parametrize(
     "content", [b"", b'[["mhb", "", "m', b"\0" * 50, b"7"], ids=["empty", "half", "zeros", "other"]
 )
-def test_unreadable_table_is_written_anew(start: Callable[[], Connection], folder: Path, content: bytes) -> None:
+def test_an_unreadable_routing_table_is_rewritten(
+    start: Callable[[], Connection], folder: Path, content: bytes
+) -> None:
     broker = start()
     send(broker, "before")
     (table,) = (folder / "control").iterdir()
     table.write_bytes(content)
-    send(broker, "meanwhile")  # by a process that is up
-    started = start()
-    send(started, "after")
-    assert received(started) == {"before", "meanwhile", "after"}
+    send(broker, "meanwhile")  # by a process that is already running
+    restarted = start()
+    send(restarted, "after")
+    assert receive_all(restarted) == {"before", "meanwhile", "after"}
     assert b"mhb" in table.read_bytes()
 
 
-def test_full_disk_leaves_no_file(broker: Connection, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_partial_message(
+    broker: Connection, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     send(broker, "before")
 
-    def full(self: Path, text: str) -> None:
+    def write_to_full_disk(self: Path, text: str) -> None:
         self.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(Path, "write_text", write_to_full_disk)
         with pytest.raises((OSError, OperationalError)):  # both are left to the sweeper (review.common.waking)
             send(broker, "lost")
     assert [path.suffix for path in (folder / "messages").iterdir()] == [".msg"]
-    assert received(broker) == {"before"}
+    assert receive_all(broker) == {"before"}

@@ -1,4 +1,4 @@
-"""The frame of every page: who sees what in the rail, tokens, errors, the style guide, and the keys in a real browser."""
+"""The frame of every page: its rail by role, error pages, design tokens and keyboard shortcuts."""
 
 import re
 from itertools import product
@@ -41,34 +41,34 @@ def signed_in(role):
 
 @pytest.fixture
 def every_page(monkeypatch):
-    """All pages of the rail, installed or not."""
+    """Give every page of the rail an address, whether its app is installed or not."""
     addresses = {place.name: f"/{place.name.replace(':', '/')}/" for group in frame.RAIL for place in group.places}
     monkeypatch.setattr(frame, "reverse", addresses.__getitem__)
     return addresses
 
 
-def names(user, path="/"):
+def rail_labels(user, path="/"):
     return [str(link.label) for _, links in frame.groups_for(user, path) for link in links]
 
 
 @pytest.mark.usefixtures("every_page")
 def test_each_role_has_its_own_rail():
-    assert names(person("physician")) == ["Workbench", "My reviews", "Guidelines"]
-    assert names(person("researcher")) == ["Releases", "Runs", "API"]
-    assert names(person("admin")) == [
+    assert rail_labels(person("physician")) == ["Workbench", "My reviews", "Guidelines"]
+    assert rail_labels(person("researcher")) == ["Releases", "Runs", "API"]
+    assert rail_labels(person("admin")) == [
         *("Overview", "Sources", "Batches", "Cases", "Review forms", "Physicians", "Audit", "Agreement"),
         *("Releases", "Runs", "Endpoints", "API"),
     ]
-    assert names(None) == []
+    assert rail_labels(None) == []
 
 
-def test_letters_are_unambiguous():
+def test_shortcut_letters_are_unique():
     keys = [place.key for group in frame.RAIL for place in group.places]
     assert len(keys) == len(set(keys))
     assert "g" not in keys
 
 
-def test_the_rail_marks_the_page_or_the_place_above_it(every_page):
+def test_the_rail_marks_the_page_or_its_parent(every_page):
     every_page["review:overview"] = "/review/"
     every_page["review:cases"] = "/review/cases/"
     admin = person("admin")
@@ -84,8 +84,8 @@ def test_the_rail_marks_the_page_or_the_place_above_it(every_page):
 
 
 def test_a_place_whose_page_is_missing_is_left_out(monkeypatch):
-    gone = frame.Group("", (frame.Place("no:such-page", gettext_lazy("Nowhere"), "x", Can.REVIEW),))
-    monkeypatch.setattr(frame, "RAIL", (gone,))
+    group = frame.Group("", (frame.Place("no:such-page", gettext_lazy("Nowhere"), "x", Can.REVIEW),))
+    monkeypatch.setattr(frame, "RAIL", (group,))
     assert frame.groups_for(person("physician"), "/") == []
 
 
@@ -94,18 +94,18 @@ def test_a_place_whose_page_is_missing_is_left_out(monkeypatch):
 
 @pytest.mark.django_db
 def test_a_page_keeps_to_the_content_security_policy():
-    answer = signed_in("admin").get(reverse("styleguide"))
-    html = answer.content.decode()
-    assert "default-src 'self'" in answer["Content-Security-Policy"]
+    response = signed_in("admin").get(reverse("styleguide"))
+    html = response.content.decode()
+    assert "default-src 'self'" in response["Content-Security-Policy"]
     assert not re.search(r"\sstyle\s*=|<style|\son[a-z]+\s*=", html)
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", html))
-    assert '"includeIndicatorStyles":false' in html  # else htmx writes a <style> that the policy refuses
+    assert '"includeIndicatorStyles":false' in html  # otherwise htmx adds a <style>, which the policy refuses
     assert "Simulated models: not evidence" in html
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("role", ["physician", "researcher"])
-def test_the_style_guide_is_for_makers(role):
+def test_physicians_and_researchers_cannot_see_the_style_guide(role):
     request = RequestFactory().get("/styleguide/")
     request.user = person(role)
     with pytest.raises(Http404):
@@ -113,7 +113,7 @@ def test_the_style_guide_is_for_makers(role):
 
 
 @pytest.mark.django_db
-def test_signing_in_and_out_by_plain_forms():
+def test_signing_in_and_out_with_plain_forms():
     User.objects.create_user("ruth", password="reading-room-1", role="physician")
     client = Client()
     page = client.get(reverse("account_login")).content.decode()
@@ -121,13 +121,13 @@ def test_signing_in_and_out_by_plain_forms():
     assert reverse("account_signup") not in page
     wrong = client.post(reverse("account_login"), {"login": "ruth", "password": "guess"}).content.decode()
     assert "errorlist" in wrong
-    answer = client.post(reverse("account_login"), {"login": "ruth", "password": "reading-room-1"}, follow=True)
-    assert answer.redirect_chain[-1][0] == reverse("review:workbench"), "a physician's day begins at the workbench"
+    response = client.post(reverse("account_login"), {"login": "ruth", "password": "reading-room-1"}, follow=True)
+    assert response.redirect_chain[-1][0] == reverse("review:workbench"), "a physician's day begins at the workbench"
     assert client.post(reverse("account_logout"), follow=True).redirect_chain
 
 
 @pytest.mark.django_db
-def test_pages_we_left_to_allauth_stand_in_our_frame():
+def test_pages_of_allauth_use_our_frame():
     for name in ("account_signup", "account_inactive"):
         html = Client().get(reverse(name)).content.decode()
         assert 'id="main"' in html
@@ -148,13 +148,13 @@ def test_error_pages():
     client.raise_request_exception = False
     missing, down = client.get("/nowhere/"), client.get("/broken/")
     assert (missing.status_code, down.status_code) == (404, 500)
-    for answer in (missing, down):
-        assert "data-problem" in answer.content.decode()  # what app.js lifts out of an answer to htmx
+    for response in (missing, down):
+        assert "data-problem" in response.content.decode()  # the element that app.js takes out of a response to htmx
     assert "RuntimeError" not in down.content.decode()
     assert Client(enforce_csrf_checks=True).post("/accounts/login/", {}).status_code == 403
 
 
-def test_a_problem_is_one_fragment_inside_its_page(rf):
+def test_the_page_of_a_problem_contains_its_fragment(rf):
     context = {"message": "Too <late>.", "detail": "The draft is kept."}
     fragment = render_to_string("site/_problem.html", context)
     page = render_to_string("site/problem.html", context, request=rf.get("/"))
@@ -162,7 +162,7 @@ def test_a_problem_is_one_fragment_inside_its_page(rf):
     assert fragment.strip() in page
 
 
-def test_words_for_states():
+def test_labels_of_states():
     assert str(frame.state_label("adjudication")) == "adjudication"
     assert frame.state_label("unheard-of") == "unheard-of"
     assert 'class="badge badge--failed"' in render_to_string("components/badge.html", {"state": "failed"})
@@ -172,7 +172,7 @@ def test_words_for_states():
 
 
 def tokens():
-    """The values of the light theme and of the two places where the dark theme is written."""
+    """Return the values of the light theme, and those of both definitions of the dark theme."""
     text = (CSS / "tokens.css").read_text()
     light = text.split("@media", 1)[0]
     by_system = text.split('not([data-theme="light"])', 1)[1].split(':root[data-theme="dark"]', 1)[0]
@@ -192,28 +192,28 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_dark_theme_is_the_same_twice():
+def test_both_definitions_of_the_dark_theme_agree():
     _, by_system, by_switch = tokens()
     assert by_system == by_switch
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_every_text_can_be_read_on_its_ground(theme):
+def test_every_text_contrasts_with_its_background(theme):
     values = tokens()[theme]
-    grounds = ("page", "surface", "sunken")
-    pairs = [(ink, ground) for ink in ("ink", "ink-2", "accent", "removed") for ground in grounds]
+    backgrounds = ("page", "surface", "sunken")
+    pairs = [(ink, background) for ink in ("ink", "ink-2", "accent", "removed") for background in backgrounds]
     pairs += [(meaning, f"{meaning}-soft") for meaning in ("added", "removed", "warning", "trap")]
     pairs += [("accent-strong", "accent-soft"), ("on-accent", "accent"), ("on-accent", "accent-strong")]
     pairs += [("ink", "trap-soft"), ("ink", "warning-soft"), ("ink", "accent-soft"), ("ink-2", "accent-soft")]
     pairs += [("heat-ink-low" if step < 5 else "heat-ink-high", f"heat-{step}") for step in range(10)]
-    found = {pair: contrast(values[f"--{pair[0]}"], values[f"--{pair[1]}"]) for pair in pairs}
-    assert {pair: round(ratio, 2) for pair, ratio in found.items() if ratio < 4.5} == {}
+    ratios = {pair: contrast(values[f"--{pair[0]}"], values[f"--{pair[1]}"]) for pair in pairs}
+    assert {pair: round(ratio, 2) for pair, ratio in ratios.items() if ratio < 4.5} == {}
     marks = {f"--series-{i}": contrast(values[f"--series-{i}"], values["--surface"]) for i in range(8)}
     assert {name: round(ratio, 2) for name, ratio in marks.items() if ratio < 3} == {}
 
 
 @pytest.mark.parametrize("sheet", ["base.css", "components.css", "charts.css", "print.css"])
-def test_no_colour_outside_the_tokens(sheet):
+def test_style_sheets_use_only_colours_of_the_tokens(sheet):
     text = re.sub(r"/\*.*?\*/", "", (CSS / sheet).read_text(), flags=re.S)
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b|\brgb\(|\bhsl\(|\boklch\(", text) == []
     known = tokens()[0]
@@ -224,46 +224,48 @@ def test_no_colour_outside_the_tokens(sheet):
 
 
 @pytest.fixture
-def at_the_style_guide(transactional_db, live_server, page):
-    complaints = []
-    page.on("console", lambda m: complaints.append(m.text) if "Content Security Policy" in m.text else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+def style_guide(transactional_db, live_server, page):
+    violations = []
+    page.on("console", lambda m: violations.append(m.text) if "Content Security Policy" in m.text else None)
+    page.on("pageerror", lambda error: violations.append(str(error)))
     client = signed_in("admin")
     page.context.add_cookies(
         [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
     )
     page.goto(live_server.url + reverse("styleguide"))
     yield page
-    assert complaints == []
+    assert violations == []
 
 
 @pytest.mark.browser
-def test_axe_finds_nothing(at_the_style_guide):
+def test_axe_finds_nothing(style_guide):
     from axe_playwright_python.sync_playwright import Axe
 
-    page = at_the_style_guide
+    page = style_guide
     for width, scheme in product((1440, 390), ("light", "dark")):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
-        found = Axe().run(page)
-        assert found.violations_count == 0, (width, scheme, found.generate_report())
+        results = Axe().run(page)
+        assert results.violations_count == 0, (width, scheme, results.generate_report())
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # the page never scrolls sideways
 
 
 @pytest.mark.browser
-def test_theme_keys_and_menu(at_the_style_guide):
-    page = at_the_style_guide
+def test_theme_keys_and_menu(style_guide):
+    page = style_guide
     theme = page.locator("[data-theme-switch]")
     theme.click()
     theme.click()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     page.reload()
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"  # kept, and set before the first paint
+    assert (
+        page.evaluate("document.documentElement.dataset.theme") == "dark"
+    )  # remembered, and set before the first paint
     page.keyboard.press("?")
     keys = page.locator("#keys")
     assert keys.is_visible()
     assert "Next response" in keys.inner_text()
-    within = page.evaluate(  # the key comes before the frame in which the closed dialog loses the focus
+    inside_dialog = page.evaluate(  # press the key before the frame in which the closed dialog loses the focus
         """() => {
             document.querySelector("#keys").close();
             const focused = document.activeElement;
@@ -271,7 +273,7 @@ def test_theme_keys_and_menu(at_the_style_guide):
             return !!focused.closest("#keys");
         }"""
     )
-    assert within
+    assert inside_dialog
     assert page.locator("#q1-1").is_checked() or page.locator("input[name=natural][value='1']").is_checked()
     page.keyboard.press("?")
     page.keyboard.press("Escape")
@@ -279,7 +281,7 @@ def test_theme_keys_and_menu(at_the_style_guide):
     page.keyboard.press("3")
     assert page.locator("#q1-3").is_checked() or page.locator("input[name=natural][value='3']").is_checked()
     page.locator("input[name=q]").press("?")
-    assert keys.is_hidden()  # a question mark in a field is a question mark
+    assert keys.is_hidden()  # a question mark typed into a field opens no dialog
     page.locator("details.menu summary").click()
     assert page.get_by_role("button", name="Sign out").is_visible()
     page.keyboard.press("Escape")
@@ -287,8 +289,8 @@ def test_theme_keys_and_menu(at_the_style_guide):
 
 
 @pytest.mark.browser
-def test_a_refused_form_has_the_focus_in_its_first_wrong_field(at_the_style_guide):
-    page = at_the_style_guide
+def test_a_refused_form_focuses_its_first_wrong_field(style_guide):
+    page = style_guide
     page.goto(page.url.replace(reverse("styleguide"), reverse("generation:endpoints")))
     for name, value in {"name": "big", "url": "http://127.0.0.1:9/v1", "model": "m", "extra_body": "{seed"}.items():
         page.fill(f"main [name={name}]", value)
@@ -297,24 +299,24 @@ def test_a_refused_form_has_the_focus_in_its_first_wrong_field(at_the_style_guid
 
 
 @pytest.mark.browser
-def test_what_a_batch_is_launched_of_can_be_read(at_the_style_guide):
+def test_the_selects_of_a_batch_launch_are_wide_enough(style_guide):
     endpoint("http://models.example/v1", "one")
     Source.objects.create(name="own", format="healthbench", created_at=timezone.now())
-    page = at_the_style_guide
+    page = style_guide
     page.goto(page.url.replace(reverse("styleguide"), reverse("generation:batch-new")))
-    whole = (
+    measure_widths = (
         "select => { const now = select.offsetWidth; select.style.width = 'auto'; return [now, select.offsetWidth]; }"
     )
-    now, needed = page.locator("[data-step-first] select").first.evaluate(whole)
-    assert now >= needed
+    width, needed = page.locator("[data-step-first] select").first.evaluate(measure_widths)
+    assert width >= needed
 
 
 @pytest.mark.browser
-def test_enter_in_a_step_of_a_launch_leads_to_the_next_one_and_asks_for_what_it_requires(at_the_style_guide):
+def test_enter_in_a_launch_step_leads_to_the_next_step_and_its_required_fields(style_guide):
     endpoint("http://models.example/v1", "one")
     source = Source.objects.create(name="own", format="healthbench", created_at=timezone.now())
     SourceRecord.objects.create(source=source, external_id="1", title="A dose", content={"kind": "dialogue"})
-    page = at_the_style_guide
+    page = style_guide
     page.goto(page.url.replace(reverse("styleguide"), reverse("generation:batch-new")) + "?benchmark=mhb&source=own")
     page.locator("[name=limit]").press("Enter")
     page.locator("legend:focus", has_text="Models").wait_for()
@@ -324,8 +326,8 @@ def test_enter_in_a_step_of_a_launch_leads_to_the_next_one_and_asks_for_what_it_
 
 
 @pytest.mark.browser
-def test_g_and_a_letter_go_places_but_not_while_composing(at_the_style_guide):
-    page = at_the_style_guide
+def test_g_and_a_letter_open_a_page_but_not_during_text_composition(style_guide):
+    page = style_guide
     page.evaluate(
         """() => {
           const link = document.createElement("a");
@@ -346,8 +348,8 @@ def test_g_and_a_letter_go_places_but_not_while_composing(at_the_style_guide):
 
 
 @pytest.mark.browser
-def test_an_error_and_a_lost_network_are_said_where_messages_live(at_the_style_guide):
-    page = at_the_style_guide
+def test_errors_and_a_lost_network_are_shown_among_the_messages(style_guide):
+    page = style_guide
     problem = render_to_string(
         "site/_problem.html", {"message": "Somebody else has taken this case over.", "detail": ""}
     )
@@ -356,14 +358,14 @@ def test_an_error_and_a_lost_network_are_said_where_messages_live(at_the_style_g
     page.route("**/gone", lambda route: route.abort())
     assert page.evaluate("Boolean(window.htmx)")  # deferred scripts have run when goto returns
 
-    def ask(path):
+    def request(path):
         page.evaluate("path => htmx.ajax('GET', path, {target: '#browser', swap: 'outerHTML'}).catch(() => {})", path)
 
-    ask("/late")
+    request("/late")
     page.locator("#messages .problem", has_text="taken this case over").wait_for()
-    ask("/odd")
+    request("/odd")
     page.locator("#messages .problem", has_text="(502)").wait_for()
     assert page.locator("#messages .problem").count() == 1
-    assert page.locator("#browser").count() == 1  # nothing was swapped into the page
-    ask("/gone")
+    assert page.locator("#browser").count() == 1  # the page itself is unchanged
+    request("/gone")
     page.locator("#network-lost").wait_for()

@@ -1,7 +1,8 @@
-"""The fences around the layout, and that each of them holds something back.
+"""Rules of the layout, each with a test that a violation is violations.
 
-What import-linter can check is in `pyproject.toml`. This is the rest: folders of at most 12 modules, modules of at most 400
-lines, templates that follow the arrow, readable template lines, and class names that mean one thing.
+`pyproject.toml` has the rules that import-linter can check. The others are here: folders of at most
+12 modules, modules of at most 400 lines, templates that follow the arrow, readable lines in
+templates and documents, and class names with one meaning.
 """
 
 import ast
@@ -24,16 +25,18 @@ APPS = ("review", "generation", "evaluation", "mhb_site")  # each may include th
 MODULES = 12
 LINES = 400
 TEMPLATE_LINE = 160
-TEMPLATE_SENTENCE = 240  # where a sentence to translate stands in the line
-# One module a format, a command or a benchmark's own affair: as many as there are.
+DOCUMENT_LINE = 100
+TEMPLATE_SENTENCE = 240  # a line with a sentence to translate
+# Folders with one module per format or command, and a benchmark's own: as many as there are.
 UNCOUNTED = ("migrations", "commands", "importers", "exporters", "benchmarks")
-# One thing in two forms: a row of the database, and the plain value that recipes see. And what Django finds by its name.
+# Classes that are a row of the database in one module and the plain value that recipes see in
+# another. And a class that Django finds by its name.
 SHARED_CLASS_NAMES = {"Draft", "Finding", "Fingerprint", "DatabaseWrapper"}
 REFERENCE = re.compile(r"""{%\s*(?:include|extends)\s+["']([\w./-]+)["']""")
 LOAD = re.compile(r"{%\s*load\s+([\w\s]+?)\s*%}")
 
 
-def product(root: Path) -> Iterator[Path]:
+def product_modules(root: Path) -> Iterator[Path]:
     for app in APPS:
         yield from sorted(path for path in (root / app).rglob("*.py") if "migrations" not in path.parts)
 
@@ -41,7 +44,7 @@ def product(root: Path) -> Iterator[Path]:
 def crowded_folders(root: Path) -> list[str]:
     """Folders with more than 12 modules."""
     modules: dict[Path, int] = defaultdict(int)
-    for path in product(root):
+    for path in product_modules(root):
         relative = path.relative_to(root)
         if path.name != "__init__.py" and not set(relative.parts) & set(UNCOUNTED):
             modules[relative.parent] += 1
@@ -50,14 +53,14 @@ def crowded_folders(root: Path) -> list[str]:
 
 def long_modules(root: Path) -> list[str]:
     """Modules with more than 400 lines."""
-    sizes = {path.relative_to(root): len(path.read_text().splitlines()) for path in product(root)}
+    sizes = {path.relative_to(root): len(path.read_text().splitlines()) for path in product_modules(root)}
     return [f"{path}: {size}" for path, size in sizes.items() if size > LINES]
 
 
 def ambiguous_classes(root: Path) -> list[str]:
-    """Public class names that an app defines in more than one module, outside the benchmarks' folders."""
+    """Public classes that an app defines twice under one name, outside the benchmarks' folders."""
     places: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in product(root):
+    for path in product_modules(root):
         relative = path.relative_to(root)
         if "benchmarks" in relative.parts or "management" in relative.parts:
             continue
@@ -68,64 +71,93 @@ def ambiguous_classes(root: Path) -> list[str]:
 
 
 def tag_libraries(root: Path) -> dict[str, str]:
-    """Template tag library -> the app it belongs to."""
+    """Return the app of each template tag library."""
     return {path.stem: app for app in APPS for path in (root / app / "templatetags").glob("*.py")}
 
 
 def templates_against_the_arrow(root: Path) -> list[str]:
-    """Templates of an app that include, extend or load what belongs to an app above it."""
+    """Templates that include, extend or load something of an app above their own."""
     rank = {app: place for place, app in enumerate(APPS)}
     libraries = tag_libraries(root)
-    found = []
+    violations = []
     for app in APPS[:-1]:
         for path in sorted((root / "templates" / app).rglob("*.*")):
             text = path.read_text()
             owners = {name.partition("/")[0]: name for name in REFERENCE.findall(text)}
             owners |= {libraries.get(name, ""): name for names in LOAD.findall(text) for name in names.split()}
-            # The frame of every page (`base.html`, its tags) is the site's, and is what all apps stand in.
-            found += [
+            # All apps use the frame of the pages (`base.html`, its tags), which is the site's own.
+            violations += [
                 f"{path.relative_to(root)}: {name}"
                 for owner, name in owners.items()
                 if rank.get(owner, 0) > rank[app] and owner != "mhb_site"
             ]
-    return found
+    return violations
 
 
 def long_template_lines(root: Path) -> list[str]:
-    """Lines of templates over 160 characters, or 240 with a sentence to translate, which only `trimmed` can break."""
-    found = []
+    """Lines of templates over 160 characters, or 240 where they have a sentence to translate.
+
+    Only `trimmed` can break such a sentence.
+    """
+    violations = []
     for path in sorted((root / "templates").rglob("*.html")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if len(line) > (TEMPLATE_SENTENCE if "translate" in line else TEMPLATE_LINE):
-                found.append(f"{path.relative_to(root)}:{number}: {len(line)}")
-    return found
+                violations.append(f"{path.relative_to(root)}:{number}: {len(line)}")
+    return violations
 
 
-FENCES = [crowded_folders, long_modules, ambiguous_classes, templates_against_the_arrow, long_template_lines]
+def long_document_lines(root: Path) -> list[str]:
+    """Lines of prose in documents over 100 characters; tables and code may be longer."""
+    violations = []
+    for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("mhb_site/benchmarks/*/README.md")]):
+        fenced = False
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            fenced ^= line.startswith("```")
+            prose = not fenced and not line.startswith(("|", "    ", "![", "`"))
+            if prose and len(line) > DOCUMENT_LINE:
+                violations.append(f"{path.relative_to(root)}:{number}: {len(line)}")
+    return violations
 
 
-@pytest.mark.parametrize("fence", FENCES, ids=lambda fence: fence.__name__)
-def test_fence(fence: Callable[[Path], list[str]]) -> None:
-    assert fence(ROOT) == []
+RULES = [
+    crowded_folders,
+    long_modules,
+    ambiguous_classes,
+    templates_against_the_arrow,
+    long_template_lines,
+    long_document_lines,
+]
 
 
-def plant(root: Path, name: str, text: str) -> None:
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_layout_rule(rule: Callable[[Path], list[str]]) -> None:
+    assert rule(ROOT) == []
+
+
+def write_file(root: Path, name: str, text: str) -> None:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
 
 
-def test_each_fence_is_seen_to_fail(tmp_path: Path) -> None:
+def test_each_layout_rule_finds_a_violation(tmp_path: Path) -> None:
     for number in range(MODULES + 1):
-        plant(tmp_path, f"review/crowd/part_{number}.py", "")
-    plant(tmp_path, "generation/long.py", "x = 1\n" * (LINES + 1))
-    plant(tmp_path, "review/one.py", "class Line: ...\n")
-    plant(tmp_path, "review/two.py", "class Line: ...\n")
-    plant(tmp_path, "evaluation/templatetags/results.py", "")
-    plant(tmp_path, "templates/generation/a.html", '{% include "evaluation/runs/run.html" %}')
-    plant(tmp_path, "templates/review/b.html", "{% load i18n results %}")
-    plant(tmp_path, "templates/review/c.html", "x" * (TEMPLATE_LINE + 1))
-    plant(tmp_path, "templates/review/d.html", "translate".ljust(TEMPLATE_SENTENCE, "x"))
-    plant(tmp_path, "templates/review/e.html", "translate".ljust(TEMPLATE_SENTENCE + 1, "x"))
+        write_file(tmp_path, f"review/crowd/part_{number}.py", "")
+    write_file(tmp_path, "generation/long.py", "x = 1\n" * (LINES + 1))
+    write_file(tmp_path, "review/one.py", "class Line: ...\n")
+    write_file(tmp_path, "review/two.py", "class Line: ...\n")
+    write_file(tmp_path, "evaluation/templatetags/results.py", "")
+    write_file(tmp_path, "templates/generation/a.html", '{% include "evaluation/runs/run.html" %}')
+    write_file(tmp_path, "templates/review/b.html", "{% load i18n results %}")
+    write_file(tmp_path, "templates/review/c.html", "x" * (TEMPLATE_LINE + 1))
+    write_file(tmp_path, "templates/review/d.html", "translate".ljust(TEMPLATE_SENTENCE, "x"))
+    write_file(tmp_path, "templates/review/e.html", "translate".ljust(TEMPLATE_SENTENCE + 1, "x"))
+    table, code, prose = (
+        "| ".ljust(DOCUMENT_LINE + 1, "x"),
+        "    ".ljust(DOCUMENT_LINE + 1, "x"),
+        "x" * (DOCUMENT_LINE + 1),
+    )
+    write_file(tmp_path, "docs/long.md", f"{table}\n{code}\n{prose}\n{prose[:-1]}\n```\n{prose}\n```\n")
     assert crowded_folders(tmp_path) == [f"review/crowd: {MODULES + 1}"]
     assert long_modules(tmp_path) == [f"generation/long.py: {LINES + 1}"]
     assert ambiguous_classes(tmp_path) == ["Line: ['review/one.py', 'review/two.py']"]
@@ -137,6 +169,7 @@ def test_each_fence_is_seen_to_fail(tmp_path: Path) -> None:
         f"templates/review/c.html:1: {TEMPLATE_LINE + 1}",
         f"templates/review/e.html:1: {TEMPLATE_SENTENCE + 1}",
     ]
+    assert long_document_lines(tmp_path) == [f"docs/long.md:3: {DOCUMENT_LINE + 1}"]
 
 
 VIOLATIONS = {
@@ -154,37 +187,39 @@ VIOLATIONS = {
 
 
 @pytest.fixture(scope="module")
-def copied_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree_with_violations(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("layout")
     for app in APPS:
         shutil.copytree(ROOT / app, root / app, ignore=shutil.ignore_patterns("__pycache__", "locale", "*.md"))
     shutil.copy(ROOT / "pyproject.toml", root)
     for name, (path, text) in VIOLATIONS.items():
         if name != "rules":  # shares its file with the arrow's
-            plant(root, path, text)
-    plant(root, "review/rules/planted.py", VIOLATIONS["arrow"][1] + VIOLATIONS["rules"][1])
-    plant(root, "review/planted/queries.py", VIOLATIONS["layers"][1] + VIOLATIONS["edges"][1])
+            write_file(root, path, text)
+    write_file(root, "review/rules/planted.py", VIOLATIONS["arrow"][1] + VIOLATIONS["rules"][1])
+    write_file(root, "review/planted/queries.py", VIOLATIONS["layers"][1] + VIOLATIONS["edges"][1])
     for name, text in {"__init__": "", "services": "", "two": "import review.planted.one\n"}.items():
-        plant(root, f"review/planted/{name}.py", text)
+        write_file(root, f"review/planted/{name}.py", text)
     return root
 
 
-def test_each_import_contract_is_seen_to_break(copied_tree: Path) -> None:
-    """One run over a tree in which each contract is violated once: all are reported broken, none is left out."""
+def test_each_import_contract_finds_a_violation(tree_with_violations: Path) -> None:
+    """In a tree that violates each contract once, all are reported as broken."""
     program = Path(sys.executable).parent / "lint-imports"
-    done = subprocess.run([program, "--no-cache"], cwd=copied_tree, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert f"Contracts: 0 kept, {len(VIOLATIONS)} broken." in done.stdout, done.stdout
+    result = subprocess.run(
+        [program, "--no-cache"], cwd=tree_with_violations, capture_output=True, text=True, check=False
+    )
+    assert result.returncode != 0
+    assert f"Contracts: 0 kept, {len(VIOLATIONS)} broken." in result.stdout, result.stdout
 
 
-def test_no_client_of_models_is_imported_at_start_up() -> None:
-    """Every process of the site would pay a second for it."""
+def test_starting_up_imports_no_model_client() -> None:
+    """They would add a second to the start of every process of the site."""
     program = (
         "import sys, django; django.setup(); from django.urls import get_resolver; get_resolver().url_patterns;"
         "print([name for name in ('openai', 'httpx2', 'aiohttp', 'pyarrow', 'scipy', 'torch') if name in sys.modules])"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "mhb_site.settings"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[]\n"
+    assert result.stdout == "[]\n"

@@ -1,5 +1,8 @@
-"""Who may open and post to which page: every address outside the API against every role, an account that was closed, and,
-of physicians, one whose case it is and one who has no part in it. An address that the table does not list fails here.
+"""Who may open and post to which page.
+
+Every address outside the API is requested by every role, without an account and with a closed one.
+Of physicians there are two: the one who holds the case, and one who has no part in it. An address
+that the table does not list fails here.
 """
 
 import json
@@ -23,25 +26,26 @@ from review.models import Assignment
 from tests.api.conftest import uploads
 from tests.engine import conversation
 from tests.populations import population
-from tests.review.approve import approval
+from tests.review.approve import approval_of
 from tests.review.forms.test_pages import typed
-from tests.review.pages import fields
-from tests.site.routes import address, django_admin, routes
+from tests.review.pages import posted_fields
+from tests.site.routes import address, is_django_admin, routes
 from tests.site.test_second_factor import enrol
 from tests.site.world import World
 
 __all__ = ["uploads"]
 
-Page = Any  # what the test client answers: HttpResponse, with more on it
-READS = ("SELECT", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
-PEOPLE = ("ana", "zoe", "rui", "adela")  # whose case it is, another physician, a researcher, an admin
-NOBODY = ("anonymous", "closed")
+Page = Any  # a response of the test client: HttpResponse with more attributes
+READ_STATEMENTS = ("SELECT", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
+PEOPLE = ("ana", "zoe", "rui", "adela")  # holder of the case, another physician, researcher, admin
+SIGNED_OUT = ("anonymous", "closed")
 
-# Who is not signed in is sent to sign in, but for these. 405: nobody is asked who they are about a method that is not there.
+# GET and POST of the pages that do not ask visitors to sign in. A method that a page does not have
+# is a 405 without a sign-in.
 PUBLIC = {
     "accounts/login/": "200 200",
     "accounts/logout/": "302 302",
-    "accounts/signup/": "200 200",  # the page says that nobody signs up
+    "accounts/signup/": "200 200",  # says that nobody can sign up
     "accounts/inactive/": "200 405",
     "accounts/invitation/": "410 410",  # nobody was invited
     "accounts/invitation/<int:person_id>/<str:token>/": "302 405",
@@ -65,7 +69,7 @@ GONE = {
 }
 
 # fmt: off
-TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in POSTED
+TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is posted
     "":                                                     ("302 302 302 302", "302 302 302 302"),
     "accounts/login/":                                      ("302 302 302 302", "302 302 302 302"),
     "accounts/logout/":                                     ("200 200 200 200", "302 302 302 302"),
@@ -242,19 +246,20 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
 # fmt: on
 
 
-def of_assignment(world: World, **more: object) -> dict[str, object]:
-    """What the page of ana's case posts."""
-    mine = world.held["primary"]
-    return {"token": str(mine.token), "revision": "1", **fields(approval(mine.case.frozen.form)), **more}
+def assignment_form(world: World, **extra: object) -> dict[str, object]:
+    """Return the fields that the page of Ana's case posts."""
+    assignment = world.held["primary"]
+    answers = posted_fields(approval_of(assignment.case.frozen.form))
+    return {"token": str(assignment.token), "revision": "1", **answers, **extra}
 
 
-def of_first_look(world: World) -> dict[str, object]:
-    """The same of a case that ana has yet to look at."""
-    mine = world.held["unseen"]
-    return {"token": str(mine.token), **fields(approval(mine.case.frozen.form))}
+def first_look_form(world: World) -> dict[str, object]:
+    """Return the fields that the page of a case posts whose traps Ana has not seen yet."""
+    assignment = world.held["unseen"]
+    return {"token": str(assignment.token), **posted_fields(approval_of(assignment.case.frozen.form))}
 
 
-def a_file(_world: World) -> dict[str, object]:
+def source_form(_world: World) -> dict[str, object]:
     return {
         "format": "healthbench",
         "name": "another",
@@ -262,7 +267,7 @@ def a_file(_world: World) -> dict[str, object]:
     }
 
 
-def results(world: World) -> dict[str, object]:
+def results_form(world: World) -> dict[str, object]:
     rubric = ReleasedRubric.objects.select_related("sample").filter(sample__release=world.release_id).order_by("pk")[0]
     row = {"sample": rubric.sample.key, "rubric": rubric.key, "model": "theirs", "met": True}
     file = SimpleUploadedFile("results.jsonl", json.dumps(row).encode())
@@ -280,20 +285,20 @@ PASSWORD = "a-quiet-reading-room-7"
 ENDPOINT = {"url": "http://models.example/v1", "model": "new", "price_in": "1", "price_out": "1", "concurrency": "2"}
 
 
-# What does something, wherever it is posted by somebody who may. The tests hold that it does.
-def of_a_second_factor(world: World) -> dict[str, Any]:
-    """There is one to take away; no row of the project's own."""
+def second_factor_form(world: World) -> dict[str, Any]:
+    """Enrol Ana, so that there is a second factor to remove. It is stored in no table of ours."""
     if not signatures.has_second_factor(world["ana"]):
         enrol(world["ana"])
     return {}
 
 
-def to_freeze() -> str:
-    """What the preview shows: without it, a release is only previewed."""
+def preview_digest() -> str:
+    """Return the digest of a release's preview. Without it, posting only shows the preview."""
     return releases_services.preview("next", benchmark="mhb").seen
 
 
-POSTED: dict[str, Callable[[World], dict[str, object]]] = {
+# What is posted where. Posted by a user who may, each changes something, which a test checks.
+POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
     "accounts/password/change/": lambda _: {
         "oldpassword": "a-password-for-tests", "password1": PASSWORD, "password2": PASSWORD,
     },
@@ -309,14 +314,14 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     },
     "review/cases/<case:case_id>/remarks/": lambda _: {"text": "I am not sure."},
     "review/notices/<int:notice_id>/": lambda _: {},
-    "review/assignments/<assignment:assignment_id>/draft/": of_assignment,
-    "review/assignments/<assignment:assignment_id>/reveal/": of_first_look,
-    "review/assignments/<assignment:assignment_id>/submit/": of_assignment,
-    "review/assignments/<assignment:assignment_id>/release/": of_assignment,
-    "review/assignments/<assignment:assignment_id>/decline/": lambda world: of_assignment(world, reason="other", text="No."),
+    "review/assignments/<assignment:assignment_id>/draft/": assignment_form,
+    "review/assignments/<assignment:assignment_id>/reveal/": first_look_form,
+    "review/assignments/<assignment:assignment_id>/submit/": assignment_form,
+    "review/assignments/<assignment:assignment_id>/release/": assignment_form,
+    "review/assignments/<assignment:assignment_id>/decline/": lambda world: assignment_form(world, reason="other", text="No."),
     "review/assignments/<assignment:assignment_id>/problem/": lambda _: {"text": "A turn is missing."},
-    "review/assignments/<assignment:assignment_id>/heartbeat/": of_assignment,
-    "review/assignments/<assignment:assignment_id>/activity/": lambda world: {"stretches": world.stretch()},
+    "review/assignments/<assignment:assignment_id>/heartbeat/": assignment_form,
+    "review/assignments/<assignment:assignment_id>/activity/": lambda world: {"stretches": world.activity_stretches()},
     "review/mine/<int:review_id>/retract/": lambda _: {},
     "review/rewordings/<int:rewording_id>/accept/": lambda _: {},
     "review/rewordings/<int:rewording_id>/object/": lambda _: {"reason": "It says something else."},
@@ -337,8 +342,8 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "review/people/<int:person_id>/password/": lambda _: {"password": PASSWORD},
     "review/people/import/": lambda _: {"name": "people.csv", "text": "name\nNo Va\n", "import": "1"},
     "review/people/<int:person_id>/invitation/": lambda _: {},
-    "review/people/<int:person_id>/second-factor/": of_a_second_factor,
-    "generation/sources/": a_file,
+    "review/people/<int:person_id>/second-factor/": second_factor_form,
+    "generation/sources/": source_form,
     "generation/endpoints/": lambda _: {**ENDPOINT, "name": "new", "timeout": "60"},
     "generation/endpoints/<slug:name>/test/": lambda _: {},
     "generation/endpoints/<slug:name>/": lambda _: {**ENDPOINT, "timeout": "61"},
@@ -353,12 +358,12 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/batches/<int:pk>/retry/": lambda _: {},
     "generation/drafts/<int:pk>/let-through/": lambda _: {"reason": "It is another patient."},
     "generation/drafts/<int:pk>/discard/": lambda _: {"reason": "It is a copy."},
-    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb", "seen": to_freeze()},
+    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb", "seen": preview_digest()},
     "evaluation/runs/new/": lambda world: {
         "release": world.release_id, "endpoints": ["model-1"], "judge": "judge", "judging": "per-rubric",
         "confirmed": "1",
     },
-    "evaluation/runs/import/": lambda world: results(world),
+    "evaluation/runs/import/": lambda world: results_form(world),
     "evaluation/runs/<int:pk>/add-model/": lambda world: {"endpoint": world.judge.name, "confirmed": "1"},
     "evaluation/runs/<int:pk>/cancel/": lambda _: {},
     "evaluation/runs/<int:pk>/pause/": lambda _: {},
@@ -368,8 +373,8 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "evaluation/releases/<slug:name>/<int:version>/publish/": lambda _: {},
     "evaluation/releases/<slug:name>/<int:version>/withdraw/": lambda _: {},
 }  # fmt: skip
-# These answer a POST and change nothing of ours: they look, or concern the session alone.
-IDLE = {
+# These accept a POST and change no row of ours: they only show something, or change the session.
+WITHOUT_EFFECT = {
     "", "health/", "styleguide/", "i18n/setlang/", "accounts/login/", "accounts/logout/", "accounts/signup/",
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
@@ -380,104 +385,110 @@ IDLE = {
 
 
 def expected(route: str, name: str, method: str) -> int | str:
-    """The status that the table gives; "login": sent to sign in."""
+    """Return the status that the table gives, or "login" for a redirect to the sign-in page."""
     if route in GONE:
         return 404
-    at = ("GET", "POST").index(method)
+    column = ("GET", "POST").index(method)
     if name in PEOPLE:
-        return int(TABLE[route][at].split()[PEOPLE.index(name)])
+        return int(TABLE[route][column].split()[PEOPLE.index(name)])
     if route in PUBLIC:
-        return int(PUBLIC[route].split()[at])
-    refused_to_all = set(TABLE[route][at].split()) == {"405"}
+        return int(PUBLIC[route].split()[column])
+    refused_to_all = set(TABLE[route][column].split()) == {"405"}
     return 405 if refused_to_all and not route.startswith(("review/", "accounts/")) else "login"
 
 
-def everything(written: str | None = None) -> dict[str, list[Any]]:
-    """All rows of the project's own tables, or of those alone that these statements name."""
-    ours = [model for app in ("review", "generation", "evaluation") for model in apps.get_app_config(app).get_models()]
+def all_rows(statements: str | None = None) -> dict[str, list[Any]]:
+    """Return all rows of our tables, or of the tables that these SQL statements mention."""
+    our_models = [
+        model for app in ("review", "generation", "evaluation") for model in apps.get_app_config(app).get_models()
+    ]
     return {
         model._meta.label: list(model._default_manager.order_by("pk").values_list())
-        for model in ours
-        if written is None or model._meta.db_table in written
+        for model in our_models
+        if statements is None or model._meta.db_table in statements
     }
 
 
 @population
 def world() -> World:
-    made = World()
-    admin = signed_in(made, "adela")
-    made.review_form = typed(admin.get(reverse("review:form-edit", args=["mhb"])).content.decode())
-    # What is counted once is kept from here on: a visitor's request, in which it would be counted, is undone.
-    for route in OURS:
+    new_world = World()
+    admin = signed_in(new_world, "adela")
+    new_world.review_form = typed(admin.get(reverse("review:form-edit", args=["mhb"])).content.decode())
+    # Counts are stored when a page first needs them. Have them stored now: a visitor's request is
+    # rolled back, so each would count them again.
+    for route in OUR_ROUTES:
         if route.startswith(("evaluation/runs/<int:pk>", "evaluation/releases/", "public/")):
-            send(admin, "GET", route, made)
-    return made
+            send(admin, "GET", route, new_world)
+    return new_world
 
 
 class Visitor:
-    """Somebody at a browser. What a request does is undone after it."""
+    """A person at a browser, whose requests are rolled back."""
 
     def __init__(self, world: World, client: Client, before: dict[str, list[Any]]) -> None:
         self._world, self._client, self._before = world, client, before
         self._session = dict(client.cookies)
 
-    def asks(self, method: str, route: str) -> tuple[int | str, bool]:
-        """What the page answers, and whether it changed anything. Rows are read only where something was written."""
-        wrote = []
+    def request(self, method: str, route: str) -> tuple[int | str, bool]:
+        """Request a page. Returns its status, or "login", and whether rows have changed.
 
-        def note(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-            if not sql.startswith(READS):
-                wrote.append(sql)
+        Rows are compared only where the page has executed statements that write.
+        """
+        writes = []
+
+        def record_writes(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+            if not sql.startswith(READ_STATEMENTS):
+                writes.append(sql)
             return execute(sql, *rest)
 
         with transaction.atomic():
-            with connection.execute_wrapper(note):
-                answer = send(self._client, method, route, self._world)
-            changed = method == "POST" and not everything("".join(wrote)).items() <= self._before.items()
+            with connection.execute_wrapper(record_writes):
+                response = send(self._client, method, route, self._world)
+            changed = method == "POST" and not all_rows("".join(writes)).items() <= self._before.items()
             transaction.set_rollback(True)
         self._client.cookies = SimpleCookie({name: morsel.value for name, morsel in self._session.items()})
-        sent_away = answer.status_code == 302 and answer["Location"].startswith(reverse("account_login"))
-        return ("login" if sent_away else answer.status_code), changed
+        redirected = response.status_code == 302 and response["Location"].startswith(reverse("account_login"))
+        return ("login" if redirected else response.status_code), changed
 
 
-def signed_in(world: World, name: str, **how: Any) -> Client:
-    client = Client(**how)
+def signed_in(world: World, name: str, **options: Any) -> Client:
+    client = Client(**options)
     if name != "anonymous":
         client.force_login(world[name])
     return client
 
 
 def send(client: Client, method: str, route: str, world: World) -> Page:
-    typed = POSTED[route](world) if method == "POST" and route in POSTED else {}
+    data = POST_DATA[route](world) if method == "POST" and route in POST_DATA else {}
     return (
-        client.generic(method, address(route, world)) if method == "GET" else client.post(address(route, world), typed)
+        client.generic(method, address(route, world)) if method == "GET" else client.post(address(route, world), data)
     )
 
 
-OURS = [route for route in routes() if not django_admin(route)]
+OUR_ROUTES = [route for route in routes() if not is_django_admin(route)]
 
 
 @pytest.mark.plain
 def test_the_table_lists_every_page_and_no_other() -> None:
-    assert set(OURS) == set(TABLE) | GONE
+    assert set(OUR_ROUTES) == set(TABLE) | GONE
     assert not set(TABLE) & GONE
     assert set(PUBLIC) <= {*TABLE, "admin/login/"}
 
 
 @pytest.mark.plain
-def test_every_page_that_takes_a_post_is_posted_to() -> None:
-    takes = {route for route in TABLE if any(int(status) < 400 for status in TABLE[route][1].split())}
-    assert takes == set(POSTED) | IDLE
+def test_every_page_that_accepts_a_post_has_data_to_post() -> None:
+    accepting = {route for route in TABLE if any(int(status) < 400 for status in TABLE[route][1].split())}
+    assert accepting == set(POST_DATA) | WITHOUT_EFFECT
 
 
-@pytest.mark.parametrize("name", [*PEOPLE, *NOBODY])
-def test_everybody_reaches_what_the_table_says(world: World, uploads: Any, name: str) -> None:
-    """And a POST that is refused has changed nothing."""
-    visitor = Visitor(world, signed_in(world, name), everything())
+@pytest.mark.parametrize("name", [*PEOPLE, *SIGNED_OUT])
+def test_every_role_gets_the_statuses_in_the_table(world: World, uploads: Any, name: str) -> None:
+    """A refused POST must also have changed nothing."""
+    visitor = Visitor(world, signed_in(world, name), all_rows())
     wrong = []
-    for route in OURS:
+    for route in OUR_ROUTES:
         for method in ("GET", "POST"):
-            status, changed = visitor.asks(method, route)
+            status, changed = visitor.request(method, route)
             if status != expected(route, name, method):
                 wrong.append((method, route, status))
             if changed and (status == "login" or int(status) >= 400):
@@ -485,51 +496,54 @@ def test_everybody_reaches_what_the_table_says(world: World, uploads: Any, name:
     assert wrong == []
 
 
-def test_the_same_post_changes_something_where_it_is_allowed(world: World, uploads: Any) -> None:
-    """Else the test above would prove nothing."""
-    Assignment.objects.filter(hold="held").update(
-        lease_until=timezone.now() + claims.lease() / 2
-    )  # fresh, it is not renewed
+def test_an_allowed_post_changes_something(world: World, uploads: Any) -> None:
+    """Otherwise the test above would prove nothing."""
+    # A heartbeat does not renew a fresh lease, so it would change nothing.
+    Assignment.objects.filter(hold="held").update(lease_until=timezone.now() + claims.lease() / 2)
     clients = {name: signed_in(world, name) for name in PEOPLE}
-    idle, before = [], everything()
+    without_effect, before = [], all_rows()
     for name, client in clients.items():
         visitor = Visitor(world, client, before)
-        allowed = [route for route in POSTED if int(expected(route, name, "POST")) < 400]
-        idle += [(name, route) for route in allowed if not visitor.asks("POST", route)[1]]
-    # Ana has a case in hand: pressing for the next one hands her none.
-    assert set(idle) <= {("ana", "review/next/")}
+        allowed = [route for route in POST_DATA if int(expected(route, name, "POST")) < 400]
+        without_effect += [(name, route) for route in allowed if not visitor.request("POST", route)[1]]
+    # Ana holds a case, so asking for the next one gives her none.
+    assert set(without_effect) <= {("ana", "review/next/")}
 
 
-def test_no_post_is_taken_without_the_token_of_our_own_pages(world: World) -> None:
+def test_a_post_without_a_csrf_token_is_refused(world: World) -> None:
     clients = {name: signed_in(world, name, enforce_csrf_checks=True) for name in PEOPLE}
-    taken, before = [], everything()
+    accepted, before = [], all_rows()
     for name, client in clients.items():
-        taken += [(name, route) for route in [*POSTED, *IDLE] if send(client, "POST", route, world).status_code != 403]
-        assert everything() == before
-    assert taken == []
+        accepted += [
+            (name, route)
+            for route in [*POST_DATA, *WITHOUT_EFFECT]
+            if send(client, "POST", route, world).status_code != 403
+        ]
+        assert all_rows() == before
+    assert accepted == []
 
 
-def test_djangos_own_admin_is_closed_to_who_does_not_keep_the_machine(world: World) -> None:
-    """An admin of the site, even: `is_staff` is another matter, which only the operator of the machine gives."""
-    theirs = [route for route in routes() if django_admin(route)]
-    assert len(theirs) > 50
+def test_djangos_admin_is_closed_to_everyone_but_operators(world: World) -> None:
+    """Even to an admin of the site: only an operator sets `is_staff`."""
+    admin_routes = [route for route in routes() if is_django_admin(route)]
+    assert len(admin_routes) > 50
     clients = {name: signed_in(world, name) for name in ("anonymous", "closed", "ana", "rui", "adela")}
-    opened, before = [], everything()
+    opened, before = [], all_rows()
     for name, client in clients.items():
-        for route in theirs:
-            answers: list[Page] = [client.get(address(route, world)), client.post(address(route, world))]
-            sent_away = all(answer.status_code == 302 and "login" in answer["Location"] for answer in answers)
-            if not sent_away and route not in ("admin/login/", "admin/logout/"):
+        for route in admin_routes:
+            responses: list[Page] = [client.get(address(route, world)), client.post(address(route, world))]
+            redirected = all(page.status_code == 302 and "login" in page["Location"] for page in responses)
+            if not redirected and route not in ("admin/login/", "admin/logout/"):
                 opened.append((name, route))
-        assert everything() == before
+        assert all_rows() == before
     assert opened == []
 
 
-def test_who_keeps_the_machine_changes_neither_cases_nor_results(world: World) -> None:
-    """Through Django's admin: accounts and taxonomy terms, by the services, and nothing else of ours."""
+def test_an_operator_changes_neither_cases_nor_results_in_djangos_admin(world: World) -> None:
+    """Only accounts and taxonomy terms can be changed there, through the services."""
     client = signed_in(world, "keeper", raise_request_exception=False)
     broken, open_to_change = [], set()
-    for route in (route for route in routes() if django_admin(route) and "logout" not in route):
+    for route in (route for route in routes() if is_django_admin(route) and "logout" not in route):
         status = client.get(address(route, world)).status_code
         if status >= 500:
             broken.append((route, status))

@@ -1,4 +1,4 @@
-"""A population is made once, each test finds it as it was made, and no other test finds it."""
+"""A population is made once, unchanged for each test that asks, and unseen by all others."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from review.models import User
 from tests.populations import population
 from tests.review.factories import account
 
-MADE: list[str] = []
+BUILDS: list[str] = []
 
 
 @population
 def somebody() -> User:
-    MADE.append("somebody")
+    BUILDS.append("somebody")
     return account("somebody")
 
 
@@ -20,27 +20,27 @@ def two() -> list[User]:
     return [account("one"), account("two")]
 
 
-@pytest.mark.parametrize("time", ["the first", "the second"])
-def test_what_a_test_does_is_undone(somebody: User, time: str) -> None:
+@pytest.mark.parametrize("turn", ["the first", "the second"])
+def test_the_changes_of_a_test_are_undone(somebody: User, turn: str) -> None:
     assert [user.first_name for user in User.objects.all()] == [somebody.first_name] == [""]
-    somebody.first_name = time
+    somebody.first_name = turn
     somebody.save()
     account("another")
-    assert MADE == ["somebody"]
+    assert BUILDS == ["somebody"]
 
 
-def test_another_population_takes_its_place(two: list[User]) -> None:
+def test_another_population_replaces_it(two: list[User]) -> None:
     assert {*User.objects.all()} == {*two}
 
 
-def test_who_asks_for_none_finds_nobody(db: None) -> None:
+def test_a_test_without_a_population_finds_an_empty_database(db: None) -> None:
     assert not User.objects.exists()
 
 
-def test_who_commits_finds_nobody(transactional_db: None) -> None:
+def test_a_test_that_commits_finds_an_empty_database(transactional_db: None) -> None:
     assert not User.objects.exists()
 
 
-def test_a_population_that_is_asked_for_too_late_says_so(db: None, request: pytest.FixtureRequest) -> None:
+def test_asking_for_a_population_too_late_is_refused(db: None, request: pytest.FixtureRequest) -> None:
     with pytest.raises(AssertionError, match="ask for it by name"):
         request.getfixturevalue("two")

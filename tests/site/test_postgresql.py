@@ -1,4 +1,4 @@
-"""Connections of the pool that died are replaced before a request gets them."""
+"""The pool replaces dead connections before a request gets them."""
 
 import time
 
@@ -8,12 +8,12 @@ from django.db import connection, connections
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
-def test_a_dead_connection_is_not_handed_out() -> None:
+def test_a_dead_connection_is_replaced() -> None:
     if connection.vendor != "postgresql":
         pytest.skip("PostgreSQL only")
     request = connections.create_connection("default")
     pids = []
-    for _time in range(2):
+    for _ in range(2):
         with request.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid()")
             pids.append(cursor.fetchone()[0])

@@ -1,4 +1,4 @@
-"""What no part of the site can take is refused in one place, for pages and API: 400, 414, 415, never 500."""
+"""Requests that nothing on the site can handle are refused in one place: 400, 414, 415, not 500."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ QUERIES = (
     "page=%00",
     "next=%00",
 )
-NUL, HALF = "a\\u0000b", "a\\ud800b"
+NUL, HALF_SURROGATE = "a\\u0000b", "a\\ud800b"
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def signed_in(client: Client, adela: User) -> Client:
 @pytest.mark.parametrize("query", QUERIES)
 def test_nul_in_an_address_is_a_bad_request_to_pages(signed_in: Client, query: str) -> None:
     for page in ("generation:samples", "generation:attempts", "review:cases", "evaluation:runs", "account_login"):
-        answer = signed_in.get(f"{reverse(page)}?{query}")
-        assert answer.status_code == 400, page
-        assert "cannot be stored" in answer.content.decode()
+        response = signed_in.get(f"{reverse(page)}?{query}")
+        assert response.status_code == 400, page
+        assert "cannot be stored" in response.content.decode()
     assert signed_in.get(reverse("generation:samples") + f"%00?{query}").status_code == 400
 
 
@@ -50,18 +50,18 @@ def test_nul_in_an_address_is_a_bad_request_to_the_api(api: Api, adela: User, qu
 
 
 def test_nul_in_a_form_is_a_bad_request(signed_in: Client) -> None:
-    sent = {"name": "own", "url": "https://models.example/v1", "model": "a\0b"}
+    data = {"name": "own", "url": "https://models.example/v1", "model": "a\0b"}
     for headers in ({}, {"HX-Request": "true"}):
-        answer = signed_in.post(reverse("generation:endpoints"), sent, headers=headers)
-        assert answer.status_code == 400
-        assert "cannot be stored" in answer.content.decode()
-    assert ("<html" in answer.content.decode()) is False, "a fragment is asked for with htmx"
+        response = signed_in.post(reverse("generation:endpoints"), data, headers=headers)
+        assert response.status_code == 400
+        assert "cannot be stored" in response.content.decode()
+    assert ("<html" in response.content.decode()) is False, "htmx asks for a fragment"
     login = signed_in.post(reverse("account_login"), {"login": "a\0", "password": "b"})
     assert login.status_code == 400
 
 
-@pytest.mark.parametrize("bad", [NUL, HALF])
-def test_what_cannot_be_stored_in_a_body_is_a_bad_request(api: Api, adela: User, bad: str) -> None:
+@pytest.mark.parametrize("bad", [NUL, HALF_SURROGATE])
+def test_text_in_a_body_that_cannot_be_stored_is_a_bad_request(api: Api, adela: User, bad: str) -> None:
     drafts(1, "own")
     endpoint("http://models.example/v1", "big")
     bodies = {
@@ -72,27 +72,27 @@ def test_what_cannot_be_stored_in_a_body_is_a_bad_request(api: Api, adela: User,
         "token": f'{{"username": "{bad}", "password": "{bad}"}}',
     }  # fmt: skip
     for route, body in bodies.items():
-        answer = api(adela).generic("POST", reverse(f"api:{route}"), body, content_type="application/json")
-        assert "cannot be stored" in problem(answer, 400)["detail"], route
+        response = api(adela).generic("POST", reverse(f"api:{route}"), body, content_type="application/json")
+        assert "cannot be stored" in problem(response, 400)["detail"], route
 
 
 @pytest.mark.parametrize("field", ["changes", "plan_text"])
-def test_json_in_a_form_that_cannot_be_stored_is_the_forms_mistake(signed_in: Client, field: str) -> None:
+def test_json_in_a_form_that_cannot_be_stored_is_an_error_of_the_form(signed_in: Client, field: str) -> None:
     drafts(1, "own")
     endpoint("http://models.example/v1", "big")
-    sent = {"benchmark": "mhb", "source": "own", "generator": "big", field: f'{{"{HALF}": "{NUL}"}}'}
-    answer = signed_in.post(reverse("generation:batch-new"), sent)
-    assert answer.status_code in (200, 422)
+    data = {"benchmark": "mhb", "source": "own", "generator": "big", field: f'{{"{HALF_SURROGATE}": "{NUL}"}}'}
+    response = signed_in.post(reverse("generation:batch-new"), data)
+    assert response.status_code in (200, 422)
 
 
 @pytest.mark.parametrize("charset", ["hex", "zlib", "idna", "undefined", "rot13", "utf-16", "utf-7", "unicode_escape"])
 @pytest.mark.parametrize("path", ["/api/v1/endpoints/?a=b", "/generation/endpoints/?a=b"])
-def test_another_encoding_than_utf_8_is_refused(db: None, charset: str, path: str) -> None:
-    """By the site as the web server calls it: Django itself fails on such a request before any middleware sees it."""
+def test_an_encoding_other_than_utf_8_is_refused(db: None, charset: str, path: str) -> None:
+    """The WSGI application refuses it: Django would fail on it before any middleware sees it."""
     for kind in ("application/json", "multipart/form-data; boundary=x", "text/plain"):
         for method in ("GET", "POST"):
-            sent = RequestFactory().generic(method, path, b"{}", content_type=kind).environ
-            assert _status({**sent, "CONTENT_TYPE": f"{kind}; charset={charset}"}) == "415 Unsupported Media Type"
+            environ = RequestFactory().generic(method, path, b"{}", content_type=kind).environ
+            assert _status({**environ, "CONTENT_TYPE": f"{kind}; charset={charset}"}) == "415 Unsupported Media Type"
 
 
 def _status(environ: dict[str, Any]) -> str:
@@ -101,19 +101,19 @@ def _status(environ: dict[str, Any]) -> str:
     return statuses[0]
 
 
-def test_utf_8_by_name_is_taken(api: Api, adela: User) -> None:
-    sent = '{"name": "x", "url": "https://m.example/v1", "model": "中文"}'
-    typed = "application/json; charset=UTF-8"
-    assert api(adela).generic("POST", reverse("api:endpoints"), sent, content_type=typed).status_code == 201
+def test_utf_8_given_by_name_is_accepted(api: Api, adela: User) -> None:
+    body = '{"name": "x", "url": "https://m.example/v1", "model": "中文"}'
+    content_type = "application/json; charset=UTF-8"
+    assert api(adela).generic("POST", reverse("api:endpoints"), body, content_type=content_type).status_code == 201
 
 
-def test_an_address_that_is_too_long(signed_in: Client, api: Api, adela: User) -> None:
-    here = reverse("api:samples")
-    long = "?text=" + "x" * (MAX_URL_LENGTH - len(here) - 6)
-    assert problem(api(adela).get(here + long), 400)["type"] == "urn:mhb:invalid", (
-        "as long as it may be, and no sample's"
+def test_an_address_that_is_too_long_is_refused(signed_in: Client, api: Api, adela: User) -> None:
+    path = reverse("api:samples")
+    query = "?text=" + "x" * (MAX_URL_LENGTH - len(path) - 6)
+    assert problem(api(adela).get(path + query), 400)["type"] == "urn:mhb:invalid", (
+        "an address of the greatest length is read"
     )
-    assert "too long" in problem(api(adela).get(here + long + "x"), 414)["detail"]
+    assert "too long" in problem(api(adela).get(path + query + "x"), 414)["detail"]
     page = signed_in.get(reverse("generation:samples") + "?text=" + "x" * MAX_URL_LENGTH)
     assert (page.status_code, page["Content-Type"].partition(";")[0]) == (414, "text/html")
     assert "too long" in page.content.decode()

@@ -1,4 +1,4 @@
-"""The embedded database: every writer, in whatever way it ended, leaves the turn to the next."""
+"""The embedded database: every writer releases the write lock, however it ends."""
 
 import contextlib
 import sqlite3
@@ -47,25 +47,25 @@ def fail_to_begin() -> None:
 
 
 @pytest.mark.parametrize("end", [commit, roll_back, lose_the_connection, fail_to_begin])
-def test_the_turn_is_given_on(end: Callable[[], None], run_concurrently: RunConcurrently) -> None:
-    turn = base._write_locks[str(connection.settings_dict["NAME"])]
+def test_the_write_lock_is_released(end: Callable[[], None], run_concurrently: RunConcurrently) -> None:
+    write_lock = base._write_locks[str(connection.settings_dict["NAME"])]
     assert run_concurrently([end]) == [None]
-    assert not turn.locked()
+    assert not write_lock.locked()
     assert run_concurrently([commit]) == [None]
 
 
-def test_one_at_a_time_and_nothing_is_lost(run_concurrently: RunConcurrently) -> None:
+def test_writers_take_turns_and_lose_nothing(run_concurrently: RunConcurrently) -> None:
     def add() -> None:
         for _ in range(20):
             with transaction.atomic():
                 assert base._write_locks[str(connection.settings_dict["NAME"])].locked()
                 WorkerBeat.objects.create(name=str(WorkerBeat.objects.count()), seen_at=timezone.now())
 
-    assert run_concurrently([add] * 6) == [None] * 6  # a name given twice would be an IntegrityError
+    assert run_concurrently([add] * 6) == [None] * 6  # two equal names would raise an IntegrityError
     assert WorkerBeat.objects.count() == 120
 
 
-def test_who_waits_too_long_is_told(run_concurrently: RunConcurrently) -> None:
+def test_a_writer_that_waits_too_long_gets_an_error(run_concurrently: RunConcurrently) -> None:
     connections["default"].settings_dict["OPTIONS"]["timeout"] = 0.2
     try:
         with transaction.atomic():
@@ -76,9 +76,9 @@ def test_who_waits_too_long_is_told(run_concurrently: RunConcurrently) -> None:
     assert "database is locked" in str(outcome)
 
 
-def test_a_fault_of_the_file_is_told_by_its_own_name(tmp_path: Path) -> None:
+def test_an_error_of_the_file_has_sqlites_own_name(tmp_path: Path) -> None:
     (tmp_path / "no.sqlite3").write_bytes(b"This is no database." * 100)
     wrapper = base.DatabaseWrapper({**connection.settings_dict, "NAME": str(tmp_path / "no.sqlite3")})
-    with pytest.raises(sqlite3.DatabaseError) as fault:
+    with pytest.raises(sqlite3.DatabaseError) as error:
         wrapper.connect()
-    assert fault.value.__notes__ == ["SQLite calls it SQLITE_NOTADB."]
+    assert error.value.__notes__ == ["SQLite calls it SQLITE_NOTADB."]

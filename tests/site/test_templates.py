@@ -1,4 +1,4 @@
-"""Prepared templates say what Django's own say, in every language, and keep nothing of a reader."""
+"""Prepared templates render like Django's own, in every language, and keep no user's data."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,18 +66,18 @@ def engine(prepared: bool) -> Engine:
 
 @pytest.mark.parametrize("source", PAGES)
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
-def test_says_the_same(source: str, language: str) -> None:
+def test_prepared_templates_render_the_same(source: str, language: str) -> None:
     plain, prepared = engine(False).from_string(source), engine(True).from_string(source)
     prepare(prepared.nodelist)
     with translation.override("de"):
-        prepared.render(Context(values()))  # what is kept of one language is not shown in another
+        prepared.render(Context(values()))  # strings prepared in one language do not appear in another
     with translation.override(language):
         expected = plain.render(Context(values()))
-        for _time in range(2):
+        for _ in range(2):
             assert prepared.render(Context(values())) == expected
 
 
-def test_keeps_nothing_of_a_reader() -> None:
+def test_prepared_templates_keep_no_values() -> None:
     template = engine(True).from_string("{% translate 'Save' %}{{ name }}{% include 'leaf.html' with word=name %}")
     prepare(template.nodelist)
     for name in ("ana", "ben"):
@@ -85,7 +85,7 @@ def test_keeps_nothing_of_a_reader() -> None:
     assert [type(node) is Constant for node in template.nodelist] == [True, False, False]
 
 
-def test_calls_once() -> None:
+def test_a_variable_is_called_once() -> None:
     template = engine(True).from_string("{{ thing.shout }}")
     prepare(template.nodelist)
     thing = Thing("x")

@@ -1,6 +1,7 @@
-"""A database of the first version, with rows in every table, is migrated to the newest: nothing is lost or unprotected.
+"""Migrate a database of the first version, with rows in every table, to the newest version.
 
-`FIRST` and the rows never change. A migration that drops a table, or changes values on purpose, is named in `_lost`.
+No row may be lost, and no append-only table may lose its protection. `FIRST` and the rows never
+change. A migration that drops a table, or changes values on purpose, gets an exception in `_lost`.
 """
 
 import shutil
@@ -27,27 +28,27 @@ from review.models.append_only import AppendOnly, Changeable
 
 pytestmark = pytest.mark.django_db
 
-# The last migration of each app in version 0.1.0, the first that upgrades are tested from (tag `v0.1.0`).
+# The last migration of each app in version 0.1.0 (tag `v0.1.0`), the first to upgrade from.
 FIRST = {"review": "0001_initial", "generation": "0001_initial", "evaluation": "0001_initial", "mhb_site": "0001_cache"}
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 1, tzinfo=UTC)
 KEY = "00" * 32
-# What the first version's own code wrote: a later one must still find it right.
+# Hashes that the code of the first version wrote: later versions must still find them correct.
 OPENED = "1a5561bcd4ecd422d7f19e671b556f327a8686b6c22e1d6a008d62ff28558fec"
 SUBMITTED = "60627ce1f4bc92aadd0e30fde07b68b257e3790f0b6796a9de408f2ab2fc2f6f"
 UNSEALED = "3533d375da99952e4196048e1af58454cb6a5a165bd9b47401e12a79b6afeff9"
-MADE = "d075caa55eb4df9202379b791962793f1ec5223d5320ec4b9bf3d7513382a35f"
+ACCOUNT_MADE = "d075caa55eb4df9202379b791962793f1ec5223d5320ec4b9bf3d7513382a35f"
 DIGEST = "5547e2fcae339c718973131d19473c3328c5cf78f4afa7eae334ec4aa3b47c09"
 
-IDLE: dict[str, Any] = {"token": None, "lease_until": None}
-ROWS: dict[str, list[dict[str, Any]]] = {  # model -> its rows, where one of nothing but `_value`s would not do
+UNCLAIMED: dict[str, Any] = {"token": None, "lease_until": None}
+ROWS: dict[str, list[dict[str, Any]]] = {  # model -> its rows, where a row of `_value`s will not do
     "review.Case": [{"item": None, "repeats": None, "ground": "", "closed_at": None}],
     "review.User": [{"is_superuser": False, "is_staff": False, "is_active": True}],
     "review.Assignment": [{"hold": "held"}],
     "review.Review": [{"attempt": 1}, {"attempt": 2}],
     "review.ChainHead": [
         {"name": "event", "sequence": 3, "hash": UNSEALED, "key": KEY},
-        {"name": "personevent", "sequence": 1, "hash": MADE, "key": KEY},
+        {"name": "personevent", "sequence": 1, "hash": ACCOUNT_MADE, "key": KEY},
     ],
     "review.Event": [
         {"sequence": 1, "number": 1, "kind": "opened", "previous": "0" * 64, "hash": OPENED, "data": {}},
@@ -57,15 +58,15 @@ ROWS: dict[str, list[dict[str, Any]]] = {  # model -> its rows, where one of not
          "data": {"role": "primary", "phase": "commit", "review": 2}},
     ],
     "review.PersonEvent": [
-        {"sequence": 1, "kind": "made", "previous": "0" * 64, "hash": MADE, "data": {"role": "physician"}},
+        {"sequence": 1, "kind": "made", "previous": "0" * 64, "hash": ACCOUNT_MADE, "data": {"role": "physician"}},
     ],
     "generation.Batch": [{"paused_because": "", "arm": "A"}],
-    "generation.Import": [IDLE],
-    "generation.ProviderBatch": [IDLE],
-    "generation.Draft": [{**IDLE, "gate": ""}],
+    "generation.Import": [UNCLAIMED],
+    "generation.ProviderBatch": [UNCLAIMED],
+    "generation.Draft": [{**UNCLAIMED, "gate": ""}],
     "evaluation.Run": [{"paused_because": "", "launch_key": "another"}],
-    "evaluation.Response": [IDLE],
-    "evaluation.Judgment": [{**IDLE, "verdict": ""}],
+    "evaluation.Response": [UNCLAIMED],
+    "evaluation.Judgment": [{**UNCLAIMED, "verdict": ""}],
 }  # fmt: skip
 VALUES: dict[type[models.Field[Any, Any]], Any] = {
     models.BooleanField: True,
@@ -81,20 +82,20 @@ VALUES: dict[type[models.Field[Any, Any]], Any] = {
 Table = dict[Any, dict[str, Any]]  # primary key -> column -> value
 
 
-# ------------------------------------------------------------------------------------------------- the first version
+# --------------------------------------------------------------------------- the first version
 
 
 @pytest.fixture(scope="module")
 def first_version(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The name of a database of the first version; nobody is connected to it."""
+    """Make a database of the first version, and return its name. No connection to it stays open."""
     with django_db_blocker.unblock(), _database(tmp_path_factory.mktemp("first")) as name:
         with _connected(name):
             executor = MigrationExecutor(connection)
-            others = [node for node in executor.loader.graph.leaf_nodes() if node[0] not in FIRST]
-            executor.migrate(first := [*FIRST.items(), *others])
-            _fill(executor.loader.project_state(first))
+            third_party = [node for node in executor.loader.graph.leaf_nodes() if node[0] not in FIRST]
+            executor.migrate(targets := [*FIRST.items(), *third_party])
+            _fill(executor.loader.project_state(targets))
         yield name
 
 
@@ -102,23 +103,26 @@ def first_version(
 def upgraded(
     first_version: str, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, list[str]]]:
-    """The name of a copy of that database in the newest version, and what is wrong with it."""
+    """Upgrade a copy of that database. Returns its name, and a list of what went wrong."""
     with django_db_blocker.unblock(), _database(tmp_path_factory.mktemp("newest"), first_version) as name:
         with _connected(name):
-            wrong = upgrade()
-        yield name, wrong
+            faults = upgrade()
+        yield name, faults
 
 
 @pytest.fixture
 def newest_site(upgraded: tuple[str, list[str]], db: None, tmp_path: Path) -> Iterator[None]:
-    """A copy of the upgraded database, which is the site's meanwhile."""
+    """Connect the site to a copy of the upgraded database during a test."""
     with _database(tmp_path, upgraded[0]) as name, _connected(name):
         yield
 
 
 @contextmanager
 def _database(folder: Path, like: str | None = None) -> Iterator[str]:
-    """The name of an empty database, or of a copy: a file of SQLite's in `folder`, or one on PostgreSQL's server."""
+    """Provide the name of an empty database, or of a copy of another.
+
+    It is a SQLite file in `folder`, or a database on PostgreSQL's server.
+    """
     if connection.vendor == "sqlite":
         name = str(folder / "old.sqlite3")
         if like:
@@ -133,18 +137,18 @@ def _database(folder: Path, like: str | None = None) -> Iterator[str]:
 
 @contextmanager
 def _connected(name: str) -> Iterator[None]:
-    """The default connection is one to this database."""
-    own = connections[DEFAULT_DB_ALIAS]
-    other = own.copy()
+    """Make the default connection one to this database."""
+    original = connections[DEFAULT_DB_ALIAS]
+    other = original.copy()
     other.settings_dict["NAME"] = name
-    other.settings_dict["OPTIONS"].pop("pool", None)  # its connections are to the other database
+    other.settings_dict["OPTIONS"].pop("pool", None)  # its connections lead to the original database
     connections[DEFAULT_DB_ALIAS] = other
     ContentType.objects.clear_cache()
     try:
         yield
     finally:
         other.close()
-        connections[DEFAULT_DB_ALIAS] = own
+        connections[DEFAULT_DB_ALIAS] = original
         ContentType.objects.clear_cache()
 
 
@@ -154,26 +158,29 @@ def _on_server(statement: str) -> None:
 
 
 def _fill(state: ProjectState) -> None:
-    """A row in every table of ours, by the models as they were; what others refer to comes first."""
-    theirs = [state.apps.get_model(label) for label in ("contenttypes.ContentType", "auth.Permission", "auth.Group")]
-    ours = [state.apps.get_model(*key) for key in state.models if key[0] in FIRST]
-    through = [field.remote_field.through for model in ours for field in model._meta.local_many_to_many]
-    ours += [model for model in through if model._meta.auto_created]
-    parents = {parent for model in ours for parent in model._meta.parents}  # their rows come with those of the children
-    for model in [*theirs, *(model for model in ours if model not in parents)]:
+    """Insert rows into all our tables with the models of that state, referenced models first."""
+    django_models = [
+        state.apps.get_model(label) for label in ("contenttypes.ContentType", "auth.Permission", "auth.Group")
+    ]
+    our_models = [state.apps.get_model(*key) for key in state.models if key[0] in FIRST]
+    through = [field.remote_field.through for model in our_models for field in model._meta.local_many_to_many]
+    our_models += [model for model in through if model._meta.auto_created]
+    # Saving a child row inserts its parent's row, too.
+    parents = {parent for model in our_models for parent in model._meta.parents}
+    for model in [*django_models, *(model for model in our_models if model not in parents)]:
         for row in ROWS.get(model._meta.label, [{}]):
-            values = {field.name: _value(field) for field in model._meta.concrete_fields if not _given(field)}
+            values = {field.name: _value(field) for field in model._meta.concrete_fields if not _is_automatic(field)}
             model(**values | row).save()
     empty = [name for name, rows in _tables().items() if not rows]
     assert not empty, f"no row was made in {empty}"
 
 
-def _given(field: models.Field[Any, Any]) -> bool:
+def _is_automatic(field: models.Field[Any, Any]) -> bool:
     return isinstance(field, models.AutoField) or bool(field.remote_field and field.remote_field.parent_link)
 
 
 def _value(field: models.Field[Any, Any]) -> Any:
-    """What stands in a column: wherever possible no default, so that one that is lost is noticed."""
+    """Return a value for a column, not its default if possible, so that a loss is noticed."""
     if isinstance(field, models.ForeignKey):
         return field.related_model._default_manager.first()
     if field.choices:
@@ -186,27 +193,27 @@ def _value(field: models.Field[Any, Any]) -> Any:
     return "text"[: field.max_length]
 
 
-# ------------------------------------------------------------------------------------------------------- the upgrade
+# --------------------------------------------------------------------------------- the upgrade
 
 
 def upgrade() -> list[str]:
-    """Migrate the database to the newest version; what is wrong afterwards."""
+    """Migrate the database to the newest version. Returns what is wrong afterwards."""
     before = _tables()
     call_command("migrate", verbosity=0)
-    found = list(_lost(before, _tables())) + list(_unprotected())
+    faults = list(_lost(before, _tables())) + list(_unprotected())
     counts = verification.CheckProgress()
-    found += [f"audit: {fault.what}" for fault in verification.check(counts)]
+    faults += [f"audit: {fault.what}" for fault in verification.check(counts)]
     if (counts.checked, counts.reviews, counts.unsealed) != (4, 2, 1):
-        found.append(f"audit: {counts}")
+        faults.append(f"audit: {counts}")
     try:
         call_command("makemigrations", check=True, dry_run=True, verbosity=0)
     except SystemExit:
-        found.append("the models differ from the migrations")
-    return found
+        faults.append("the models differ from the migrations")
+    return faults
 
 
 def _tables() -> dict[str, Table]:
-    """All rows of our tables, as the database has them."""
+    """Return all rows of our tables as they are stored."""
     with connection.cursor() as cursor:
         names = connection.introspection.table_names(cursor)
         return {name: _rows(cursor, name) for name in names if name.startswith(tuple(f"{app}_" for app in FIRST))}
@@ -221,7 +228,7 @@ def _rows(cursor: Any, table: str) -> Table:
 
 
 def _lost(before: dict[str, Table], after: dict[str, Table]) -> Iterator[str]:
-    """Rows that are gone, and values that have changed in columns that there still are."""
+    """Yield rows that are gone, and values that have changed in columns that still exist."""
     for table, rows in before.items():
         for key, row in rows.items():
             now = after.get(table, {}).get(key)
@@ -234,15 +241,17 @@ def _lost(before: dict[str, Table], after: dict[str, Table]) -> Iterator[str]:
 
 
 def _unprotected() -> Iterator[str]:
-    """Tables that have been append-only since the first version, and let a row be changed or deleted."""
+    """Yield statements that succeed in changing tables that were append-only from the start."""
     loader = MigrationLoader(connection)
     for node in FIRST.items():
         for operation in loader.disk_migrations[node].operations:
             if isinstance(operation, AppendOnly):
-                yield from _changed(f"{node[0]}_{operation.model_name}".lower(), *(operation.columns or ["id"]))
+                yield from _successful_changes(
+                    f"{node[0]}_{operation.model_name}".lower(), *(operation.columns or ["id"])
+                )
 
 
-def _changed(table: str, column: str) -> Iterator[str]:
+def _successful_changes(table: str, column: str) -> Iterator[str]:
     statements = [f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}"]
     if connection.vendor == "postgresql":
         statements.append(f"TRUNCATE {table} CASCADE")
@@ -258,16 +267,16 @@ def _changed(table: str, column: str) -> Iterator[str]:
 
 
 @pytest.mark.both
-def test_from_the_first_version(upgraded: tuple[str, list[str]]) -> None:
-    _name, wrong = upgraded
-    assert wrong == []
+def test_an_upgrade_from_the_first_version_loses_nothing(upgraded: tuple[str, list[str]]) -> None:
+    _name, faults = upgraded
+    assert faults == []
 
 
-# ---------------------------------------------------------------------------------------- that the test can be failed
+# ------------------------------------------------------------------- the test itself can fail
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, *operations: Operation) -> None:
-    """One migration more, after the newest of review."""
+def add_migration(monkeypatch: pytest.MonkeyPatch, *operations: Operation) -> None:
+    """Add a migration after the newest one of review."""
     [newest] = MigrationLoader(None).graph.leaf_nodes("review")
     planted = type("Planted", (Migration,), {"dependencies": [newest], "operations": list(operations)})
     load_disk = MigrationLoader.load_disk
@@ -282,9 +291,9 @@ def plant(monkeypatch: pytest.MonkeyPatch, *operations: Operation) -> None:
 @pytest.mark.plain  # about the test above
 @pytest.mark.usefixtures("newest_site")
 def test_a_migration_that_keeps_everything_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite makes an altered table anew, without its triggers: `AppendOnly` puts them back."""
+    """SQLite rebuilds an altered table without its triggers, and `AppendOnly` restores them."""
     longer, shorter = models.CharField(max_length=65), models.CharField(max_length=64)
-    plant(
+    add_migration(
         monkeypatch,
         Changeable("Event"),
         migrations.AlterField("event", "hash", longer),
@@ -296,8 +305,8 @@ def test_a_migration_that_keeps_everything_passes(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.plain  # about the test above
 @pytest.mark.usefixtures("newest_site")
-def test_what_a_migration_loses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(
+def test_losses_in_a_migration_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_migration(
         monkeypatch,
         migrations.RunSQL("DELETE FROM review_notice"),
         migrations.RunSQL("UPDATE review_case SET title = ''"),
@@ -308,7 +317,7 @@ def test_what_a_migration_loses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
         migrations.AddField("case", "planted", models.BooleanField(default=False)),
         migrations.DeleteModel("Declined"),
     )
-    found = upgrade()
+    faults = upgrade()
     expected = [
         "review_case 1: title was 'text', is ''",
         "review_declined 1: lost",
@@ -321,4 +330,4 @@ def test_what_a_migration_loses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     ]
     if connection.vendor == "postgresql":
         expected.append("TRUNCATE review_firstlook CASCADE: done")
-    assert sorted(found) == sorted(expected)
+    assert sorted(faults) == sorted(expected)

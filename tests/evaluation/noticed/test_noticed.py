@@ -22,8 +22,8 @@ from tests.api.conftest import Api, api
 from tests.engine import bare_release
 from tests.evaluation.test_pages import judged_run, query_count, text_of
 from tests.populations import population
-from tests.review.approve import approval
-from tests.review.factories import account, send
+from tests.review.approve import approval_of
+from tests.review.factories import account, submit
 from tests.site.world import World
 
 __all__ = ["api"]
@@ -34,7 +34,7 @@ NOTICED = {20: ("yes", "yes"), 21: ("yes", "no"), 22: ("no", "no")}
 
 def answers_with(form: Form, noticed: str) -> Answers:
     """Answers that approve, with this answer to the question "noticed"."""
-    answers = approval(form)
+    answers = approval_of(form)
     return replace(
         answers, questions={**answers.questions, "noticed": Answer(noticed, "The drug." if noticed == "yes" else "")}
     )
@@ -73,8 +73,8 @@ def freeze_second_release(world: World) -> Release:
             assert assignment.token is not None
             answers = answers_with(case.frozen.form, noticed)
             first_look.reveal(world[name], assignment.pk, assignment.token, answers)
-            send(assignment, answers)
-        send(world.claim("quy", case), answers)  # the secondary confirms
+            submit(assignment, answers)
+        submit(world.claim("quy", case), answers)  # the secondary confirms
         case.refresh_from_db()
         assert case.state == "approved"
     samples_services.apply_outcomes()
