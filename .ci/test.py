@@ -96,7 +96,7 @@ def main() -> int:
         print(f"\n=== {title}", flush=True)
         show(run(title, ("nice", "-n", "5", *pytest(*arguments)), environment))
 
-    with databases.kept(), ThreadPoolExecutor(1) as check_pool, ThreadPoolExecutor(1) as slow_test_pool:
+    with databases.shared_folder(), ThreadPoolExecutor(1) as check_pool, ThreadPoolExecutor(1) as slow_test_pool:
         # Checks yield to tests. Tests with processes and in a browser wait most of the time. They
         # run one pass after the other at normal priority, because on a busy machine their leases
         # could expire.
@@ -109,7 +109,7 @@ def main() -> int:
         ):
             futures.append(slow_test_pool.submit(run, title, command, beside=True))
         try:
-            with postgres(careless=True, like=databases.cluster()) as url:
+            with postgres(careless=True, like=databases.migrated_cluster()) as url:
                 settings = {
                     "MHB_DATABASE_URL": url,
                     "MHB_SECRET_KEY": "only-for-this-test-run-" * 2,
