@@ -1,4 +1,4 @@
-"""Rules of the layout, each with a test that a violation is violations.
+"""Rules of the layout, each with a test that a violation is found.
 
 `pyproject.toml` has the rules that import-linter can check. The others are here: folders of at most
 12 modules, modules of at most 400 lines, templates that follow the arrow, readable lines in

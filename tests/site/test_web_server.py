@@ -25,12 +25,12 @@ from tests.processes import HOST, ROOT, running_site
 pytestmark = [pytest.mark.processes, pytest.mark.plain]
 
 SLOW = {
-    "say nothing": b"",
-    "stop amid the headers": b"GET /health/ HTTP/1.1\r\nHost: localhost\r\n",
-    "stop amid the body": b"POST /health/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\nx",
-    "stop amid a chunk": b"POST /health/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx",
+    "send nothing": b"",
+    "stop in the headers": b"GET /health/ HTTP/1.1\r\nHost: localhost\r\n",
+    "stop in the body": b"POST /health/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\nx",
+    "stop in a chunk": b"POST /health/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx",
 }
-DRIP = {"stop amid the headers": b"X: y\r\n", "stop amid the body": b"x", "stop amid a chunk": b"x"}
+DRIP = {"stop in the headers": b"X: y\r\n", "stop in the body": b"x", "stop in a chunk": b"x"}
 CLIENTS = 64  # of each kind; the demo has 8 threads
 
 
@@ -125,7 +125,7 @@ def test_slow_clients_do_not_stop_the_site(tmp_path: Path) -> None:
 def test_a_client_that_is_slow_to_send_is_cut_off(port: int, kind: str) -> None:
     with connect(port, SLOW[kind]) as client:
         received = read_until_closed(client)
-    assert received.partition(b"\r\n")[0] == (b"" if kind == "say nothing" else b"HTTP/1.0 408 Request Timeout")
+    assert received.partition(b"\r\n")[0] == (b"" if kind == "send nothing" else b"HTTP/1.0 408 Request Timeout")
 
 
 @pytest.mark.parametrize("kind", DRIP)
@@ -159,7 +159,7 @@ def test_a_steady_client_is_not_cut_off(port: int) -> None:
 def test_the_slowest_client_makes_room_for_a_new_one(port: int) -> None:
     """With too many connections, nobody is turned away: the oldest silent ones are closed."""
     with ExitStack() as stack:
-        silent = [stack.enter_context(connect(port, SLOW["stop amid the headers"])) for _ in range(150)]
+        silent = [stack.enter_context(connect(port, SLOW["stop in the headers"])) for _ in range(150)]
         assert get(port).status == 200
         assert read_until_closed(silent[0]) == b""
 
