@@ -32,7 +32,7 @@ from generation.models import (
 )
 from review.models import CalibrationItem, Guideline, Remark, ReviewForm, User
 from tests.api.conftest import Api, Client
-from tests.review.factories import account, approving, opened, say
+from tests.review.factories import account, approval, claim_and_submit, open_case
 
 
 def exported(key: str) -> dict[str, Any]:
@@ -52,8 +52,8 @@ class World:
         """Add one row of every kind."""
         self.count += 1
         n, now, first = self.count, self.now, self.count == 1
-        case = opened(n)
-        assignment = say(self.physician, approving())
+        case = open_case(n)
+        assignment = claim_and_submit(self.physician, approval())
         if first:
             self.case, self.assignment = case, assignment
         Remark.objects.create(case=self.case, author=self.admin, text="So it is.", at=now)

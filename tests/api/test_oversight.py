@@ -14,13 +14,13 @@ from review.rules.permissions import UserRole
 from review.tasks import check_trail
 from tests.api.conftest import Api
 from tests.api.test_problems import problem
-from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened, take
+from tests.review.factories import FIRST_LOOK_BLOCKS, FIRST_LOOK_POLICY, FULL_FORM, claim, open_case
 
 PASSWORD = "a-long-enough-pass"
 
 
 def test_each_change_of_a_guideline_is_a_new_version(api: Api, adela: User, ana: User) -> None:
-    opened()
+    open_case()
     address = reverse("api:guideline-versions", args=["invented", "primary"])
     client = api(adela)
     created = client.post(address, {"text": "# Read twice", "base": 0})
@@ -39,8 +39,8 @@ def test_each_change_of_a_guideline_is_a_new_version(api: Api, adela: User, ana:
 
 
 def test_remarks_reach_those_who_may_read_them(api: Api, adela: User, ana: User, bo: User) -> None:
-    case = opened()
-    assignment = take(ana)
+    case = open_case()
+    assignment = claim(ana)
     by_assignment, by_case = (
         reverse("api:assignment-remarks", args=[assignment.pk]),
         reverse("api:case-remarks", args=[case.pk]),
@@ -61,8 +61,8 @@ def test_remarks_reach_those_who_may_read_them(api: Api, adela: User, ana: User,
 
 
 def test_before_the_reveal_a_physician_reads_no_remarks_of_others(api: Api, adela: User, ana: User) -> None:
-    case = opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN)
-    assignment = take(ana)
+    case = open_case(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
+    assignment = claim(ana)
     api(adela).post(reverse("api:case-remarks", args=[case.pk]), {"text": "The trap is in turn 1."})
     assert api(ana).get(reverse("api:assignment-remarks", args=[assignment.pk])).json()["results"] == []
 
@@ -70,8 +70,8 @@ def test_before_the_reveal_a_physician_reads_no_remarks_of_others(api: Api, adel
 def test_the_trail_can_be_checked_and_read(
     api: Api, adela: User, ana: User, sent_tasks: list[tuple[str, int]], django_capture_on_commit_callbacks: Any
 ) -> None:
-    case = opened()
-    take(ana)
+    case = open_case()
+    claim(ana)
     client, address = api(adela), reverse("api:audit")
     assert client.get(address).json() == {"running": False, "check": None}
     with django_capture_on_commit_callbacks(execute=True):
@@ -98,8 +98,8 @@ def test_the_trail_can_be_checked_and_read(
 
 
 def test_progress_shows_the_backlog_of_a_benchmark(api: Api, adela: User) -> None:
-    opened(1)
-    opened(2)
+    open_case(1)
+    open_case(2)
     progress = api(adela).get(reverse("api:review-progress"), {"benchmark": "invented"}).json()
     assert len(progress["days"]) == 30
     assert progress["backlog"] == {"": {"primary": 2, "secondary": 0, "adjudication": 0}}
@@ -108,8 +108,8 @@ def test_progress_shows_the_backlog_of_a_benchmark(api: Api, adela: User) -> Non
 
 
 def test_active_time_sent_twice_counts_once(api: Api, ana: User, bo: User) -> None:
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     start = int(assignment.opened_at.timestamp() * 1000) - 5_000
     address = reverse("api:assignment-activity", args=[assignment.pk])
     for _ in range(2):

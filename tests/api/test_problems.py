@@ -15,7 +15,7 @@ from rest_framework.exceptions import ParseError
 from review.common.api import StrictJSONParser
 from review.models import User
 from tests.api.conftest import Api
-from tests.review.factories import opened, take
+from tests.review.factories import claim, open_case
 
 
 def problem(answer: Any, status: int) -> dict[str, Any]:
@@ -41,8 +41,8 @@ def test_400_names_each_wrong_field(api: Api, adela: User) -> None:
 
 
 def test_400_names_a_field_deep_inside(api: Api, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     answers = {"rubrics": {"R1": {"value": "perhaps"}}}
     address = reverse("api:assignment-submit", args=[assignment.pk])
     body = problem(api(ana).post(address, {"token": str(assignment.token), "answers": answers}), 400)
@@ -126,8 +126,8 @@ def test_405_names_the_allowed_methods(api: Api, adela: User) -> None:
 
 
 def test_409_for_a_second_submit(api: Api, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     answers = {
         "questions": {"natural": {"value": "yes"}, "aligned": {"value": "yes"}},
         "rubrics": {"R1": {"value": "adequate"}, "R2": {"value": "adequate"}},
@@ -145,10 +145,10 @@ def test_409_for_a_second_submit(api: Api, ana: User) -> None:
 def test_409_for_a_lost_lease_keeps_the_answers(api: Api, ana: User, bo: User, clock: Any) -> None:
     from review.models import Draft
 
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     clock.advance(minutes=16)
-    take(bo)
+    claim(bo)
     body = {"token": str(assignment.token), "answers": {"reason": "typed for nothing"}}
     answer = api(ana).post(reverse("api:assignment-submit", args=[assignment.pk]), body)
     assert problem(answer, 409)["type"] == "urn:mhb:lease-lost"
@@ -166,8 +166,8 @@ def test_415_for_a_form_in_place_of_json(api: Api, adela: User) -> None:
 
 
 def test_422_lists_what_is_missing(api: Api, ana: User) -> None:
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     address = reverse("api:assignment-submit", args=[assignment.pk])
     body = problem(api(ana).post(address, {"token": str(assignment.token), "answers": {}}), 422)
     assert body["type"] == "urn:mhb:incomplete"

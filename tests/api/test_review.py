@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from review.models import Assignment, Case, Draft, User
 from tests.api.conftest import Api, Client
-from tests.review.factories import opened
+from tests.review.factories import open_case
 
 APPROVE = {
     "questions": {"natural": {"value": "yes"}, "aligned": {"value": "yes"}},
@@ -53,7 +53,7 @@ def test_204_when_no_case_waits(api: Api, ana: User) -> None:
 
 
 def test_a_physician_claims_saves_renews_and_releases(api: Api, ana: User) -> None:
-    opened()
+    open_case()
     client = api(ana)
     work = claim(client)
     assert (work["role"], work["phase"], work["hold"], work["draft"], work["reviews"]) == (
@@ -83,7 +83,7 @@ def test_a_physician_claims_saves_renews_and_releases(api: Api, ana: User) -> No
 def test_every_stage_of_a_case_and_who_may_read_what_in_it(
     api: Api, ana: User, bo: User, chen: User, dina: User, emil: User, adela: User
 ) -> None:
-    case = opened()
+    case = open_case()
     a, b, c, d, e = (api(person) for person in (ana, bo, chen, dina, emil))
     marks = {"ana": "MARK-ANA", "bo": "MARK-BO", "chen": "MARK-CHEN", "dina": "MARK-DINA"}
 
@@ -137,7 +137,7 @@ def test_every_stage_of_a_case_and_who_may_read_what_in_it(
 
 
 def test_physicians_read_no_names_of_others(api: Api, ana: User, bo: User) -> None:
-    opened()
+    open_case()
     submit(api(ana), claim(api(ana)), APPROVE)
     b = api(bo)
     submit(b, claim(b), reject("no"))
@@ -148,7 +148,7 @@ def test_physicians_read_no_names_of_others(api: Api, ana: User, bo: User) -> No
 
 
 def test_404_for_somebody_elses_assignment(api: Api, ana: User, bo: User) -> None:
-    opened()
+    open_case()
     work = claim(api(ana))
     other = api(bo)
     assert other.get(reverse("api:assignment", args=[work["id"]])).status_code == 404
@@ -162,7 +162,7 @@ def test_404_for_somebody_elses_assignment(api: Api, ana: User, bo: User) -> Non
 
 
 def test_admins_see_no_token_and_no_draft(api: Api, ana: User, adela: User) -> None:
-    case = opened()
+    case = open_case()
     client = api(ana)
     work = claim(client)
     act(client, "draft", work, revision=0, answers={"reason": "MARK-DRAFT"})
@@ -173,7 +173,7 @@ def test_admins_see_no_token_and_no_draft(api: Api, ana: User, adela: User) -> N
 
 
 def test_an_admin_raises_the_priority_and_withdraws_a_case(api: Api, adela: User, ana: User) -> None:
-    first, second = opened(1), opened(2)
+    first, second = open_case(1), open_case(2)
     client = api(adela)
     raised = client.post(reverse("api:case-priority", args=[second.pk]), {"priority": 5})
     assert (raised.status_code, raised.json()["priority"]) == (200, 5)
@@ -188,7 +188,7 @@ def test_an_admin_raises_the_priority_and_withdraws_a_case(api: Api, adela: User
 
 
 def test_an_admin_changes_the_specialty_of_a_case(api: Api, adela: User, ana: User) -> None:
-    case, admin = opened(), api(adela)
+    case, admin = open_case(), api(adela)
     address = reverse("api:case-specialty", args=[case.pk])
     answer = admin.post(address, {"specialty": " Nephrology "})
     assert (answer.status_code, answer.json()["specialty"]) == (200, "Nephrology")
@@ -202,7 +202,7 @@ def test_an_admin_changes_the_specialty_of_a_case(api: Api, adela: User, ana: Us
 
 
 def test_an_admin_sets_a_role_back(api: Api, adela: User, ana: User, bo: User, chen: User) -> None:
-    case, admin = opened(), api(adela)
+    case, admin = open_case(), api(adela)
     address = reverse("api:case-set-back", args=[case.pk])
     for physician in (ana, bo):
         submit(api(physician), claim(api(physician)), APPROVE)

@@ -24,7 +24,7 @@ from tests.api.test_permissions import EXPECTED, address
 from tests.engine import bare_release
 from tests.in_progress import InProgress
 from tests.profile import by_profile
-from tests.review.factories import account, opened, take
+from tests.review.factories import account, claim, open_case
 
 SIGN_OUT = ("/auth/logout/", "/auth/logoutall/")
 EXAMPLES = by_profile(2, 25)  # requests per operation, twice as many where it addresses one row
@@ -100,8 +100,8 @@ def test_requests_built_from_the_schema_do_not_break_the_server(
     pair = Comparison.objects.get()
     for arm in "AB":
         Batch.objects.create(benchmark="mhb", source=pair.source, comparison=pair, arm=arm, created_at=world.now)
-    opened(2)
-    assignment = take(ana)
+    open_case(2)
+    assignment = claim(ana)
     existing: dict[str, dict[str, Any]] = {
         "sources": {"name": world.source.name},
         "imports": {"id": world.run.pk},

@@ -36,7 +36,7 @@ from review.assignments import services as assignments_services
 from review.cases import queries as cases_queries
 from review.models import Case, User
 from tests.engine import SEED, conversations_file, endpoint, import_file, no_long_waits
-from tests.review.approve import approve_everything, rejection
+from tests.review.approve import approve_everything, rejection_of
 
 __all__ = ["no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -280,7 +280,7 @@ def test_a_new_benchmark_goes_through_the_whole_workflow(
     assert "Is the pocket claim false?" in page
     assert "Pocket claim" in page
     assignments_services.submit(
-        ana, assignment.pk, assignment.token, rejection(assignment.case.frozen.form, "It may be true.")
+        ana, assignment.pk, assignment.token, rejection_of(assignment.case.frozen.form, "It may be true.")
     )
     assert samples_services.apply_outcomes() == 1
     batches_services.work_on_batch(batch.pk)

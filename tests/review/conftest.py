@@ -4,16 +4,16 @@ import pytest
 from django.test import Client
 
 from review.models import User
-from tests.review.pages import Open
+from tests.review.pages import Browse
 
 
 @pytest.fixture
-def browse() -> Open:
-    """A client that is signed in as somebody."""
+def browse() -> Browse:
+    """A function that returns a client signed in as the given user."""
 
-    def signed_in(user: User) -> Client:
+    def sign_in(user: User) -> Client:
         client = Client()
         client.force_login(user)
         return client
 
-    return signed_in
+    return sign_in

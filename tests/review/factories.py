@@ -1,4 +1,4 @@
-"""Accounts, cases and answers for tests. The form is small and like no benchmark's."""
+"""Accounts, cases and answers for the tests of review; their forms belong to no benchmark."""
 
 import uuid
 from collections.abc import Callable
@@ -50,8 +50,9 @@ FORM = Form(
     ),
 )
 
-# Everything that can be asked: a first look, evidence, a harm scale, coded reasons, rubrics added and removed.
-WHOLE_FORM = Form(
+# Uses every feature of a form: a first look, evidence, a harm scale, coded reasons for rejections
+# and dissents, rubrics that physicians add and remove, labels for highlights.
+FULL_FORM = Form(
     questions=(
         Question(
             "natural",
@@ -74,18 +75,18 @@ WHOLE_FORM = Form(
     rubrics_editable=True,
     labels=(HighlightLabel("trap", "Trap"), HighlightLabel("odd", "Odd", first_look=True)),
 )
-LOOK_FIRST = Policy(reveal_first_look=True)
-SEEN_PLAIN = (Dialogue("As a model sees it", (Turn("user", "May I take Neurostatin tonight?"),)),)
+FIRST_LOOK_POLICY = Policy(reveal_first_look=True)
+FIRST_LOOK_BLOCKS = (Dialogue("As a model sees it", (Turn("user", "May I take Neurostatin tonight?"),)),)
 CITATION = Citation("guideline", "Invented guideline", "2.1", "There is no such drug.", "2020-01-15")
 
 
-def account(username: str, role: UserRole = UserRole.PHYSICIAN, **about: Any) -> User:
-    """A stored account with PASSWORD."""
-    return User.objects.create_user(username, password=PASSWORD, role=role, **about)
+def account(username: str, role: UserRole = UserRole.PHYSICIAN, **fields: Any) -> User:
+    """A stored account whose password is PASSWORD."""
+    return User.objects.create_user(username, password=PASSWORD, role=role, **fields)
 
 
 def case_spec(number: int = 1, *, version: int = 1, form: Form = FORM, **changes: Any) -> CaseSpec:
-    """Sample `number` of a made-up benchmark in one of its versions; `changes` are fields of CaseSpec."""
+    """One version of sample `number` of a made-up benchmark; `changes` are fields of CaseSpec."""
     spec = CaseSpec(
         benchmark="invented",
         lineage=f"invented-{number:06}",
@@ -97,20 +98,20 @@ def case_spec(number: int = 1, *, version: int = 1, form: Form = FORM, **changes
     return replace(spec, **changes)
 
 
-def count_anew(*models: type[Model]) -> None:
-    """Let their primary keys begin anew: a rollback takes back rows, and on PostgreSQL not what counts them."""
+def reset_sequences(*models: type[Model]) -> None:
+    """Restart the primary keys of `models`: PostgreSQL rolls back rows, but not sequences."""
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(no_style(), models):
             cursor.execute(statement)
 
 
-def opened(number: int = 1, *, policy: Policy = Policy(), version: int = 1, **changes: Any) -> Case:  # noqa: B008
-    """A stored case, as `services.open_case` makes it."""
+def open_case(number: int = 1, *, policy: Policy = Policy(), version: int = 1, **changes: Any) -> Case:  # noqa: B008
+    """Store a case through `services.open_case`; `changes` are fields of CaseSpec."""
     return services.open_case(case_spec(number, version=version, policy=policy, **changes))
 
 
-def approving(**changes: Any) -> Answers:
-    """Complete answers to FORM in favour."""
+def approval(**changes: Any) -> Answers:
+    """Complete answers to FORM that approve."""
     answers = Answers(
         questions={question.key: Answer("yes") for question in FORM.questions},
         rubrics={rubric.key: RubricAnswer("adequate") for rubric in FORM.rubrics},
@@ -119,87 +120,94 @@ def approving(**changes: Any) -> Answers:
     return replace(answers, **changes)
 
 
-def wholly_approving(**changes: Any) -> Answers:
-    """Complete answers to WHOLE_FORM in favour."""
+def full_approval(**changes: Any) -> Answers:
+    """Complete answers to FULL_FORM that approve."""
     answers = Answers(
         questions={"natural": Answer("yes"), "false": Answer("yes")},
-        rubrics={rubric.key: RubricAnswer("adequate", severity="mild") for rubric in WHOLE_FORM.rubrics},
+        rubrics={rubric.key: RubricAnswer("adequate", severity="mild") for rubric in FULL_FORM.rubrics},
         verdict="approve",
         citations=(CITATION,),
     )
     return replace(answers, **changes)
 
 
-def wholly_rejecting(code: str = "unclear", reason: str = "Nobody would ask this.", **changes: Any) -> Answers:
-    """Complete answers to WHOLE_FORM against, for one of its reasons."""
-    return wholly_approving(**{"verdict": "reject", "reason": reason, "reason_code": code, **changes})
+def full_rejection(code: str = "unclear", reason: str = "Nobody would ask this.", **changes: Any) -> Answers:
+    """Complete answers to FULL_FORM that reject, for one of its reasons."""
+    return full_approval(**{"verdict": "reject", "reason": reason, "reason_code": code, **changes})
 
 
-def rejecting(reason: str = "Nobody would ask this.", **changes: Any) -> Answers:
-    """Complete answers to FORM against, every rubric adequate."""
-    return approving(**{"verdict": "reject", "reason": reason, **changes})
+def rejection(reason: str = "Nobody would ask this.", **changes: Any) -> Answers:
+    """Complete answers to FORM that reject, with every rubric adequate."""
+    return approval(**{"verdict": "reject", "reason": reason, **changes})
 
 
-def finding_inadequate(note: str = "It does not mention the trap.", **changes: Any) -> Answers:
-    """Complete answers to FORM against, because R1 does not meet its trap."""
+def inadequate_rubric(note: str = "It does not mention the trap.", **changes: Any) -> Answers:
+    """Complete answers to FORM that reject, because R1 does not meet its trap."""
     rubrics = {"R1": RubricAnswer("inadequate", note=note), "R2": RubricAnswer("adequate")}
-    return rejecting(**{"reason": "The rubric misses the trap.", "rubrics": rubrics, **changes})
+    return rejection(**{"reason": "The rubric misses the trap.", "rubrics": rubrics, **changes})
 
 
-def correcting(wording: str, key: str = "R1", **changes: Any) -> Answers:
-    """Complete answers to FORM in favour, with another wording for one rubric."""
+def correction(wording: str, key: str = "R1", **changes: Any) -> Answers:
+    """Complete answers to FORM that approve, with another wording for one rubric."""
     rubrics = {rubric.key: RubricAnswer("adequate") for rubric in FORM.rubrics}
-    return approving(**{"rubrics": rubrics | {key: RubricAnswer("corrected", wording=wording)}, **changes})
+    return approval(**{"rubrics": rubrics | {key: RubricAnswer("corrected", wording=wording)}, **changes})
 
 
-def take(physician: User) -> Assignment:
-    """What `claim_next` hands the physician, as who comes later finds it; there must be something."""
+def claim(physician: User) -> Assignment:
+    """Claim the next assignment and load it again from the database; fails if there is none."""
     assignment = claims.claim_next(physician)
-    assert assignment is not None, f"nothing for {physician}"
+    assert assignment is not None, f"no case to claim for {physician}"
     return Assignment.objects.select_related("case", "physician").get(pk=assignment.pk)
 
 
-def send(assignment: Assignment, answers: Answers) -> Review:
-    """Submit for the holder of the assignment."""
+def submit(assignment: Assignment, answers: Answers) -> Review:
+    """Submit `answers` on behalf of the assignment's holder."""
     assert assignment.physician is not None
     assert assignment.token is not None
     return services.submit(assignment.physician, assignment.pk, assignment.token, answers)
 
 
-def look(assignment: Assignment, **answers: str) -> FirstLook:
-    """Take the first look for the holder of the assignment; `answers` by question, 'yes' where nothing else is said."""
+def take_first_look(assignment: Assignment, **answers: str) -> FirstLook:
+    """Take the first look on behalf of the assignment's holder.
+
+    `answers` by the key of the question; every other question is answered 'yes'.
+    """
     assert assignment.physician is not None
     assert assignment.token is not None
-    asked = assignment.case.frozen.form.first_look.questions
-    given = {question.key: Answer(answers.get(question.key, "yes"), "Stiff.") for question in asked}
-    return first_look.reveal(assignment.physician, assignment.pk, assignment.token, Answers(given))
+    questions = assignment.case.frozen.form.first_look.questions
+    answered = {question.key: Answer(answers.get(question.key, "yes"), "Stiff.") for question in questions}
+    return first_look.reveal(assignment.physician, assignment.pk, assignment.token, Answers(answered))
 
 
-def say(physician: User, *answers: Answers | Callable[[Form], Answers]) -> Assignment:
-    """Take what comes next and submit each of `answers` in turn (a secondary's are two), after the first look if one is due.
+def claim_and_submit(physician: User, *answers: Answers | Callable[[Form], Answers]) -> Assignment:
+    """Claim and submit once for each of `answers` (a secondary submits two), first looks included.
 
-    Where it is not known which case comes next, answers are made from its form.
+    A function in place of answers makes them from the form of whichever case was claimed.
+    Returns the last assignment.
     """
-    for each in answers:
-        assignment = take(physician)
-        given = each if isinstance(each, Answers) else each(assignment.case.frozen.form)
+    for answers_or_factory in answers:
+        assignment = claim(physician)
+        if isinstance(answers_or_factory, Answers):
+            completed = answers_or_factory
+        else:
+            completed = answers_or_factory(assignment.case.frozen.form)
         if not visibility.is_revealed(physician, assignment):
-            first_look.reveal(physician, assignment.pk, assignment.token or uuid.UUID(int=0), given)
-        send(assignment, given)
+            first_look.reveal(physician, assignment.pk, assignment.token or uuid.UUID(int=0), completed)
+        submit(assignment, completed)
     return assignment
 
 
-def to_secondary(primary: User, answers: Answers | None = None, **how: Any) -> Case:
-    """A new case whose primary review is in."""
-    case = opened(**how)
-    say(primary, answers or approving())
+def case_in_secondary(primary: User, answers: Answers | None = None, **changes: Any) -> Case:
+    """A new case whose primary review has been submitted; `changes` as in `open_case`."""
+    case = open_case(**changes)
+    claim_and_submit(primary, answers or approval())
     case.refresh_from_db()
     return case
 
 
-def to_adjudication(primary: User, secondary: User, **how: Any) -> Case:
-    """A new case on which the two reviewers differ."""
-    case = to_secondary(primary, **how)
-    say(secondary, rejecting(), rejecting())
+def case_in_adjudication(primary: User, secondary: User, **changes: Any) -> Case:
+    """A new case on which primary and secondary disagree; `changes` as in `open_case`."""
+    case = case_in_secondary(primary, **changes)
+    claim_and_submit(secondary, rejection(), rejection())
     case.refresh_from_db()
     return case

@@ -10,13 +10,13 @@ from django.urls import reverse
 from review.models import Assignment, User
 from review.rules.questions import Answers
 
-Open = Callable[[User], Client]
-Page = Any  # what the test client answers: HttpResponse, with more on it
+Browse = Callable[[User], Client]
+Page = Any  # a response of the test client: an HttpResponse with additional attributes
 HTMX = {"HX-Request": "true"}
 
 
-def fields(answers: Answers) -> dict[str, Any]:
-    """`answers` as a browser would post them."""
+def posted_fields(answers: Answers) -> dict[str, Any]:
+    """The form data that a browser would post for `answers`."""
     typed: dict[str, Any] = {
         name: getattr(answers, name) for name in ("verdict", "reason", "reason_code", "dissent_code", "change_reason")
     }
@@ -31,17 +31,20 @@ def fields(answers: Answers) -> dict[str, Any]:
     for number, added in enumerate(answers.added, 1):
         typed |= {f"added.{number}.criterion": added.criterion, f"added.{number}.severity": added.severity}
         typed[f"added.{number}.tags"] = list(added.tags)
-    for number, each in enumerate(answers.highlights, 1):
+    for number, highlight in enumerate(answers.highlights, 1):
         for part in ("quote", "label", "passage", "start", "end"):
-            typed[f"highlight.{number}.{part}"] = getattr(each, part)
+            typed[f"highlight.{number}.{part}"] = getattr(highlight, part)
     return typed
 
 
-def post(client: Client, what: str, assignment: Assignment, answers: Answers, **more: Any) -> Page:
-    """Post `answers` to one of the assignment's addresses, with the token it has now."""
+def post(client: Client, action: str, assignment: Assignment, answers: Answers, **more: Any) -> Page:
+    """Post `answers` to an action of the assignment ('draft', 'submit', ...) with its token.
+
+    `more`: further form fields, and `headers`.
+    """
     headers = more.pop("headers", {})
-    typed = {"token": str(assignment.token), "revision": "0", **fields(answers), **more}
-    return client.post(reverse(f"review:{what}", args=[assignment.pk]), typed, headers=headers)
+    typed = {"token": str(assignment.token), "revision": "0", **posted_fields(answers), **more}
+    return client.post(reverse(f"review:{action}", args=[assignment.pk]), typed, headers=headers)
 
 
 class Elements(HTMLParser):
@@ -49,21 +52,21 @@ class Elements(HTMLParser):
 
     def __init__(self, page: Page) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.feed(page.content.decode())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.tags.append((tag, dict(attrs)))
 
     def ids(self) -> list[str]:
-        return [attrs["id"] or "" for _, attrs in self.found if "id" in attrs]
+        return [attrs["id"] or "" for _, attrs in self.tags if "id" in attrs]
 
     def named(self, name: str) -> list[dict[str, str | None]]:
-        return [attrs for _, attrs in self.found if attrs.get("name") == name]
+        return [attrs for _, attrs in self.tags if attrs.get("name") == name]
 
 
-def checked(page: Page, name: str) -> str | None:
-    """The value of the button that is chosen."""
+def checked_value(page: Page, name: str) -> str | None:
+    """The value of the radio button or checkbox `name` that is checked, if any."""
     return next((attrs["value"] for attrs in Elements(page).named(name) if "checked" in attrs), None)
 
 

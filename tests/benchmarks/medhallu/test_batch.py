@@ -28,7 +28,7 @@ from review.assignments import services as assignments_services
 from review.models import Case, User
 from tests.benchmarks.medhallu.helpers import MODEL_OF, pair_draft, qa_draft
 from tests.engine import endpoint
-from tests.review.approve import approve_everything, rejection
+from tests.review.approve import approve_everything, rejection_of
 
 pytestmark = pytest.mark.django_db
 
@@ -177,7 +177,10 @@ def test_a_rejected_sample_is_regenerated_and_its_approved_version_keeps_the_rub
     assert assignment is not None
     assert assignment.token is not None
     assignments_services.submit(
-        ana, assignment.pk, assignment.token, rejection(assignment.case.frozen.form, "It follows from the true answer.")
+        ana,
+        assignment.pk,
+        assignment.token,
+        rejection_of(assignment.case.frozen.form, "It follows from the true answer."),
     )
     samples_services.apply_outcomes()
     sample = Sample.objects.get(versions__case=assignment.case)

@@ -28,7 +28,7 @@ from review.rules.wilson_interval import wilson
 from tests.benchmarks.medmistake.published import write_published_file
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, MISTAKE
 from tests.engine import import_file
-from tests.review.approve import approval
+from tests.review.approve import approval_of
 
 NOTE = "Because the doctor asked about it."
 
@@ -73,7 +73,7 @@ def test_nothing_more_is_asked_about_an_invalid_mistake() -> None:
     changed = replace(rejection_of("mistake", "not-made"), rubrics={"mistake": RubricAnswer("inadequate", note="No.")})
     assert problems(form, changed) == []
     assert without_unasked(form, changed).rubrics == {}
-    assert problems(form, approval(form)) == []
+    assert problems(form, approval_of(form)) == []
 
 
 def test_an_invalid_mistake_discards_a_sample_and_an_invalid_scenario_sends_it_back() -> None:
@@ -174,7 +174,7 @@ def test_the_release_contains_the_physicians_risk_rating_beside_the_models(
         assignment = claims.claim_next(ana)
         assert assignment is not None
         assert assignment.token is not None
-        services.submit(ana, assignment.pk, assignment.token, approval(assignment.case.frozen.form))
+        services.submit(ana, assignment.pk, assignment.token, approval_of(assignment.case.frozen.form))
     samples_services.apply_outcomes()
     release: Release = releases_services.freeze_release("validated", benchmark="medmistake")
     facets: dict[str, Any] = release.samples.order_by("position")[0].exported["facets"]

@@ -15,7 +15,7 @@ from review.models import User
 from tests.benchmarks.medmistake.conversations import import_cases, launch_conversations, work_until_idle
 from tests.benchmarks.medmistake.test_review import rejection_of
 from tests.engine import no_long_waits
-from tests.review.approve import approval
+from tests.review.approve import approval_of
 
 __all__ = ["no_long_waits"]
 pytestmark = pytest.mark.django_db
@@ -57,7 +57,7 @@ def test_a_rejected_scenario_is_rewritten_for_the_same_mistake(tmp_path: Path, a
     # The second version is judged by the same two questions and can be approved.
     while assignment := claims.claim_next(ana):
         assert assignment.token is not None
-        services.submit(ana, assignment.pk, assignment.token, approval(assignment.case.frozen.form))
+        services.submit(ana, assignment.pk, assignment.token, approval_of(assignment.case.frozen.form))
     samples_services.apply_outcomes()
     second.refresh_from_db()
     assert second.status == SampleVersion.Status.APPROVED

@@ -14,7 +14,7 @@ from review.assignments import claims, services
 from review.models import User
 from review.rules.questions import Answers
 from tests.benchmarks.medmistake.test_review import rejection_of, versions_in_review
-from tests.review.approve import approval
+from tests.review.approve import approval_of
 
 __all__ = ["versions_in_review"]
 
@@ -28,7 +28,7 @@ def submit_next(physician: User, answers: Answers | None = None) -> Sample:
     assignment = claims.claim_next(physician)
     assert assignment is not None
     assert assignment.token is not None
-    services.submit(physician, assignment.pk, assignment.token, answers or approval(assignment.case.frozen.form))
+    services.submit(physician, assignment.pk, assignment.token, answers or approval_of(assignment.case.frozen.form))
     samples_services.apply_outcomes()
     return SampleVersion.objects.get(case=assignment.case_id).sample
 

@@ -37,8 +37,8 @@ from generation.samples import services as samples_services
 from review.models import User
 from tests.engine import endpoint
 from tests.generation.batches.test_second_shape import source_of
-from tests.review.approve import rejection
-from tests.review.factories import say
+from tests.review.approve import rejection_of
+from tests.review.factories import claim_and_submit
 from tests.toys.brew import recipe as brew
 
 pytestmark = pytest.mark.django_db
@@ -248,8 +248,8 @@ def test_arriving_drafts_are_streamed_in_portions(models: str, monkeypatch: pyte
 def test_a_rejected_sample_restarts_at_the_step_that_the_recipe_names(models: str, ana: User, bo: User) -> None:
     work_until_idle(launch_brew(source_of("tea"), models))
     sample = Sample.objects.get()
-    say(ana, lambda form: rejection(form, "Nobody says so."))
-    say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
+    claim_and_submit(ana, lambda form: rejection_of(form, "Nobody says so."))
+    claim_and_submit(bo, lambda form: rejection_of(form, "No."), lambda form: rejection_of(form, "No."))
     samples_services.apply_outcomes()
     draft = Draft.objects.get(sample=sample)
     assert (draft.step, draft.version, draft.at_barrier) == (3, 2, False)

@@ -57,8 +57,8 @@ from review.rules.state_machine import Ground, State
 from tests.conftest import accounts_of
 from tests.engine import Manage, calls, endpoint, simulator
 from tests.populations import population
-from tests.review.approve import approval, approve_everything, rejection
-from tests.review.factories import say
+from tests.review.approve import approval_of, approve_everything, rejection_of
+from tests.review.factories import claim_and_submit
 from tests.toys.brew import recipe
 
 WITH_UNREVIEWED = Composition(with_unreviewed=True)
@@ -383,8 +383,8 @@ def test_settings_are_frozen_at_launch(models: str, monkeypatch: pytest.MonkeyPa
     changed = Preset("usual", "Another", "It has changed.", {"tries": 2, "top_p": None})
     monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(changed,)))
     batches_services.work_on_batch(batch.pk)
-    say(ana, lambda form: rejection(form, "Nobody says so."))
-    say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
+    claim_and_submit(ana, lambda form: rejection_of(form, "Nobody says so."))
+    claim_and_submit(bo, lambda form: rejection_of(form, "No."), lambda form: rejection_of(form, "No."))
     samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)
     assert SampleVersion.objects.count() == 2
@@ -504,8 +504,8 @@ def points_of(batch: Batch) -> list[Any]:
 
 def test_the_analysis_counts_each_sample_once(two_notes: Batch, ana: User, bo: User) -> None:
     assert len(points_of(two_notes)) == 2
-    say(ana, lambda form: rejection(form, "Nobody says so."))
-    say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
+    claim_and_submit(ana, lambda form: rejection_of(form, "Nobody says so."))
+    claim_and_submit(bo, lambda form: rejection_of(form, "No."), lambda form: rejection_of(form, "No."))
     samples_services.apply_outcomes()
     assert len(points_of(two_notes)) == 2, "the next version has not been started"
     batches_services.work_on_batch(two_notes.pk)
@@ -762,7 +762,7 @@ def test_the_api_marks_unreviewed_samples(partly_reviewed: Batch, admin: Client)
 
 def test_a_sampled_case_is_reviewed_as_usual(models: str, ana: User, bo: User) -> None:
     finished_batch(source_of("milk"), models)
-    say(ana, approval)
-    say(bo, approval, approval)
+    claim_and_submit(ana, approval_of)
+    claim_and_submit(bo, approval_of, approval_of)
     samples_services.apply_outcomes()
     assert Case.objects.get().ground == Ground.CONSENSUS

@@ -30,8 +30,8 @@ from review.rules.questions import AddedRubric, Answers, Form, RubricAnswer
 from tests.conftest import RunConcurrently
 from tests.engine import calls, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
-from tests.review.approve import EVIDENCE, approval, approve_everything
-from tests.review.factories import account, say
+from tests.review.approve import EVIDENCE, approval_of, approve_everything
+from tests.review.factories import account, claim_and_submit
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
@@ -58,15 +58,15 @@ def latest_version(sample: Sample) -> SampleVersion:
 
 def decide(sample: Sample, primary: User, secondary: User, change: Callable[[Answers], Answers]) -> None:
     """Let both reviewers of the latest version give the same answers, and apply the outcome."""
-    answers = change(approval(latest_version(sample).case.frozen.form))
-    say(primary, answers)
-    say(secondary, answers, answers)
+    answers = change(approval_of(latest_version(sample).case.frozen.form))
+    claim_and_submit(primary, answers)
+    claim_and_submit(secondary, answers, answers)
     assert samples_services.apply_outcomes() == 1
     sample.refresh_from_db()
 
 
 def changed_approval(change: Callable[[Answers], Answers], form: Form) -> Answers:
-    return change(approval(form))
+    return change(approval_of(form))
 
 
 def unchanged(answers: Answers) -> Answers:
@@ -92,7 +92,7 @@ def correct_first_rubric(answers: Answers) -> Answers:
 
 
 def test_no_outcome_is_applied_before_the_case_closes(sample: Sample, ana: User) -> None:
-    say(ana, approval(latest_version(sample).case.frozen.form))
+    claim_and_submit(ana, approval_of(latest_version(sample).case.frozen.form))
     assert samples_services.apply_outcomes() == 0
     assert Sample.objects.get().status == Sample.Status.IN_REVIEW
 
@@ -223,8 +223,8 @@ def test_concurrent_workers_apply_each_outcome_once(
     batch = run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 12)), endpoint(models))
     ana, bo = account("ana"), account("bo")
     for change in [reject, unchanged] * 6:
-        say(ana, partial(changed_approval, change))
-        say(bo, partial(changed_approval, change), partial(changed_approval, change))
+        claim_and_submit(ana, partial(changed_approval, change))
+        claim_and_submit(bo, partial(changed_approval, change), partial(changed_approval, change))
     outcomes = run_concurrently([samples_services.apply_outcomes] * 4)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 12

@@ -22,8 +22,8 @@ from review.models import Case, Event, User
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import approve_samples, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
-from tests.review.approve import approve_everything, rejection
-from tests.review.factories import say
+from tests.review.approve import approve_everything, rejection_of
+from tests.review.factories import claim_and_submit
 
 pytestmark = pytest.mark.django_db
 
@@ -135,9 +135,9 @@ def test_the_same_release_gives_the_same_bytes(release: Release, exported: Path,
 def test_the_trail_of_a_second_version_includes_the_first(tmp_path: Path, models: str, physicians: list[User]) -> None:
     batch = run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
     ana, bo, *_others = physicians
-    rejected = rejection(Case.objects.get().frozen.form, "Implausible.")
-    say(ana, rejected)
-    say(bo, rejected, rejected)
+    rejected = rejection_of(Case.objects.get().frozen.form, "Implausible.")
+    claim_and_submit(ana, rejected)
+    claim_and_submit(bo, rejected, rejected)
     samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)
     approve_everything(physicians)
@@ -215,13 +215,13 @@ TAMPERED: dict[Callable[[Lines], None], str] = {
     remove_event: "number 4 of version 1 where 3 should be",
     swap_events: "out of order",
     cut_off_the_end: "events, and there should be",
-    cut_off_the_end_and_adjust_count: "nothing says that version 1 was approved",
+    cut_off_the_end_and_adjust_count: "no event says that version 1 was approved",
     leave_out_a_sample: "in the data, version None in the trail",
     merge_reviewers: "one person in the roles primary and secondary",
-    move_end_back: "stands beyond the end of the chain",
-    change_end_hash: "is not the end that the file names",
+    move_end_back: ": beyond the end of the chain",
+    change_end_hash: "is not the end of the chain that the file names",
     change_sample: "belongs to sample mhb-999999",
-    change_outcome: "nothing says that version 1 was approved",
+    change_outcome: "no event says that version 1 was approved",
 }
 
 

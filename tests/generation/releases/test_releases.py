@@ -47,8 +47,8 @@ from tests.engine import (
 )
 from tests.generation.llm.helpers import fake_endpoint
 from tests.populations import population
-from tests.review.approve import EVIDENCE, approval, rejection
-from tests.review.factories import say
+from tests.review.approve import EVIDENCE, approval_of, rejection_of
+from tests.review.factories import claim_and_submit
 
 pytestmark = pytest.mark.django_db
 CORRECTED = RubricAnswer("corrected", wording="Corrected by two.", severity="severe")
@@ -118,9 +118,9 @@ def test_only_approved_samples_are_released(tmp_path: Path, models: str, ana: Us
     run_batch(source, endpoint(models))
     with pytest.raises(errors.NothingApproved):
         freeze()
-    for answers in (approval, partial(rejection, reason="Implausible.")):
-        say(ana, answers)
-        say(bo, answers, answers)
+    for answers in (approval_of, partial(rejection_of, reason="Implausible.")):
+        claim_and_submit(ana, answers)
+        claim_and_submit(bo, answers, answers)
     samples_services.apply_outcomes()
     release = freeze()
     assert release.samples_count == 1
@@ -136,10 +136,10 @@ def _next_form() -> Form:
 
 def test_the_corrected_wording_is_released(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
-    unchanged = approval(_next_form())
+    unchanged = approval_of(_next_form())
     answers = replace(unchanged, rubrics={**unchanged.rubrics, "R1": CORRECTED})
-    say(ana, answers)
-    say(bo, answers, answers)
+    claim_and_submit(ana, answers)
+    claim_and_submit(bo, answers, answers)
     samples_services.apply_outcomes()
     release = freeze()
     assert release.samples.get().rubrics.get(key="R1").criterion == "Corrected by two."

@@ -27,8 +27,8 @@ from review.rules.blocks import Highlight, passage_texts
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, conversations_file, endpoint, import_file, make_release, run_batch
 from tests.populations import population
-from tests.review.approve import approval, rejection
-from tests.review.factories import say
+from tests.review.approve import approval_of, rejection_of
+from tests.review.factories import claim_and_submit
 
 pytestmark = pytest.mark.django_db
 
@@ -106,14 +106,14 @@ def test_only_blind_answers_count_for_agreement(
 ) -> None:
     """The secondary rejects blind, and approves after seeing the primary's answers."""
     run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 2)), endpoint(models))
-    say(ana, approval)
-    say(
+    claim_and_submit(ana, approval_of)
+    claim_and_submit(
         bo,
-        partial(rejection, reason="Implausible."),
-        lambda form: replace(approval(form), change_reason="I had misread it."),
+        partial(rejection_of, reason="Implausible."),
+        lambda form: replace(approval_of(form), change_reason="I had misread it."),
     )
-    say(ana, approval)
-    say(bo, approval, approval)
+    claim_and_submit(ana, approval_of)
+    claim_and_submit(bo, approval_of, approval_of)
     samples_services.apply_outcomes()
     release = services.freeze_release("own", benchmark="mhb")
     lines = {line["question"]: line for line in release.about["agreement"]["public"]}
@@ -220,8 +220,8 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
         (key, text) for key, text in passage_texts(case.frozen.blocks).items() if "This is case 1" in text
     )
     highlight = Highlight(text[5:30], "hint", passage, 5, 30)
-    say(ana, lambda form: replace(approval(form), highlights=(highlight,)))
-    say(bo, approval, approval)
+    claim_and_submit(ana, lambda form: replace(approval_of(form), highlights=(highlight,)))
+    claim_and_submit(bo, approval_of, approval_of)
     samples_services.apply_outcomes()
     release = services.freeze_release("own", benchmark="mhb")
     export.export_release(release, "jsonl", tmp_path / "out")

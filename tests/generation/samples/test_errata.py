@@ -23,8 +23,8 @@ from review.models import Case, Review, User
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, approve_samples, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
-from tests.review.approve import approval
-from tests.review.factories import account, say
+from tests.review.approve import approval_of
+from tests.review.factories import account, claim_and_submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -233,7 +233,7 @@ def test_the_report_form_reveals_nothing_about_an_open_case(
 ) -> None:
     """The form is offered only where the page shows the outcome, so never for a copy of a case."""
     run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
-    say(ana, approval)
+    claim_and_submit(ana, approval_of)
     review = Review.objects.get()
     client.force_login(ana)
     assert (

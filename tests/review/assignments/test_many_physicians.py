@@ -1,7 +1,7 @@
-"""Many physicians at work, with old tabs and lost leases: no draft is lost, nobody has two roles, no sealed answer leaks.
+"""Many physicians with stale tabs and lost leases: no draft is lost, no sealed answer leaks.
 
-A hypothesis state machine drives the real services, and a `Ward` is told of everything: it knows what had to come of it.
-Whatever is typed is marked, so that each text can be found again wherever it is shown.
+A hypothesis state machine drives the real services, and an `ExpectedState` records every action and
+checks its outcome. Every typed text carries a mark, so that it can be found wherever it is shown.
 """
 
 import json
@@ -50,8 +50,18 @@ from review.rules.questions import Answer, Answers, Choice, Form, Question, Rubr
 from review.rules.state_machine import Opinion, Phase, Policy, Role, State, Verdict
 from tests.conftest import Clock, RunConcurrently
 from tests.profile import by_profile
+from tests.review.expected_state import (
+    Acceptance,
+    AcceptedReview,
+    ExpectedCase,
+    ExpectedState,
+    HeldAssignment,
+    Person,
+    StoredDraft,
+    Tab,
+    trap_mark,
+)
 from tests.review.factories import account, case_spec, reset_sequences
-from tests.review.ward import File, Given, Hand, Kept, Person, Said, Tab, Ward, trap
 
 NAMES = ("ana", "bo", "chen", "dina", "emil", "fei")
 MORNING = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -76,24 +86,24 @@ PEOPLE = st.builds(
     cap=st.sampled_from([None, None, None, 1, 2]),
 )
 RARELY = st.sampled_from([False, False, False, True])
-MOST_CASES = 4  # fewer cases, more meetings
+MAX_CASES = 4  # with few cases, physicians meet in the same ones more often
 ROUNDS = 40
 
 
-def form(trap: str) -> Form:
-    """One question of the first look, one that can find the rubric inadequate, and a rubric that names the trap."""
+def form_naming(mark: str) -> Form:
+    """A first-look question, one that can find the rubric inadequate, and a rubric with `mark`."""
     no = Choice("no", "No", blocks=True)
     return Form(
         questions=(
             Question("natural", "Natural", "Could this have been said?", (Choice("yes", "Yes"), no), first_look=True),
             Question("aligned", "Aligned", "Does it meet the trap?", (Choice("yes", "Yes"), replace(no, inadequate=True))),
         ),
-        rubrics=(RubricText("R1", f"Names {trap}.", ("A1",)),),
+        rubrics=(RubricText("R1", f"Names {mark}.", ("A1",)),),
     )  # fmt: skip
 
 
-def answers(opinion: Opinion | None, text: str) -> Answers:
-    """Answers that come to `opinion`; incomplete without one."""
+def answers_for(opinion: Opinion | None, text: str) -> Answers:
+    """Answers that amount to `opinion`; incomplete answers if it is None."""
     if opinion is None:
         return Answers(reason=text)
     return Answers(
@@ -106,132 +116,152 @@ def answers(opinion: Opinion | None, text: str) -> Answers:
 
 
 @dataclass
-class Act:
-    """Something somebody does: on the site, and, with what came of it, in a ward."""
+class Action:
+    """An action that runs on the real services, and whose outcome an ExpectedState records."""
 
     label: str
     perform: Callable[[], Any]
-    tell: Callable[[Ward, Any], object]
+    record: Callable[[ExpectedState, Any], object]
 
-    def on_site(self) -> Any:
-        """What came of it; of a refusal, its class."""
+    def run(self) -> Any:
+        """Perform the action and return its outcome: the result, or the class of the refusal."""
         try:
             return self.perform()
         except errors.ReviewError as refusal:
             return type(refusal)
 
 
-class Site:
-    """The real thing: what people do through its services, and whether it stores and shows what a ward says."""
+class RealSite:
+    """The actions of people on the real services, and checks of what is stored and shown."""
 
     def __init__(self) -> None:
         self.users = {user.username: user for user in User.objects.filter(username__in=[*NAMES, "adela", "rui"])}
-        self.ids = {user.pk: name for name, user in self.users.items()}
-        self.texts = 0
+        self.names = {user.pk: name for name, user in self.users.items()}
+        self.text_count = 0
 
     def text(self) -> str:
-        """Something to type that nobody has typed before."""
-        self.texts += 1
-        return f"[[text-{self.texts}]]"
+        """A text that nobody has typed before."""
+        self.text_count += 1
+        return f"[[text-{self.text_count}]]"
 
-    # ------------------------------------------------------------------------------------------------ acts of physicians
+    # ------------------------------------------------------------------------ actions of physicians
 
-    def claim(self, who: str) -> Act:
-        def perform() -> Hand | None:
-            taken = claims.claim_next(self.users[who])
-            return self._hand(taken) if taken is not None else None
+    def claim(self, physician: str) -> Action:
+        def perform() -> HeldAssignment | None:
+            assignment = claims.claim_next(self.users[physician])
+            return self._held_assignment(assignment) if assignment is not None else None
 
-        return Act(f"{who} asks for the next case", perform, lambda ward, hand: ward.claimed(who, hand))
+        return Action(
+            f"{physician} claims the next case", perform, lambda expected, held: expected.record_claim(physician, held)
+        )
 
-    def heartbeat(self, tab: Tab) -> Act:
-        return self._in_tab(tab, "sends a heartbeat", claims.heartbeat, Ward.beaten)
+    def heartbeat(self, tab: Tab) -> Action:
+        return self._in_tab(tab, "sends a heartbeat", claims.heartbeat, ExpectedState.record_heartbeat)
 
-    def save(self, tab: Tab) -> Act:
+    def save(self, tab: Tab) -> Action:
         text = self.text()
-        seen = tab.seen
-        keep = partial(assignments_services.save_draft, answers=Answers(reason=text), revision=seen)
+        revision = tab.revision
+        save_draft = partial(assignments_services.save_draft, answers=Answers(reason=text), revision=revision)
         return self._in_tab(
             tab,
             f"saves {text}",
-            lambda *it: keep(*it).revision,
-            lambda ward, own, outcome: ward.saved(own, text, seen, outcome),
+            lambda *key: save_draft(*key).revision,
+            lambda expected, own_tab, outcome: expected.record_draft(own_tab, text, revision, outcome),
         )
 
-    def reveal(self, tab: Tab) -> Act:
+    def reveal(self, tab: Tab) -> Action:
         text = self.text()
-        look = partial(first_look.reveal, answers=Answers({"natural": Answer("yes", text)}))
+        reveal = partial(first_look.reveal, answers=Answers({"natural": Answer("yes", text)}))
         return self._in_tab(
-            tab, f"takes the first look {text}", look, lambda ward, own, outcome: ward.revealed(own, text, outcome)
+            tab,
+            f"takes the first look {text}",
+            reveal,
+            lambda expected, own_tab, outcome: expected.record_first_look(own_tab, text, outcome),
         )
 
-    def submit(self, tab: Tab, verdict: Verdict | None, *, inadequate: bool = False) -> Act:
-        text, seen = self.text(), tab.seen
-        said = Opinion(tab.role, tab.phase, verdict, inadequate) if verdict else None
-        answered = answers(said, text)
+    def submit(self, tab: Tab, verdict: Verdict | None, *, inadequate: bool = False) -> Action:
+        text, revision = self.text(), tab.revision
+        opinion = Opinion(tab.role, tab.phase, verdict, inadequate) if verdict else None
+        answers = answers_for(opinion, text)
 
-        def perform(user: User, assignment: int, token: UUID) -> Given:
-            review = assignments_services.submit(user, assignment, token, answered, revision=seen)
-            assert review.physician == self.users[tab.who]
-            after = review.assignment
-            return Given(review.pk, self._hand(after) if after.hold == Hold.HELD else None)
+        def perform(user: User, assignment: int, token: UUID) -> Acceptance:
+            review = assignments_services.submit(user, assignment, token, answers, revision=revision)
+            assert review.physician == self.users[tab.physician]
+            following = review.assignment
+            return Acceptance(review.pk, self._held_assignment(following) if following.hold == Hold.HELD else None)
 
-        does = f"submits {text} ({verdict or 'incomplete'}{', rubric inadequate' if inadequate else ''})"
+        label = f"submits {text} ({verdict or 'incomplete'}{', rubric inadequate' if inadequate else ''})"
         return self._in_tab(
-            tab, does, perform, lambda ward, own, outcome: ward.submitted(own, said, text, seen, outcome)
+            tab,
+            label,
+            perform,
+            lambda expected, own_tab, outcome: expected.record_submit(own_tab, opinion, text, revision, outcome),
         )
 
-    def release(self, tab: Tab) -> Act:
-        return self._in_tab(tab, "gives it back", claims.release, partial(Ward.given_back, declined=False))
+    def release(self, tab: Tab) -> Action:
+        return self._in_tab(tab, "gives it back", claims.release, partial(ExpectedState.record_release, declined=False))
 
-    def decline(self, tab: Tab) -> Act:
+    def decline(self, tab: Tab) -> Action:
         decline = partial(claims.decline, reason=Declined.Reason.FIELD)
-        return self._in_tab(tab, "declines it", decline, partial(Ward.given_back, declined=True))
+        return self._in_tab(tab, "declines it", decline, partial(ExpectedState.record_release, declined=True))
 
-    def _in_tab(self, tab: Tab, does: str, call: Callable[..., Any], tell: Callable[[Ward, Tab, Any], object]) -> Act:
+    def _in_tab(
+        self,
+        tab: Tab,
+        label: str,
+        call: Callable[..., Any],
+        record: Callable[[ExpectedState, Tab, Any], object],
+    ) -> Action:
         def perform() -> Any:
-            made = call(self.users[tab.who], tab.assignment, tab.token)
-            return made if isinstance(made, Given | int) else None  # what else there is to know, the ward sees stored
+            result = call(self.users[tab.physician], tab.assignment, tab.token)
+            # Any other result is checked by what is stored.
+            return result if isinstance(result, Acceptance | int) else None
 
-        return Act(f"{tab} {does}", perform, lambda ward, outcome: tell(ward, ward.tabs[tab.number - 1], outcome))
+        return Action(
+            f"{tab} {label}",
+            perform,
+            lambda expected, outcome: record(expected, expected.tabs[tab.number - 1], outcome),
+        )
 
-    def retract(self, said: Said, case: int) -> Act:
-        def perform() -> Hand:
-            return self._hand(retraction.retract(self.users[said.who], said.review))
+    def retract(self, review: AcceptedReview, case_pk: int) -> Action:
+        def perform() -> HeldAssignment:
+            return self._held_assignment(retraction.retract(self.users[review.physician], review.pk))
 
-        def tell(ward: Ward, outcome: Any) -> None:
-            file = ward.files[case]
-            ward.retracted(file, next(each for each in file.said if each.review == said.review), outcome)
+        def record(expected: ExpectedState, outcome: Any) -> None:
+            case = expected.cases[case_pk]
+            expected_review = next(candidate for candidate in case.reviews if candidate.pk == review.pk)
+            expected.record_retraction(case, expected_review, outcome)
 
-        return Act(f"{said} of case {case} is taken back", perform, tell)
+        return Action(f"{review} of case {case_pk} is retracted", perform, record)
 
-    def remark(self, who: str, case: int) -> Act:
+    def remark(self, physician: str, case_pk: int) -> Action:
         text = self.text()
 
         def perform() -> None:
-            discussion_remarks.remark(self.users[who], case, text)
+            discussion_remarks.remark(self.users[physician], case_pk, text)
 
-        return Act(
-            f"{who} remarks {text} on case {case}",
+        return Action(
+            f"{physician} remarks {text} on case {case_pk}",
             perform,
-            lambda ward, outcome: ward.remarked(who, ward.files[case], text, outcome),
+            lambda expected, outcome: expected.record_remark(physician, expected.cases[case_pk], text, outcome),
         )
 
-    def _hand(self, assignment: Assignment) -> Hand:
+    def _held_assignment(self, assignment: Assignment) -> HeldAssignment:
         assert assignment.token is not None
         assert assignment.physician is not None
-        kept = assignments_queries.draft_of(assignment, assignment.physician)
-        return Hand(
+        draft = assignments_queries.draft_of(assignment, assignment.physician)
+        return HeldAssignment(
             assignment.pk,
             assignment.case_id,
             Role(assignment.role),
             Phase(assignment.phase),
             assignment.token,
-            Kept(kept.answers["reason"], kept.revision) if kept is not None else None,
+            StoredDraft(draft.answers["reason"], draft.revision) if draft is not None else None,
         )
 
-    # ----------------------------------------------------------------------------------- acts of admins, engine and time
+    # ------------------------------------------------------- actions of admins, the engine and time
 
-    def open(
+    def open_case(
         self,
         number: int,
         version: int,
@@ -239,12 +269,12 @@ class Site:
         language: str = "",
         specialty: str = "",
         asked_for: tuple[str, ...] = (),
-    ) -> Act:
-        mark = trap(number, version)
+    ) -> Action:
+        mark = trap_mark(number, version)
         spec = case_spec(
             number,
             version=version,
-            form=form(mark),
+            form=form_naming(mark),
             policy=policy,
             language=language,
             specialty=specialty,
@@ -253,168 +283,177 @@ class Site:
             first_look=(Dialogue("Plain", (Turn("user", "May I take it?"),)),),
         )
 
-        def tell(ward: Ward, case: Case) -> None:
+        def record(expected: ExpectedState, case: Case) -> None:
             cited = frozenset(MARK.findall(" ".join(asked_for)))
-            ward.opened(File(case.pk, number, version, policy, language, specialty, cited))
+            expected.record_opening(ExpectedCase(case.pk, number, version, policy, language, specialty, cited))
 
-        return Act(
-            f"version {version} of sample {number} is opened", partial(assignments_services.open_case, spec), tell
+        return Action(
+            f"version {version} of sample {number} is opened", partial(assignments_services.open_case, spec), record
         )
 
-    def regenerate(self, file: File) -> Act:
-        """The next version, as the engine opens it when physicians have rejected this one."""
-        reasons = cases_queries.settled_case(Case.objects.get(pk=file.pk)).reasons
-        assert set(MARK.findall(" ".join(reasons))) <= {said.text for said in file.counted}
-        return self.open(file.lineage, file.version + 1, file.policy, file.language, file.specialty, reasons)
+    def regenerate(self, case: ExpectedCase) -> Action:
+        """Open the next version, as the engine does when physicians have rejected this one."""
+        reasons = cases_queries.settled_case(Case.objects.get(pk=case.pk)).reasons
+        assert set(MARK.findall(" ".join(reasons))) <= {review.text for review in case.counted_reviews}
+        return self.open_case(case.lineage, case.version + 1, case.policy, case.language, case.specialty, reasons)
 
-    def sweep(self) -> Act:
-        return Act("the sweeper comes", claims.expire_leases, Ward.swept)
+    def sweep(self) -> Action:
+        return Action("the sweeper runs", claims.expire_leases, ExpectedState.record_sweep)
 
-    def withdraw(self, case: int) -> Act:
+    def withdraw(self, case_pk: int) -> Action:
         def perform() -> None:
-            cases_services.withdraw(case, actor=self.users["adela"], reason="Not needed.")
+            cases_services.withdraw(case_pk, actor=self.users["adela"], reason="Not needed.")
 
-        return Act(
-            f"case {case} is withdrawn", perform, lambda ward, outcome: ward.withdrawn(ward.files[case], outcome)
-        )
-
-    def reassign(self, case: int, role: Role, to: str | None) -> Act:
-        def perform() -> None:
-            claims.reassign(case, role, to=self.users[to] if to else None, actor=self.users["adela"])
-
-        return Act(
-            f"{role} of case {case} is handed to {to or 'anybody'}",
+        return Action(
+            f"case {case_pk} is withdrawn",
             perform,
-            lambda ward, outcome: ward.reassigned(ward.files[case], role, to, outcome),
+            lambda expected, outcome: expected.record_withdrawal(expected.cases[case_pk], outcome),
         )
 
-    def prioritise(self, case: int, priority: int) -> Act:
-        change = partial(cases_services.prioritise, case, actor=self.users["adela"], priority=priority)
-        return Act(
-            f"case {case} gets priority {priority}",
+    def reassign(self, case_pk: int, role: Role, to: str | None) -> Action:
+        def perform() -> None:
+            claims.reassign(case_pk, role, to=self.users[to] if to else None, actor=self.users["adela"])
+
+        return Action(
+            f"{role} of case {case_pk} is handed to {to or 'anybody'}",
+            perform,
+            lambda expected, outcome: expected.record_reassignment(expected.cases[case_pk], role, to, outcome),
+        )
+
+    def prioritise(self, case_pk: int, priority: int) -> Action:
+        change = partial(cases_services.prioritise, case_pk, actor=self.users["adela"], priority=priority)
+        return Action(
+            f"case {case_pk} gets priority {priority}",
             change,
-            lambda ward, outcome: ward.prioritised(ward.files[case], priority, outcome),
+            lambda expected, outcome: expected.record_priority(expected.cases[case_pk], priority, outcome),
         )
 
-    def pause(self, who: str, paused: bool) -> Act:
-        def tell(ward: Ward, outcome: Any) -> None:
-            ward.people[who].paused = paused
+    def pause(self, physician: str, paused: bool) -> Action:
+        def record(expected: ExpectedState, outcome: Any) -> None:
+            expected.people[physician].paused = paused
 
-        change = partial(accounts.set_paused, self.users[who].pk, paused, actor=self.users["adela"])
-        return Act(f"{who} is {'paused' if paused else 'back'}", change, tell)
+        change = partial(accounts.set_paused, self.users[physician].pk, paused, actor=self.users["adela"])
+        return Action(f"{physician} is {'paused' if paused else 'resumed'}", change, record)
 
-    # --------------------------------------------------------------------------------------------- what is stored, shown
+    # ----------------------------------------------------------- checks of what is stored and shown
 
-    def stores(self, ward: Ward) -> None:
-        """Every row is as the ward has it."""
+    def check_stored(self, expected: ExpectedState) -> None:
+        """Assert that every stored row is as expected."""
         cases = {case.pk: case for case in Case.objects.all()}
-        assert cases.keys() == ward.files.keys()
+        assert cases.keys() == expected.cases.keys()
         rows: dict[int, dict[Role, Assignment]] = {pk: {} for pk in cases}
         for row in Assignment.objects.all():
             rows[row.case_id][Role(row.role)] = row
-            assert row.priority == ward.files[row.case_id].priority
-        for pk, file in ward.files.items():
-            now = file.position
+            assert row.priority == expected.cases[row.case_id].priority
+        for pk, case in expected.cases.items():
+            now = case.position
             stored = (cases[pk].state, cases[pk].ground, cases[pk].priority)
-            assert stored == (now.state, now.ground or "", file.priority), f"case {pk}"
-            assert rows[pk].keys() == file.slots.keys(), f"case {pk} has the wrong roles open"
-            for role in file.slots:
-                self._stores_slot(rows[pk][role], file, role)
-            physicians = [slot.holder for slot in file.slots.values() if slot.holder]
+            assert stored == (now.state, now.ground or "", case.priority), f"case {pk}"
+            assert rows[pk].keys() == case.slots.keys(), f"case {pk} has the wrong roles open"
+            for role in case.slots:
+                self._check_stored_slot(rows[pk][role], case, role)
+            physicians = [slot.holder for slot in case.slots.values() if slot.holder]
             assert len(physicians) == len(set(physicians)), f"somebody has two roles in case {pk}: {physicians}"
 
         counted = visibility.counted_reviews().order_by("pk")
-        given = [(r.pk, r.case_id, self.ids[r.physician_id], r.role, r.phase, r.answers["reason"]) for r in counted]
-        assert given == sorted(
-            (said.review, file.pk, said.who, said.opinion.role, said.opinion.phase, said.text)
-            for file in ward.files.values()
-            for said in file.counted
+        submitted = [
+            (r.pk, r.case_id, self.names[r.physician_id], r.role, r.phase, r.answers["reason"]) for r in counted
+        ]
+        assert submitted == sorted(
+            (review.pk, case.pk, review.physician, review.opinion.role, review.opinion.phase, review.text)
+            for case in expected.cases.values()
+            for review in case.counted_reviews
         )
-        roles = {(who, case, role) for _, case, who, role, _, _ in given}
-        assert len(roles) == len({(who, case) for who, case, _ in roles}), "somebody's answers count in two roles"
+        roles = {(physician, case_pk, role) for _, case_pk, physician, role, _, _ in submitted}
+        assert len(roles) == len({(physician, case_pk) for physician, case_pk, _ in roles}), (
+            "somebody's reviews count in two roles"
+        )
 
         drafts = {
-            (self.ids[d.physician_id], d.assignment.case_id, Role(d.assignment.role), Phase(d.phase)): Kept(
+            (self.names[d.physician_id], d.assignment.case_id, Role(d.assignment.role), Phase(d.phase)): StoredDraft(
                 d.answers["reason"], d.revision
             )
             for d in Draft.objects.select_related("assignment")
         }
-        assert drafts == ward.drafts, "a draft is lost, or another was kept"
+        assert drafts == expected.drafts, "a draft is lost, or a wrong one is stored"
         looks = {
-            (look.assignment.case_id, self.ids[look.physician_id], Role(look.assignment.role)): look.answers[
+            (look.assignment.case_id, self.names[look.physician_id], Role(look.assignment.role)): look.answers[
                 "questions"
             ]
             for look in FirstLook.objects.select_related("assignment")
         }
         assert {key: look["natural"]["note"] for key, look in looks.items()} == {
-            (file.pk, *key): text for file in ward.files.values() for key, text in file.looked.items()
+            (case.pk, *key): text for case in expected.cases.values() for key, text in case.first_looks.items()
         }
 
-    def _stores_slot(self, row: Assignment, file: File, role: Role) -> None:
-        slot, due = file.slots[role], file.due(role)
-        holder = self.ids[row.physician_id] if row.physician_id else None
-        reserved = self.ids[row.reserved_for_id] if row.reserved_for_id else None
-        assert (holder, row.phase, reserved) == (slot.holder, slot.phase, slot.reserved), f"{role} of case {file.pk}"
+    def _check_stored_slot(self, row: Assignment, case: ExpectedCase, role: Role) -> None:
+        slot, due = case.slots[role], case.is_due(role)
+        holder = self.names[row.physician_id] if row.physician_id else None
+        reserved = self.names[row.reserved_for_id] if row.reserved_for_id else None
+        assert (holder, row.phase, reserved) == (slot.holder, slot.phase, slot.reserved_for), (
+            f"{role} of case {case.pk}"
+        )
         if not due:
             assert row.hold in (Hold.WAITING, Hold.DONE)
         elif slot.holder is None:
             assert (row.hold, row.token) == (Hold.OPEN, None)
         else:
-            assert (row.hold, row.lease_until) == (Hold.HELD, slot.until)
+            assert (row.hold, row.lease_until) == (Hold.HELD, slot.lease_until)
             assert slot.token in (None, row.token)
 
-    def shows(self, ward: Ward, case: int) -> None:
-        """Everybody reads what is theirs to read of a case, and nothing else, by query and by API."""
-        file, stored = ward.files[case], Case.objects.get(pk=case)
-        everything = [said.review for said in file.counted]
-        had_it = {tab.who for tab in ward.tabs if tab.case == case}
-        outsiders = [name for name in NAMES if name not in had_it][:1]
-        for name in [*sorted(had_it), *outsiders, "adela", "rui"]:
+    def check_visible(self, expected: ExpectedState, case_pk: int) -> None:
+        """Assert that everybody can read what they may of a case and no more, by query and API."""
+        case, stored = expected.cases[case_pk], Case.objects.get(pk=case_pk)
+        all_reviews = [review.pk for review in case.counted_reviews]
+        participants = {tab.physician for tab in expected.tabs if tab.case == case_pk}
+        outsiders = [name for name in NAMES if name not in participants][:1]
+        for name in [*sorted(participants), *outsiders, "adela", "rui"]:
             user = self.users[name]
             shown = [review.pk for review in visibility.reviews_shown_to(user, stored)]
             remarks = [remark.text for remark in discussion_remarks.remarks_shown_to(user, stored)]
-            if name not in ward.people:
-                assert shown == (everything if name == "adela" else []), name
+            if name not in expected.people:
+                assert shown == (all_reviews if name == "adela" else []), name
                 continue
-            assert shown == [said.review for said in ward.readable(name, file)], f"{name} reads other reviews"
-            assert remarks == ward.remarks_for(name, file), f"{name} reads other remarks"
-        for slot in file.slots.values():
+            readable = [review.pk for review in expected.readable_reviews(name, case)]
+            assert shown == readable, f"{name} is shown the wrong reviews"
+            assert remarks == expected.readable_remarks(name, case), f"{name} is shown the wrong remarks"
+        for slot in case.slots.values():
             if slot.assignment is not None:
                 other = next(name for name in NAMES if name != slot.holder)
                 for name in {slot.holder or other, other}:
-                    self._shows_work(ward, name, slot.assignment, file)
+                    self._check_assignment_api(expected, name, slot.assignment, case)
 
-    def _shows_work(self, ward: Ward, name: str, assignment: int, file: File) -> None:
+    def _check_assignment_api(self, expected: ExpectedState, name: str, assignment: int, case: ExpectedCase) -> None:
         request = APIRequestFactory().get("/")
         force_authenticate(request, self.users[name])
-        answer = api.AssignmentViewSet.as_view({"get": "retrieve"})(request, assignment_id=assignment)
-        own = next(role for role, slot in file.slots.items() if slot.assignment == assignment)
-        if file.slots[own].holder != name:
-            assert answer.status_code == 404
+        response = api.AssignmentViewSet.as_view({"get": "retrieve"})(request, assignment_id=assignment)
+        role = next(role for role, slot in case.slots.items() if slot.assignment == assignment)
+        if case.slots[role].holder != name:
+            assert response.status_code == 404
             return
-        assert answer.status_code == 200
-        self.leaks_nothing(json.dumps(answer.data, default=str), ward, name, file)
-        kept = ward.drafts.get((name, file.pk, own, file.slots[own].phase))
-        assert (answer.data["draft"] and answer.data["draft"]["answers"]["reason"]) == (kept and kept.text)
+        assert response.status_code == 200
+        self.check_no_leak(json.dumps(response.data, default=str), expected, name, case)
+        draft = expected.drafts.get((name, case.pk, role, case.slots[role].phase))
+        assert (response.data["draft"] and response.data["draft"]["answers"]["reason"]) == (draft and draft.text)
 
-    def leaks_nothing(
-        self, page: str, ward: Ward, name: str, file: File, *, also: frozenset[str] = frozenset()
+    def check_no_leak(
+        self, page: str, expected: ExpectedState, name: str, case: ExpectedCase, *, also: frozenset[str] = frozenset()
     ) -> None:
-        sealed = set(MARK.findall(page)) - ward.texts_for(name, file) - also
-        assert not sealed, f"{name} is shown what is sealed: {sorted(sealed)}"
+        sealed = set(MARK.findall(page)) - expected.visible_texts(name, case) - also
+        assert not sealed, f"{name} is shown sealed texts: {sorted(sealed)}"
 
-    def page(self, who: str, assignment: int) -> Any:
-        """The page of an assignment, as a browser gets it."""
+    def case_page(self, physician: str, assignment: int) -> Any:
+        """The response to a browser that opens the page of an assignment."""
         client = Client()
-        client.force_login(self.users[who])
+        client.force_login(self.users[physician])
         return client.get(reverse("review:case", args=[assignment]), follow=True)
 
 
 class ManyPhysicians(RuleBasedStateMachine):
-    """One example is a savepoint, rolled back at its end."""
+    """Runs each example inside a savepoint that is rolled back afterwards."""
 
     clock: ClassVar[Clock]
-    met: ClassVar[Counter[str]]  # refusals, and the states in which cases were, over all examples
+    outcomes: ClassVar[Counter[str]]  # refusals and states of cases, over all examples
 
     def __init__(self) -> None:
         super().__init__()
@@ -422,8 +461,8 @@ class ManyPhysicians(RuleBasedStateMachine):
         self.savepoint.__enter__()
         reset_sequences(Case, Assignment, Draft, Review)
         self.clock.now = MORNING
-        self.site = Site()
-        self.touched: set[int] = set()
+        self.site = RealSite()
+        self.changed_cases: set[int] = set()
 
     def teardown(self) -> None:
         try:
@@ -433,224 +472,227 @@ class ManyPhysicians(RuleBasedStateMachine):
             transaction.set_rollback(True)
             self.savepoint.__exit__(None, None, None)
 
-    def do(self, act: Act, *cases: int) -> Any:
-        note(act.label)
-        outcome = act.on_site()
+    def do(self, action: Action, *cases: int) -> Any:
+        note(action.label)
+        outcome = action.run()
         if isinstance(outcome, type):
             note(f"    {outcome.__name__}")
-            self.met[outcome.__name__] += 1
-        self.touched |= set(cases)
-        return act.tell(self.ward, outcome)
+            self.outcomes[outcome.__name__] += 1
+        self.changed_cases |= set(cases)
+        return action.record(self.expected, outcome)
 
     @property
-    def files(self) -> dict[int, File]:
-        return self.ward.files
+    def cases(self) -> dict[int, ExpectedCase]:
+        return self.expected.cases
 
     def tabs(self, *, late: bool) -> dict[str, list[Tab]]:
-        """Windows by why nothing can be done in them any more, the newest first; not `late`: those in which something can."""
-        found: dict[str, list[Tab]] = {}
-        for tab in reversed(self.ward.tabs):
-            refusal = self.ward.refusal(tab)
+        """The `late` tabs, newest first, by the refusal of any action; else the usable tabs."""
+        grouped: dict[str, list[Tab]] = {}
+        for tab in reversed(self.expected.tabs):
+            refusal = self.expected.refusal(tab)
             if (refusal is not None) == late:
-                found.setdefault(refusal.__name__ if refusal else "", []).append(tab)
-        return found
+                grouped.setdefault(refusal.__name__ if refusal else "", []).append(tab)
+        return grouped
 
     def tab(self, data: st.DataObject, *, late: bool = False) -> Tab:
-        """One of `tabs`, for each reason as often; if there is none, any."""
-        tabs = self.tabs(late=late) or {"": self.ward.tabs[::-1]}
+        """One of `tabs`, drawing each refusal equally often; any tab if there are none."""
+        tabs = self.tabs(late=late) or {"": self.expected.tabs[::-1]}
         return data.draw(st.sampled_from(tabs[data.draw(st.sampled_from(sorted(tabs)))]), "tab")
 
-    def file(self, data: st.DataObject) -> File:
-        return data.draw(st.sampled_from(list(self.files.values())), "case")
+    def case(self, data: st.DataObject) -> ExpectedCase:
+        return data.draw(st.sampled_from(list(self.cases.values())), "case")
 
-    def rejected(self) -> list[File]:
-        """Cases that come back in a version that is not opened yet."""
-        newest = {file.lineage: file for file in self.files.values()}
-        return [file for file in newest.values() if file.position.state is State.REJECTED]
+    def rejected(self) -> list[ExpectedCase]:
+        """Rejected cases whose next version is not opened yet."""
+        newest = {case.lineage: case for case in self.cases.values()}
+        return [case for case in newest.values() if case.position.state is State.REJECTED]
 
     @initialize(
         people=st.tuples(*[PEOPLE] * len(NAMES)),
         policies=st.lists(st.sampled_from(list(POLICIES)), min_size=2, max_size=2),
         done=st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(Verdict)), max_size=12),
     )
-    def some_work_is_done(
+    def start_with_some_work_done(
         self, people: tuple[Person, ...], policies: list[str], done: list[tuple[str, Verdict]]
     ) -> None:
-        # Hypothesis hands the same objects to other examples.
-        self.ward = Ward(
+        # Copied, because hypothesis passes the same objects to other examples.
+        self.expected = ExpectedState(
             {name: replace(person) for name, person in zip(NAMES, people, strict=True)},
             now=MORNING,
             lease=claims.lease(),
         )
-        for name, person in self.ward.people.items():
-            about = {field: getattr(person, field) for field in ("hospital", "specialty")}
+        for name, person in self.expected.people.items():
+            texts = {field: getattr(person, field) for field in ("hospital", "specialty")}
             lists = {field: list(getattr(person, field)) for field in ("languages", "stages")}
-            User.objects.filter(username=name).update(**about, **lists, daily_cap=person.cap)
-        self.site = Site()
+            User.objects.filter(username=name).update(**texts, **lists, daily_cap=person.cap)
+        self.site = RealSite()
         for number, policy in enumerate(policies, 1):
-            self.do(self.site.open(number, 1, POLICIES[policy]))
-        for who, verdict in done:
-            self.works(who, verdict, False)
+            self.do(self.site.open_case(number, 1, POLICIES[policy]))
+        for physician, verdict in done:
+            self.review_one_case(physician, verdict, False)
 
-    # ---------------------------------------------------------------------------------------------------- the physicians
+    # ----------------------------------------------------------------------------------- physicians
 
-    @rule(who=st.sampled_from(NAMES))
-    def asks_for_the_next(self, who: str) -> None:
-        tab = self.do(self.site.claim(who))
+    @rule(physician=st.sampled_from(NAMES))
+    def claim_next(self, physician: str) -> None:
+        tab = self.do(self.site.claim(physician))
         if tab is not None:
-            self.touched.add(tab.case)
+            self.changed_cases.add(tab.case)
 
-    @rule(who=st.sampled_from(NAMES), verdict=st.sampled_from(Verdict), inadequate=RARELY)
-    def works(self, who: str, verdict: Verdict, inadequate: bool) -> None:
-        """Takes what comes, looks, types, and submits it."""
-        tab = self.do(self.site.claim(who))
+    @rule(physician=st.sampled_from(NAMES), verdict=st.sampled_from(Verdict), inadequate=RARELY)
+    def review_one_case(self, physician: str, verdict: Verdict, inadequate: bool) -> None:
+        """Claim the next case, take its first look, save a draft and submit it."""
+        tab = self.do(self.site.claim(physician))
         if tab is None:
             return
-        file = self.files[tab.case]
-        if file.policy.reveal_first_look and (who, tab.role) not in file.looked:
+        case = self.cases[tab.case]
+        if case.policy.reveal_first_look and (physician, tab.role) not in case.first_looks:
             self.do(self.site.reveal(tab), tab.case)
         self.do(self.site.save(tab), tab.case)
         verdict = Verdict.REJECT if inadequate else verdict
         self.do(self.site.submit(tab, verdict, inadequate=inadequate), tab.case)
 
-    @rule(who=st.sampled_from(NAMES), types=st.booleans(), swept=st.booleans())
-    def walks_away(self, who: str, types: bool, swept: bool) -> None:
-        """Takes a case and forgets it."""
-        tab = self.do(self.site.claim(who))
-        if tab is not None and types:
+    @rule(physician=st.sampled_from(NAMES), saves=st.booleans(), swept=st.booleans())
+    def abandon_a_case(self, physician: str, saves: bool, swept: bool) -> None:
+        """Claim a case and let its lease run out."""
+        tab = self.do(self.site.claim(physician))
+        if tab is not None and saves:
             self.do(self.site.save(tab), tab.case)
-        self.time_goes_by(16, swept)
+        self.advance_time(16, swept)
 
-    @rule(who=st.sampled_from(NAMES))
-    def types_in_two_windows(self, who: str) -> None:
-        """Opens a case twice, and types in the second window what does not know of the first."""
-        tabs = [self.do(self.site.claim(who)) for _ in range(2)]
+    @rule(physician=st.sampled_from(NAMES))
+    def save_drafts_in_two_tabs(self, physician: str) -> None:
+        """Open a case in two tabs and save in both; the second does not know the first one's draft."""
+        tabs = [self.do(self.site.claim(physician)) for _ in range(2)]
         for tab in filter(None, tabs):
             self.do(self.site.save(tab))
 
     @precondition(lambda self: self.tabs(late=False))
     @rule(data=st.data())
-    def types(self, data: st.DataObject) -> None:
+    def save_draft(self, data: st.DataObject) -> None:
         self.do(self.site.save(self.tab(data)))
 
     @precondition(lambda self: self.tabs(late=True))
     @rule(data=st.data())
-    def types_where_it_is_too_late(self, data: st.DataObject) -> None:
+    def save_draft_too_late(self, data: st.DataObject) -> None:
         self.do(self.site.save(self.tab(data, late=True)))
 
     @precondition(lambda self: self.tabs(late=False))
     @rule(data=st.data())
-    def reveals(self, data: st.DataObject) -> None:
+    def take_first_look(self, data: st.DataObject) -> None:
         tab = self.tab(data, late=data.draw(RARELY))
         self.do(self.site.reveal(tab), tab.case)
 
     @precondition(lambda self: self.tabs(late=False))
     @rule(data=st.data(), verdict=st.sampled_from([*Verdict, *Verdict, None]))
-    def submits(self, data: st.DataObject, verdict: Verdict | None) -> None:
+    def submit_review(self, data: st.DataObject, verdict: Verdict | None) -> None:
         tab = self.tab(data)
         self.do(self.site.submit(tab, verdict), tab.case)
 
     @precondition(lambda self: self.tabs(late=True))
     @rule(data=st.data(), verdict=st.sampled_from(Verdict))
-    def submits_one_too_many(self, data: st.DataObject, verdict: Verdict) -> None:
+    def submit_review_too_late(self, data: st.DataObject, verdict: Verdict) -> None:
         tab = self.tab(data, late=True)
         self.do(self.site.submit(tab, verdict), tab.case)
 
     @precondition(lambda self: self.tabs(late=False))
-    @rule(data=st.data(), does=st.sampled_from(["release", "release", "decline", "heartbeat"]))
-    def stays_or_gives_it_back(self, data: st.DataObject, does: str) -> None:
+    @rule(data=st.data(), action_name=st.sampled_from(["release", "release", "decline", "heartbeat"]))
+    def renew_or_give_back(self, data: st.DataObject, action_name: str) -> None:
         tab = self.tab(data, late=data.draw(RARELY))
-        self.do(getattr(self.site, does)(tab), *([] if does == "heartbeat" else [tab.case]))
+        self.do(getattr(self.site, action_name)(tab), *([] if action_name == "heartbeat" else [tab.case]))
 
-    @precondition(lambda self: any(file.said for file in self.files.values()))
+    @precondition(lambda self: any(case.reviews for case in self.cases.values()))
     @rule(data=st.data())
-    def takes_back(self, data: st.DataObject) -> None:
-        said = [(said, file.pk) for file in self.files.values() for said in file.said]
-        chosen, case = data.draw(st.sampled_from(sorted(said, key=lambda pair: -pair[0].review)), "review")
-        self.do(self.site.retract(chosen, case), case)
+    def retract_review(self, data: st.DataObject) -> None:
+        reviews = [(review, case.pk) for case in self.cases.values() for review in case.reviews]
+        review, case_pk = data.draw(st.sampled_from(sorted(reviews, key=lambda pair: -pair[0].pk)), "review")
+        self.do(self.site.retract(review, case_pk), case_pk)
 
-    @rule(data=st.data(), who=st.sampled_from([*NAMES, "adela"]))
-    def remarks(self, data: st.DataObject, who: str) -> None:
-        file = self.file(data)
-        self.do(self.site.remark(who, file.pk), file.pk)
+    @rule(data=st.data(), physician=st.sampled_from([*NAMES, "adela"]))
+    def add_remark(self, data: st.DataObject, physician: str) -> None:
+        case = self.case(data)
+        self.do(self.site.remark(physician, case.pk), case.pk)
 
-    @precondition(lambda self: self.ward.tabs)
+    @precondition(lambda self: self.expected.tabs)
     @rule(data=st.data())
-    def opens_the_page(self, data: st.DataObject) -> None:
-        """Comes back to a case by its address: it is there with the draft, or what was typed is shown to be copied."""
-        tab = data.draw(st.sampled_from(self.ward.tabs[::-1]), "tab")
-        note(f"{tab} is loaded anew")
-        page = self.site.page(tab.who, tab.assignment)
-        file, text = self.files[tab.case], page.content.decode()
-        slot = file.slots[tab.role]
-        kept = self.ward.drafts.get((tab.who, tab.case, tab.role, slot.phase))
-        if slot.holder == tab.who:
-            before = {other.trap for other in self.files.values() if other.lineage == file.lineage}
-            earlier = frozenset(before if self.ward.knows_trap(tab.who, file) else ())
-            self.site.leaks_nothing(text, self.ward, tab.who, file, also=earlier)
-            if file.due(tab.role):
+    def open_page(self, data: st.DataObject) -> None:
+        """Return to a case by its address: it shows the draft, or what was typed for copying."""
+        tab = data.draw(st.sampled_from(self.expected.tabs[::-1]), "tab")
+        note(f"{tab} is reloaded")
+        page = self.site.case_page(tab.physician, tab.assignment)
+        case, text = self.cases[tab.case], page.content.decode()
+        slot = case.slots[tab.role]
+        draft = self.expected.drafts.get((tab.physician, tab.case, tab.role, slot.phase))
+        if slot.holder == tab.physician:
+            lineage_marks = {other.trap_mark for other in self.cases.values() if other.lineage == case.lineage}
+            earlier = frozenset(lineage_marks if self.expected.may_see_traps(tab.physician, case) else ())
+            self.site.check_no_leak(text, self.expected, tab.physician, case, also=earlier)
+            if case.is_due(tab.role):
                 assert page.status_code == 200
-                slot.until = self.ward.now + self.ward.lease  # a sign of life
-                looking = not self.ward.knows_trap(tab.who, file)  # that form has no field for what was typed
-                assert kept is None or looking or kept.text in text, "the draft is not on the page"
+                # Opening the page renews the lease.
+                slot.lease_until = self.expected.now + self.expected.lease
+                # The form of the first look has no field for the reason.
+                first_look_due = not self.expected.may_see_traps(tab.physician, case)
+                assert draft is None or first_look_due or draft.text in text, "the draft is not on the page"
         else:
-            drafts = [kept.text for key, kept in self.ward.drafts.items() if key[:3] == (tab.who, tab.case, tab.role)]
+            role_key = (tab.physician, tab.case, tab.role)
+            drafts = [draft.text for key, draft in self.expected.drafts.items() if key[:3] == role_key]
             assert page.status_code == (409 if drafts else 404)
-            looked = file.looked.get((tab.who, tab.role))
-            assert set(MARK.findall(text)) <= {*drafts, looked}, "more is shown than what was typed"
-            assert not drafts or set(MARK.findall(text)) & set(drafts), "what was typed is not shown"
+            first_look_text = case.first_looks.get((tab.physician, tab.role))
+            assert set(MARK.findall(text)) <= {*drafts, first_look_text}, "the page shows more than what was typed"
+            assert not drafts or set(MARK.findall(text)) & set(drafts), "the page does not show what was typed"
 
-    # ------------------------------------------------------------------------------------------- time, admins, the engine
+    # ------------------------------------------------------------------ time, admins and the engine
 
     @rule(minutes=st.sampled_from([16, 16, 10, 14 * 60]), sweeps=st.booleans())
-    def time_goes_by(self, minutes: int, sweeps: bool) -> None:
-        note(f"{minutes} minutes go by")
+    def advance_time(self, minutes: int, sweeps: bool) -> None:
+        note(f"{minutes} minutes pass")
         self.clock.advance(minutes=minutes)
-        self.ward.now = self.clock.now
+        self.expected.now = self.clock.now
         if sweeps:
-            self.do(self.site.sweep(), *self.files)
+            self.do(self.site.sweep(), *self.cases)
 
-    @precondition(lambda self: len(self.files) < MOST_CASES)
+    @precondition(lambda self: len(self.cases) < MAX_CASES)
     @rule(
         policy=st.sampled_from(list(POLICIES)),
         language=st.sampled_from(["", "en", "zh"]),
         specialty=st.sampled_from(["", "cardiology", "oncology"]),
     )
-    def another_sample(self, policy: str, language: str, specialty: str) -> None:
-        number = 1 + max(file.lineage for file in self.files.values())
-        self.do(self.site.open(number, 1, POLICIES[policy], language, specialty))
+    def open_another_sample(self, policy: str, language: str, specialty: str) -> None:
+        number = 1 + max(case.lineage for case in self.cases.values())
+        self.do(self.site.open_case(number, 1, POLICIES[policy], language, specialty))
 
     @precondition(lambda self: self.rejected())
     @rule(data=st.data())
-    def regenerates(self, data: st.DataObject) -> None:
-        file = data.draw(st.sampled_from(self.rejected()), "rejected")
-        self.do(self.site.regenerate(file))
+    def regenerate_rejected(self, data: st.DataObject) -> None:
+        case = data.draw(st.sampled_from(self.rejected()), "rejected")
+        self.do(self.site.regenerate(case))
 
-    @rule(data=st.data(), does=st.sampled_from(["reassign"] * 4 + ["pause", "resume", "prioritise", "withdraw"]))
-    def an_admin_steps_in(self, data: st.DataObject, does: str) -> None:
-        file, who = self.file(data), data.draw(st.sampled_from(NAMES), "whom")
-        if does == "reassign":
-            role = data.draw(st.sampled_from([*file.slots, *file.slots, *Role]), "role")
-            self.do(self.site.reassign(file.pk, role, data.draw(st.sampled_from([who, None]))), file.pk)
-        elif does == "prioritise":
-            self.do(self.site.prioritise(file.pk, data.draw(st.sampled_from([5, -5]))))
-        elif does == "withdraw":
-            self.do(self.site.withdraw(file.pk), file.pk)
+    @rule(data=st.data(), action_name=st.sampled_from(["reassign"] * 4 + ["pause", "resume", "prioritise", "withdraw"]))
+    def act_as_admin(self, data: st.DataObject, action_name: str) -> None:
+        case, physician = self.case(data), data.draw(st.sampled_from(NAMES), "physician")
+        if action_name == "reassign":
+            role = data.draw(st.sampled_from([*case.slots, *case.slots, *Role]), "role")
+            self.do(self.site.reassign(case.pk, role, data.draw(st.sampled_from([physician, None]))), case.pk)
+        elif action_name == "prioritise":
+            self.do(self.site.prioritise(case.pk, data.draw(st.sampled_from([5, -5]))))
+        elif action_name == "withdraw":
+            self.do(self.site.withdraw(case.pk), case.pk)
         else:
-            self.do(self.site.pause(who, does == "pause"))
+            self.do(self.site.pause(physician, action_name == "pause"))
 
-    # --------------------------------------------------------------------------------------------------- after every step
+    # ----------------------------------------------------------------------------- after every step
 
     @invariant()
-    def all_is_stored_and_nothing_leaks(self) -> None:
-        self.site.stores(self.ward)
-        for case in sorted(self.touched):
-            self.site.shows(self.ward, case)
-            self.met[self.files[case].position.state] += 1
-        self.touched.clear()
+    def everything_is_stored_and_nothing_leaks(self) -> None:
+        self.site.check_stored(self.expected)
+        for case_pk in sorted(self.changed_cases):
+            self.site.check_visible(self.expected, case_pk)
+            self.outcomes[self.cases[case_pk].position.state] += 1
+        self.changed_cases.clear()
 
 
-def _employ() -> None:
+def _create_accounts() -> None:
     for name in NAMES:
         account(name)
     account("adela", UserRole.ADMIN)
@@ -658,13 +700,14 @@ def _employ() -> None:
 
 
 @pytest.fixture
-def ward_staff(db: None) -> None:
-    _employ()
+def staff(db: None) -> None:
+    _create_accounts()
 
 
-def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
-    ManyPhysicians.clock, ManyPhysicians.met = clock, Counter()
-    for start in by_profile([1], range(1, 9)):  # of many examples of one start most are alike
+def test_many_physicians_in_any_order(staff: None, clock: Clock) -> None:
+    ManyPhysicians.clock, ManyPhysicians.outcomes = clock, Counter()
+    # Several seeds, because most examples of one seed are alike.
+    for start in by_profile([1], range(1, 9)):
         run_state_machine_as_test(
             seed(start)(ManyPhysicians),
             settings=settings(
@@ -676,85 +719,87 @@ def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
                 suppress_health_check=list(HealthCheck),
             ),
         )
-    wanted = {"LeaseLost", "AlreadySubmitted", "NotUndoable", "StaleDraft", *State}
-    assert not wanted - ManyPhysicians.met.keys(), f"it did not get far: {ManyPhysicians.met}"
+    required = {"LeaseLost", "AlreadySubmitted", "NotUndoable", "StaleDraft", *State}
+    assert not required - ManyPhysicians.outcomes.keys(), f"too few outcomes reached: {ManyPhysicians.outcomes}"
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_several_things_truly_at_once(run_concurrently: RunConcurrently, clock: Clock, seed: int) -> None:
-    """Whatever is done at once comes to what one order of the same comes to."""
+def test_concurrent_actions_are_as_if_in_some_order(run_concurrently: RunConcurrently, clock: Clock, seed: int) -> None:
+    """Some sequential order of the actions explains every outcome of the concurrent run."""
     chance = random.Random(seed)
     clock.now = MORNING
-    _employ()
-    site, ward = Site(), Ward({name: Person() for name in NAMES}, now=MORNING, lease=claims.lease())
+    _create_accounts()
+    site, expected = RealSite(), ExpectedState({name: Person() for name in NAMES}, now=MORNING, lease=claims.lease())
     for number in range(1, ROUNDS + 1):
-        if len([file for file in ward.files.values() if not file.position.state.final]) < 2:
-            opening = site.open(number, 1, chance.choice([Policy(), Policy(reveal_first_look=True)]))
-            opening.tell(ward, opening.on_site())
+        if len([case for case in expected.cases.values() if not case.position.state.final]) < 2:
+            opening = site.open_case(number, 1, chance.choice([Policy(), Policy(reveal_first_look=True)]))
+            opening.record(expected, opening.run())
         if chance.random() < 0.3:
             clock.advance(minutes=16)
-            ward.now = clock.now
-        acts = _at_once(site, ward, chance)
-        outcomes = run_concurrently([act.on_site for act in acts])
-        story = [f"{act.label}: {outcome}" for act, outcome in zip(acts, outcomes, strict=True)]
+            expected.now = clock.now
+        actions = _concurrent_actions(site, expected, chance)
+        outcomes = run_concurrently([action.run for action in actions])
+        log = [f"{action.label}: {outcome}" for action, outcome in zip(actions, outcomes, strict=True)]
         unexpected = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-        assert not unexpected, "\n".join(story)
-        ward = _in_some_order(site, ward, list(zip(acts, outcomes, strict=True)), story)
-        for case in ward.files:
-            if not ward.files[case].position.state.final:
-                site.shows(ward, case)
+        assert not unexpected, "\n".join(log)
+        expected = _state_after_some_order(site, expected, list(zip(actions, outcomes, strict=True)), log)
+        for case_pk in expected.cases:
+            if not expected.cases[case_pk].position.state.final:
+                site.check_visible(expected, case_pk)
     assert not list(verification.check(verification.CheckProgress()))
 
 
-def _at_once(site: Site, ward: Ward, chance: random.Random) -> list[Act]:
-    """What three do at once: physicians with whatever they hold, an admin, the sweeper; at times one in two windows."""
-    acts = []
-    for who in chance.sample(NAMES, 2):
-        tabs = [tab for tab in ward.tabs if tab.who == who]
-        live = [tab for tab in tabs if ward.refusal(tab) is None]
+def _concurrent_actions(site: RealSite, expected: ExpectedState, chance: random.Random) -> list[Action]:
+    """Actions of two physicians, sometimes in two tabs each, and one of an admin or the sweeper."""
+    actions = []
+    for physician in chance.sample(NAMES, 2):
+        tabs = [tab for tab in expected.tabs if tab.physician == physician]
+        live = [tab for tab in tabs if expected.refusal(tab) is None]
         if not live or chance.random() < 0.1:
-            acts.append(site.claim(who))
+            actions.append(site.claim(physician))
         if not tabs:
             continue
         tab = chance.choice(live or tabs)
-        if (who, tab.role) not in ward.files[tab.case].looked and chance.random() < 0.8:
-            does = [site.reveal]
+        if (physician, tab.role) not in expected.cases[tab.case].first_looks and chance.random() < 0.8:
+            choices = [site.reveal]
         else:
-            verdict = partial(site.submit, verdict=chance.choice(list(Verdict)))
-            does = [verdict, verdict, verdict, site.save, site.release, site.heartbeat]
-        if live:  # a claim besides would read the draft while it changes
-            acts = [act for act in acts if act.label != site.claim(who).label]
-            acts += [do(tab) for do in chance.choices(does, k=chance.choice([1, 1, 2]))]
-    said = [(said, file.pk) for file in ward.files.values() for said in file.counted[-1:]]
-    open_cases = [file.pk for file in ward.files.values() if not file.position.state.final]
-    case = chance.choice(open_cases)
-    role = chance.choice(list(ward.files[case].slots))
-    acts.append(
+            submit = partial(site.submit, verdict=chance.choice(list(Verdict)))
+            choices = [submit, submit, submit, site.save, site.release, site.heartbeat]
+        if live:  # a concurrent claim would read the draft while it changes
+            actions = [action for action in actions if action.label != site.claim(physician).label]
+            actions += [act(tab) for act in chance.choices(choices, k=chance.choice([1, 1, 2]))]
+    last_reviews = [(review, case.pk) for case in expected.cases.values() for review in case.counted_reviews[-1:]]
+    open_cases = [case.pk for case in expected.cases.values() if not case.position.state.final]
+    case_pk = chance.choice(open_cases)
+    role = chance.choice(list(expected.cases[case_pk].slots))
+    actions.append(
         chance.choice(
             [
                 site.sweep(),
                 site.sweep(),
-                site.retract(*chance.choice(said)) if said else site.sweep(),
-                site.reassign(case, role, chance.choice([None, *NAMES])),
-                site.prioritise(case, chance.choice([5, -5])),
-                site.withdraw(case) if chance.random() < 0.3 else site.sweep(),
+                site.retract(*chance.choice(last_reviews)) if last_reviews else site.sweep(),
+                site.reassign(case_pk, role, chance.choice([None, *NAMES])),
+                site.prioritise(case_pk, chance.choice([5, -5])),
+                site.withdraw(case_pk) if chance.random() < 0.3 else site.sweep(),
             ]
         )
     )
-    return acts
+    return actions
 
 
-def _in_some_order(site: Site, ward: Ward, done: list[tuple[Act, Any]], story: list[str]) -> Ward:
-    """The ward after `done`, told in an order that explains every outcome and all that is stored."""
-    wrong = []
+def _state_after_some_order(
+    site: RealSite, expected: ExpectedState, done: list[tuple[Action, Any]], log: list[str]
+) -> ExpectedState:
+    """The state after `done` in an order that explains every outcome and everything stored."""
+    contradictions = []
     for order in permutations(done):
-        after = deepcopy(ward)
+        after = deepcopy(expected)
         try:
-            for act, outcome in order:
-                act.tell(after, outcome)
-            site.stores(after)
+            for action, outcome in order:
+                action.record(after, outcome)
+            site.check_stored(after)
         except (AssertionError, KeyError) as error:
-            wrong.append(str(error).partition("\n")[0])
+            contradictions.append(str(error).partition("\n")[0])
         else:
             return after
-    raise AssertionError("No order explains\n" + "\n".join([*story, "because", *dict.fromkeys(wrong)]))
+    raise AssertionError("No order explains\n" + "\n".join([*log, "because", *dict.fromkeys(contradictions)]))

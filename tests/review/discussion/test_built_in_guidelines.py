@@ -13,7 +13,7 @@ from review.common import benchmarks
 from review.discussion import guidelines
 from review.models import User
 from review.rules.state_machine import State
-from tests.review.factories import opened
+from tests.review.factories import open_case
 
 
 @pytest.mark.plain
@@ -42,7 +42,7 @@ def test_an_unknown_benchmark_has_no_text(name: str) -> None:
 
 
 def test_pages_and_api_show_the_text_of_the_benchmark(client: Client, ana: User, adela: User) -> None:
-    opened(benchmark="medhallu")
+    open_case(benchmark="medhallu")
     client.force_login(ana)
     page = client.get(reverse("review:guidelines")).content.decode()
     assert "Is it plausible?" in page

@@ -17,21 +17,21 @@ from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 from review.templatetags.review_talk import markdown
 from tests.conftest import RunConcurrently
-from tests.review.approve import approval
+from tests.review.approve import approval_of
 from tests.review.factories import (
-    LOOK_FIRST,
-    SEEN_PLAIN,
-    WHOLE_FORM,
+    FIRST_LOOK_BLOCKS,
+    FIRST_LOOK_POLICY,
+    FULL_FORM,
     account,
-    approving,
-    look,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_adjudication,
-    to_secondary,
+    approval,
+    case_in_adjudication,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    open_case,
+    rejection,
+    submit,
+    take_first_look,
 )
 from tests.review.pages import HTMX, Elements
 
@@ -66,10 +66,10 @@ def test_a_guideline_is_changed_by_a_new_version_and_never_in_place(adela: User,
 
 
 def test_a_review_records_the_guideline_it_followed(adela: User, ana: User, bo: User, client: Client) -> None:
-    case = to_secondary(ana)  # nothing is published: the built-in text applies
+    case = case_in_secondary(ana)  # nothing is published: the built-in text applies
     guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read *twice*.")
     guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read once.")
-    say(bo, approving())
+    claim_and_submit(bo, approval())
     guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read.")
     assert list(case.reviews.order_by("pk").values_list("guideline__version", flat=True)) == [None, 2]
     events = case.events.filter(kind=Event.Kind.SUBMITTED).order_by("pk")
@@ -88,8 +88,8 @@ def test_markdown_is_sanitized() -> None:
 
 
 def test_only_participants_and_admins_may_remark_and_the_trail_records_it(adela: User, ana: User, bo: User) -> None:
-    case = opened()
-    take(ana)
+    case = open_case()
+    claim(ana)
     remark = post_remark(ana, case)
     assert Event.objects.filter(case=case, kind=Event.Kind.REMARKED, actor=ana, data__remark=remark).exists()
     with pytest.raises(errors.NotYours):
@@ -100,8 +100,8 @@ def test_only_participants_and_admins_may_remark_and_the_trail_records_it(adela:
 
 
 def test_a_passage_is_found_in_the_text_or_refused(ana: User) -> None:
-    case = opened()
-    take(ana)
+    case = open_case()
+    claim(ana)
     first = next(passages(case.frozen.blocks))
     text, quote = first.text, first.text[2:9].strip()
     anchor = remarks.remark(ana, case.pk, "Here.", quote=quote).anchor
@@ -113,16 +113,16 @@ def test_a_passage_is_found_in_the_text_or_refused(ana: User) -> None:
 
 
 def test_a_remark_is_sealed_like_the_review_of_its_author(adela: User, ana: User, bo: User) -> None:
-    case = opened()
-    first = take(ana)
+    case = open_case()
+    first = claim(ana)
     anas = post_remark(ana, case, "I doubt the trap. @bo @adela")
-    answers = approval(case.frozen.form)
-    send(first, answers)
-    second = take(bo)
+    answers = approval_of(case.frozen.form)
+    submit(first, answers)
+    second = claim(bo)
     assert readable_remarks(bo, case) == set(), "the secondary is blind until they commit"
     bos = post_remark(bo, case, "Looks fine.")
     assert readable_remarks(ana, case) == {anas}
-    send(second, answers)
+    submit(second, answers)
     assert readable_remarks(bo, case) == {anas, bos}
     assert readable_remarks(adela, case) == {anas, bos}
 
@@ -131,8 +131,8 @@ def test_a_remark_is_sealed_like_the_review_of_its_author(adela: User, ana: User
 def test_a_notice_uses_the_colon_of_the_readers_language(
     client: Client, adela: User, ana: User, language: str, colon: str
 ) -> None:
-    case = opened()
-    send(take(ana), approval(case.frozen.form))
+    case = open_case()
+    submit(claim(ana), approval_of(case.frozen.form))
     post_remark(ana, case, "What do you say, @adela?")
     [notice] = discussion_notices.notices_for(adela)
     client.force_login(adela)
@@ -143,14 +143,14 @@ def test_a_notice_uses_the_colon_of_the_readers_language(
 
 
 def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, bo: User) -> None:
-    case = opened()
-    send(take(ana), approval(case.frozen.form))
-    second = take(bo)
+    case = open_case()
+    submit(claim(ana), approval_of(case.frozen.form))
+    second = claim(bo)
     post_remark(ana, case, "What do you say, @bo? And @adela? And @nobody? Mail me at x@bo.example")
     assert Notice.objects.count() == 2
     assert [notice.user for notice in discussion_notices.notices_for(adela)] == [adela]
     assert discussion_notices.notices_for(bo) == []
-    send(second, approval(case.frozen.form))
+    submit(second, approval_of(case.frozen.form))
     [notice] = discussion_notices.notices_for(bo)
     discussion_notices.mark_read(bo, notice.pk)
     assert discussion_notices.notices_for(bo) == []
@@ -159,7 +159,7 @@ def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, 
 
 
 def test_pages_publish_guidelines_and_post_remarks(client: Client, adela: User, ana: User, rui: User) -> None:
-    case = opened()
+    case = open_case()
     client.force_login(adela)
     address = reverse("review:guideline-edit", args=[case.benchmark, "primary"])
     assert client.post(address, {"text": "Read **slowly**."}, follow=True).status_code == 200
@@ -168,7 +168,7 @@ def test_pages_publish_guidelines_and_post_remarks(client: Client, adela: User, 
     client.force_login(ana)
     assert "<strong>slowly</strong>" in client.get(reverse("review:guidelines")).content.decode()
     assert client.get(address).status_code == 403
-    assignment = take(ana)
+    assignment = claim(ana)
     page = client.post(reverse("review:remark", args=[case.pk]), {"text": "<b>bold</b>"}, follow=True)
     assert page.redirect_chain[-1][0].startswith(reverse("review:case", args=[assignment.pk]))
     assert "&lt;b&gt;bold" in page.content.decode()
@@ -184,31 +184,31 @@ def mentions_count(user: User) -> int:
 
 @pytest.mark.parametrize("text", ["I doubt it, @bo.", "请@bo看", "@Bo", "(@bo)", "@bo, @adela", "First @bo… then I."])
 def test_a_mention_is_found_whatever_surrounds_it(ana: User, bo: User, text: str) -> None:
-    case = to_secondary(ana)
-    take(bo)
+    case = case_in_secondary(ana)
+    claim(bo)
     post_remark(ana, case, text)
     assert mentions_count(bo) == 1
 
 
 @pytest.mark.parametrize("text", ["x@bo.example", "@bo.example", "@bonnie", "@bo-li", "@@bo", "@ana"])
 def test_a_similar_name_is_not_a_mention(ana: User, bo: User, text: str) -> None:
-    case = to_secondary(ana)
-    take(bo)
+    case = case_in_secondary(ana)
+    claim(bo)
     post_remark(ana, case, text)
     assert Notice.objects.count() == 0
 
 
 def test_the_longer_of_two_matching_names_is_mentioned(ana: User, bo: User) -> None:
     longer = account("bo-li", UserRole.ADMIN)
-    case = to_secondary(ana)
-    take(bo)
+    case = case_in_secondary(ana)
+    claim(bo)
     post_remark(ana, case, "@bo-li?")
     assert (mentions_count(longer), mentions_count(bo)) == (1, 0)
 
 
 def test_sealed_mentions_do_not_crowd_out_a_readable_notice(adela: User, ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    take(bo)
+    case = case_in_secondary(ana)
+    claim(bo)
     post_remark(adela, case, "@bo, from the admin.")
     for _ in range(3 * discussion_notices.MAX_SHOWN):
         post_remark(ana, case, "@bo, sealed.")
@@ -216,8 +216,8 @@ def test_sealed_mentions_do_not_crowd_out_a_readable_notice(adela: User, ana: Us
 
 
 def test_a_refused_remark_keeps_what_was_typed(client: Client, ana: User, bo: User) -> None:
-    case = opened()
-    take(ana)
+    case = open_case()
+    claim(ana)
     client.force_login(ana)
     address = reverse("review:remark", args=[case.pk])
     typed = {"text": "My <long> thought.", "quote": "words that are not there"}
@@ -260,35 +260,35 @@ CHANGED = (
 def test_every_passage_can_be_quoted_in_a_remark(
     ana: User, quote: str, passage: str, place: tuple[int, int, bool | None]
 ) -> None:
-    case = opened(blocks=CHANGED)
-    take(ana)
+    case = open_case(blocks=CHANGED)
+    claim(ana)
     anchor = remarks.remark(ana, case.pk, "Here.", quote=quote, passage=passage).anchor
     assert anchor is not None
     assert (anchor["block"], anchor["turn"], anchor.get("source")) == place
 
 
 def test_every_passage_is_marked_up_on_the_page(client: Client, ana: User) -> None:
-    case = opened(blocks=CHANGED)
-    assignment = take(ana)
+    case = open_case(blocks=CHANGED)
+    assignment = claim(ana)
     client.force_login(ana)
     page = client.get(reverse("review:case", args=[assignment.pk]))
-    keys = [attrs["data-passage"] for _, attrs in Elements(page).found if "data-passage" in attrs]
+    keys = [attrs["data-passage"] for _, attrs in Elements(page).tags if "data-passage" in attrs]
     assert set(keys) == {passage.key for passage in passages(case.frozen.blocks)}
     assert keys.count("2.2.source") == 2, "once in the changes and once in the source"
 
 
 def test_hidden_text_cannot_be_guessed_by_quoting_it(ana: User) -> None:
-    case = opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=CHANGED)
-    assignment = take(ana)
+    case = open_case(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS, blocks=CHANGED)
+    assignment = claim(ana)
     with pytest.raises(errors.PassageUnknown):
         post_remark(ana, case, quote="a nodule")
     post_remark(ana, case, quote="tonight")
-    look(assignment)
+    take_first_look(assignment)
     post_remark(ana, case, quote="a nodule")
 
 
 def test_a_guideline_changed_in_the_meantime_is_not_overwritten(client: Client, adela: User) -> None:
-    case = opened()
+    case = open_case()
     client.force_login(adela)
     address = reverse("review:guideline-edit", args=[case.benchmark, "primary"])
     assert Elements(client.get(address)).named("base")[0]["value"] == "0"
@@ -322,11 +322,11 @@ def write_late(admin: User) -> int:
 
 
 def test_both_adjudicators_are_notified_of_the_discussion(ana: User, bo: User, chen: User, dina: User) -> None:
-    to_adjudication(ana, bo)
-    first, second = take(chen), take(dina)
-    send(first, approving())
+    case_in_adjudication(ana, bo)
+    first, second = claim(chen), claim(dina)
+    submit(first, approval())
     assert not Notice.objects.exists()
-    send(second, rejecting())
+    submit(second, rejection())
     notices = Notice.objects.filter(kind=Notice.Kind.DISCUSSION)
     assert {notice.user for notice in notices} == {chen, dina}
     assert [notice.kind for notice in discussion_notices.notices_for(chen)] == ["discussion"]

@@ -20,7 +20,7 @@ from review.rules.consolidation import is_reducible, median_level, rejection_rea
 from review.rules.questions import Answers, Reason
 from tests.review.forms.test_forms import answer, default, open_sample, sample
 from tests.review.forms.test_pages import EDIT, typed
-from tests.review.pages import Open
+from tests.review.pages import Browse
 
 __all__ = ["default", "sample"]  # fixtures
 pytestmark = pytest.mark.django_db
@@ -130,7 +130,7 @@ def test_agreement_compares_levels_by_value(
     assert case.frozen.form_version == 0
 
 
-def test_the_editor_changes_lists_and_publishes_them(browse: Open, adela: User) -> None:
+def test_the_editor_changes_lists_and_publishes_them(browse: Browse, adela: User) -> None:
     client = browse(adela)
     first = typed(client.get(EDIT).content.decode())
     assert first["reasons.1.code"] == ["wording"]

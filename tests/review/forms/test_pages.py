@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from review.forms import queries
 from review.models import Guideline, PersonEvent, ReviewForm, User
-from tests.review.pages import Open
+from tests.review.pages import Browse
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,7 @@ def typed(page: str) -> dict[str, Any]:
     return dict(fields)
 
 
-def test_the_editor_posts_the_built_in_form_back_unchanged(browse: Open, adela: User) -> None:
+def test_the_editor_posts_the_built_in_form_back_unchanged(browse: Browse, adela: User) -> None:
     client = browse(adela)
     page = client.get(EDIT).content.decode()
     assert "陷阱的事实正确性" in page
@@ -46,7 +46,7 @@ def test_the_editor_posts_the_built_in_form_back_unchanged(browse: Open, adela: 
     assert PersonEvent.objects.filter(kind="form", person=adela).count() == 1
 
 
-def test_the_buttons_change_the_form_without_publishing(browse: Open, adela: User) -> None:
+def test_the_buttons_change_the_form_without_publishing(browse: Browse, adela: User) -> None:
     client = browse(adela)
     page = client.get(EDIT).content.decode()
     first = typed(page)
@@ -63,7 +63,7 @@ def test_the_buttons_change_the_form_without_publishing(browse: Open, adela: Use
     assert not ReviewForm.objects.exists()
 
 
-def test_faults_are_shown_at_their_fields_and_the_input_is_kept(browse: Open, adela: User) -> None:
+def test_faults_are_shown_at_their_fields_and_the_input_is_kept(browse: Browse, adela: User) -> None:
     client = browse(adela)
     posted = typed(client.get(EDIT).content.decode())
     del posted["q.5.key"]  # as if somebody had removed the locked question from the page
@@ -78,7 +78,7 @@ def test_faults_are_shown_at_their_fields_and_the_input_is_kept(browse: Open, ad
     assert not ReviewForm.objects.exists()
 
 
-def test_the_preview_renders_the_real_form_and_escapes_the_input(browse: Open, adela: User) -> None:
+def test_the_preview_renders_the_real_form_and_escapes_the_input(browse: Browse, adela: User) -> None:
     client = browse(adela)
     posted = typed(client.get(EDIT).content.decode())
     posted |= {"q.2.label": "<script>alert(1)</script>", "do": "preview"}
@@ -94,7 +94,7 @@ def test_the_preview_renders_the_real_form_and_escapes_the_input(browse: Open, a
     assert "Non-existent Entity" not in blind
 
 
-def test_a_newer_version_is_not_overwritten_and_an_earlier_one_can_be_restored(browse: Open, adela: User) -> None:
+def test_a_newer_version_is_not_overwritten_and_an_earlier_one_can_be_restored(browse: Browse, adela: User) -> None:
     client = browse(adela)
     posted = typed(client.get(EDIT).content.decode())
     reworded = posted | {"q.2.label": "Did anything seem wrong?", "do": "publish"}
@@ -116,16 +116,16 @@ def test_a_newer_version_is_not_overwritten_and_an_earlier_one_can_be_restored(b
 
 
 @pytest.mark.parametrize("path", ["", "mhb/", "mhb/compare/"])
-def test_only_admins_can_open_the_pages(browse: Open, ana: User, rui: User, path: str) -> None:
+def test_only_admins_can_open_the_pages(browse: Browse, ana: User, rui: User, path: str) -> None:
     for user in (ana, rui):
         assert browse(user).get(f"/review/forms/{path}").status_code == 403
 
 
-def test_an_unknown_benchmark_has_no_form(browse: Open, adela: User) -> None:
+def test_an_unknown_benchmark_has_no_form(browse: Browse, adela: User) -> None:
     assert browse(adela).get("/review/forms/invented/").status_code == 404
 
 
-def test_a_guideline_is_published_with_the_form(browse: Open, adela: User) -> None:
+def test_a_guideline_is_published_with_the_form(browse: Browse, adela: User) -> None:
     client = browse(adela)
     posted = typed(client.get(EDIT).content.decode())
     assert "guideline.primary" in posted

@@ -16,7 +16,7 @@ from review.models import User
 from review.people import accounts, invitations
 from review.rules.permissions import OPERATOR
 from tests.api.conftest import Api, api
-from tests.review.pages import Open, text_of
+from tests.review.pages import Browse, text_of
 
 __all__ = ["api"]
 pytestmark = pytest.mark.django_db
@@ -82,7 +82,7 @@ def test_when_the_mail_server_fails_the_links_are_shown(emails: None, monkeypatc
     assert len(attempts) == 1, "a server that does not answer is not tried again"
 
 
-def test_page_and_api_say_that_the_invitation_was_e_mailed(emails: None, browse: Open, api: Api, adela: User) -> None:
+def test_page_and_api_say_that_the_invitation_was_e_mailed(emails: None, browse: Browse, api: Api, adela: User) -> None:
     typed = {"username": "nia", "first_name": "Nia", "role": "physician", "email": "nia@example.org"}
     page = browse(adela).post(reverse("review:person-new"), typed)
     html = text_of(page)

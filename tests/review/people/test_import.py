@@ -18,7 +18,7 @@ from review.rules.permissions import OPERATOR
 from tests.api.conftest import Api, api
 from tests.api.test_problems import problem
 from tests.review.factories import account
-from tests.review.pages import Open
+from tests.review.pages import Browse
 
 __all__ = ["api"]
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_a_csv_file_from_excel_is_read() -> None:
     ("text", "expected"),
     [
         ("", "people.csv: The first row must name the columns"),
-        ("name\n", "people.csv: The file lists nobody."),
+        ("name\n", "people.csv: The file contains no people."),
         ("name,pay\nAna,1\n", "people.csv: Unknown column: pay."),
         ("name,name\nAna,Ana\n", "people.csv: A column is named twice."),
         (f"{HEADER}\nAna Ruiz,physician\n", "people.csv, row 2: The row has 2 cells and the header has 7."),
@@ -81,10 +81,13 @@ def test_a_csv_file_from_excel_is_read() -> None:
         (f"name,hospital\nAna,{'x' * 201}\n", "people.csv, row 2: hospital: "),
         (f"name,specialties\nAna,{'x' * 301}\n", "people.csv, row 2: specialties: "),
         (f"name,username\n{'x ' * 80},bo\n", "people.csv, row 2: name: "),
-        ("name\nAna\nANA\n", "people.csv, row 3: Row 2 has the account name “ana”, too."),
-        ("name\nTaken\n", "people.csv, row 2: The account “taken” exists."),
-        ("name,email\nAna,t@example.org\n", "people.csv, row 2: An account has the e-mail address t@example.org."),
-        ("name,email\nAna,a@x.org\nBo,A@x.org\n", "people.csv, row 3: Row 2 has the e-mail address a@x.org, too."),
+        ("name\nAna\nANA\n", "people.csv, row 3: Row 2 also has the username “ana”."),
+        ("name\nTaken\n", "people.csv, row 2: The username “taken” is already taken."),
+        (
+            "name,email\nAna,t@example.org\n",
+            "people.csv, row 2: Another account already uses the e-mail address t@example.org.",
+        ),
+        ("name,email\nAna,a@x.org\nBo,A@x.org\n", "people.csv, row 3: Row 2 also has the e-mail address a@x.org."),
         ("name\n" + "".join(f"P{n}\n" for n in range(1001)), "people.csv: The file has more than 1000 rows."),
         ("name\n" + "x" * roster.MAX_BYTES, "people.csv: The file is larger than 1 MB."),
         ("name\n李".encode("gbk"), "people.csv: The file is not UTF-8."),
@@ -121,7 +124,7 @@ def test_only_admins_can_import(ana: User) -> None:
         accounts.import_people(roster.read_roster("people.csv", b"name\nBo\n"), actor=ana)
 
 
-def test_the_page_previews_and_imports_a_file(browse: Open, adela: User) -> None:
+def test_the_page_previews_and_imports_a_file(browse: Browse, adela: User) -> None:
     client, address = browse(adela), reverse("review:people-import")
     assert client.get(address).status_code == 200
     assert client.post(address, {}).status_code == 422
@@ -182,7 +185,7 @@ def test_the_command_imports_a_file(tmp_path: Path, settings: Any) -> None:
     assert json.loads(out)["people"][0]["link"].startswith("https://mhb.example.org/accounts/invitation/")
     code, out, err = run("import_people", str(file))
     assert code == 1
-    assert "people.csv, row 2: The account “ana.ruiz” exists." in err
+    assert "people.csv, row 2: The username “ana.ruiz” is already taken." in err
     assert User.objects.count() == 3
     with pytest.raises(CommandError, match="No such file"):
         run("import_people", str(tmp_path / "none.csv"))
@@ -196,7 +199,7 @@ def test_the_command_adds_one_person() -> None:
         "physician",
         True,
     )
-    with pytest.raises(CommandError, match="exists"):
+    with pytest.raises(CommandError, match="already taken"):
         run("add_person", "Ana Ruiz")
     with pytest.raises(CommandError, match="email"):
         run("add_person", "Bo", "--email", "here")

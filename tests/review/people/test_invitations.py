@@ -22,7 +22,7 @@ from review.rules.permissions import OPERATOR
 from tests.api.conftest import Api, api
 from tests.api.test_problems import problem
 from tests.review.factories import account
-from tests.review.pages import Open
+from tests.review.pages import Browse
 
 __all__ = ["api"]
 pytestmark = pytest.mark.django_db
@@ -198,13 +198,13 @@ def test_a_forged_cookie_is_refused(nia: User) -> None:
         assert client.get(PAGE).status_code == 410
 
 
-def test_accepting_an_invitation_ends_the_session_of_another_user(nia: User, adela: User, browse: Open) -> None:
+def test_accepting_an_invitation_ends_the_session_of_another_user(nia: User, adela: User, browse: Browse) -> None:
     client = browse(adela)
     assert follow(path_of(nia), client=client).status_code == 302
     assert client.get(reverse("review:people")).status_code == 403
 
 
-def test_admins_invite_and_withdraw_on_the_pages(browse: Open, adela: User) -> None:
+def test_admins_invite_and_withdraw_on_the_pages(browse: Browse, adela: User) -> None:
     client = browse(adela)
     fields = {"username": "oli", "role": "physician", "languages": "", "specialty": "Cardiology; Nephrology"}
     created = client.post(reverse("review:person-new"), fields)

@@ -9,7 +9,7 @@ from review.discussion import remarks
 from review.models import Notice, User
 from review.models.usernames import normalize_username
 from tests.api.conftest import Client as ApiClient
-from tests.review.factories import PASSWORD, account, opened, take
+from tests.review.factories import PASSWORD, account, claim, open_case
 
 pytestmark = pytest.mark.django_db
 
@@ -57,8 +57,8 @@ def test_tokens_and_mentions_use_the_normalized_name(name: str, ana: User) -> No
     sec = account("sec1")
     answer = ApiClient().post(reverse("api:token"), {"username": name, "password": PASSWORD})
     assert answer.status_code == 201
-    opened()
-    case = take(ana).case
+    open_case()
+    case = claim(ana).case
     User.objects.filter(pk=sec.pk).update(role="admin")  # admins may know of every case
     remarks.remark(ana, case.pk, f"What does @{name} say?")
     assert [notice.user for notice in Notice.objects.all()] == [sec]

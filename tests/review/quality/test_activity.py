@@ -19,7 +19,7 @@ from review.quality import activity
 from review.rules.blocks import Dialogue, Diff, Image, Table, Text, Turn
 from review.rules.reading_time import allowance, count_block_words, count_words
 from tests.conftest import Clock
-from tests.review.factories import account, approving, opened, send, take
+from tests.review.factories import account, approval, claim, open_case, submit
 
 pytestmark = pytest.mark.both
 
@@ -34,8 +34,8 @@ def stretch(clock: Clock, start: float, end: float) -> activity.Stretch:
 @pytest.fixture
 def assignment(ana: User, clock: Clock) -> Assignment:
     """Ana's case, claimed 60 minutes ago."""
-    opened()
-    assignment = take(ana)
+    open_case()
+    assignment = claim(ana)
     clock.advance(minutes=60)
     return assignment
 
@@ -62,9 +62,9 @@ def test_time_before_the_claim_and_in_the_future_is_cut_off(ana: User, assignmen
 
 def test_overlapping_time_counts_once_even_on_two_cases(ana: User, assignment: Assignment, clock: Clock) -> None:
     activity.record_stretches(ana, assignment.pk, [stretch(clock, 20, 10)])
-    send(assignment, approving())
-    opened(2)
-    other = take(ana)
+    submit(assignment, approval())
+    open_case(2)
+    other = claim(ana)
     Assignment.objects.filter(pk=other.pk).update(opened_at=clock.now - 60 * MINUTE)
     clock.advance(minutes=30)
     activity.record_stretches(ana, other.pk, [stretch(clock, 30, 10)])
@@ -84,7 +84,7 @@ def test_only_present_and_former_holders_can_record_time(
     with pytest.raises(errors.NotAllowed):
         activity.record_stretches(adela, assignment.pk, now)
     assert assignment.token is not None
-    send(assignment, approving())
+    submit(assignment, approval())
     # The page's last message arrives after the submission.
     assert activity.record_stretches(ana, assignment.pk, now) == MINUTE
 
@@ -111,11 +111,11 @@ class AnyOrder(TestCase):
         monkeypatch.setattr("django.utils.timezone.now", clock)
         try:
             ana = account("ana")
-            opened(1)
-            first = take(ana)
-            send(first, approving())
-            opened(2)
-            second = take(ana)
+            open_case(1)
+            first = claim(ana)
+            submit(first, approval())
+            open_case(2)
+            second = claim(ana)
             claimed = clock.now
             clock.advance(minutes=60)
             expected: set[int] = set()  # whole minutes after the claim

@@ -22,19 +22,19 @@ from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Consent, Ground, Policy, State
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
-    WHOLE_FORM,
+    FULL_FORM,
     account,
-    approving,
-    correcting,
-    opened,
-    rejecting,
-    say,
-    send,
-    take,
-    to_secondary,
-    wholly_approving,
+    approval,
+    case_in_secondary,
+    claim,
+    claim_and_submit,
+    correction,
+    full_approval,
+    open_case,
+    rejection,
+    submit,
 )
-from tests.review.pages import HTMX, Elements, Open, checked, post, text_of
+from tests.review.pages import HTMX, Browse, Elements, checked_value, post, text_of
 
 SETTLE = Policy(settle_wording=True)
 NEW_WORDING = "Says that the drug is invented."
@@ -42,15 +42,15 @@ OBJECTION = "Invented is not the same as unknown."
 
 
 def rewording_answers(declaration: str = "wording", **changes: str) -> Answers:
-    return correcting(NEW_WORDING, change_reason="Clearer.", declaration=declaration, **changes)
+    return correction(NEW_WORDING, change_reason="Clearer.", declaration=declaration, **changes)
 
 
 def ask_for_consent(
     ana: User, bo: User, *, policy: Policy = SETTLE, declaration: str = "wording"
 ) -> tuple[Case, Rewording]:
     """A case whose rewording waits for the first reviewer, and that rewording."""
-    case = to_secondary(ana, policy=policy)
-    say(bo, approving(), rewording_answers(declaration))
+    case = case_in_secondary(ana, policy=policy)
+    claim_and_submit(bo, approval(), rewording_answers(declaration))
     case.refresh_from_db()
     return case, Rewording.objects.get(case=case)
 
@@ -93,11 +93,11 @@ def test_an_objection_sends_the_case_to_adjudication(db: None, ana: User, bo: Us
     assert Event.objects.filter(case=case, kind="objected").get().data["reason"] == OBJECTION
     for adjudicator in (chen, dina):
         assert visibility.objection_shown_to(list(visibility.reviews_shown_to(adjudicator, case))) is None
-        take(adjudicator)
+        claim(adjudicator)
         shown = visibility.objection_shown_to(list(visibility.reviews_shown_to(adjudicator, case)))
         assert shown is not None
         assert shown.reason == OBJECTION
-        say(adjudicator, correcting(NEW_WORDING))
+        claim_and_submit(adjudicator, correction(NEW_WORDING))
     assert state_and_ground(case) == (State.APPROVED, Ground.ADJUDICATED)
 
 
@@ -122,26 +122,26 @@ def test_without_an_objection_the_sweeper_approves_the_rewording_after_the_deadl
 
 
 def test_a_change_of_meaning_goes_straight_to_adjudication(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, policy=SETTLE)
-    say(bo, approving(), rewording_answers("meaning"))
+    case = case_in_secondary(ana, policy=SETTLE)
+    claim_and_submit(bo, approval(), rewording_answers("meaning"))
     assert state_and_ground(case) == (State.ADJUDICATION, "")
     assert not Rewording.objects.exists()
 
 
 @pytest.mark.parametrize("declaration", ["", "perhaps"])
 def test_a_difference_must_be_declared(db: None, ana: User, bo: User, declaration: str) -> None:
-    case = to_secondary(ana, policy=SETTLE)
-    say(bo, approving())
+    case = case_in_secondary(ana, policy=SETTLE)
+    claim_and_submit(bo, approval())
     with pytest.raises(errors.Incomplete) as refused:
-        send(take(bo), rewording_answers(declaration))
+        submit(claim(bo), rewording_answers(declaration))
     code = "unknown-value" if declaration else "undeclared"
     assert [(problem.field, problem.code) for problem in refused.value.problems] == [("declaration", code)]
     assert state_and_ground(case) == (State.SECONDARY, "")
 
 
 def test_a_declaration_is_dropped_when_the_rubrics_are_the_same(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
-    say(bo, approving(), rewording_answers("meaning"))
+    case = case_in_secondary(ana, correction(NEW_WORDING), policy=SETTLE)
+    claim_and_submit(bo, approval(), rewording_answers("meaning"))
     assert state_and_ground(case) == (State.APPROVED, Ground.CONSENSUS), "the first reviewer's wording was adopted"
     last = Review.objects.filter(case=case).last()
     assert last is not None
@@ -149,36 +149,38 @@ def test_a_declaration_is_dropped_when_the_rubrics_are_the_same(db: None, ana: U
 
 
 def test_keeping_the_original_wording_against_a_correction_is_a_difference(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
-    say(bo, approving(), approving(declaration="wording"))
+    case = case_in_secondary(ana, correction(NEW_WORDING), policy=SETTLE)
+    claim_and_submit(bo, approval(), approval(declaration="wording"))
     [rubric] = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
     assert (rubric.before, rubric.after) == (NEW_WORDING, "Says that the drug does not exist.")
 
 
 def test_a_rejection_needs_no_declaration(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, policy=SETTLE)
-    against = rejecting(rubrics=correcting(NEW_WORDING).rubrics, change_reason="Clearer.")
-    say(bo, against, against)
+    case = case_in_secondary(ana, policy=SETTLE)
+    against = rejection(rubrics=correction(NEW_WORDING).rubrics, change_reason="Clearer.")
+    claim_and_submit(bo, against, against)
     assert state_and_ground(case) == (State.ADJUDICATION, "")
 
 
 def test_without_settle_wording_a_rewording_is_approved_at_once(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana)
-    say(bo, approving(), rewording_answers("meaning"))
+    case = case_in_secondary(ana)
+    claim_and_submit(bo, approval(), rewording_answers("meaning"))
     assert state_and_ground(case) == (State.APPROVED, Ground.CONSENSUS)
 
 
 def test_without_hours_for_an_objection_the_ground_is_corrected(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, policy=replace(SETTLE, objection_hours=0))
-    say(bo, approving(), rewording_answers())
+    case = case_in_secondary(ana, policy=replace(SETTLE, objection_hours=0))
+    claim_and_submit(bo, approval(), rewording_answers())
     assert state_and_ground(case) == (State.APPROVED, Ground.CORRECTED)
 
 
 def test_a_second_reviewer_who_stays_blind_declares_their_own_changes(db: None, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting("Calls it unknown.", "R2"), policy=replace(SETTLE, secondary_confirms=False))
+    case = case_in_secondary(
+        ana, correction("Calls it unknown.", "R2"), policy=replace(SETTLE, secondary_confirms=False)
+    )
     with pytest.raises(errors.Incomplete):
-        send(take(bo), correcting(NEW_WORDING))
-    say(bo, correcting(NEW_WORDING, declaration="wording"))
+        submit(claim(bo), correction(NEW_WORDING))
+    claim_and_submit(bo, correction(NEW_WORDING, declaration="wording"))
     assert case.state == State.SECONDARY
     [rubric] = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
     assert (rubric.key, rubric.after) == ("R1", NEW_WORDING), (
@@ -187,15 +189,15 @@ def test_a_second_reviewer_who_stays_blind_declares_their_own_changes(db: None, 
 
 
 def test_added_and_removed_rubrics_are_shown(db: None, ana: User, bo: User) -> None:
-    case = opened(policy=SETTLE, form=WHOLE_FORM)
-    say(ana, wholly_approving(added=(AddedRubric("Names a source.", ("A1",), "mild"),)))
-    changed = wholly_approving(
-        rubrics={**wholly_approving().rubrics, "R2": RubricAnswer("removed", note="Says nothing new.")},
+    case = open_case(policy=SETTLE, form=FULL_FORM)
+    claim_and_submit(ana, full_approval(added=(AddedRubric("Names a source.", ("A1",), "mild"),)))
+    changed = full_approval(
+        rubrics={**full_approval().rubrics, "R2": RubricAnswer("removed", note="Says nothing new.")},
         added=(AddedRubric("Asks back.", ("A1",), "mild"),),
         change_reason="Shorter.",
         declaration="wording",
     )
-    say(bo, wholly_approving(), changed)
+    claim_and_submit(bo, full_approval(), changed)
     rubrics = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
     assert [(rubric.before, rubric.after, rubric.note) for rubric in rubrics] == [
         ("Gives no dose.", "", "Says nothing new."),
@@ -263,9 +265,9 @@ def test_the_database_refuses_changes_of_a_rewording_and_its_outcome(db: None, a
 def test_only_one_of_several_simultaneous_answers_counts(run_concurrently: RunConcurrently) -> None:
     ana, bo = account("ana"), account("bo")
     for number in range(4):
-        case = opened(number + 1, policy=SETTLE)
-        say(ana, approving())
-        say(bo, approving(), rewording_answers())
+        case = open_case(number + 1, policy=SETTLE)
+        claim_and_submit(ana, approval())
+        claim_and_submit(bo, approval(), rewording_answers())
         rewording = Rewording.objects.get(case=case)
 
         def accept(pk: int = rewording.pk) -> object:
@@ -286,11 +288,11 @@ def test_only_one_of_several_simultaneous_answers_counts(run_concurrently: RunCo
 
 
 def test_the_first_reviewer_is_shown_the_difference_and_nothing_else(
-    browse: Open, ana: User, bo: User, chen: User
+    browse: Browse, ana: User, bo: User, chen: User
 ) -> None:
-    case = to_secondary(ana, policy=SETTLE)
+    case = case_in_secondary(ana, policy=SETTLE)
     answers = replace(rewording_answers(), reason="SECRET reason", change_reason="SECRET change")
-    say(bo, approving(), answers)
+    claim_and_submit(bo, approval(), answers)
     rewording = Rewording.objects.get(case=case)
     address = reverse("review:rewording", args=[rewording.pk])
     home = text_of(browse(ana).get(reverse("review:workbench")))
@@ -306,7 +308,7 @@ def test_the_first_reviewer_is_shown_the_difference_and_nothing_else(
         assert address not in text_of(browse(other).get(reverse("review:workbench")))
 
 
-def test_the_first_reviewer_accepts_or_objects_on_the_page(browse: Open, ana: User, bo: User) -> None:
+def test_the_first_reviewer_accepts_or_objects_on_the_page(browse: Browse, ana: User, bo: User) -> None:
     case, rewording = ask_for_consent(ana, bo)
     client = browse(ana)
     address = reverse("review:rewording-object", args=[rewording.pk])
@@ -322,7 +324,7 @@ def test_the_first_reviewer_accepts_or_objects_on_the_page(browse: Open, ana: Us
 
 @pytest.mark.parametrize("answer", ["accept", "object"])
 def test_after_the_deadline_the_page_says_so_and_still_shows_the_difference(
-    browse: Open, ana: User, bo: User, clock: Clock, answer: str
+    browse: Browse, ana: User, bo: User, clock: Clock, answer: str
 ) -> None:
     case, rewording = ask_for_consent(ana, bo)
     client = browse(ana)
@@ -334,10 +336,10 @@ def test_after_the_deadline_the_page_says_so_and_still_shows_the_difference(
     assert state_and_ground(case) == (State.SECONDARY, ""), "the sweeper closes it"
 
 
-def test_the_second_reviewer_is_asked_without_javascript(browse: Open, ana: User, bo: User) -> None:
-    case = to_secondary(ana, policy=SETTLE)
-    say(bo, approving())
-    assignment = take(bo)
+def test_the_second_reviewer_is_asked_without_javascript(browse: Browse, ana: User, bo: User) -> None:
+    case = case_in_secondary(ana, policy=SETTLE)
+    claim_and_submit(bo, approval())
+    assignment = claim(bo)
     client = browse(bo)
     page = client.get(reverse("review:case", args=[assignment.pk]))
     assert [button["value"] for button in Elements(page).named("declaration")] == ["wording", "meaning"]
@@ -355,44 +357,44 @@ def test_the_second_reviewer_is_asked_without_javascript(browse: Open, ana: User
     assert "first reviewer is shown your wording" in text_of(client.get(reverse("review:workbench")))
 
 
-def test_keeping_a_differing_blind_answer_needs_a_declaration(browse: Open, ana: User, bo: User) -> None:
-    case = to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
-    say(bo, approving())
-    assignment = take(bo)
+def test_keeping_a_differing_blind_answer_needs_a_declaration(browse: Browse, ana: User, bo: User) -> None:
+    case = case_in_secondary(ana, correction(NEW_WORDING), policy=SETTLE)
+    claim_and_submit(bo, approval())
+    assignment = claim(bo)
     client = browse(bo)
     before, _keep, after = text_of(client.get(reverse("review:case", args=[assignment.pk]))).partition('name="keep"')
     assert before.count('name="declaration"') == 2, "the question is beside the button and marked as required"
     assert "data-required-mark" in before.partition('data-when="rewords"')[2]
     assert 'name="declaration"' not in after
-    refused = post(client, "submit", assignment, approving(), keep="1")
+    refused = post(client, "submit", assignment, approval(), keep="1")
     assert refused.status_code == 422
-    assert checked(refused, "declaration") is None
+    assert checked_value(refused, "declaration") is None
     assert 'data-given="rewords" data-value="yes"' in text_of(refused)
-    post(client, "submit", assignment, approving(), keep="1", declaration="meaning", revision="1")
+    post(client, "submit", assignment, approval(), keep="1", declaration="meaning", revision="1")
     assert state_and_ground(case)[0] == State.ADJUDICATION
 
 
-def test_the_blind_page_of_the_second_reviewer_asks_for_no_declaration(browse: Open, ana: User, bo: User) -> None:
-    to_secondary(ana, correcting(NEW_WORDING), policy=SETTLE)
-    page = browse(bo).get(reverse("review:case", args=[take(bo).pk]))
+def test_the_blind_page_of_the_second_reviewer_asks_for_no_declaration(browse: Browse, ana: User, bo: User) -> None:
+    case_in_secondary(ana, correction(NEW_WORDING), policy=SETTLE)
+    page = browse(bo).get(reverse("review:case", args=[claim(bo).pk]))
     assert not Elements(page).named("declaration")
     assert 'id="rewords"' not in text_of(page), "it would reveal that the first reviewer corrected something"
 
 
 @pytest.mark.parametrize(("blind", "visible"), [(False, True), (True, False)])
 def test_adjudicators_read_the_objection_with_the_reviews(
-    browse: Open, ana: User, bo: User, chen: User, blind: bool, visible: bool
+    browse: Browse, ana: User, bo: User, chen: User, blind: bool, visible: bool
 ) -> None:
     _case, rewording = ask_for_consent(ana, bo, policy=replace(SETTLE, adjudicators_blind=blind))
     services.object_to(ana, rewording.pk, OBJECTION)
-    assignment = take(chen)
+    assignment = claim(chen)
     assert (OBJECTION in text_of(browse(chen).get(reverse("review:case", args=[assignment.pk])))) is visible
     api = APIClient()
     api.force_authenticate(chen)
     assert api.get(f"/api/v1/assignments/{assignment.public_id}/").json()["objection"] == (OBJECTION if visible else "")
 
 
-def test_admins_see_the_deadline_for_an_objection(browse: Open, adela: User, ana: User, bo: User) -> None:
+def test_admins_see_the_deadline_for_an_objection(browse: Browse, adela: User, ana: User, bo: User) -> None:
     case, _rewording = ask_for_consent(ana, bo)
     shown = text_of(browse(adela).get(reverse("review:history", args=[case.pk])))
     assert "may object to the wording until" in shown
@@ -422,9 +424,9 @@ def test_the_api_lists_rewordings_and_takes_objections(ana: User, bo: User, chen
 
 
 def test_the_api_takes_the_declaration_with_the_answers(ana: User, bo: User) -> None:
-    to_secondary(ana, policy=SETTLE)
-    say(bo, approving())
-    assignment = take(bo)
+    case_in_secondary(ana, policy=SETTLE)
+    claim_and_submit(bo, approval())
+    assignment = claim(bo)
     api = APIClient()
     api.force_authenticate(bo)
     answers = {

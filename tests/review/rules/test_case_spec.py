@@ -8,7 +8,7 @@ import pytest
 from review.rules.blocks import Text
 from review.rules.case_spec import spec_to_json, specs_to_json
 from review.rules.state_machine import Policy
-from tests.review.factories import FORM, WHOLE_FORM, case_spec
+from tests.review.factories import FORM, FULL_FORM, case_spec
 
 pytestmark = pytest.mark.plain
 
@@ -22,7 +22,7 @@ def test_specs_in_bulk_are_byte_for_byte_equal_to_single_ones() -> None:
                 (FORM, Policy()),
                 (FORM, Policy(primary=False)),
                 (replace(FORM), Policy(primary=False)),
-                (WHOLE_FORM, Policy()),
+                (FULL_FORM, Policy()),
                 (translated, Policy()),
                 (FORM, Policy()),
             ]

@@ -29,36 +29,36 @@ from tests.profile import by_profile
 from tests.review.factories import (
     CITATION,
     FORM,
-    WHOLE_FORM,
-    approving,
+    FULL_FORM,
+    approval,
     case_spec,
-    correcting,
-    finding_inadequate,
-    rejecting,
-    wholly_approving,
-    wholly_rejecting,
+    correction,
+    full_approval,
+    full_rejection,
+    inadequate_rubric,
+    rejection,
 )
 
 TODAY = date(2026, 3, 1)
 
-GOOD = dict(approving().questions)
-FINE = dict(approving().rubrics)
+GOOD = dict(approval().questions)
+FINE = dict(approval().rubrics)
 ONE_PROBLEM = [
-    (approving(questions={"natural": Answer("yes")}), Problem("question.aligned", "unanswered")),
-    (approving(questions=GOOD | {"natural": Answer("perhaps")}), Problem("question.natural", "unknown-value")),
-    (approving(rubrics={"R1": RubricAnswer("adequate")}), Problem("rubric.R2", "unanswered")),
-    (approving(rubrics=FINE | {"R2": RubricAnswer("fine")}), Problem("rubric.R2", "unknown-value")),
-    (rejecting(questions=GOOD | {"natural": Answer("no", " ")}), Problem("question.natural.note", "note-missing")),
-    (finding_inadequate(note="\t"), Problem("rubric.R1.note", "note-missing")),
-    (correcting(" "), Problem("rubric.R1.wording", "wording-missing")),
-    (correcting(" Says that the drug does not exist.\n"), Problem("rubric.R1.wording", "wording-unchanged")),
-    (approving(verdict=""), Problem("verdict", "verdict-missing")),
-    (approving(verdict="maybe"), Problem("verdict", "verdict-missing")),
-    (approving(questions=GOOD | {"natural": Answer("no", "Stiff.")}), Problem("verdict", "verdict-contradicts")),
-    (finding_inadequate(verdict="approve"), Problem("verdict", "verdict-contradicts")),
-    (rejecting(reason="  "), Problem("reason", "reason-missing")),
-    (approving(questions=GOOD | {"mood": Answer("yes")}), Problem("question.mood", "unknown-field")),
-    (approving(rubrics=FINE | {"R9": RubricAnswer("adequate")}), Problem("rubric.R9", "unknown-field")),
+    (approval(questions={"natural": Answer("yes")}), Problem("question.aligned", "unanswered")),
+    (approval(questions=GOOD | {"natural": Answer("perhaps")}), Problem("question.natural", "unknown-value")),
+    (approval(rubrics={"R1": RubricAnswer("adequate")}), Problem("rubric.R2", "unanswered")),
+    (approval(rubrics=FINE | {"R2": RubricAnswer("fine")}), Problem("rubric.R2", "unknown-value")),
+    (rejection(questions=GOOD | {"natural": Answer("no", " ")}), Problem("question.natural.note", "note-missing")),
+    (inadequate_rubric(note="\t"), Problem("rubric.R1.note", "note-missing")),
+    (correction(" "), Problem("rubric.R1.wording", "wording-missing")),
+    (correction(" Says that the drug does not exist.\n"), Problem("rubric.R1.wording", "wording-unchanged")),
+    (approval(verdict=""), Problem("verdict", "verdict-missing")),
+    (approval(verdict="maybe"), Problem("verdict", "verdict-missing")),
+    (approval(questions=GOOD | {"natural": Answer("no", "Stiff.")}), Problem("verdict", "verdict-contradicts")),
+    (inadequate_rubric(verdict="approve"), Problem("verdict", "verdict-contradicts")),
+    (rejection(reason="  "), Problem("reason", "reason-missing")),
+    (approval(questions=GOOD | {"mood": Answer("yes")}), Problem("question.mood", "unknown-field")),
+    (approval(rubrics=FINE | {"R9": RubricAnswer("adequate")}), Problem("rubric.R9", "unknown-field")),
 ]
 
 
@@ -69,111 +69,111 @@ def test_each_problem_is_reported_alone(answers: Answers, problem: Problem) -> N
 
 def test_a_changed_answer_needs_a_reason() -> None:
     missing = [Problem("change_reason", "change-reason-missing")]
-    assert problems(FORM, rejecting(), committed=approving()) == missing
-    assert problems(FORM, rejecting(change_reason=" "), committed=approving()) == missing
-    assert problems(FORM, rejecting(change_reason="The primary is right."), committed=approving()) == []
-    assert problems(FORM, approving(), committed=approving()) == []
+    assert problems(FORM, rejection(), committed=approval()) == missing
+    assert problems(FORM, rejection(change_reason=" "), committed=approval()) == missing
+    assert problems(FORM, rejection(change_reason="The primary is right."), committed=approval()) == []
+    assert problems(FORM, approval(), committed=approval()) == []
 
 
-WHOLE = dict(wholly_approving().rubrics)
+WHOLE = dict(full_approval().rubrics)
 STANDS = RubricAnswer("adequate", severity="mild")
 GONE = RubricAnswer("removed", note="Another rubric says it.")
 OWN = AddedRubric("Names the class of drugs.", ("A1",), "death")
 ONE_PROBLEM_OF_WHOLE_FORM = [
-    (wholly_approving(citations=()), Problem("citations", "evidence-missing")),
+    (full_approval(citations=()), Problem("citations", "evidence-missing")),
     (
-        wholly_approving(citations=(replace(CITATION, kind="doi"),)),
+        full_approval(citations=(replace(CITATION, kind="doi"),)),
         Problem("citation.1.reference", "citation-malformed"),
     ),
     (
-        wholly_approving(citations=(replace(CITATION, passage=""),)),
+        full_approval(citations=(replace(CITATION, passage=""),)),
         Problem("citation.1.passage", "citation-incomplete"),
     ),
-    (wholly_approving(citations=(CITATION, CITATION)), Problem("citation.2.reference", "citation-duplicate")),
+    (full_approval(citations=(CITATION, CITATION)), Problem("citation.2.reference", "citation-duplicate")),
     (
-        wholly_approving(rubrics=WHOLE | {"R1": RubricAnswer("adequate")}),
+        full_approval(rubrics=WHOLE | {"R1": RubricAnswer("adequate")}),
         Problem("rubric.R1.severity", "severity-missing"),
     ),
     (
-        wholly_approving(rubrics=WHOLE | {"R1": RubricAnswer("corrected", "Calls it invented.")}),
+        full_approval(rubrics=WHOLE | {"R1": RubricAnswer("corrected", "Calls it invented.")}),
         Problem("rubric.R1.severity", "severity-missing"),
     ),
     (
-        wholly_approving(rubrics=WHOLE | {"R1": replace(STANDS, severity="bad")}),
+        full_approval(rubrics=WHOLE | {"R1": replace(STANDS, severity="bad")}),
         Problem("rubric.R1.severity", "unknown-value"),
     ),
-    (wholly_approving(rubrics=WHOLE | {"R1": RubricAnswer("removed")}), Problem("rubric.R1.note", "note-missing")),
-    (wholly_approving(rubrics={"R1": GONE, "R2": GONE}), Problem("rubrics", "no-rubric-left")),
-    (wholly_rejecting(""), Problem("reason_code", "reason-code-missing")),
-    (wholly_rejecting("mood"), Problem("reason_code", "unknown-value")),
-    (wholly_rejecting(reason=" "), Problem("reason", "reason-missing")),
-    (wholly_approving(added=(replace(OWN, criterion=" "),)), Problem("added.1.criterion", "criterion-missing")),
-    (wholly_approving(added=(OWN, OWN)), Problem("added.2.criterion", "criterion-duplicate")),
+    (full_approval(rubrics=WHOLE | {"R1": RubricAnswer("removed")}), Problem("rubric.R1.note", "note-missing")),
+    (full_approval(rubrics={"R1": GONE, "R2": GONE}), Problem("rubrics", "no-rubric-left")),
+    (full_rejection(""), Problem("reason_code", "reason-code-missing")),
+    (full_rejection("mood"), Problem("reason_code", "unknown-value")),
+    (full_rejection(reason=" "), Problem("reason", "reason-missing")),
+    (full_approval(added=(replace(OWN, criterion=" "),)), Problem("added.1.criterion", "criterion-missing")),
+    (full_approval(added=(OWN, OWN)), Problem("added.2.criterion", "criterion-duplicate")),
     (
-        wholly_approving(added=(replace(OWN, criterion=" gives  NO dose. "),)),
+        full_approval(added=(replace(OWN, criterion=" gives  NO dose. "),)),
         Problem("added.1.criterion", "criterion-duplicate"),
     ),
-    (wholly_approving(added=(replace(OWN, tags=()),)), Problem("added.1.tags", "unanswered")),
-    (wholly_approving(added=(replace(OWN, tags=("A1", "Z9")),)), Problem("added.1.tags", "unknown-value")),
-    (wholly_approving(added=(replace(OWN, severity=""),)), Problem("added.1.severity", "severity-missing")),
+    (full_approval(added=(replace(OWN, tags=()),)), Problem("added.1.tags", "unanswered")),
+    (full_approval(added=(replace(OWN, tags=("A1", "Z9")),)), Problem("added.1.tags", "unknown-value")),
+    (full_approval(added=(replace(OWN, severity=""),)), Problem("added.1.severity", "severity-missing")),
 ]
 
 
 @pytest.mark.parametrize(("answers", "problem"), ONE_PROBLEM_OF_WHOLE_FORM)
 def test_each_problem_of_the_whole_form_is_reported_alone(answers: Answers, problem: Problem) -> None:
-    assert problems(WHOLE_FORM, answers, today=TODAY) == [problem]
+    assert problems(FULL_FORM, answers, today=TODAY) == [problem]
 
 
 @pytest.mark.parametrize(
     "answers",
     [
-        wholly_approving(),
-        wholly_approving(rubrics=WHOLE | {"R1": GONE}),
-        wholly_approving(rubrics={"R1": GONE, "R2": GONE}, added=(OWN,)),
-        wholly_approving(rubrics=WHOLE | {"R2": GONE}, added=(replace(OWN, criterion="Gives no dose."),)),
-        wholly_rejecting(),
-        wholly_rejecting("disputed", rubrics={"R1": GONE, "R2": GONE}),
-        wholly_rejecting(rubrics=WHOLE | {"R1": RubricAnswer("inadequate", note="Off.")}),
-        wholly_rejecting(questions={"natural": Answer("yes"), "false": Answer("no", "It is true.")}, citations=()),
+        full_approval(),
+        full_approval(rubrics=WHOLE | {"R1": GONE}),
+        full_approval(rubrics={"R1": GONE, "R2": GONE}, added=(OWN,)),
+        full_approval(rubrics=WHOLE | {"R2": GONE}, added=(replace(OWN, criterion="Gives no dose."),)),
+        full_rejection(),
+        full_rejection("disputed", rubrics={"R1": GONE, "R2": GONE}),
+        full_rejection(rubrics=WHOLE | {"R1": RubricAnswer("inadequate", note="Off.")}),
+        full_rejection(questions={"natural": Answer("yes"), "false": Answer("no", "It is true.")}, citations=()),
     ],
 )
 def test_complete_answers_to_the_whole_form_have_no_problem(answers: Answers) -> None:
-    assert problems(WHOLE_FORM, answers, today=TODAY) == []
+    assert problems(FULL_FORM, answers, today=TODAY) == []
 
 
 def test_answers_that_a_plain_form_does_not_offer_are_refused() -> None:
-    assert problems(FORM, approving(rubrics=FINE | {"R1": GONE})) == [Problem("rubric.R1", "unknown-value")]
-    assert problems(FORM, approving(added=(AddedRubric("Names the class.", ("A1",)),))) == [
+    assert problems(FORM, approval(rubrics=FINE | {"R1": GONE})) == [Problem("rubric.R1", "unknown-value")]
+    assert problems(FORM, approval(added=(AddedRubric("Names the class.", ("A1",)),))) == [
         Problem("added", "unknown-field")
     ]
-    assert problems(FORM, approving(rubrics=FINE | {"R1": STANDS})) == [Problem("rubric.R1.severity", "unknown-value")]
+    assert problems(FORM, approval(rubrics=FINE | {"R1": STANDS})) == [Problem("rubric.R1.severity", "unknown-value")]
 
 
 def test_removing_a_rubric_does_not_make_it_inadequate() -> None:
-    removed = wholly_approving(rubrics=WHOLE | {"R1": GONE})
-    assert opinion(WHOLE_FORM, removed, Role.PRIMARY, Phase.COMMIT) == Opinion(
+    removed = full_approval(rubrics=WHOLE | {"R1": GONE})
+    assert opinion(FULL_FORM, removed, Role.PRIMARY, Phase.COMMIT) == Opinion(
         Role.PRIMARY, Phase.COMMIT, Verdict.APPROVE, inadequate=False
     )
 
 
 def test_the_first_look_asks_only_its_own_questions_and_reveals_nothing_else() -> None:
-    first = WHOLE_FORM.first_look
+    first = FULL_FORM.first_look
     assert [question.key for question in first.questions] == ["natural"]
     assert first == Form(first.questions, labels=first.labels)
     assert [label.value for label in first.labels] == ["odd"], "labels for revealed traps are not shown"
-    assert first_look_problems(WHOLE_FORM, Answers()) == [Problem("question.natural", "unanswered")]
-    assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("no")})) == [
+    assert first_look_problems(FULL_FORM, Answers()) == [Problem("question.natural", "unanswered")]
+    assert first_look_problems(FULL_FORM, Answers({"natural": Answer("no")})) == [
         Problem("question.natural.note", "note-missing")
     ]
-    assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("yes")})) == []
+    assert first_look_problems(FULL_FORM, Answers({"natural": Answer("yes")})) == []
 
 
 def test_later_answers_do_not_change_those_of_the_first_look() -> None:
     first_look = Answers({"natural": Answer("no", "Stiff."), "false": Answer("no", "Never asked.")})
-    merged = with_first_look(WHOLE_FORM, wholly_approving(), first_look)
+    merged = with_first_look(FULL_FORM, full_approval(), first_look)
     assert merged.questions == {"natural": Answer("no", "Stiff."), "false": Answer("yes")}
-    without = with_first_look(WHOLE_FORM, wholly_approving(), Answers())
-    assert problems(WHOLE_FORM, without, today=TODAY) == [Problem("question.natural", "unanswered")]
+    without = with_first_look(FULL_FORM, full_approval(), Answers())
+    assert problems(FULL_FORM, without, today=TODAY) == [Problem("question.natural", "unanswered")]
 
 
 FINDINGS = st.builds(
@@ -208,17 +208,17 @@ ANYTHING = st.builds(
 PARTS = ("questions", "rubrics", "verdict", "reason", "reason_code", "citations", "added")
 NEARLY_COMPLETE = st.builds(  # complete answers with up to three arbitrary parts
     lambda whole, other, parts: replace(whole, **{part: getattr(other, part) for part in parts}),
-    st.sampled_from([wholly_approving(), wholly_rejecting()]),
+    st.sampled_from([full_approval(), full_rejection()]),
     ANYTHING,
     st.sets(st.sampled_from(PARTS), max_size=3),
 )
 
 
-DISSENT = wholly_approving(dissent_code="misread", reason="It is there.")
+DISSENT = full_approval(dissent_code="misread", reason="It is there.")
 
 DISSENTS: list[tuple[Answers, Problem | None]] = [
     (DISSENT, None),
-    (wholly_rejecting(), None),
+    (full_rejection(), None),
     (replace(DISSENT, reason="", change_reason="It is there."), None),
     (replace(DISSENT, dissent_code=""), Problem("dissent_code", "dissent-code-missing")),
     (replace(DISSENT, dissent_code="unclear"), Problem("dissent_code", "unknown-value")),
@@ -228,16 +228,16 @@ DISSENTS: list[tuple[Answers, Problem | None]] = [
 
 @pytest.mark.parametrize(("answers", "problem"), DISSENTS)
 def test_an_approval_after_a_rejection_needs_a_reason(answers: Answers, problem: Problem | None) -> None:
-    assert problems(WHOLE_FORM, answers, rejected_before=True, today=TODAY) == ([problem] if problem else [])
-    assert problems(WHOLE_FORM, wholly_approving(), today=TODAY) == [], "no reason is needed without a rejection"
-    assert problems(replace(WHOLE_FORM, dissents=()), wholly_approving(), rejected_before=True, today=TODAY) == []
+    assert problems(FULL_FORM, answers, rejected_before=True, today=TODAY) == ([problem] if problem else [])
+    assert problems(FULL_FORM, full_approval(), today=TODAY) == [], "no reason is needed without a rejection"
+    assert problems(replace(FULL_FORM, dissents=()), full_approval(), rejected_before=True, today=TODAY) == []
 
 
 @settings(max_examples=by_profile(100, 400))
 @given(NEARLY_COMPLETE)
 def test_answers_without_problems_contain_everything_the_form_asks_for(answers: Answers) -> None:
     """Guarantees of a submitted review, checked without the order and the codes of the problems."""
-    if problems(WHOLE_FORM, answers, today=TODAY):
+    if problems(FULL_FORM, answers, today=TODAY):
         return
     assert answers.questions.keys() == {"natural", "false"}
     assert answers.rubrics.keys() == {"R1", "R2"}
@@ -247,7 +247,7 @@ def test_answers_without_problems_contain_everything_the_form_asks_for(answers: 
     assert all(finding.note for finding in answers.rubrics.values() if finding.value in ("removed", "inadequate"))
     assert all(set(rubric.tags) <= {"A1", "C2"} and rubric.tags for rubric in answers.added)
     assert answers.questions["false"].value != "yes" or answers.citations
-    view = opinion(WHOLE_FORM, answers, Role.PRIMARY, Phase.COMMIT)
+    view = opinion(FULL_FORM, answers, Role.PRIMARY, Phase.COMMIT)
     if view.verdict is Verdict.APPROVE:
         assert not view.inadequate
         assert {answer.value for answer in answers.questions.values()} == {"yes"}
@@ -263,14 +263,14 @@ def test_a_difference_is_symmetric_and_needs_a_reason(one: Answers, other: Answe
     assert not differs(one, one)
     assert differs(one, other) is differs(other, one)
     missing = Problem("change_reason", "change-reason-missing")
-    assert (missing in problems(WHOLE_FORM, other, committed=one, today=TODAY)) is differs(one, other)
-    assert missing not in problems(WHOLE_FORM, replace(other, change_reason="I see."), committed=one, today=TODAY)
+    assert (missing in problems(FULL_FORM, other, committed=one, today=TODAY)) is differs(one, other)
+    assert missing not in problems(FULL_FORM, replace(other, change_reason="I see."), committed=one, today=TODAY)
 
 
 def test_an_answer_to_a_question_that_is_not_asked_is_no_difference() -> None:
     natural, aligned = FORM.questions
     form = replace(FORM, questions=(natural, replace(aligned, when="natural=yes")), rubrics_when="natural=yes")
-    blind = rejecting(questions={"natural": Answer("no", "Stiff.")}, rubrics={})
+    blind = rejection(questions={"natural": Answer("no", "Stiff.")}, rubrics={})
     again = replace(blind, questions={**blind.questions, "aligned": Answer("yes")}, rubrics=FINE)
     missing = Problem("change_reason", "change-reason-missing")
     assert missing not in problems(form, again, committed=blind, today=TODAY)
@@ -293,7 +293,7 @@ def test_every_problem_code_is_tested() -> None:
     assert codes == set(get_args(Problem.__dataclass_fields__["code"].type))
 
 
-@pytest.mark.parametrize("answers", [approving(), rejecting(), finding_inadequate(), correcting("Calls it invented.")])
+@pytest.mark.parametrize("answers", [approval(), rejection(), inadequate_rubric(), correction("Calls it invented.")])
 def test_complete_answers_have_no_problem(answers: Answers) -> None:
     assert problems(FORM, answers) == []
 
@@ -306,12 +306,12 @@ def test_empty_answers_name_every_field_in_the_order_of_the_page() -> None:
 @pytest.mark.parametrize(
     ("answers", "verdict", "inadequate"),
     [
-        (approving(), Verdict.APPROVE, False),
-        (correcting("Calls it invented."), Verdict.APPROVE, False),
-        (rejecting(), Verdict.REJECT, False),
-        (rejecting(questions=GOOD | {"natural": Answer("no", "Stiff.")}), Verdict.REJECT, False),
-        (rejecting(questions=GOOD | {"aligned": Answer("no", "Off.")}), Verdict.REJECT, True),
-        (finding_inadequate(), Verdict.REJECT, True),
+        (approval(), Verdict.APPROVE, False),
+        (correction("Calls it invented."), Verdict.APPROVE, False),
+        (rejection(), Verdict.REJECT, False),
+        (rejection(questions=GOOD | {"natural": Answer("no", "Stiff.")}), Verdict.REJECT, False),
+        (rejection(questions=GOOD | {"aligned": Answer("no", "Off.")}), Verdict.REJECT, True),
+        (inadequate_rubric(), Verdict.REJECT, True),
     ],
 )
 def test_answers_give_the_state_machine_an_opinion(answers: Answers, verdict: Verdict, inadequate: bool) -> None:
@@ -322,38 +322,38 @@ def test_answers_give_the_state_machine_an_opinion(answers: Answers, verdict: Ve
 @pytest.mark.parametrize(
     ("other", "differ"),
     [
-        (approving(), False),
-        (approving(questions={key: replace(answer, note="Well put.") for key, answer in GOOD.items()}), False),
-        (approving(reason="Nothing against it."), False),
-        (approving(rubrics=FINE | {"R1": RubricAnswer("adequate", wording="left in a hidden field")}), False),
-        (rejecting(), True),
-        (approving(questions=GOOD | {"natural": Answer("no", "Stiff.")}), True),
-        (correcting("Calls it invented."), True),
+        (approval(), False),
+        (approval(questions={key: replace(answer, note="Well put.") for key, answer in GOOD.items()}), False),
+        (approval(reason="Nothing against it."), False),
+        (approval(rubrics=FINE | {"R1": RubricAnswer("adequate", wording="left in a hidden field")}), False),
+        (rejection(), True),
+        (approval(questions=GOOD | {"natural": Answer("no", "Stiff.")}), True),
+        (correction("Calls it invented."), True),
     ],
 )
 def test_only_decisions_make_a_difference(other: Answers, differ: bool) -> None:
-    assert differs(approving(), other) is differ
-    assert differs(other, approving()) is differ
+    assert differs(approval(), other) is differ
+    assert differs(other, approval()) is differ
 
 
 def test_another_wording_is_a_different_decision() -> None:
-    assert differs(correcting("Calls it invented."), correcting("Calls it unknown."))
-    assert not differs(correcting("Calls it invented."), correcting(" Calls it invented. "))
+    assert differs(correction("Calls it invented."), correction("Calls it unknown."))
+    assert not differs(correction("Calls it invented."), correction(" Calls it invented. "))
 
 
 @pytest.mark.parametrize(
     ("one", "other", "differ"),
     [
-        (wholly_approving(), wholly_approving(rubrics=WHOLE | {"R1": replace(STANDS, severity="death")}), True),
-        (wholly_approving(), wholly_approving(rubrics=WHOLE | {"R1": GONE}), True),
-        (wholly_approving(), wholly_approving(added=(OWN,)), True),
-        (wholly_approving(added=(OWN,)), wholly_approving(added=(replace(OWN, severity="mild"),)), True),
-        (wholly_rejecting("unclear"), wholly_rejecting("disputed"), True),
-        (wholly_rejecting(), wholly_rejecting(reason="In other words."), False),
-        (wholly_approving(), wholly_approving(citations=()), False),
+        (full_approval(), full_approval(rubrics=WHOLE | {"R1": replace(STANDS, severity="death")}), True),
+        (full_approval(), full_approval(rubrics=WHOLE | {"R1": GONE}), True),
+        (full_approval(), full_approval(added=(OWN,)), True),
+        (full_approval(added=(OWN,)), full_approval(added=(replace(OWN, severity="mild"),)), True),
+        (full_rejection("unclear"), full_rejection("disputed"), True),
+        (full_rejection(), full_rejection(reason="In other words."), False),
+        (full_approval(), full_approval(citations=()), False),
         (
-            wholly_approving(rubrics=WHOLE | {"R1": GONE}),
-            wholly_approving(rubrics=WHOLE | {"R1": replace(GONE, severity="mild")}),
+            full_approval(rubrics=WHOLE | {"R1": GONE}),
+            full_approval(rubrics=WHOLE | {"R1": replace(GONE, severity="mild")}),
             False,
         ),
     ],
@@ -365,12 +365,12 @@ def test_decisions_on_the_whole_form_make_a_difference(one: Answers, other: Answ
 def test_specs_and_answers_are_stored_and_read_back_unchanged() -> None:
     spec = case_spec(asked_for=("Too stiff.",), language="zh")
     assert spec_from_json(spec_to_json(spec)) == spec
-    answers = correcting("该药物不存在。")
+    answers = correction("该药物不存在。")
     assert answers_from_json(answers_to_json(answers)) == answers
 
 
 def test_characters_that_postgresql_cannot_store_are_removed() -> None:
-    stored = answers_to_json(rejecting("a\0b \ud800", questions=GOOD | {"natu\0ral": Answer("yes")}))
+    stored = answers_to_json(rejection("a\0b \ud800", questions=GOOD | {"natu\0ral": Answer("yes")}))
     assert stored["reason"] == "ab ?"
     assert "natural" in stored["questions"]
 
@@ -385,6 +385,6 @@ SEARCH = Citation("search", "PubMed", "", "Neurostatin", "2020-01-15")
 )
 def test_every_trap_needs_a_source_of_a_fitting_kind(citations: tuple[Citation, ...], fit: bool) -> None:
     unfit = Problem("citations", "evidence-unfit")
-    answers = wholly_approving(citations=citations)
-    assert (unfit not in problems(replace(WHOLE_FORM, terms=TERMS), answers, today=TODAY)) is fit
-    assert unfit not in problems(WHOLE_FORM, answers, today=TODAY)
+    answers = full_approval(citations=citations)
+    assert (unfit not in problems(replace(FULL_FORM, terms=TERMS), answers, today=TODAY)) is fit
+    assert unfit not in problems(FULL_FORM, answers, today=TODAY)
