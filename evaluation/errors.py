@@ -28,8 +28,8 @@ class NoJudgeNeeded(EvaluationError, status=422):
 
 
 class EscalationNeedsThree(EvaluationError, status=422):
-    """Escalation needs three judges: two that judge everything, and a third of another model family. Set the family of an
-    endpoint where the model's name does not tell it."""
+    """Escalation needs three judges: two that judge everything, and a third of another model family. If a model's name
+    does not show its family, set it on the endpoint."""
 
 
 class TooManyRepeats(EvaluationError, status=422):
@@ -45,7 +45,7 @@ class UnknownDataSet(EvaluationError, status=422):
 
 
 class ChainWithoutStart(EvaluationError, status=422):
-    """Some of these data sets ask on with the answers of others. Choose those as well."""
+    """Some of these data sets build on the answers to others. Choose those as well."""
 
 
 class NoBatches(EvaluationError, status=422):
@@ -69,8 +69,8 @@ class NothingToValidate(EvaluationError, status=422):
 
 
 class AlreadyValidated(EvaluationError, status=409):
-    """The judge is already being validated on every model of this run. More responses of the same models cannot be drawn: how
-    many are enough must not depend on what the first ones showed."""
+    """The judge is already being validated on every model of this run. No more responses of the same models can be
+    drawn: the sample size must not depend on the first results."""
 
 
 class WrongAmount(EvaluationError, status=422):
@@ -82,7 +82,7 @@ class SampleTooSmall(EvaluationError, status=422):
 
 
 class ImportedRun(EvaluationError, status=409):
-    """This run was imported. Its models cannot be asked."""
+    """This run was imported. Its models cannot be called."""
 
 
 class ModelAlreadyTested(EvaluationError, status=409):
@@ -90,7 +90,7 @@ class ModelAlreadyTested(EvaluationError, status=409):
 
 
 class NotCallable(EvaluationError, status=422):
-    """This model is known from imported results only. It has no address and cannot be asked."""
+    """This model is known from imported results only. It has no address and cannot be called."""
 
 
 class WrongResults(EvaluationError, status=422):
@@ -103,15 +103,15 @@ class NoCriteria(EvaluationError, status=422):
 
 
 class OtherRelease(EvaluationError, status=422):
-    """These results are of another release: the checksums differ."""
+    """These results belong to another release: the checksums differ."""
 
 
 class OtherBenchmarks(EvaluationError, status=422):
-    """These runs are of different benchmarks. Only runs of one benchmark can be compared."""
+    """These runs belong to different benchmarks. Only runs of one benchmark can be compared."""
 
 
 class WrongBundle(EvaluationError, status=422):
-    """There is no bundle of a run to read here."""
+    """This is not a readable run bundle."""
 
 
 class ReleaseMissing(EvaluationError, status=409):

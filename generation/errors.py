@@ -72,7 +72,8 @@ class NothingNew(GenerationError, status=409):
 
 
 class UnfitFormat(GenerationError, status=422):
-    """This format needs samples with one question each, whose answers a judge decides on. This benchmark has others."""
+    """This format needs samples with one question each and answers that are decided by a judge. The samples of this
+    benchmark are different."""
 
 
 class UnweightedFormat(UnfitFormat, status=422):
@@ -132,11 +133,11 @@ class UnknownJob(GenerationError, status=404):
 
 
 class NotRepeatable(GenerationError, status=409):
-    """The settings of this job cannot be used for another one like it."""
+    """The settings of this job cannot be used to repeat it."""
 
 
 class UnlikeBenchmark(GenerationError, status=400):
-    """The job to repeat is of another benchmark."""
+    """The job to repeat belongs to another benchmark."""
 
 
 class JobOver(GenerationError, status=409):
@@ -188,7 +189,7 @@ class NotStopped(GenerationError, status=409):
 
 
 class NoBarrier(GenerationError, status=404):
-    """Drafts of this batch do not meet at any step."""
+    """Drafts of this batch are not compared at any step."""
 
 
 class UnknownDraft(GenerationError, status=404):
@@ -208,7 +209,7 @@ class SameGroup(GenerationError, status=409):
 
 
 class OtherBarrier(GenerationError, status=409):
-    """These two drafts are of different batches, or met at different steps."""
+    """These two drafts belong to different batches, or were compared at different steps."""
 
 
 class ReasonMissing(GenerationError, status=422):

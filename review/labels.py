@@ -129,9 +129,11 @@ PROBLEM_MESSAGES: dict[str, Promise] = {
     "unknown-field": _("This case has no such question."),
     "evidence-missing": _("Add at least one source."),
     "evidence-kind-missing": _(
-        "This answer asks for another kind of source. Add one of the kinds named with the question."
+        "This answer requires another kind of source. Add one of the kinds listed with the question."
     ),
-    "evidence-unfit": _("None of your sources is of a kind that shows every trap. See which kinds fit under Evidence."),
+    "evidence-unfit": _(
+        "Your sources are not of a kind that can show every trap. See the accepted kinds under Evidence."
+    ),
     "citation-malformed": _("The reference does not match this kind of source. Check the kind and the reference."),
     "citation-incomplete": _(
         "The source is incomplete. Enter the reference, the quoted passage and the date you read it."

@@ -24,8 +24,9 @@ def section(run: Run) -> list[str]:
 def _selection(models: Sequence[str]) -> list[str]:
     if not models:
         return []
-    warning = f"The samples were chosen by what these models got wrong, so their rates are biased: {', '.join(models)}."
-    return ["", "## Models that chose the samples", "", warning]
+    names = ", ".join(models)
+    warning = f"The samples were selected because these models failed on them, so their rates are biased: {names}."
+    return ["", "## Models used to select the samples", "", warning]
 
 
 def _kin(preference: Mapping[str, Any]) -> list[str]:

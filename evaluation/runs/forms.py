@@ -119,7 +119,7 @@ class LaunchForm(SpendingForm):
     metric = forms.ChoiceField(
         label=_("Primary metric"),
         required=False,
-        help_text=_("The analysis plan is frozen at the launch. The report marks everything else as exploratory."),
+        help_text=_("The analysis plan is frozen at launch. The report marks everything else as exploratory."),
     )
     minimum = forms.IntegerField(
         label=_("Samples needed for an interval"),
@@ -127,7 +127,7 @@ class LaunchForm(SpendingForm):
         initial=MINIMUM,
         min_value=MINIMUM,
         max_value=MAX_MINIMUM,
-        help_text=_("Rates of fewer samples are shown without an interval and are not drawn."),
+        help_text=_("Rates based on fewer samples are shown without an interval and are not drawn."),
     )
     comparisons = forms.CharField(
         label=_("Planned comparisons"),

@@ -6,7 +6,7 @@ MAX_DETAIL = 2_000  # characters of detail, which may quote an endpoint or a mod
 
 
 class LLMError(Exception):
-    """The model could not be asked."""
+    """The model could not be called."""
 
     permanent = False
     reply: Reply | None = None  # the reply that was refused (BrokenReply) or filtered (ContentFiltered)
@@ -40,11 +40,11 @@ class TimedOut(LLMError):
 
 
 class NotReached(LLMError):
-    """No connection to the endpoint could be made: nothing was sent."""
+    """Could not connect to the endpoint. Nothing was sent."""
 
 
 class UnexpectedError(LLMError):
-    """Something failed here while the endpoint was asked; the log says where."""
+    """An unexpected error occurred during the call. The log has the details."""
 
 
 class ConnectionCut(LLMError):
@@ -60,11 +60,11 @@ class AuthFailed(LLMError, permanent=True):
 
 
 class NoCredit(LLMError, permanent=True):
-    """The endpoint wants to be paid first (402)."""
+    """The account at the endpoint has no credit (402)."""
 
 
 class NotThere(LLMError, permanent=True):
-    """The endpoint knows no such model or path (404, 410), or sends us elsewhere (a redirect)."""
+    """The endpoint does not know this model or path (404, 410), or redirects to another address."""
 
 
 class KeyMissing(LLMError, permanent=True):
@@ -84,31 +84,31 @@ class ContentFiltered(LLMError, permanent=True):
 
 
 class BrokenReply(LLMError, permanent=True):
-    """The model's reply is not what was asked for."""
+    """The model's reply does not have the requested form."""
 
 
 class GivenUp(LLMError, permanent=True):
-    """The worker died with this again and again; the log says of what."""
+    """The worker crashed on this several times. The log shows why."""
 
 
 class Postponed(LLMError):
-    """This was put off: the row goes back to the queue, and nothing is lost."""
+    """Postponed: the row goes back to the queue, and nothing is lost."""
 
 
 class LaneOver(Postponed):
-    """The lane stops here; another one goes on."""
+    """This lane stops; another one continues."""
 
 
 class CutShort(LaneOver):
-    """The lane stops here while a call is tried again; another one goes on with what is left of its attempts."""
+    """This lane stops during a retry; another one continues with the remaining attempts."""
 
 
 class Away(Postponed):
-    """The endpoint asked us to come back much later."""
+    """The endpoint asked for a long pause before the next call."""
 
 
 class EndpointDown(Postponed):
-    """The endpoint only fails; it is not asked any more until somebody resumes the job."""
+    """All calls to the endpoint fail. No more are made until someone resumes the job."""
 
 
 class BudgetSpent(Postponed):
@@ -120,4 +120,4 @@ class BatchRefused(LLMError, permanent=True):
 
 
 class BatchLost(LLMError, permanent=True):
-    """The endpoint does not know this batch any more, or has lost its results."""
+    """The endpoint no longer knows this batch, or has lost its results."""

@@ -16,6 +16,6 @@ class MergeForm(forms.Form):
         label=_("Merge into it"),
         min_value=1,
         max_value=MAX_ID,
-        help_text=_("It ends. Samples made from it are withdrawn."),
+        help_text=_("This draft ends. Samples made from it are withdrawn."),
     )
     reason = forms.CharField(label=_("Reason"), max_length=2_000, widget=forms.Textarea(attrs={"rows": 2}))

@@ -67,7 +67,7 @@ def _form_faults(design: Design, locked: Mapping[str, str]) -> Iterator[FormFaul
             yield FormFault("form", sentence % {"key": key, "why": translate(reason)})
     for language, texts in design.wordings.items():
         if language not in dict(settings.LANGUAGES):
-            yield FormFault("form", _("The site does not speak “%(language)s”.") % {"language": language})
+            yield FormFault("form", _("The site is not available in “%(language)s”.") % {"language": language})
         for name, text in texts.items():
             if len(text) > MAX_TEXT:
                 yield FormFault("form", f"{name}: " + _("Use at most %(n)s characters.") % {"n": MAX_TEXT})
@@ -75,7 +75,7 @@ def _form_faults(design: Design, locked: Mapping[str, str]) -> Iterator[FormFaul
         question for question in design.questions if any(choice.evidence for choice in question.choices)
     ]
     if len(evidence_questions) > 1 and all(question.when or question.stages for question in evidence_questions):
-        yield FormFault("form", _("One question that requires evidence must be asked always, at every stage."))
+        yield FormFault("form", _("At least one question that requires evidence must always be asked, at every stage."))
 
 
 def _question_faults(question: Question, field: str, sample: CaseSpec) -> Iterator[FormFault]:
@@ -89,7 +89,9 @@ def _question_faults(question: Question, field: str, sample: CaseSpec) -> Iterat
         if len(getattr(question, part)) > maximum:
             yield FormFault(f"{field}.{part}", _("Use at most %(n)s characters.") % {"n": maximum})
     if question.about:
-        yield FormFault(f"{field}.per", _("What a question is about is filled in when a case is opened. Leave it out."))
+        yield FormFault(
+            f"{field}.per", _("The subject of a question is filled in when a case is opened. Leave it out.")
+        )
     if question.kind not in KINDS_OF_QUESTION:
         yield FormFault(f"{field}.kind", _("Choose one of the types."))
     if question.per not in SUBJECTS:
@@ -97,7 +99,7 @@ def _question_faults(question: Question, field: str, sample: CaseSpec) -> Iterat
     elif question.per != "case" and not sample.form.rubrics:
         yield FormFault(f"{field}.per", _("The cases of this benchmark have no rubrics to review."))
     if set(question.stages) - set(STAGES):
-        yield FormFault(f"{field}.stages", _("Choose among the stages of a review."))
+        yield FormFault(f"{field}.stages", _("Choose from the stages of a review."))
     if question.kind == "text" and question.choices:
         yield FormFault(f"{field}.kind", _("A question answered in words has no choices. Remove them."))
     if question.kind in ("choice", "choices"):
@@ -124,12 +126,12 @@ def _choice_faults(choices: Sequence[Choice], field: str, sample: CaseSpec) -> I
         elif len(choice.label) > MAX_LABEL:
             yield FormFault(f"{location}.label", _("Use at most %(n)s characters.") % {"n": MAX_LABEL})
         if choice.ends and not choice.blocks:
-            yield FormFault(f"{location}.effect", _("What discards the sample must also rule out approval."))
+            yield FormFault(f"{location}.effect", _("A choice that discards the sample must also rule out approval."))
         if choice.inadequate and not (choice.blocks and sample.form.rubrics):
             yield FormFault(f"{location}.effect", _("Only a benchmark whose rubrics are reviewed can reject them."))
         if set(choice.evidence_kinds) - set(KINDS) or (choice.evidence_kinds and not choice.evidence):
             yield FormFault(
-                f"{location}.evidence", _("Choose among the kinds of sources, and require evidence with them.")
+                f"{location}.evidence", _("Choose from the kinds of sources, and require evidence with them.")
             )
 
 
@@ -143,19 +145,19 @@ def _condition_faults(design: Design, number: int, field: str) -> Iterator[FormF
     location = f"{field}.when"
     source = next((other for other in design.questions[: number - 1] if other.key == key), None)
     if source is None:
-        yield FormFault(location, _("“Asked when” must name an earlier question. “%(key)s” is none.") % {"key": key})
+        yield FormFault(location, _("“Asked when” must name an earlier question. “%(key)s” is not one.") % {"key": key})
         return
     if value not in {choice.value for choice in source.choices}:
-        sentence = _("“%(value)s” is no choice of the question “%(key)s”.")
+        sentence = _("“%(value)s” is not a choice of the question “%(key)s”.")
         yield FormFault(location, sentence % {"value": value, "key": key})
     if source.per not in ("case", question.per):
         yield FormFault(
-            location, _("It depends on a question that is asked several times a case. Depend on another one.")
+            location, _("It depends on a question that is asked several times per case. Choose another one.")
         )
     if source.stages and not (question.stages and set(question.stages) <= set(source.stages)):
         yield FormFault(location, _("It depends on a question that is not asked at all of its stages."))
     if question.first_look and not source.first_look:
-        yield FormFault(location, _("A question of the first look can depend only on another one of the first look."))
+        yield FormFault(location, _("A first-look question can depend only on another first-look question."))
 
 
 def _first_look_faults(design: Design, question: Question, default: Question | None, field: str) -> Iterator[FormFault]:
@@ -168,7 +170,8 @@ def _first_look_faults(design: Design, question: Question, default: Question | N
         )
     if any(choice.inadequate or choice.evidence for choice in question.choices):
         yield FormFault(
-            location, _("What needs evidence or judges rubrics cannot be asked before the traps are revealed.")
+            location,
+            _("A question that requires evidence or judges rubrics cannot be asked before the traps are revealed."),
         )
     # Texts that the benchmark's folder shows in its own first look were checked by its author.
     texts = {text for text in _texts(design, question) if default is None or not default.first_look}
@@ -176,7 +179,7 @@ def _first_look_faults(design: Design, question: Question, default: Question | N
         yield FormFault(
             location,
             _(
-                "It speaks of traps or rubrics, so it cannot be asked before they are revealed. Reword it, or ask later."
+                "It mentions traps or rubrics, so it cannot be asked before they are revealed. Reword it, or ask it later."
             ),
         )
 
@@ -194,7 +197,7 @@ def _locked_faults(question: Question, default: Question, reason: str, field: st
     fixed = ("first_look", "kind", "required", "compared", "when", "stages", "per")
     changed = [part for part in fixed if getattr(question, part) != getattr(default, part)]
     if changed:
-        sentence = _("Of this question only the wording can change: %(why)s")
+        sentence = _("Only the wording of this question can change: %(why)s")
         yield FormFault(f"{field}.{changed[0]}", sentence % {"why": reason})
     if [_meaning(choice) for choice in question.choices] != [_meaning(choice) for choice in default.choices]:
         sentence = _("The values and effects of its choices cannot change: %(why)s")

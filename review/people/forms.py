@@ -233,7 +233,7 @@ class KeysForm(forms.Form):
         typed = {key: self.cleaned_data.get(f"key-{number}", key).lower() for number, key in enumerate(KEYS)}
         for number, key in enumerate(KEYS):
             if typed[key].isdigit() or typed[key] in "g?":
-                self.add_error(f"key-{number}", gettext("This key is taken: digits, g and ? have their own use."))
+                self.add_error(f"key-{number}", gettext("This key is reserved: digits, g and ? have other uses."))
             elif list(typed.values()).count(typed[key]) > 1:
-                self.add_error(f"key-{number}", gettext("Each action needs a key of its own."))
+                self.add_error(f"key-{number}", gettext("Each action needs its own key."))
         return {"off": not self.cleaned_data["on"], "keys": {key: to for key, to in typed.items() if to != key}}

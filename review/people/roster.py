@@ -130,7 +130,7 @@ def read_roster(file: str, data: bytes) -> Roster:
         refusals.append(Refusal(file, 0, _("This is not CSV: %(reason)s.") % {"reason": error}))
     refusals += [Refusal(file, row, reason) for row, reason in _conflicts(entries)]
     if not entries and not refusals:
-        refusals.append(Refusal(file, 0, _("The file lists nobody.")))
+        refusals.append(Refusal(file, 0, _("The file contains no people.")))
     return Roster(file, entries, sorted(refusals, key=lambda refusal: refusal.row))
 
 
@@ -150,7 +150,7 @@ def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str]]]:
     )
     header = [cell.strip().lower() for cell in next(lines, [])]
     if "name" not in header:
-        raise _Refused(_("The first row must name the columns, among them “name”. Columns: %s.") % ", ".join(COLUMNS))
+        raise _Refused(_("The first row must name the columns, including “name”. Columns: %s.") % ", ".join(COLUMNS))
     if unknown := [cell for cell in header if cell not in COLUMNS]:
         names = {"unknown": ", ".join(unknown), "columns": ", ".join(COLUMNS)}
         raise _Refused(_("Unknown column: %(unknown)s. Columns: %(columns)s.") % names)
@@ -180,15 +180,16 @@ def _conflicts(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
     for entry in entries:
         name, email = entry.user.username, entry.user.email
         if name in used_names:
-            yield entry.row, _("The account “%s” exists. Give another name in the column “username”.") % name
+            yield entry.row, _("The username “%s” is already taken. Enter another one in the column “username”.") % name
         elif name in earlier:
             values = {"name": name, "row": earlier[name]}
-            yield entry.row, _("Row %(row)s has the account name “%(name)s”, too. Use the column “username”.") % values
+            sentence = _("Row %(row)s also has the username “%(name)s”. Enter another one in the column “username”.")
+            yield entry.row, sentence % values
         if email in used_emails:
-            yield entry.row, _("An account has the e-mail address %s.") % email
+            yield entry.row, _("Another account already uses the e-mail address %s.") % email
         elif email and email in earlier:
             values = {"mail": email, "row": earlier[email]}
-            yield entry.row, _("Row %(row)s has the e-mail address %(mail)s, too.") % values
+            yield entry.row, _("Row %(row)s also has the e-mail address %(mail)s.") % values
         earlier |= {name: entry.row, **({email: entry.row} if email else {})}
 
 

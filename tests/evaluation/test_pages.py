@@ -300,7 +300,7 @@ def test_cells_with_too_few_samples_are_mentioned_and_not_drawn(admin: Client, r
             "",
         }
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
-    assert "cells have too few samples to say how sure their rates are (fewer than 10" in page
+    assert "cells have too few samples for an interval (fewer than 10" in page
 
 
 def test_there_is_no_radar_for_more_models_than_can_be_told_apart(release: Release):

@@ -160,7 +160,7 @@ def test_conversations_become_a_measured_benchmark_through_the_pages(
         "the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)]
     )
     page.reload()
-    expect(page.get_by_text("Models that chose the samples").first).to_be_visible()
+    expect(page.get_by_text("Models used to select the samples").first).to_be_visible()
     n_judgments = site.number("SELECT count(*) FROM evaluation_judgment WHERE status = 'done'")
     assert n_judgments == sizes["bench"] * len(DOCTORS)
     assert site.json("verify_audit")["intact"]

@@ -30,11 +30,11 @@ def practice() -> Practice:
     return Practice(
         about=(
             gettext(
-                "A reference trace is how a model reasons about an image, in three stages: what it sees, what it knows, and "
-                "how both lead to the answer. Other models are measured against it."
+                "A reference trace shows how a model reasons about an image, in three stages: what it sees, what it "
+                "knows, and how both lead to the answer. Other models are measured against it."
             ),
             gettext(
-                "You make sure that each stage holds by itself: a right answer does not excuse a wrong observation."
+                "You check that each stage is correct on its own: a right answer does not excuse a wrong observation."
             ),
         ),
         kinds=tuple(
@@ -56,7 +56,7 @@ def practice() -> Practice:
                 "The spot is on the right side of the image, not on the left. In a real case you highlight the words, and may "
                 "write the right text after “Corrected:”."
             ),
-            "question.knowledge": gettext("It is true, whatever the image shows."),
+            "question.knowledge": gettext("It is true regardless of what the image shows."),
             "question.reasoning": gettext(
                 "It follows from what is stated before. The error lies in the stage before it."
             ),
@@ -98,7 +98,7 @@ def _sample(question: str) -> NewSample:
                 "visual": gettext(
                     "A schematic body with two darker fields. A bright spot lies in the field on the left."
                 ),
-                "knowledge": gettext("A bright spot is an area that is clearly lighter than what surrounds it."),
+                "knowledge": gettext("A bright spot is an area that is clearly lighter than its surroundings."),
                 "reasoning": gettext(
                     "One of the fields has an area that is clearly lighter, so there is a bright spot."
                 ),

@@ -177,9 +177,10 @@ RATES = (
         name="h_visual",
         label=_("Visual hallucination rate"),
         rule=_(
-            "Hallucinated visual recognition divided by all questions, under Rep-K, which keeps the model's own. A missing "
-            "stage, a failed call and a question that could not be asked count as hallucinated (as in the released code); a "
-            "failure of the judge does under the released code's counting, and is excluded under the paper's."
+            "Hallucinated visual recognition divided by all questions, under Rep-K, which keeps the model's own visual "
+            "recognition. A missing stage, a failed call and a question that could not be asked count as hallucinated "
+            "(as in the released code). A failure of the judge counts as hallucinated under the released code's rules "
+            "and is excluded under the paper's."
         ),
         hits=_weights(HALLUCINATED, MISSING, UNREAD),
         counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
@@ -189,9 +190,9 @@ RATES = (
         name="h_knowledge",
         label=_("Knowledge hallucination rate"),
         rule=_(
-            "Hallucinated knowledge recall divided by all questions, under Rep-V. A missing stage and a failed call count "
-            "as hallucinated (as in the released code); a failure of the judge does under the released code's counting, "
-            "and is excluded under the paper's."
+            "Hallucinated knowledge recall divided by all questions, under Rep-V. A missing stage and a failed call "
+            "count as hallucinated (as in the released code). A failure of the judge counts as hallucinated under the "
+            "released code's rules and is excluded under the paper's."
         ),
         hits=_weights(HALLUCINATED, MISSING, UNREAD),
         counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
@@ -202,8 +203,8 @@ RATES = (
         label=_("Reasoning hallucination rate"),
         rule=_(
             "Hallucinated reasoning divided by all questions, under Rep-VK. A missing stage and a failed call count as "
-            "hallucinated (as in the released code); a failure of the judge does under the released code's counting, "
-            "and is excluded under the paper's."
+            "hallucinated (as in the released code). A failure of the judge counts as hallucinated under the "
+            "released code's rules and is excluded under the paper's."
         ),
         hits=_weights(HALLUCINATED, MISSING, UNREAD),
         counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
@@ -213,7 +214,7 @@ RATES = (
         name="h_visual_judged",
         label=_("Visual hallucination rate, judged stages only"),
         rule=_(
-            "Hallucinated visual recognition divided by what was judged. Missing stages and failures of the "
+            "Hallucinated visual recognition divided by judged visual recognition. Missing stages and failures of the "
             "judge are excluded; their number is shown."
         ),
         hits=_weights(HALLUCINATED),
@@ -224,7 +225,7 @@ RATES = (
         name="h_knowledge_judged",
         label=_("Knowledge hallucination rate, judged stages only"),
         rule=_(
-            "Hallucinated knowledge recall divided by what was judged. Missing stages and failures of the "
+            "Hallucinated knowledge recall divided by judged knowledge recall. Missing stages and failures of the "
             "judge are excluded; their number is shown."
         ),
         hits=_weights(HALLUCINATED),
@@ -235,8 +236,8 @@ RATES = (
         name="h_reasoning_judged",
         label=_("Reasoning hallucination rate, judged stages only"),
         rule=_(
-            "Hallucinated reasoning divided by what was judged. Missing stages and failures of the "
-            "judge are excluded; their number is shown."
+            "Hallucinated reasoning divided by judged reasoning. Missing stages and failures of the judge are "
+            "excluded; their number is shown."
         ),
         hits=_weights(HALLUCINATED),
         counted=_weights(SUPPORTED, HALLUCINATED),

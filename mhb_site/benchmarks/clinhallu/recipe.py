@@ -179,7 +179,7 @@ def _data_card(draft: Draft, final: Mapping[str, Any]) -> dict[str, str]:
     if final["origin"] != "made":
         return entries
     # A batch in which they are one model is refused, unless its launch allows it.
-    entries[_("judge and generator")] = _("may be one model") if settings["one_model"] else _("different models")
+    entries[_("judge and generator")] = _("may be the same model") if settings["one_model"] else _("different models")
     return {**entries, _("preset"): presets.name_of(draft), _("answer checked by"): final["by"]}
 
 
@@ -203,13 +203,13 @@ RECIPE = Recipe(
         ModelRole("generator", _("Generator: sees the images and writes the reference traces"), kinds=_GENERATED_KINDS),
         ModelRole(
             "judge",
-            _("Judge: checks the answer and the consistency of a trace"),
+            _("Judge: decides whether the answer is right and the trace consistent with it"),
             kinds=_GENERATED_KINDS,
             apart="generator",
         ),
         ModelRole(
             "reporter",
-            _("Reporter: writes the reports on images that the judge gets in the preset of the released code"),
+            _("Reporter: writes the image reports for the judge in the preset of the released code"),
             default="judge",
             optional=True,
             kinds=_GENERATED_KINDS,

@@ -68,7 +68,8 @@ PROTOCOL = Protocol(
             name="criteria_met",
             label=_("Criteria met"),
             rule=_(
-                "Criteria met divided by criteria judged, whatever their points, those of bad behaviour among them."
+                "Criteria met divided by criteria judged, regardless of their points. Criteria with negative points "
+                "are included."
             ),
             hits=MET,
             counted=DECIDED,

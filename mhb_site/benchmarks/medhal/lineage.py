@@ -29,9 +29,9 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
             (_("Question"), data.get("question", "")),
             (_("Category and concept"), " / ".join(filter(None, (data.get("category"), data.get("concept"))))),
             (_("True"), data["right"]),
-            (_("Drawn in its place"), data.get("wrong", "")),
+            (_("Replacement value"), data.get("wrong", "")),
         ]
-        blocks.append(Table(_("Made of"), (_("Part"), _("Text")), tuple(row for row in rows if row[1])))
+        blocks.append(Table(_("Made from"), (_("Part"), _("Text")), tuple(row for row in rows if row[1])))
     if "true" in data:
         pair = ((_("factual"), data["true"]), (_("non-factual"), data["false"]))
         cells = tuple((label, each["statement"], each["explanation"]) for label, each in pair)

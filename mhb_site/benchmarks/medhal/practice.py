@@ -49,7 +49,7 @@ def practice() -> Practice:
                 "A statement is labelled factual or non-factual, and models are asked which it is. The labels were made by "
                 "code and by models, so a sample of them is checked by physicians."
             ),
-            gettext("You decide whether the label is right, and say why not if it is wrong."),
+            gettext("You decide whether the label is right. If it is wrong, you say why."),
         ),
         kinds=tuple(
             Kind(code, gettext(name), "", gettext(definition), gettext(example))
@@ -61,7 +61,7 @@ def practice() -> Practice:
             "question.label": gettext(
                 "The context reports 200 patients of one trial. The statement says all patients, so it is not factual."
             ),
-            "question.statement": gettext("Yes: it says one thing, and the context is there to judge it by."),
+            "question.statement": gettext("Yes: it says one thing, and the context is enough to judge it."),
             "verdict": gettext(
                 "A wrong label rules out approval. The reason: Called factual, but it claims more than the context does."
             ),
@@ -78,8 +78,8 @@ def _sample() -> NewSample:
         content={
             "statement": statement,
             "context": gettext(
-                "An invented trial assigned 200 patients by lot to an invented drug or to placebo. With the drug, "
-                "readmissions were lower by a third."
+                "An invented trial randomised 200 patients to an invented drug or placebo. Readmissions were a third "
+                "lower with the drug."
             ),
             "label": "factual",
             "explanation": "",

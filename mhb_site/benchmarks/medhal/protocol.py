@@ -196,8 +196,8 @@ RATES = (
         "f1_nonfactual",
         _("F1 (non-factual)"),
         _(
-            "F1 with non-factual as the positive class: statements called non-factual against those that are. Replies"
-            " without one clear decision are excluded; their number is shown."
+            "F1 with non-factual as the positive class. Replies without one clear decision are excluded; their number "
+            "is shown."
         ),
         "tn",
     ),
@@ -225,7 +225,8 @@ RATES = (
         name="accuracy",
         label=_("Accuracy"),
         rule=_(
-            "Share of statements called rightly. Replies without one clear decision are excluded; their number is shown."
+            "Share of statements classified correctly. Replies without one clear decision are excluded; their "
+            "number is shown."
         ),
         hits=_weights("tp", "tn"),
         counted=_weights(*ANSWERED),
@@ -234,7 +235,7 @@ RATES = (
         name="accuracy_unparsed_wrong",
         label=_("Accuracy, unclear replies wrong"),
         rule=_(
-            "Share of statements called rightly among all replies. Replies without one clear decision count as wrong."
+            "Share of statements classified correctly among all replies. Replies without one clear decision count as wrong."
         ),
         hits=_weights("tp", "tn"),
         counted=_weights(*ANSWERED, *UNPARSED),

@@ -25,16 +25,14 @@ QUESTIONS = (
     Question(
         "statement",
         _("Is it a statement that can be judged?"),
-        _("It says one thing plainly, and everything that is needed to judge it is in it or in the context."),
+        _("It says one thing clearly, and the statement or its context contains everything needed to judge it."),
         (Choice("yes", _("Yes")), Choice("no", _("No, unclear or incomplete"), blocks=True)),
     ),
 )
 
 # An admin's form may reword this question but not drop it: released samples make this claim.
 LOCKED = {
-    "label": _(
-        "a released statement claims that its label is right, and the share of valid statements is counted by it."
-    )
+    "label": _("a released statement claims that its label is right, and the share of valid statements is based on it.")
 }
 
 # Reasons for rejection. A statement is not generated again: its pair is left out of releases.
@@ -43,7 +41,7 @@ REASONS = (
     Reason("unsupported", _("Called factual, but the context does not support it or it is false"), reducible=False),
     Reason("overgeneral", _("Called factual, but it claims more than the context does"), reducible=False),
     Reason("unclear", _("The statement is unclear, or says more than one thing"), reducible=False),
-    Reason("context", _("What is needed to judge it is missing from the context"), reducible=False),
+    Reason("context", _("The context lacks information needed to judge it"), reducible=False),
 )
 DISSENTS = (
     Reason("misread", _("The first reviewer misread the statement or the context"), reducible=False),

@@ -22,8 +22,8 @@ def practice() -> Practice:
     return Practice(
         about=(
             gettext(
-                "A hallucinated answer is wrong on purpose and sounds right. It stands beside the true answer to a research "
-                "question, and models are asked which of the two is hallucinated."
+                "A hallucinated answer is wrong on purpose and sounds right. It is paired with the true answer to a "
+                "research question, and models must tell which of the two is hallucinated."
             ),
             gettext(
                 "You make sure that the test is fair: the answer is definitely wrong, a quick reader could believe it, and it "
@@ -43,9 +43,7 @@ def practice() -> Practice:
             "question.wrong": gettext(
                 "The passage says that the two groups did not differ at 90 days. In a real case you quote this sentence."
             ),
-            "question.plausible": gettext(
-                "2 or 3: tone and length are those of the true answer, and nothing gives it away."
-            ),
+            "question.plausible": gettext("2 or 3: tone and length match the true answer, and nothing gives it away."),
             "question.category": gettext(
                 "The answer states the opposite of the finding, which is a misinterpretation of the question. It names no "
                 "wrong mechanism, so the category does not fit."
@@ -66,7 +64,7 @@ def _sample() -> NewSample:
             "question": gettext("Does early walking lower mortality after hip surgery?"),
             "knowledge": [
                 gettext(
-                    "An invented study assigned 310 patients by lot to walking on the first or on the third day. At 90 days, "
+                    "An invented study randomised 310 patients to walking on the first or the third day. At 90 days, "
                     "mortality did not differ between the groups."
                 )
             ],

@@ -146,8 +146,8 @@ RATES = (
         name="accuracy",
         label=_("Accuracy"),
         rule=_(
-            "Share of correctly called answers among all answers that were judged. 'Not sure' and "
-            "replies without one clear decision are excluded; their number is shown."
+            "Share of answers classified correctly among all answers that were judged. 'Not sure' and replies without "
+            "one clear decision are excluded; their number is shown."
         ),
         hits=_weights("tp", "tn"),
         counted=_weights(*ANSWERED),
@@ -166,7 +166,7 @@ RATES = (
         name="accuracy_unparsed_wrong",
         label=_("Accuracy, unclear replies wrong"),
         rule=_(
-            "Share of correctly called answers among all replies but 'not sure', which is excluded. Replies "
+            "Share of answers classified correctly among all replies except 'not sure', which is excluded. Replies "
             "without one clear decision count as wrong."
         ),
         hits=_weights("tp", "tn"),

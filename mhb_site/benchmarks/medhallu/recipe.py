@@ -230,7 +230,7 @@ def _data_card(draft: Draft) -> dict[str, str]:
         return {**entries, _("origin"): _("published")}
     entries |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
     # A batch in which they are one model is refused, unless its launch allows it.
-    entries[_("voters and generator")] = _("may be one model") if settings["one_model"] else _("different models")
+    entries[_("voters and generator")] = _("may be the same model") if settings["one_model"] else _("different models")
     judges = {candidate["entailment"]["by"] for candidate in _all_candidates(data) if candidate["entailment"]}
     entries[_("entailment")] = ", ".join(sorted(judges)) or "none"
     method = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")

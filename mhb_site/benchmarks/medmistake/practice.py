@@ -26,7 +26,7 @@ EXAMPLES = {
     "interaction-efficiency": _("The name and the age are asked for four times."),
     "lifestyle-influences": _("Nobody asks a patient with cirrhosis about alcohol."),
     "lifestyle-recommendation": _("“Live more healthily”, for new high blood pressure."),
-    "lifestyle-tracking": _("Weight is to be lost, and nobody says how or when it is checked."),
+    "lifestyle-tracking": _("The patient is told to lose weight, but not how, nor when it will be checked."),
     "medical-knowledge": _("“A viral cold goes away faster with antibiotics.”"),
     "medication-management": _("Lithium is continued for a year without a blood level."),
     "medication-safety": _("Ibuprofen is advised to a patient who takes warfarin."),
@@ -36,7 +36,7 @@ EXAMPLES = {
     "non-pharmacologic-advice": _("Sleeping pills at once; sleep hygiene is not mentioned."),
     "operational-competence": _("“You need a specialist”, without a referral."),
     "patient-care": _("A child with fever goes home, and no warning signs are named."),
-    "real-world-impact": _("“Do watch it”, to a patient who asked what to do tonight."),
+    "real-world-impact": _("“Just keep an eye on it”, to a patient who asked what to do tonight."),
     "review-of-symptoms": _("Back pain, and nobody asks about the bladder."),
     "screening-eligibility": _("A patient of fifty-five asks about bowel screening and is told that it is too early."),
     "symptom-interpretation": _("Black stools are put down to the diet alone."),
@@ -51,12 +51,12 @@ def practice() -> Practice:
     return Practice(
         about=(
             gettext(
-                "A model acted as a doctor and made a mistake in a conversation. Another model turned the mistake into a short "
-                "scenario that is to lead models to it again."
+                "A model acted as a doctor and made a mistake in a conversation. Another model turned the mistake into "
+                "a short scenario, meant to lead other models to the same mistake."
             ),
             gettext(
-                "You make two judgments. First: is the mistake valid? If not, the sample ends. Then: is the scenario valid, "
-                "and does it elicit the mistake? If not, it is written again, and your note says how."
+                "You make two judgments. First: is the mistake valid? If not, the sample is discarded. Then: is the "
+                "scenario valid, and does it elicit the mistake? If not, it is rewritten, guided by your note."
             ),
         ),
         kinds=tuple(
@@ -71,8 +71,8 @@ def practice() -> Practice:
         ),
         why={
             "question.mistake": gettext(
-                "The doctor advised ibuprofen in the marked turn, although the patient takes a blood thinner. The description "
-                "says just that."
+                "The doctor advised ibuprofen in the marked turn, although the patient takes a blood thinner. The "
+                "description says exactly that."
             ),
             "question.scenario": gettext(
                 "It asks whether the two may be taken together. So it tells a model what to look for: the patient asked only "
@@ -80,8 +80,8 @@ def practice() -> Practice:
             ),
             f"rubric.{RUBRIC}": gettext("It names what was wrong and why, and asks for nothing else."),
             "verdict": gettext(
-                "A scenario that gives the answer away rules out approval. The mistake stands; only the scenario is written "
-                "again."
+                "A scenario that gives the answer away rules out approval. The mistake remains valid; only the "
+                "scenario is rewritten."
             ),
         },
     )

@@ -55,7 +55,7 @@ def decide(judgment: Judgment) -> Decision:
 _LEVELS = tuple((level.value, level.label) for level in RISKS)
 
 PROTOCOL = Protocol(
-    label=_("MedMistake: mistakes made again"),
+    label=_("MedMistake: repeated mistakes"),
     datasets=(DataSet(TASK, _("Single-shot scenarios"), TASK),),
     ask=ask,
     judge=judge,
@@ -88,7 +88,7 @@ PROTOCOL = Protocol(
             "heat",
             note=_("The model that acted as the doctor in the conversation from which the mistake was taken."),
         ),
-        FacetView("target", _("Model by whose failure the scenario was chosen"), "heat"),
+        FacetView("target", _("Model whose failure selected the scenario"), "heat"),
         FacetView("replicated", _("Mistake repeated by a target"), "heat", (("yes", _("yes")), ("no", _("no")))),
     ),
     verdicts={"correct": _("correct"), "incorrect": _("incorrect")},

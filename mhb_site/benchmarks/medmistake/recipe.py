@@ -30,7 +30,7 @@ PRESETS = (
         "within",
         _("Merge within conversations only"),
         _(
-            "Like the default, but mistakes of different conversations are not merged, as the paper's prompt alone would do."
+            "Like the default, but mistakes from different conversations are not merged, as with the paper's prompt alone."
         ),
         {**SETTINGS, "cluster": "none"},
     ),
@@ -50,7 +50,7 @@ def kept(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 RECIPE = Recipe(
-    label=_("MedMistake: mistakes made again"),
+    label=_("MedMistake: repeated mistakes"),
     kinds=replication.GENERATED | {replication.PUBLISHED},
     # The engine takes the first role as the one that writes the sample.
     roles=(replication.ROLES[0], *conversation.ROLES, *clustering.ROLES, *replication.ROLES[1:]),

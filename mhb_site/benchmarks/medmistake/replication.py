@@ -51,8 +51,18 @@ ROLES: tuple[ModelRole, ...] = (
     ModelRole(
         "checker", _("Checker: finds what gives the answer away in a scenario"), default="writer", kinds=GENERATED
     ),
-    ModelRole("target_1", _("Target 1: is asked whether it repeats the mistake"), kinds=GENERATED, selects=True),
-    ModelRole("target_2", _("Target 2: is asked whether it repeats the mistake"), kinds=GENERATED, selects=True),
+    ModelRole(
+        "target_1",
+        _("Target 1: answers the scenario, to see whether it repeats the mistake"),
+        kinds=GENERATED,
+        selects=True,
+    ),
+    ModelRole(
+        "target_2",
+        _("Target 2: answers the scenario, to see whether it repeats the mistake"),
+        kinds=GENERATED,
+        selects=True,
+    ),
     ModelRole(
         "replication_judge",
         _("Replication judge: decides whether a target repeats the mistake"),

@@ -22,10 +22,10 @@ MISTAKE = Question(
     "mistake",
     _("Is the mistake valid?"),
     _(
-        "Read the marked turns in the conversation. The mistake is valid if the doctor did, or left undone, what the "
+        "Read the marked turns in the conversation. The mistake is valid if the doctor did or omitted what the "
         "description says, and if that was wrong for this patient by the standards of your field. It is not valid if the "
-        "description does not match the conversation, if what the doctor did was acceptable, or if experts disagree. If it is "
-        "not valid, the sample ends here."
+        "description does not match the conversation, if the doctor's action was acceptable, or if experts disagree. "
+        "If it is not valid, the sample is discarded."
     ),
     (
         Choice("valid", _("Valid")),
@@ -38,15 +38,15 @@ SCENARIO = Question(
     "scenario",
     _("Is the scenario valid?"),
     _(
-        "Judge the scenario as a model gets it: alone, without the conversation. It is valid if it tells only what the patient "
-        "said, if a model could make the same mistake in its answer, and if nothing in it tells what a right answer contains. "
-        "Otherwise say what must change: the scenario is then written again."
+        "Judge the scenario as a model sees it: alone, without the conversation. It is valid if it contains only what "
+        "the patient said, if a model could make the same mistake in its answer, and if nothing in it reveals the "
+        "correct answer. Otherwise say what must change: the scenario is then rewritten."
     ),
     (
         Choice("valid", _("Valid, and elicits the mistake")),
         Choice("not-elicited", _("Does not elicit the mistake"), blocks=True),
         Choice("gives-away", _("Gives the answer away"), blocks=True),
-        Choice("unsupported", _("Tells what the patient did not say"), blocks=True),
+        Choice("unsupported", _("Adds what the patient did not say"), blocks=True),
         Choice("unclear", _("Unclear or unrealistic"), blocks=True),
     ),
     when="mistake=valid",
@@ -138,5 +138,5 @@ def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
     )
     if turns:
         yield Dialogue(_("The conversation in which it was made"), turns)
-    yield Text(_("The scenario, as a model gets it"), content["scenario"])
-    yield Text(_("What a right answer must do"), content["must"])
+    yield Text(_("The scenario, as a model sees it"), content["scenario"])
+    yield Text(_("What a correct answer must do"), content["must"])

@@ -101,5 +101,5 @@ def examiner_table(examined: Mapping[str, Any]) -> Block:
 
 CHECKS = (
     Check(GIVES_AWAY, _("The examiner noticed that something is wrong"), find_giveaway),
-    Check(EXISTS, _("Something invented exists, says the examiner"), find_existing),
+    Check(EXISTS, _("The examiner says that something invented exists"), find_existing),
 )

@@ -305,9 +305,9 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     """Blocks that show how much of the source a draft keeps, and the examiner's findings."""
     blocks: list[Block] = []
     if kept := data.get("kept"):
-        template = gettext("%(share)s of the source's text is kept; the least allowed is %(least)s.")
+        template = gettext("%(share)s of the source's text is kept; the minimum is %(least)s.")
         text = template % {"share": f"{kept['share']:.0%}", "least": f"{kept['least']:.0%}"}
-        blocks.append(Text(gettext("Rests on its source"), text))
+        blocks.append(Text(gettext("Source text kept"), text))
     if examined := data.get("examined"):
         blocks.append(examiner.examiner_table(examined))
     return blocks
@@ -360,7 +360,10 @@ RECIPE = Recipe(
         Preset(
             "controls",
             _("With a control arm"),
-            _("Like Standard. Beside each sample the same place without the trap, for one physician to review."),
+            _(
+                "Like Standard, with a control for each sample: the same passage without the trap, reviewed by one "
+                "physician."
+            ),
             {**SETTINGS, "controls": True},
         ),
     ),

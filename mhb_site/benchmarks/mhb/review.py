@@ -99,7 +99,7 @@ LOCKED = {
     "factual": _("it is one of the four criteria of the paper's review, and the evidence in releases comes from it."),
     "coherence": _("it is one of the four criteria of the paper's review."),
     "alignment": _(
-        "it is one of the four criteria of the paper's review, and a rubric found inadequate is rejected by it."
+        "it is one of the four criteria of the paper's review, and inadequate rubrics are rejected through it."
     ),
 }
 

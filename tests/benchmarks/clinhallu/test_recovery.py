@@ -135,7 +135,7 @@ def test_pages_downloads_and_validation_show_the_changes_and_rubrics(client: Cli
         reverse("evaluation:changes", args=run_args): "Visual recognition replaced",
         f"{reverse('evaluation:changes', args=run_args)}?model=sim-reckless&rate=accuracy_valid": "sim-reckless",
         f"{reverse('evaluation:changed', args=run_args)}?{urlencode(query)}": "Knowledge recall",
-        f"{reverse('evaluation:changed', args=run_args)}?first=odd&move=odder&selected=x": "No answers went this way",
+        f"{reverse('evaluation:changed', args=run_args)}?first=odd&move=odder&selected=x": "No answers in this group",
         reverse("evaluation:sample", args=[run.pk, "clin-001"]): "Rep-V",
         reverse("evaluation:judgments", args=run_args): "hallucinated",
         reverse("evaluation:report-markdown", args=run_args): "## Fixed and broken answers",

@@ -96,11 +96,11 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
 
     client.force_login(adela)
     page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
-    assert "Models that chose the samples" in page
+    assert "Models used to select the samples" in page
     results = reverse("evaluation:results", args=[release.name, release.version])
-    assert "chose the samples" in client.get(results).content.decode()
+    assert "used to select the samples" in client.get(results).content.decode()
     assert "Leave them out of the ranking" in client.get(results, {"all_ranked": "1"}).content.decode()
-    assert "Models that chose the samples" in formats.as_markdown(report)
+    assert "Models used to select the samples" in formats.as_markdown(report)
 
 
 @pytest.mark.django_db
@@ -141,7 +141,7 @@ def test_the_replicated_configuration_leaves_out_mistakes_that_no_target_repeate
     assert (full.samples_count, replicated.samples_count) == (2, 1)
     assert (full.excluded, replicated.excluded) == ({}, {"made-otherwise": 1})
     assert set(replicated.counts["replicated"]) == {"yes"}
-    assert "made otherwise than the configuration asks: 1" in data_card(replicated)
+    assert "not made as the configuration requires: 1" in data_card(replicated)
 
 
 def test_targets_fail_more_often_on_scenarios_chosen_by_their_failures() -> None:

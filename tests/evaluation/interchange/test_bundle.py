@@ -514,7 +514,7 @@ def test_rerun_needs_a_budget_the_release_and_the_endpoints(folder: Path, run: R
     (folder / "run.json").write_text(json.dumps(settings))
     assert "does not have the release" in manage.refusal("rerun", folder, "--yes")
     (folder / "run.json").write_text("{}")
-    assert "no bundle" in manage.refusal("rerun", folder, "--yes")
+    assert "not a readable run bundle" in manage.refusal("rerun", folder, "--yes")
     settings["origin"] = "imported"
     (folder / "run.json").write_text(json.dumps(settings))
     assert "was imported" in manage.refusal("rerun", folder, "--yes")

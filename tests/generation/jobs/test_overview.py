@@ -36,7 +36,7 @@ def test_the_overview_names_the_budget_that_is_nearly_spent(
     client.force_login(adela)
     page = html.unescape(client.get(reverse("review:overview")).content.decode())
     attention = page.partition('id="attention"')[2].partition("</section>")[0]
-    assert (notice or "Nothing needs you right now.") in " ".join(attention.split())
+    assert (notice or "Nothing needs your attention right now.") in " ".join(attention.split())
     assert attention.count(f'{reverse("generation:batch", args=[batch.pk])}#budget"') == bool(notice)
 
 

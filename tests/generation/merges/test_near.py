@@ -65,7 +65,7 @@ def test_a_late_draft_continues_by_itself_and_is_shown_as_a_near_match(
 
     page = text_of(admin.get(reverse("generation:merges", args=[batch.pk])))
     assert "Too late to be compared" in page
-    assert f"draft {late.pk}, like draft {earlier.pk}" in page
+    assert f"draft {late.pk}, similar to draft {earlier.pk}" in page
     [row] = admin.get(reverse("api:batch-near-matches", args=[batch.pk])).json()["results"]
     assert (row["draft"], row["earlier"], row["distance"]) == (late.pk, earlier.pk, 0.04)
     [row] = manage.json("merges", batch.pk)["near"]
