@@ -44,7 +44,10 @@ class ImportResultsSerializer(serializers.Serializer[Any]):
         max_length=100, help_text="Files with the same release and study become one run; nothing is added twice."
     )
     sha256 = serializers.RegexField(
-        r"^[0-9a-fA-F]{64}\Z", default="", allow_blank=True, help_text="Checksum of the release the results are of."
+        r"^[0-9a-fA-F]{64}\Z",
+        default="",
+        allow_blank=True,
+        help_text="Checksum of the release that the results belong to.",
     )
 
 
@@ -219,7 +222,10 @@ class PowerQuery(serializers.Serializer[Any]):
     models = serializers.IntegerField(min_value=1, max_value=power.MAX_MODELS)
     rate = serializers.FloatField(min_value=0, max_value=1, default=power.RATE)
     correlation = serializers.FloatField(
-        min_value=0, max_value=1, default=power.CORRELATION, help_text="Of the criteria of one source record."
+        min_value=0,
+        max_value=1,
+        default=power.CORRELATION,
+        help_text="Correlation between the criteria of one source record.",
     )
     difference = serializers.FloatField(min_value=0, max_value=1, default=power.DIFFERENCE)
 

@@ -141,7 +141,7 @@ class ModelValidationSerializer(DataclassSerializer):
 
 
 class LabelAgreementSerializer(DataclassSerializer):
-    """Agreement on the rubrics of one key: of two physicians, and of the judge as the mean of its agreement with either."""
+    """Agreement on the rubrics of one key: between two physicians, and of the judge as its mean agreement with both."""
 
     mirrors = LabelAgreement
 
@@ -154,7 +154,7 @@ class ValidationSerializer(serializers.Serializer[Any]):
     third = serializers.IntegerField()
     complete = serializers.BooleanField()
     not_drawn = serializers.ListField(
-        child=serializers.CharField(), help_text="Models added since; a further POST draws of these alone."
+        child=serializers.CharField(), help_text="Models added since; another POST draws from these only."
     )
     seed = serializers.IntegerField()
     created_at = serializers.DateTimeField()
@@ -171,7 +171,7 @@ class JudgesSerializer(serializers.Serializer[Any]):
     repeats = RepeatsSerializer()
     self_preference = SelfPreferenceSerializer()
     selection = serializers.ListField(
-        child=serializers.CharField(), help_text="Tested models by whose failures samples were chosen."
+        child=serializers.CharField(), help_text="Tested models whose failures were used to select the samples."
     )
     validation = ValidationSerializer(allow_null=True)
 

@@ -73,7 +73,7 @@ class NoticedReportSerializer(serializers.Serializer[Any]):
     """What physicians noticed, and what models fell for."""
 
     rate = serializers.CharField()
-    asked = serializers.IntegerField(help_text="Samples with any answer of a physician.")
+    asked = serializers.IntegerField(help_text="Samples with an answer from any physician.")
     answers = serializers.IntegerField()
     traps = NoticedTrapSerializer(many=True)
     groups = NoticedGroupSerializer(many=True)

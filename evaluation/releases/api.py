@@ -38,7 +38,7 @@ class EntrySerializer(DataclassSerializer):
     scores = ScoreSerializer(many=True)
     rank = PlaceSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
     selected = serializers.BooleanField(
-        help_text="Samples were chosen by what this model got wrong: its rate is biased, and it has no rank by default."
+        help_text="Samples were selected because this model failed on them: its rate is biased, and by default it has no rank."
     )
 
 
@@ -76,7 +76,7 @@ class ResultsQuery(serializers.Serializer[Any]):
     """The models to rank."""
 
     all_ranked = serializers.BooleanField(
-        default=False, help_text="Rank models by whose failures samples were chosen, too."
+        default=False, help_text="Also rank models whose failures were used to select the samples."
     )
 
 
@@ -113,7 +113,7 @@ class ResultsViewSet(GenericViewSet[Release]):
     @extend_schema(request=None, responses=PublicationSerializer)
     @action(detail=True, methods=["post"])
     def publish(self, request: Request, name: str, version: int) -> Response:
-        """Let anybody read the results of this release, without signing in."""
+        """Publish the results of this release: anyone can read them without signing in."""
         release = get_object_or_404(releases_queries.releases(), name=name, version=version)
         publication = services.publish(release, actor=signed_in_account(request))
         return Response(PublicationSerializer(publication).data)

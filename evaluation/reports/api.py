@@ -50,7 +50,7 @@ class ReportQuery(serializers.Serializer[Any]):
         default="", max_length=500, help_text="Weights of harm, as VALUE:NUMBER joined by commas."
     )
     all_ranked = serializers.BooleanField(
-        default=False, help_text="Rank models by whose failures samples were chosen, too."
+        default=False, help_text="Also rank models whose failures were used to select the samples."
     )
 
 
@@ -94,7 +94,9 @@ class ReportSerializer(JudgesSerializer):
     changes = ChangeSerializer(many=True)
     bottlenecks = BottleneckSerializer(many=True)
     averages = AverageSerializer(many=True)
-    score_rules = ScoreRuleSerializer(many=True, help_text="Numbers beside verdicts; empty: the benchmark has none.")
+    score_rules = ScoreRuleSerializer(
+        many=True, help_text="Scores computed in addition to verdicts; empty if the benchmark has none."
+    )
     scores = ScoreRowSerializer(many=True)
     score_facets = serializers.DictField(child=ScoreRowSerializer(many=True))
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
@@ -178,7 +180,7 @@ class JudgmentQuery(serializers.Serializer[Any]):
     text = serializers.CharField(
         required=False,
         max_length=MAX_LETTERS,
-        help_text="Words that the response or the explanation holds, all of them; of each at most the first"
+        help_text="Words that the response or the explanation must contain, all of them; of either, at most the first"
         f" {MAX_MATCHES:,} are searched.",
     )
 

@@ -155,13 +155,13 @@ def _plan(report: Report) -> list[str]:
         rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
         preset = f"counting rules '{_cell(plan.preset)}'; " if plan.preset else ""
         lines += [
-            f"Analysis plan, frozen at the launch: {preset}primary metric {_label(report, plan.metric)}; "
+            f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; "
             f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. {rules}. "
             "Everything else is exploratory.",
             "",
         ]
     else:
-        lines += ["No analysis plan was frozen at the launch: all of it is exploratory.", ""]
+        lines += ["No analysis plan was frozen at launch: all results are exploratory.", ""]
     if report.options.common:
         counted, asked = report.numbers.samples
         lines += [f"> Only the {counted} of {asked} samples that every model answered. This view is exploratory.", ""]

@@ -29,9 +29,11 @@ class MeasuredSerializer(serializers.Serializer[Any]):
     clusters = serializers.IntegerField(help_text="Samples counted, or the source records above them.")
     n = serializers.IntegerField(help_text="Rubrics or samples counted, without weights.")
     best = serializers.FloatField(
-        allow_null=True, help_text="The rate if all that is excluded had counted for the model."
+        allow_null=True, help_text="The rate if everything excluded had counted for the model."
     )
-    worst = serializers.FloatField(allow_null=True, help_text="The rate if all of it had counted against the model.")
+    worst = serializers.FloatField(
+        allow_null=True, help_text="The rate if everything excluded had counted against the model."
+    )
 
 
 class CellRateSerializer(MeasuredSerializer):
@@ -60,7 +62,7 @@ class RateSerializer(serializers.Serializer[Any]):
     interval = serializers.ChoiceField(choices=["wilson", "bootstrap"])
     unit = serializers.ChoiceField(choices=["criterion", "sample"], help_text="What is counted.")
     arm = serializers.ChoiceField(choices=["trap", "control"], help_text="On which samples.")
-    weights = serializers.DictField(child=serializers.IntegerField(), help_text="How rubrics weigh; empty: all alike.")
+    weights = serializers.DictField(child=serializers.IntegerField(), help_text="Weights of rubrics; empty: all equal.")
     planned = serializers.BooleanField(
         required=False, help_text="The primary metric of the plan; others are exploratory."
     )
@@ -85,7 +87,7 @@ class ContrastSerializer(serializers.Serializer[Any]):
 
 
 class ChangeSerializer(serializers.Serializer[Any]):
-    """What asking in another way changes for one model, over the samples that have verdicts in both data sets.
+    """The effect of another variant of the question on one model, over the samples with verdicts in both data sets.
 
     `endpoint`: empty for the mean of the models. `kept`, `broken`, `fixed`, `stayed`: samples that
     were right before and after, and so on.
@@ -113,7 +115,7 @@ class ChangeSerializer(serializers.Serializer[Any]):
 
 
 class BottleneckSerializer(DataclassSerializer):
-    """Of a baseline data set and a rate, the competing contrast that gains most on average over the models.
+    """For a baseline data set and a rate: the contrast with the largest mean gain over the models.
 
     `lead`: by how much more than `runner_up`, paired by sample; `p_adjusted`: by Holm over the
     baselines of the rate.
@@ -139,7 +141,7 @@ class DatasetSerializer(serializers.Serializer[Any]):
 
 
 class FrozenPlanSerializer(PlanSerializer):
-    """The analysis plan. `frozen`: false for a run launched before there were plans."""
+    """The analysis plan. `frozen`: false for a run launched before plans were introduced."""
 
     frozen = serializers.BooleanField()
 
@@ -212,8 +214,8 @@ class ScoreRuleSerializer(DataclassSerializer):
 class MeasuredScoreSerializer(serializers.Serializer[Any]):
     """The mean of a score with its 95 % interval over samples, and how it is spread."""
 
-    n = serializers.IntegerField(help_text="Responses that have it.")
-    without = serializers.IntegerField(help_text="Judged responses that have none.")
+    n = serializers.IntegerField(help_text="Responses with a score.")
+    without = serializers.IntegerField(help_text="Judged responses without a score.")
     mean = serializers.FloatField(allow_null=True)
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)

@@ -59,16 +59,18 @@ class RunProgressSerializer(serializers.Serializer[Any]):
     judgments = WorkCountsSerializer()
     rubrics_total = serializers.IntegerField()
     calls = serializers.IntegerField(source="responses.calls")
-    votes = WorkCountsSerializer(help_text="Of a panel; its judgments are decided from them.")
+    votes = WorkCountsSerializer(help_text="Votes of a panel; its judgments are decided from them.")
     cost = serializers.DecimalField(
         source="responses.cost", max_digits=24, decimal_places=8, help_text="In the currency of the prices."
     )
 
 
 class PlanSerializer(serializers.Serializer[Any]):
-    """What the report was to answer, said before the run."""
+    """What the report should answer, fixed before the run."""
 
-    preset = serializers.CharField(required=False, help_text="The way of counting; empty: the benchmark has one.")
+    preset = serializers.CharField(
+        required=False, help_text="The counting rules; empty if the benchmark has only one set."
+    )
     metric = serializers.CharField(required=False)
     comparisons = serializers.ListField(
         required=False, child=serializers.ListField(child=serializers.CharField()), help_text="Pairs of models."
@@ -76,7 +78,7 @@ class PlanSerializer(serializers.Serializer[Any]):
     outcomes = serializers.DictField(
         required=False,
         child=serializers.CharField(),
-        help_text="Outcome of a response, or failure of a judge: `judged`, `excluded`, or the verdict it is given.",
+        help_text="How each outcome of a response or failure of a judge counts: `judged`, `excluded`, or a verdict.",
     )
     minimum = serializers.IntegerField(required=False, help_text="Samples below which no interval is given.")
 
@@ -93,7 +95,9 @@ class RunSerializer(serializers.ModelSerializer[Any]):
     datasets = serializers.ListField(
         source="variants", child=serializers.CharField(), help_text="The data sets asked; empty: all."
     )
-    plan = PlanSerializer(help_text="The analysis plan as frozen at the launch; empty: launched before there was one.")
+    plan = PlanSerializer(
+        help_text="The analysis plan, frozen at launch; empty for runs launched before plans were introduced."
+    )
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
 
@@ -224,7 +228,7 @@ class RunAskSerializer(LikeSerializer):
         help_text="The names of the data sets to ask; default: all.",
     )
     seed = serializers.IntegerField(
-        min_value=0, max_value=MAX_SEED, default=0, help_text="Seed for whatever the benchmark leaves to chance."
+        min_value=0, max_value=MAX_SEED, default=0, help_text="Seed of the benchmark's random choices."
     )
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
@@ -257,7 +261,7 @@ class RunAskSerializer(LikeSerializer):
         default=list,
         max_length=20,
         help_text="How outcomes of responses are counted, as OUTCOME=RULE; a rule is `judged`, `excluded` or a verdict."
-        " `unparsed` and `judge_failed`: how failures of the judge are.",
+        " `unparsed` and `judge_failed`: how failures of the judge are counted.",
     )
     minimum = serializers.IntegerField(
         min_value=MINIMUM, max_value=MAX_MINIMUM, default=MINIMUM, help_text="Samples below which no interval is given."
@@ -270,7 +274,7 @@ class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
 
 
 class PowerSerializer(DataclassSerializer):
-    """What a data set will tell about each model; nulls where it is too small for an interval."""
+    """The expected precision of a data set for each model; null if it is too small for an interval."""
 
     mirrors = CellPower
 
@@ -318,7 +322,7 @@ class Runs(ListAPIView[Run]):
 
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
-        """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
+        """Launch a run on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
         settings = _settings(validated_body(EvaluateSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)

@@ -105,7 +105,7 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     models = ModelAskedSerializer(many=True)
     one_model = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField()),
-        help_text="Role, the role that it should be apart from, and the model that plays both.",
+        help_text="A role, the role that should use a different model, and the model that plays both.",
     )
     progress = ProgressSerializer()
     totals = TotalsSerializer()
@@ -257,13 +257,13 @@ class BatchAnalysis(GenericAPIView[Batch]):
 
 
 class StageCostSerializer(serializers.Serializer[Any]):
-    """What a batch asked of one endpoint with one prompt."""
+    """Calls of a batch to one endpoint with one prompt."""
 
     prompt = serializers.CharField()
     endpoint = serializers.CharField()
     model = serializers.CharField()
     calls = serializers.IntegerField(help_text="HTTP attempts.")
-    hits = serializers.IntegerField(help_text="Replies that had been paid for before.")
+    hits = serializers.IntegerField(help_text="Cached replies, paid for earlier.")
     failed = serializers.IntegerField()
     tokens_in = serializers.IntegerField()
     tokens_out = serializers.IntegerField()

@@ -176,7 +176,7 @@ def _submit_for_review(row: Draft, batch: Batch, value: DraftValue) -> None:
     if row.sample_id is not None:
         sample = Sample.objects.select_for_update(no_key=True).get(pk=row.sample_id)
         if sample.status != Sample.Status.REGENERATING:
-            ending = {"error": "Dropped", "detail": f"The sample is {sample.status} by now."}
+            ending = {"error": "Dropped", "detail": f"The sample is already {sample.status}."}
             Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **ending)
             return
     new_sample = registry.recipe(batch.benchmark).sample(value)

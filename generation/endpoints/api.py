@@ -136,7 +136,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     def test(self, request: Request, name: str) -> Response:
         """Ask the endpoint one question.
 
-        The call is paid for; `answered` says whether it worked.
+        The call costs money; `answered` says whether it worked.
         """
         result: Any = testing.test_endpoint(self.get_object())
         return Response(EndpointTestSerializer(result).data)

@@ -92,7 +92,7 @@ def check_tries(row: Work, most: int = MAX_TRIES) -> None:
     given up too; retrying failed rows by hand queues them all.
     """
     if row.tries > most:
-        raise GivenUp(f"It was begun {most} times.")
+        raise GivenUp(f"It was started {most} times.")
 
 
 def finish(row: Work, status: Work.Status, **fields: Any) -> bool:

@@ -169,8 +169,8 @@ def requested_budget(request: Request, job: Job) -> dict[str, Any]:
 LAUNCH_KEY = OpenApiParameter(
     "Idempotency-Key",
     location=OpenApiParameter.HEADER,
-    description="Any text of yours, a different one for each launch. The same body sent again gets the first launch; "
-    "another body gets 409.",
+    description="A text that you choose, different for each launch. Sending the same body again returns the first "
+    "launch; another body gets 409.",
 )
 
 
@@ -269,7 +269,7 @@ class LaunchEstimateSerializer(serializers.Serializer[Any]):
     budget_calls = serializers.IntegerField()
     one_model = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField()),
-        help_text="Of a batch: role, the role that it should be apart from, and the model that plays both.",
+        help_text="For a batch: a role, the role that should use a different model, and the model that plays both.",
     )
     lines = LineSerializer(many=True)
 

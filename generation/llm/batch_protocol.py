@@ -163,7 +163,7 @@ class BatchClient:
         from generation.llm.http.transport import LIMIT, decode_text
 
         if not file.strip("."):
-            raise ServerError("This is no answer of the batch protocol (a file without a name).")
+            raise ServerError("This is not a reply of the batch protocol: the file has no name.")
         http = self._http
         get = http.transport.build_request(
             "GET",
@@ -208,9 +208,9 @@ class BatchClient:
         match response:
             case {"status_code": int(status), "body": body} if not code:
                 if type(status) is not int or not 100 <= status <= 599:
-                    return LineResult(name, ServerError("Its status is no HTTP status."))
+                    return LineResult(name, ServerError("Its status is not an HTTP status."))
                 return LineResult(name, self._parse_outcome(status, body), status)
-        return LineResult(name, BrokenReply("This result is none of the batch protocol."))
+        return LineResult(name, BrokenReply("This is not a result of the batch protocol."))
 
     def _parse_outcome(self, status: int, body: Any) -> Reply | LLMError:
         if status != 200:
@@ -220,7 +220,7 @@ class BatchClient:
         try:
             return read_completion(body, status, self._key)
         except ValueError:
-            return ServerError("No chat completion.", http_status=status)
+            return ServerError("Not a chat completion.", http_status=status)
 
     async def _fetch_state(self, work: "Callable[[AsyncOpenAI], Awaitable[Any]]") -> ProviderState:
         async def read(client: "AsyncOpenAI") -> ProviderState:
@@ -312,7 +312,7 @@ def _id_of(value: object) -> str:
     """The id of an object of the protocol."""
     identifier = getattr(value, "id", None)
     if not _is_id(identifier):
-        raise ServerError("This is no answer of the batch protocol (it has no id).")
+        raise ServerError("This is not a reply of the batch protocol: it has no id.")
     return str(identifier)
 
 

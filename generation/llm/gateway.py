@@ -319,7 +319,7 @@ class Gateway:
         try:
             body = await self._body(draft.sent)
         except LookupError as missing:
-            return BadRequest(f"The image {missing} is not kept here."), None
+            return BadRequest(f"The image {missing} is not stored here."), None
         limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT, settings.timeout / 2))
         limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
@@ -354,7 +354,7 @@ class Gateway:
             )
             return read, status
         except (ValueError, RecursionError):
-            what = "No embeddings" if vector_count else "No chat completion"
+            what = "No embeddings" if vector_count else "Not a chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status
 
     async def _body(self, sent: Mapping[str, Any]) -> bytes:

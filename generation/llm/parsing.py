@@ -32,7 +32,7 @@ def extract_json(text: str) -> dict[str, Any]:
         raise BrokenReply(f"The reply is longer than {MAX_CHARS} characters.")
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
-        raise BrokenReply("The reply holds no complete JSON object.")
+        raise BrokenReply("The reply contains no complete JSON object.")
     try:
         value = json.loads(
             text[start : end + 1],
@@ -45,7 +45,7 @@ def extract_json(text: str) -> dict[str, Any]:
     except RecursionError:
         raise BrokenReply("The JSON is nested too deeply.") from None
     except ValueError:  # an integer of thousands of digits
-        raise BrokenReply("The JSON holds a number that is too large.") from None
+        raise BrokenReply("The JSON contains a number that is too large.") from None
     before, after = text[:start].rstrip(), text[end + 1 :].lstrip()
     if before.endswith(("[", ",", '"')) or after.startswith(("]", ",", '"')):
         raise BrokenReply("The JSON object is part of a list or a string; it must stand alone.")
@@ -83,7 +83,7 @@ def format_vectors(vectors: Sequence[Sequence[float]]) -> str:
     try:
         raw = [struct.pack(f"<{len(vector)}f", *vector) for vector in vectors]
     except (OverflowError, struct.error):
-        raise BrokenReply("A vector holds a number beyond 32-bit floats.") from None
+        raise BrokenReply("A vector contains a number beyond 32-bit floats.") from None
     return json.dumps([base64.b64encode(data).decode() for data in raw])
 
 
@@ -93,7 +93,7 @@ def parse_vectors(text: str, count: int) -> tuple[tuple[float, ...], ...]:
         raw = [base64.b64decode(item, validate=True) for item in json.loads(text)]
         vectors = tuple(struct.unpack(f"<{len(data) // 4}f", data) for data in raw)
     except (ValueError, TypeError, RecursionError, binascii.Error, struct.error):
-        raise BrokenReply("The reply holds no vectors.") from None
+        raise BrokenReply("The reply contains no vectors.") from None
     check_vectors(vectors, count)
     return vectors
 
@@ -101,12 +101,12 @@ def parse_vectors(text: str, count: int) -> tuple[tuple[float, ...], ...]:
 def check_vectors(vectors: Any, count: int) -> None:
     """Raise BrokenReply unless these are `count` equally long vectors of finite numbers."""
     if len(vectors) != count:
-        raise BrokenReply(f"{len(vectors)} vectors came for {count} texts.")
+        raise BrokenReply(f"{len(vectors)} vectors were returned for {count} texts.")
     for vector in vectors:
         if not isinstance(vector, list | tuple) or not vector or len(vector) != len(vectors[0]):
-            raise BrokenReply("The vectors are not all of one length.")
+            raise BrokenReply("The vectors do not all have the same length.")
         if not all(type(value) in (int, float) and _is_finite(value) for value in vector):
-            raise BrokenReply("A vector holds something that is no finite number.")
+            raise BrokenReply("A vector contains a value that is not a finite number.")
 
 
 def _is_finite(value: float) -> bool:
@@ -119,7 +119,7 @@ def _is_finite(value: float) -> bool:
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise BrokenReply("The JSON object names a key twice.")
+        raise BrokenReply("The JSON object contains a key twice.")
     return value
 
 
@@ -130,7 +130,7 @@ def _reject_constant(name: str) -> NoReturn:
 def _parse_finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise BrokenReply("The JSON holds a number that is too large.")
+        raise BrokenReply("The JSON contains a number that is too large.")
     return value
 
 
@@ -139,7 +139,7 @@ def _check_value(value: Any, *, depth: int) -> None:
         raise BrokenReply("The JSON is nested too deeply.")
     if isinstance(value, str):
         if _UNSTORABLE.search(value):
-            raise BrokenReply("The JSON holds a character that cannot be stored (NUL or half of a surrogate pair).")
+            raise BrokenReply("The JSON contains a character that cannot be stored (NUL or half of a surrogate pair).")
     elif isinstance(value, dict):
         for key, item in value.items():
             _check_value(key, depth=depth)

@@ -62,7 +62,7 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
     try:
         if set(places) != set(range(count)) or len(places) != count:
             raise BrokenReply(
-                f"{len(places)} vectors came for {count} texts, or their numbers are not those of the texts."
+                f"{len(places)} vectors were returned for {count} texts, or their numbers are not those of the texts."
             )
         by_place = dict(zip(places, entries, strict=True))
         return replace(reply, text=format_vectors([by_place[place].get("embedding") for place in range(count)]))
@@ -162,7 +162,7 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
             f"{'.'.join(str(part) for part in problem['loc']) or 'the object'}: {problem['msg']}"
             for problem in error.errors(include_url=False, include_input=False)[:5]
         ]
-        raise BrokenReply("The JSON has another shape than asked for: " + "; ".join(problems) + ".") from None
+        raise BrokenReply("The JSON does not have the requested shape: " + "; ".join(problems) + ".") from None
     except BrokenReply as error:
         if reply.finish_reason == CUT_OFF:
             raise BrokenReply(f"{error.detail} It was cut off at the token limit: be shorter.") from None

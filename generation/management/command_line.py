@@ -102,7 +102,7 @@ def add_launch_options(parser: ArgumentParser, *, fresh: bool = True) -> None:
     )
     parser.add_argument("--budget-calls", type=parse_call_count, metavar="N", help="make at most N calls")
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
-    parser.add_argument("--wait", action="store_true", help="follow the work to its end")
+    parser.add_argument("--wait", action="store_true", help="wait until the job ends, and show its progress")
     if fresh:
         parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
 

@@ -20,13 +20,15 @@ from review.rules.permissions import Can
 
 
 class MergeSerializer(serializers.Serializer[Any]):
-    """A draft that was merged into another one. `into`: the draft that goes on for both, made from draft `lead`."""
+    """A draft that was merged into another one. `into`: the draft that continues for both, made from draft `lead`."""
 
     draft = serializers.IntegerField()
     title = serializers.CharField()
     into = serializers.IntegerField()
     lead = serializers.IntegerField(allow_null=True)
-    distance = serializers.FloatField(allow_null=True, help_text="From the lead; null where a person merged them.")
+    distance = serializers.FloatField(
+        allow_null=True, help_text="Distance from the lead; null if a person merged them."
+    )
     reason = serializers.CharField()
     by = serializers.CharField(allow_null=True, help_text="The account that merged them; null for the recipe.")
 
@@ -46,7 +48,7 @@ class UndoSerializer(serializers.Serializer[Any]):
 
 
 class MergeEventSerializer(serializers.Serializer[Any]):
-    """What was recorded. `withdrawn`: the samples that ended with it."""
+    """A recorded merge, or its undoing. `withdrawn`: the samples withdrawn with it."""
 
     draft = serializers.IntegerField(source="draft_id")
     into = serializers.IntegerField(source="into_id")
@@ -56,7 +58,7 @@ class MergeEventSerializer(serializers.Serializer[Any]):
 
 
 class NearSerializer(serializers.Serializer[Any]):
-    """A draft of a later round, and the draft of an earlier round that it is like. Nobody has merged them."""
+    """A draft of a later round and a similar draft of an earlier round that nobody has merged yet."""
 
     draft = serializers.IntegerField(source="draft.pk")
     title = serializers.CharField()
@@ -111,7 +113,7 @@ class NearMatches(GenericAPIView[Any]):
 
     @extend_schema(responses=NearSerializer(many=True))
     def get(self, request: Request, pk: int) -> Response:
-        """Pairs of drafts that an admin may merge: nobody has."""
+        """Pairs of similar drafts that an admin may merge and nobody has merged yet."""
         batch = _batch(pk)
         rows = self.paginate_queryset(queries.near_matches(batch)) or []
         return self.get_paginated_response(NearSerializer(queries.near_rows(batch, rows), many=True).data)

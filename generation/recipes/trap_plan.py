@@ -51,9 +51,9 @@ def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[st
     clusters = [term.code for term in terms if not term.parent]
     for code, count in targets.items():
         if code not in subtypes and code not in clusters:
-            raise PlanMistake(f"{code!r} is no trap of the taxonomy; known: {', '.join([*clusters, *subtypes])}.")
+            raise PlanMistake(f"{code!r} is not a trap of the taxonomy; known: {', '.join([*clusters, *subtypes])}.")
         if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= 10**9:
-            raise PlanMistake(f"The target of {code} is no number from 0 to 1,000,000,000.")
+            raise PlanMistake(f"The target of {code} is not a number from 0 to 1,000,000,000.")
     subtypes_of: dict[str, tuple[str, ...]] = {code: (code,) for code in subtypes if code in targets}
     for cluster in clusters:
         if cluster not in targets:
@@ -62,7 +62,7 @@ def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[st
             code for code, parent in subtypes.items() if parent == cluster and code not in targets
         )
         if not subtypes_of[cluster]:
-            raise PlanMistake(f"Every subtype of {cluster} has a target of its own; leave {cluster} out.")
+            raise PlanMistake(f"Every subtype of {cluster} has its own target; leave {cluster} out.")
     return subtypes_of
 
 
@@ -88,7 +88,7 @@ def read_plan(plan_json: object, name: str = "") -> TrapPlan:
         if count is None:
             continue
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
-            raise PlanMistake("'samples' is no whole number above 0.")
+            raise PlanMistake("'samples' is not a whole number above 0.")
         samples[task] = count
     return TrapPlan(name=name, targets=tasks, samples=samples)
 
@@ -111,9 +111,9 @@ def targets_for(plan: TrapPlan, task: str, count: int, terms: Iterable[Term]) ->
         raise PlanMistake("No target of the plan is above zero.")
     base = Fraction(plan.samples.get(key, 0)) or weight_sum
     if weight_sum > MAX_TRAPS_PER_SAMPLE * base:
-        raise PlanMistake(f"The plan asks for more than {MAX_TRAPS_PER_SAMPLE} traps a sample.")
+        raise PlanMistake(f"The plan asks for more than {MAX_TRAPS_PER_SAMPLE} traps per sample.")
     if max(weights.values()) > base:
-        raise PlanMistake("The plan asks for one trap in more samples than it is meant for.")
+        raise PlanMistake("The plan asks for one trap in more samples than it has.")
     total = int(weight_sum / base * count + Fraction(1, 2))
     counts: dict[str, int] = {}
     for code, number in largest_remainder(weights, total).items():

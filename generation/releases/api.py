@@ -53,7 +53,7 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
 
 
 class ValiditySerializer(serializers.Serializer[Any]):
-    """Of how many of what is `counted` physicians said 'valid' in one judgment, in the batches that the release is from."""
+    """Share that physicians found valid in one judgment, in the batches behind the release. `counted`: what is counted."""
 
     judgment = serializers.CharField()
     counted = serializers.CharField()
@@ -103,7 +103,7 @@ class WholeReleaseSerializer(ReleaseSerializer):
     statuses = serializers.DictField(child=serializers.IntegerField())
     unreviewed = serializers.IntegerField()
     composition = serializers.DictField()
-    shares = serializers.SerializerMethodField(help_text="Of each task among the samples.")
+    shares = serializers.SerializerMethodField(help_text="Share of each task among the samples.")
     excluded = serializers.DictField(child=serializers.IntegerField())
     marker = serializers.CharField(
         source="canary", help_text="The canary of the release: a text that is in every sample and nowhere else."
@@ -138,7 +138,7 @@ class WholeReleaseSerializer(ReleaseSerializer):
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
-    """A release to freeze. An existing name gets its next version. `preview`: only tell what would go in (200)."""
+    """A release to freeze. An existing name gets its next version. `preview`: only show what would go in (200)."""
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
@@ -157,24 +157,24 @@ class FreezeSerializer(serializers.Serializer[Any]):
     )
     seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
     configuration = serializers.CharField(
-        default="", allow_blank=True, max_length=40, help_text="One that the benchmark offers; empty: all samples."
+        default="", allow_blank=True, max_length=40, help_text="A configuration of the benchmark; empty: all samples."
     )
     preview = serializers.BooleanField(default=False)
 
 
 class FreezePreviewSerializer(DataclassSerializer):
-    """What would go into a release, by status, and what would not, by reason. `before`: samples of the version before it."""
+    """What would go into a release, by status, and what would not, by reason. `before`: samples of the previous version."""
 
     grounds = serializers.DictField(child=serializers.IntegerField())
     counts = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
     excluded = serializers.DictField(child=serializers.IntegerField())
-    shares = serializers.DictField(child=serializers.FloatField(), help_text="Of each task among the samples.")
+    shares = serializers.DictField(child=serializers.FloatField(), help_text="Share of each task among the samples.")
 
     mirrors = services.FreezePreview
 
 
 class FreezeStatusSerializer(serializers.ModelSerializer[Freeze]):
-    """A release in the making. `read` of `total` samples are read; `release` is there once it is `done`."""
+    """A release being frozen. `read` of `total` samples are read; `release` is there once it is `done`."""
 
     release = serializers.CharField(allow_null=True, default=None, help_text="NAME@VERSION")
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
@@ -233,7 +233,7 @@ class ExportQuery(SplitQuery):
         default="",
         allow_blank=True,
         max_length=40,
-        help_text="Of reasoning, for the format `supervision`: `answer`, `V`, `K`, `V+K`, `V+K+R`.",
+        help_text="Stages of reasoning, for the format `supervision`: `answer`, `V`, `K`, `V+K`, `V+K+R`.",
     )
 
 
@@ -282,7 +282,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @extend_schema(responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
     def samples(self, request: Request, name: str, version: int) -> Response:
-        """The samples of a release, in its order; those that are held out for admins only."""
+        """The samples of a release, in its order; held-out samples are for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
         held_out = allowed(request.user, Can.PRODUCE)
         rows = queries.released_samples(_release(name, version), with_held_out=held_out)
@@ -314,7 +314,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @extend_schema(parameters=[SplitQuery], responses={(200, "text/csv"): OpenApiTypes.STR})
     @action(detail=True)
     def ratings(self, request: Request, name: str, version: int) -> StreamingHttpResponse:
-        """What physicians answered, as CSV: one row a review and question, under pseudonyms."""
+        """Physicians' answers as CSV: one row per review and question, under pseudonyms."""
         split = validated_query(SplitQuery, request)["split"]
         release = _release(name, version)
         _require_split(request, split)
@@ -329,7 +329,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
 
 
 class FreezeViewSet(ListModelMixin, GenericViewSet[Freeze]):
-    """Releases in the making and those that were made here, newest first."""
+    """Freezes of releases, in progress or finished, newest first."""
 
     can = Can.PRODUCE
     serializer_class = FreezeStatusSerializer

@@ -86,7 +86,7 @@ class Checker:
                 if group is not None:
                     self.sample(group, events)
                 elif events:
-                    self.fault("audit.jsonl: events stand before the first sample")
+                    self.fault("audit.jsonl: events before the first sample")
                 group, events = line, []
             if group is not None:
                 self.sample(group, events)
@@ -98,7 +98,7 @@ class Checker:
         """Check the events of one sample."""
         name, version = group["sample"], group["version"]
         if name in self.samples:
-            self.fault(f"sample {name}: stands here twice")
+            self.fault(f"sample {name}: listed twice")
         self.samples[name] = version
         if len(events) != group["events"]:
             self.fault(f"sample {name}: {len(events)} events, and there should be {group['events']}")
@@ -131,7 +131,7 @@ class Checker:
                 outcome[event["version"]] = data.get("after")
             self.hashes.setdefault(event["sequence"], (event["hash"], event["previous"]))
             if self.hashes[event["sequence"]][0] != event["hash"]:
-                self.fault(f"{where}: another event stands at the same place in the chain")
+                self.fault(f"{where}: another event has the same place in the chain")
             self.events += 1
         held: dict[Any, set[str]] = {}
         for person, role in role_of_review.values():
@@ -140,7 +140,7 @@ class Checker:
             if len(roles) > 1:
                 self.fault(f"sample {name}: one person in the roles {' and '.join(sorted(roles))}")
         if outcome.get(version) != "approved":
-            self.fault(f"sample {name}: nothing says that version {version} was approved")
+            self.fault(f"sample {name}: no event says that version {version} was approved")
 
     def links(self) -> None:
         """Check that consecutive events of the chain are linked, and none is beyond its end."""
@@ -149,10 +149,10 @@ class Checker:
             if previous != before:
                 self.fault(f"event {sequence}: does not follow from event {sequence - 1}")
             if sequence > self.end["sequence"]:
-                self.fault(f"event {sequence}: stands beyond the end of the chain, {self.end['sequence']}")
+                self.fault(f"event {sequence}: beyond the end of the chain, {self.end['sequence']}")
         last = self.hashes.get(self.end["sequence"])
         if last is not None and last[0] != self.end["hash"]:
-            self.fault(f"event {self.end['sequence']}: is not the end that the file names")
+            self.fault(f"event {self.end['sequence']}: is not the end of the chain that the file names")
 
     def data(self) -> None:
         """Check that data and trail have the same samples.

@@ -113,7 +113,7 @@ class WholeSampleSerializer(SampleSerializer):
 
 
 class ErratumSerializer(serializers.ModelSerializer[Erratum]):
-    """What became known of a sample after its approval: it was reported, the report was dismissed, or it was withdrawn."""
+    """An erratum recorded after a sample's approval: it was reported, the report was dismissed, or it was withdrawn."""
 
     sample = serializers.CharField(source="sample.key")
 
@@ -167,14 +167,14 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     @extend_schema(responses=ErratumSerializer(many=True))
     @action(detail=True, pagination_class=None)
     def errata(self, request: Request, pk: int) -> Response:
-        """What became known of the sample after its approval, oldest first."""
+        """Errata of a sample, recorded after its approval, oldest first."""
         sample = get_object_or_404(Sample, pk=pk)
         return Response(ErratumSerializer(errata.history(sample), many=True).data)
 
     @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"], can=Can.READ_RESULTS)
     def report(self, request: Request, pk: int) -> Response:
-        """Report an approved sample: it stays out of releases until an admin decides. 404 if you cannot read it."""
+        """Report an approved sample: it is left out of new releases until an admin decides. 404 if you cannot read it."""
         return _created_erratum(
             errata.report(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
         )
@@ -190,7 +190,7 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: int) -> Response:
-        """Withdraw an approved sample: it goes into no later release, and those that hold it show an erratum."""
+        """Withdraw an approved sample: it is left out of later releases, and releases that contain it show an erratum."""
         return _created_erratum(
             errata.withdraw(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
         )

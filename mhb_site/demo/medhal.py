@@ -35,7 +35,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
 
     `read` imports a file or folder (name, format, path).
     """
-    tell("MedHal: making statements of hand-written records")
+    tell("MedHal: making statements from hand-written records")
     roles = steps.bind_roles(ROLES)
     for name, format_name, file in SOURCES:
         source = read(name, format_name, HERE / file)

@@ -209,9 +209,7 @@ class RubricTextSerializer(DataclassSerializer):
 
 
 class TrapTermSerializer(DataclassSerializer):
-    """What a tag means. `evidence`: the kinds of citation of which one shows the trap; empty:
-    any.
-    """
+    """What a tag means. `evidence`: the kinds of citation that can show the trap; empty: any."""
 
     mirrors = TrapTerm
     evidence = serializers.ListField(child=serializers.CharField(), default=list)
@@ -232,16 +230,14 @@ class ReasonSerializer(DataclassSerializer):
 
 
 class HighlightLabelSerializer(DataclassSerializer):
-    """As what words of the text can be highlighted. `first_look`: before the traps are revealed,
-    too.
-    """
+    """A label for highlighted words. `first_look`: also offered before the traps are revealed."""
 
     mirrors = HighlightLabel
     first_look = serializers.BooleanField(default=False)
 
 
 class FormSerializer(serializers.Serializer[Any]):
-    """All questions about one case; until the first look is committed, only its own. `severities`:
+    """All questions about one case; until the first look is committed, only those of the first look. `severities`:
     asked for each rubric that is kept. `rubrics_editable`: rubrics may be removed and added.
     `rubrics_when`: `<key>=<value>`, the answer with which rubrics are judged; empty: always.
     """

@@ -22,7 +22,7 @@ from review.rules.state_machine import State
 
 
 class GuidelineInForceSerializer(serializers.Serializer[Any]):
-    """What is asked of physicians at a stage. `version` 0: no guideline was written, and `text` is
+    """The guideline that physicians follow at a stage. `version` 0: no guideline was written, and `text` is
     the benchmark's own, in the language of the request.
     """
 
@@ -44,8 +44,8 @@ class GuidelineVersionSerializer(serializers.ModelSerializer[Guideline]):
 
 
 class WriteGuidelineSerializer(serializers.Serializer[Any]):
-    """The next version, in Markdown. `base`: the version it was made from (0: none); without it,
-    whichever is in force.
+    """The next version, in Markdown. `base`: the version it was made from (0: none); default: the
+    version in force.
     """
 
     text = serializers.CharField(trim_whitespace=False)
@@ -154,8 +154,8 @@ class CaseRemarksViewSet(GenericViewSet[Remark]):
     @extend_schema(request=SayRemarkSerializer, responses={201: RemarkSerializer})
     @remarks.mapping.post
     def remark(self, request: Request, **_row: int) -> Response:
-        """Comment on the case. People mentioned by `@username` who may know of it get a
-        notice.
+        """Comment on the case. People mentioned by `@username` are notified if they may read about
+        it.
         """
         new = remarks.remark(signed_in_account(request), self.case().pk, **validated_body(SayRemarkSerializer, request))
         return Response(RemarkSerializer(new).data, status=201)

@@ -41,7 +41,7 @@ class FormVersionSerializer(serializers.ModelSerializer[ReviewForm]):
 
 
 class PublishFormSerializer(serializers.Serializer[Any]):
-    """The next version. `base`: the version it was made from (0: none); without it, whichever is in
+    """The next version. `base`: the version it was made from (0: none); default: the version in
     effect.
     """
 
@@ -51,7 +51,7 @@ class PublishFormSerializer(serializers.Serializer[Any]):
 
 
 class FormFaultSerializer(serializers.Serializer[Any]):
-    """What keeps a form from being published. `field`: `question.<n>.<part>`, `policy.<setting>`,
+    """A fault that prevents the publication of a form. `field`: `question.<n>.<part>`, `policy.<setting>`,
     `share` or `form`.
     """
 
@@ -60,13 +60,13 @@ class FormFaultSerializer(serializers.Serializer[Any]):
 
 
 class CheckedFormSerializer(serializers.Serializer[Any]):
-    """Everything that is wrong with a form; none: it can be published."""
+    """All faults of a form; empty if it can be published."""
 
     faults = FormFaultSerializer(many=True)
 
 
 class CheckFormSerializer(serializers.Serializer[Any]):
-    """A form to be checked."""
+    """A form to check."""
 
     design = serializers.JSONField()
 
@@ -131,7 +131,7 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
     @extend_schema(request=CheckFormSerializer, responses=CheckedFormSerializer)
     @action(detail=False, methods=["post"], url_path="<slug:benchmark>/check")
     def check(self, request: Request, benchmark: str) -> Response:
-        """Everything that keeps a form from being published. Nothing is stored."""
+        """Check a form for everything that prevents its publication. Nothing is stored."""
         design = _design(validated_body(CheckFormSerializer, request)["design"])
         if design is None:
             return Response(CheckedFormSerializer({"faults": []}).data)

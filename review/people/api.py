@@ -58,8 +58,8 @@ STAGES = [state.value for state in State if not state.final]
 
 
 class PersonSerializer(serializers.ModelSerializer[Any]):
-    """An account. `specialty`: several with commas between; `specialties` are they one by one.
-    `paused_at`: since when it gets no new cases. `invited_at`: when the open invitation was made.
+    """An account. `specialty`: separated by commas; `specialties`: the same as a list.
+    `paused_at`: when new cases were paused. `invited_at`: when the open invitation was made.
     `simulated`: a script, not a person.
     """
 
@@ -114,7 +114,7 @@ class InvitationSerializer(serializers.Serializer[Any]):
 
 class RosterSerializer(serializers.Serializer[Any]):
     """A file of people as text: CSV with a header. `file`: its name, for refusals. `dry_run`: only
-    say what would happen.
+    show what would happen.
     """
 
     csv = serializers.CharField(trim_whitespace=False, max_length=roster.MAX_BYTES)
@@ -188,7 +188,7 @@ class WholePersonSerializer(PersonSerializer):
     """An account with its calibration and its changes, newest first."""
 
     today = serializers.IntegerField(help_text="Cases answered since midnight UTC.")
-    given_back = serializers.IntegerField(help_text="Cases given back or declined in the last hour.")
+    given_back = serializers.IntegerField(help_text="Cases returned or declined in the last hour.")
     calibration = StandingSerializer(many=True)
     trail = PersonEventSerializer(many=True)
 
@@ -235,8 +235,8 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
 
     @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
     def create(self, request: Request) -> Response:
-        """Make an account. Nobody signs up. Without a password nobody can sign in to it before an
-        invitation was used.
+        """Create an account; there is no self-registration. Without a password, nobody can sign in
+        until an invitation is used.
         """
         body = validated_body(NewPersonSerializer, request)
         password = body.pop("password", None)
@@ -248,8 +248,8 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @extend_schema(request=RosterSerializer, responses=ImportedSerializer)
     @action(detail=False, methods=["post"], url_path="import", url_name="import")
     def import_(self, request: Request) -> Response:
-        """Make the accounts that a CSV file lists, all or none, and invite each. 422 where a row is
-        refused.
+        """Create the accounts listed in a CSV file, all or none, and invite each person. 422 if a
+        row is refused.
         """
         body = validated_body(RosterSerializer, request)
         parsed = roster.read_roster(body["file"], body["csv"].encode())
@@ -263,8 +263,8 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @extend_schema(request=None, responses=InvitationSerializer)
     @action(detail=True, methods=["post"])
     def invite(self, request: Request, pk: int) -> Response:
-        """Make an invitation for an account without a password. It replaces the one before. 409 if
-        there is a password.
+        """Create an invitation for an account without a password. It replaces the previous one. 409
+        if there is a password.
         """
         user = accounts.invite(self.get_object().pk, actor=signed_in_account(request))
         [sent] = invitations.send_invitations([user], request.build_absolute_uri("/"))
@@ -304,8 +304,8 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def active(self, request: Request, pk: int) -> Response:
-        """Close an account, or open it again. Closing ends its sessions and tokens; what the person
-        did stays.
+        """Close an account, or reopen it. Closing ends its sessions and tokens; the person's work
+        is kept.
         """
         active = validated_body(ActiveSerializer, request)["active"]
         return _person_response(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request)))
@@ -313,7 +313,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def password(self, request: Request, pk: int) -> Response:
-        """Give somebody a new password. It ends every session and token of that person."""
+        """Set a person's password. This ends all of that person's sessions and tokens."""
         user, password = self.get_object(), validated_body(PasswordSerializer, request)["password"]
         _check_password(password, user)
         return _person_response(accounts.set_password(user.pk, password, actor=signed_in_account(request)))
@@ -321,5 +321,5 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @extend_schema(request=None, responses=PersonSerializer)
     @action(detail=True, methods=["post"], url_path="second-factor")
     def second_factor(self, request: Request, pk: int) -> Response:
-        """Take away the second factor of somebody who has lost it, recovery codes included."""
+        """Remove a lost second factor together with its recovery codes."""
         return _person_response(accounts.remove_second_factor(self.get_object().pk, actor=signed_in_account(request)))

@@ -71,7 +71,7 @@ class RewordingViewSet(GenericViewSet[Rewording]):
 
     @extend_schema(responses=RewordingSerializer)
     def retrieve(self, request: Request, rewording_id: int) -> Response:
-        """One of them, answered or not."""
+        """One wording, answered or not."""
         return Response(RewordingSerializer(queries.rewording_of(signed_in_account(request), rewording_id)).data)
 
     @extend_schema(request=None, responses={204: None})

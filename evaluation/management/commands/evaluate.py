@@ -72,7 +72,7 @@ class Command(Step):
             action="extend",
             help="data sets of the benchmark, comma-separated; default: all",
         )
-        parser.add_argument("--seed", type=_seed, help="for whatever the benchmark leaves to chance; default: 0")
+        parser.add_argument("--seed", type=_seed, help="seed of the benchmark's random choices; default: 0")
         parser.add_argument(
             "--judge-temperature", type=float, help="default: the published setting, else the judge's own"
         )

@@ -18,7 +18,7 @@ class Command(Step):
         parser.add_argument("file", type=Path)
         parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
         parser.add_argument("--name", required=True, help="the study; files of one study become one run")
-        parser.add_argument("--sha256", default="", help="the release's checksum, to make sure that it is the same one")
+        parser.add_argument("--sha256", default="", help="the release's checksum, to check that it is the same release")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)

@@ -32,14 +32,14 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
         parser.add_argument("--models", required=True, type=_models, metavar="N", help="how many models are compared")
-        parser.add_argument("--rate", type=_share, default=power.RATE, help="the rate to expect; default: %(default)s")
+        parser.add_argument("--rate", type=_share, default=power.RATE, help="the expected rate; default: %(default)s")
         parser.add_argument(
             "--correlation", type=_share, default=power.CORRELATION,
-            help="of criteria of one source record; default: %(default)s",
+            help="correlation between the criteria of one source record; default: %(default)s",
         )  # fmt: skip
         parser.add_argument(
             "--difference", type=_share, default=power.DIFFERENCE,
-            help="the difference whose power is told; default: %(default)s",
+            help="the difference for which to compute the power; default: %(default)s",
         )  # fmt: skip
 
     def step(self, **options: Any) -> dict[str, Any]:

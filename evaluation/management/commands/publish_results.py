@@ -14,11 +14,11 @@ from review.rules.permissions import OPERATOR
 
 
 class Command(BaseCommand):
-    help = "Publish the results of a release on a page that anybody can read, or take that page away again."
+    help = "Publish the results of a release on a page that anyone can read, or withdraw that page."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("release", help="NAME, or NAME@VERSION")
-        parser.add_argument("--withdraw", action="store_true", help="take the public page away again")
+        parser.add_argument("--withdraw", action="store_true", help="withdraw the public page")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -27,7 +27,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--weights", default="", help="weights of harm, such as mild:1,severe:5")
         parser.add_argument(
-            "--all-ranked", action="store_true", help="rank models by whose failures samples were chosen, too"
+            "--all-ranked", action="store_true", help="also rank models whose failures were used to select the samples"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -19,7 +19,9 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Repeat the run of a bundle: same release (by checksum), settings, seed and endpoints (by name), asked anew."
+    help = (
+        "Repeat the run of a bundle with new calls: same release (by checksum), settings, seed and endpoints (by name)."
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR")

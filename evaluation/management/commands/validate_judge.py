@@ -9,7 +9,7 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Put a share of a finished run's responses before physicians, to measure its judge."
+    help = "Send a share of a finished run's responses to physicians, to validate its judge."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)

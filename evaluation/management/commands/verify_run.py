@@ -13,7 +13,7 @@ from generation.management.command_line import Step
 
 class Command(Step):
     help = (
-        "Check the bundle of a run: checksums, and every number counted again. Needs no database; names what differs."
+        "Check the bundle of a run: checksums, and every number computed again. Needs no database; lists what differs."
     )
     requires_system_checks = []
 

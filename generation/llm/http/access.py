@@ -125,7 +125,7 @@ def read_key(name: str) -> str:
     if not key:
         raise KeyMissing(f"Variable: {name}.")
     if not (key.isascii() and key.isprintable()):  # the HTTP client would fail with an error that quotes the key
-        raise KeyMissing(f"Variable: {name} (it holds characters that no key can have).")
+        raise KeyMissing(f"Variable: {name} (it contains characters that a key cannot have).")
     return key
 
 

@@ -84,7 +84,7 @@ def unexpected_error(failure: Exception, api_key: str) -> LLMError:
 
 def _redirect_detail(response: "httpx2.Response", api_key: str) -> str:
     location = clean(response.headers.get("location", ""), api_key)
-    return f"The endpoint redirects, which is not followed: {location}"
+    return f"The endpoint redirects; redirects are not followed: {location}"
 
 
 def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:

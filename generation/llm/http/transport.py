@@ -44,7 +44,7 @@ class TooLong(httpx2.DecodingError):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        super().__init__(f"The answer is longer than {limit} bytes.")
+        super().__init__(f"The response is longer than {limit} bytes.")
 
 
 class _GuardedTransport(httpx2.AsyncBaseTransport):
@@ -114,7 +114,7 @@ class _UnpackedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._codings not in ([], ["gzip"], ["x-gzip"], ["deflate"]):
-            raise httpx2.DecodingError("The answer is packed in a way that was not asked for.")
+            raise httpx2.DecodingError("The response uses a compression that was not requested.")
         unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if self._codings else None
         packed_size = size = 0
         async for piece in self._packed:
@@ -133,7 +133,7 @@ class _UnpackedStream(httpx2.AsyncByteStream):
                     yield unpacked
                 piece = unpack.unconsumed_tail
         if unpack is not None and packed_size and not unpack.eof:
-            raise httpx2.DecodingError("The packed answer has no end.")
+            raise httpx2.DecodingError("The compressed response is incomplete.")
 
     async def aclose(self) -> None:
         await self._packed.aclose()
@@ -143,7 +143,7 @@ def _unpack(unpack: "zlib._Decompress", piece: bytes) -> bytes:
     try:
         return unpack.decompress(piece, PIECE)
     except zlib.error as error:
-        raise httpx2.DecodingError(f"The answer cannot be unpacked: {error}") from None
+        raise httpx2.DecodingError(f"The response cannot be decompressed: {error}") from None
 
 
 def decode_text(data: bytes, charset: str | None, limit: int) -> str:

@@ -11,7 +11,7 @@ from generation.models import ReleasedSample
 from generation.releases import export, exporters, queries
 from review.rules.permissions import OPERATOR, Can, require
 
-NOTICE = "The text of {} must not be published, and this export holds it. Share one made with --by-reference."
+NOTICE = "The text of {} must not be published, and this export contains it. Share an export made with --by-reference."
 
 
 class Command(Step):
@@ -23,7 +23,7 @@ class Command(Step):
         parser.add_argument("--out", required=True, type=Path)
         parser.add_argument("--split", choices=ReleasedSample.Split.values, default=ReleasedSample.Split.PUBLIC.value)
         parser.add_argument(
-            "--stages", default="", help="of reasoning, for --format supervision: answer, V, K, V+K, V+K+R"
+            "--stages", default="", help="stages of reasoning, for --format supervision: answer, V, K, V+K, V+K+R"
         )
         parser.add_argument(
             "--by-reference",

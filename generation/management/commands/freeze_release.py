@@ -24,7 +24,7 @@ def parse_condition(text: str) -> tuple[str, str]:
 
 
 class Command(Step):
-    help = "Freeze approved samples of a benchmark as the next version of a release; prints first what goes in."
+    help = "Freeze approved samples of a benchmark as the next version of a release; first prints what goes in."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
@@ -50,10 +50,13 @@ class Command(Step):
             help="keep this share of source records out of the public export",
         )
         parser.add_argument(
-            "--configuration", default="", metavar="NAME", help="one that the benchmark offers, such as lf-bal"
+            "--configuration", default="", metavar="NAME", help="a configuration of the benchmark, such as lf-bal"
         )
         parser.add_argument(
-            "--seed", type=int, default=0, help="of the held-out split and of what a configuration draws (default 0)"
+            "--seed",
+            type=int,
+            default=0,
+            help="seed of the held-out split and of the draws of a configuration (default: 0)",
         )
         parser.add_argument("--preview", action="store_true", help="print what would go in, and freeze nothing")
 

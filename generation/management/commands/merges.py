@@ -18,9 +18,7 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("batch", type=int)
         change = parser.add_mutually_exclusive_group()
-        change.add_argument(
-            "--undo", type=int, metavar="DRAFT", help="take this draft out of the one it was merged into"
-        )
+        change.add_argument("--undo", type=int, metavar="DRAFT", help="undo the merge of this draft")
         change.add_argument("--merge", type=int, nargs=2, metavar=("A", "B"), help="merge draft B into draft A")
         parser.add_argument("--reason", default="", help="the reason, which is recorded")
 

@@ -28,7 +28,7 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="SOURCE",
-            help="an imported source whose images the models that see know the true answers of",
+            help="an imported source; models that see know the true answers to its images",
         )
         parser.add_argument(
             "--labels",

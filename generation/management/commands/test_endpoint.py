@@ -10,9 +10,7 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = (
-        "Ask an endpoint one question: latency, tokens, structured output, cost. Exit code 1 where it does not answer."
-    )
+    help = "Ask an endpoint one question: latency, tokens, structured output, cost. Exit code 1 if it does not answer."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")

@@ -12,7 +12,7 @@ from generation.releases.exporters.programs import verify_release
 
 
 class Command(Step):
-    help = "Check an exported release: checksums, agreement, audit trail. Needs no database; names what was altered."
+    help = "Check an exported release: checksums, agreement, audit trail. Needs no database; lists what was altered."
     requires_system_checks = []
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -10,7 +10,9 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Withdraw an approved sample: it goes into no later release, and those that hold it show an erratum."
+    help = (
+        "Withdraw an approved sample: it is left out of later releases, and releases that contain it show an erratum."
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("sample", metavar="ID", help="the sample's number, or its key in a release")

@@ -8,9 +8,9 @@ from generation.releases.exporters.csv_ import RUBRIC
 
 _TYPES = {"version": "sc:Integer", "start": "sc:Integer", "end": "sc:Integer", "simulated": "sc:Boolean"}
 _WORDS = {
-    "samples": "One row a sample.",
-    "rubrics": "One row a criterion; `sample_id` names its sample.",
-    "ratings": "What physicians answered: one row a review and question, under pseudonyms.",
+    "samples": "One row per sample.",
+    "rubrics": "One row per criterion; `sample_id` names its sample.",
+    "ratings": "Physicians' answers: one row per review and question, under pseudonyms.",
     "highlights": "Words that physicians highlighted, under pseudonyms.",
 }
 _LISTS = {"rubrics": RUBRIC, "messages": ("role", "content")}  # columns of objects with the same keys

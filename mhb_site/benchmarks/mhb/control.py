@@ -67,7 +67,7 @@ async def ask_control(draft: Draft, models: Models) -> Sequence[Draft]:
         if len(reply.question) > MAX_QUESTION or max(len(reply.answer), len(reply.where)) > MAX_FIELD:
             faults.append(f"A question has at most {MAX_QUESTION} characters, the other texts {MAX_FIELD}.")
         if " ".join(reply.where.split()) not in " ".join(report.split()):
-            faults.append("'where' does not stand in the report: quote its words exactly.")
+            faults.append("'where' is not in the report: quote its words exactly.")
         if faults:
             raise BrokenReply(" ".join(faults))
 

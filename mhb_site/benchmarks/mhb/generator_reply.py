@@ -153,7 +153,7 @@ def _repetition_faults(
         return
     rejected_criteria = {_normalized(str(rubric["criterion"])).casefold() for rubric in rejected.get("rubrics", ())}
     if rejected_criteria == {_normalized(rubric.criterion).casefold() for rubric in rubrics}:
-        yield "This is the version that was rejected, unchanged: mend what the reasons name."
+        yield "This is the rejected version, unchanged: correct what the reasons name."
 
 
 def polarity_of(criterion: Criterion) -> str:

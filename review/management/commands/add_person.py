@@ -13,10 +13,12 @@ from review.rules.permissions import OPERATOR, UserRole
 
 
 class Command(BaseCommand):
-    help = "Make an account, and e-mail its owner the link that sets the password. Without e-mail the link is printed once."
+    help = (
+        "Create an account and e-mail its owner a link to set the password. Without e-mail, the link is printed once."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", help="the person's name; the account's is made of it (Ana Ruiz: ana.ruiz)")
+        parser.add_argument("name", help="the person's name; the username is made from it (Ana Ruiz: ana.ruiz)")
         parser.add_argument("--role", choices=list(map(str, UserRole)), default=str(UserRole.PHYSICIAN))
         parser.add_argument("--email", default="")
         parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -14,7 +14,7 @@ from review.rules.permissions import OPERATOR
 
 
 class Command(BaseCommand):
-    help = "Set an account's password, as an admin does on its page: the change is recorded, and its API tokens end."
+    help = "Set an account's password, as an admin does on its page: the change is recorded, and its API tokens are revoked."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username")

@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
-        parser.add_argument("--dry-run", action="store_true", help="say what would happen, and make no account")
+        parser.add_argument("--dry-run", action="store_true", help="only show what would happen; create no account")
         parser.add_argument(
             "--simulated",
             action="store_true",
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         for refusal in parsed.refusals:
             self.stderr.write(str(refusal))
         if parsed.refusals:
-            self.stderr.write("Nobody was added.")
+            self.stderr.write("No account was created.")
             sys.exit(1)
 
     def _print_report(self, result: dict[str, Any]) -> None:

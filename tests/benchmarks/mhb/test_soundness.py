@@ -86,7 +86,7 @@ def test_the_share_is_one_if_all_source_text_is_kept(source: list[str], added: l
 def test_the_unchanged_rejected_version_is_refused(draft: Any) -> None:
     reply = dialogue_reply() if draft is dialogue_draft else report_reply()
     rejected = {**generate_sample(draft(), reply).content, "rubrics": reply["rubrics"]}
-    assert "version that was rejected, unchanged" in refusal_of(
+    assert "This is the rejected version, unchanged" in refusal_of(
         reply, version=2, previous=rejected, reasons=("Obvious.",)
     )
     changed = {**reply, "rubrics": [{**reply["rubrics"][0], "criterion": "The response must not use Cephalorin."}]}
@@ -210,7 +210,7 @@ def test_a_control_question_must_quote_the_report() -> None:
     draft = report_draft(settings={"controls": True})
     [draft_with_question] = asyncio.run(recipe.inject(draft, _simulated_generator(0)))
     wrong = {"question": "When did he leave?", "answer": "On day 9.", "where": "He left on day 9."}
-    with pytest.raises(BrokenReply, match="does not stand in the report"):
+    with pytest.raises(BrokenReply, match="'where' is not in the report"):
         asyncio.run(control.ask_control(draft_with_question, _fixed_reply(wrong)))
     right = {**wrong, "where": "He left on day 5."}
     [draft_after] = asyncio.run(control.ask_control(draft_with_question, _fixed_reply(right)))

@@ -113,7 +113,7 @@ def test_a_clusters_target_goes_to_its_subtypes_without_own_target() -> None:
         ({"A1": 1, "dialogue": {"A1": 1}}, "not both"),
         ({"A1": 1, "samples": 0}, "'samples'"),
         ({"A1": 1, "samples": True}, "'samples'"),
-        ({"Z9": 1}, "'Z9' is no trap"),
+        ({"Z9": 1}, "'Z9' is not a trap"),
         ({"A1": "many"}, "target of A1"),
         ({"A1": -1}, "target of A1"),
         ({"A1": float("nan")}, "target of A1"),

@@ -167,7 +167,7 @@ def test_a_file_that_kills_its_worker_fails_the_import_after_three_attempts(
         sources_services.sweep()
     run = sources_services.run_import(run.pk)
     assert (run.status, run.error) == (Status.FAILED, "GivenUp")
-    assert "begun 3 times" in run.detail
+    assert "started 3 times" in run.detail
     assert not list(folder.iterdir())
 
 
