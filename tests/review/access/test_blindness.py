@@ -1,4 +1,4 @@
-"""Nobody reads what is not theirs to read yet: for every viewer at every stage of every way a case can go."""
+"""Nobody reads a review too early: checked for every viewer at every stage of a case."""
 
 import re
 import uuid
@@ -38,48 +38,48 @@ from tests.review.factories import (
 )
 from tests.review.pages import Browse
 
-UNSENT = "typed and not sent by "
+UNSENT = "typed and not submitted by "
 
 
 class Stored:
-    """All that is stored of a case and decides who may read what."""
+    """Everything stored about a case that decides who may read what."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.policy = case, case.frozen.policy
-        taken_back = set(Retraction.objects.values_list("review", flat=True))
-        self.reviews = [review for review in Review.objects.filter(case=case) if review.pk not in taken_back]
+        retracted = set(Retraction.objects.values_list("review", flat=True))
+        self.reviews = [review for review in Review.objects.filter(case=case) if review.pk not in retracted]
         self.roles = dict(Assignment.objects.filter(case=case).values_list("physician", "role"))
         self.looked = set(FirstLook.objects.filter(assignment__case=case).values_list("physician", flat=True))
 
 
 def may_read(viewer: User, review: Review, stored: Stored) -> bool:
-    """The rule in words of the workflow, independent of the query's; of a review that was not taken back."""
+    """The rule in terms of the workflow, independent of the query; `review` is not retracted."""
     reviews = stored.reviews
-    mine = {(own.role, own.phase) for own in reviews if own.physician_id == viewer.pk}
+    own_turns = {(own.role, own.phase) for own in reviews if own.physician_id == viewer.pk}
     if viewer.role == "admin" or review.physician_id == viewer.pk:
         return True
     role = stored.roles.get(viewer.pk)
     if State(stored.case.state).final:
-        return bool(mine)
+        return bool(own_turns)
     if stored.policy.reveal_first_look and viewer.pk not in stored.looked:
         return False
     if role == Role.SECONDARY:
-        committed = stored.policy.secondary_confirms and (Role.SECONDARY, Phase.COMMIT) in mine
+        committed = stored.policy.secondary_confirms and (Role.SECONDARY, Phase.COMMIT) in own_turns
         return committed and review.role == Role.PRIMARY
     if role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2):
-        votes = [own for own in reviews if own.role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)]
-        both_voted = len([own for own in votes if own.phase == Phase.COMMIT]) == 2
+        votes = [vote for vote in reviews if vote.role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)]
+        both_voted = len([vote for vote in votes if vote.phase == Phase.COMMIT]) == 2
         if review.role in (Role.PRIMARY, Role.SECONDARY):
             return both_voted or not stored.policy.adjudicators_blind
         return both_voted and review.phase == Phase.COMMIT
     return False
 
 
-def look(everybody: list[User], case: Case) -> None:
-    """All who hold something type; then everybody looks."""
+def check_every_viewer(everybody: list[User], case: Case) -> None:
+    """Save a draft for every holder, then assert that all are shown exactly what they may read."""
     case.refresh_from_db()
-    held = list(Assignment.objects.filter(case=case, hold=Assignment.Hold.HELD).select_related("physician"))
-    for assignment in held:
+    assignments = list(Assignment.objects.filter(case=case, hold=Assignment.Hold.HELD).select_related("physician"))
+    for assignment in assignments:
         assert assignment.physician is not None
         assert assignment.token is not None
         draft = queries.draft_of(assignment, assignment.physician)
@@ -95,7 +95,7 @@ def look(everybody: list[User], case: Case) -> None:
         shown = set(visibility.reviews_shown_to(viewer, case))
         assert shown == {review for review in stored.reviews if may_read(viewer, review, stored)}
         assert not any(UNSENT in str(review.answers) for review in shown)
-        for assignment in held:
+        for assignment in assignments:
             if assignment.physician != viewer:
                 assert queries.draft_of(assignment, viewer) is None
                 with pytest.raises(errors.NotYours):
@@ -118,7 +118,7 @@ def look(everybody: list[User], case: Case) -> None:
     ),
     withdrawn=st.booleans(),
 )
-def test_every_viewer_at_every_stage(
+def test_every_viewer_is_shown_what_they_may_read_at_every_stage(
     adela: User,
     rui: User,
     physicians: list[User],
@@ -129,40 +129,40 @@ def test_every_viewer_at_every_stage(
     everybody = [adela, rui, *physicians]
     with transaction.atomic():
         case = open_case(policy=policy)
-        look(everybody, case)
-        for who, does, approves in turns:
-            physician = physicians[who]
-            mine = visibility.reviews_by(physician).first()
-            if does == "take back" and mine is not None:
+        check_every_viewer(everybody, case)
+        for number, action, approves in turns:
+            physician = physicians[number]
+            own_review = visibility.reviews_by(physician).first()
+            if action == "take back" and own_review is not None:
                 with suppress(errors.NotUndoable):
-                    retraction.retract(physician, mine.pk)
-                look(everybody, case)
+                    retraction.retract(physician, own_review.pk)
+                check_every_viewer(everybody, case)
                 continue
             assignment = claims.claim_next(physician)
-            if assignment is not None and does in ("look", "submit"):
+            if assignment is not None and action in ("look", "submit"):
                 if not visibility.is_revealed(physician, assignment):
                     first_look.reveal(physician, assignment.pk, assignment.token or uuid.uuid4(), Answers())
-                    look(everybody, case)
-                if does == "submit":
+                    check_every_viewer(everybody, case)
+                if action == "submit":
                     answers = approval if approves else rejection
                     submit(assignment, answers(change_reason="I see it now."))
-            look(everybody, case)
+            check_every_viewer(everybody, case)
         if withdrawn and not State(case.state).final:
             cases_services.withdraw(case.pk, actor=adela, reason="Retracted.")
-            look(everybody, case)
+            check_every_viewer(everybody, case)
         transaction.set_rollback(True)
 
 
-def test_the_longest_way_seen_by_everybody(adela: User, rui: User, physicians: list[User]) -> None:
-    """So that the deep stages are surely among those looked at."""
+def test_every_viewer_along_the_longest_way(adela: User, rui: User, physicians: list[User]) -> None:
+    """Makes sure that the late stages are among those checked."""
     ana, bo, chen, dina, *_ = physicians
     everybody = [adela, rui, *physicians]
     case = case_in_adjudication(ana, bo)
     for physician, answers in ((chen, approval()), (dina, rejection()), (dina, approval()), (chen, approval())):
         claim(physician)
-        look(everybody, case)
+        check_every_viewer(everybody, case)
         claim_and_submit(physician, answers)
-        look(everybody, case)
+        check_every_viewer(everybody, case)
     assert case.state == State.APPROVED
 
 
@@ -193,11 +193,11 @@ def test_adjudicators_who_vote_blind_see_nothing_until_both_have_voted(
     browse: Browse, ana: User, bo: User, chen: User, dina: User
 ) -> None:
     case = case_in_adjudication(ana, bo, policy=Policy(adjudicators_blind=True))
-    mine = claim(chen)
+    assignment = claim(chen)
     claim(dina)
-    page = browse(chen).get(reverse("review:case", args=[mine.pk])).content.decode()
+    page = browse(chen).get(reverse("review:case", args=[assignment.pk])).content.decode()
     assert "First reviewer" not in page
-    assert 'name="agreed"' not in page, "nothing is filled in from what is hidden"
+    assert 'name="agreed"' not in page, "nothing is filled in from hidden reviews"
     claim_and_submit(chen, approval())
     for adjudicator in (chen, dina):
         others = visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator)
@@ -217,54 +217,56 @@ def test_the_first_reviewer_who_may_object_reads_no_other_review(ana: User, bo: 
     assert (rubric.key, rubric.after) == ("R1", "Calls it invented.")
     rewordings_services.object_to(ana, rewording.pk, "It says more.")
     case.refresh_from_db()
-    assert {review.physician for review in visibility.reviews_shown_to(ana, case)} == {ana}, "nor while it is settled"
+    assert {review.physician for review in visibility.reviews_shown_to(ana, case)} == {ana}, (
+        "nor while the objection is settled"
+    )
     for other in (bo, chen):
         with pytest.raises(errors.NotYours):
             rewordings_queries.rewording_of(other, rewording.pk)
 
 
-def test_who_lost_the_case_reads_nothing_of_it(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_a_physician_who_lost_the_case_reads_none_of_its_reviews(ana: User, bo: User, chen: User, dina: User) -> None:
     case = case_in_adjudication(ana, bo)
-    held = claim(chen)
+    assignment = claim(chen)
     assert visibility.reviews_shown_to(chen, case).exists()
-    claims.release(chen, held.pk, held.token or uuid.uuid4())
+    claims.release(chen, assignment.pk, assignment.token or uuid.uuid4())
     assert not visibility.reviews_shown_to(chen, case).exists()
 
 
-def test_an_earlier_draft_stays_with_its_writer(ana: User, bo: User) -> None:
+def test_an_earlier_draft_stays_with_its_author(ana: User, bo: User) -> None:
     open_case()
-    held = claim(ana)
-    token = held.token or uuid.uuid4()
-    assignments_services.save_draft(ana, held.pk, token, Answers(reason=UNSENT + "ana"), revision=0)
-    claims.release(ana, held.pk, token)
-    bos = claim(bo)
-    assert bos.pk == held.pk
-    assert queries.draft_of(bos, bo) is None
+    assignment = claim(ana)
+    token = assignment.token or uuid.uuid4()
+    assignments_services.save_draft(ana, assignment.pk, token, Answers(reason=UNSENT + "ana"), revision=0)
+    claims.release(ana, assignment.pk, token)
+    bo_assignment = claim(bo)
+    assert bo_assignment.pk == assignment.pk
+    assert queries.draft_of(bo_assignment, bo) is None
     assert Draft.objects.count() == 1
 
 
-def told(user: User, review: Review) -> list[str]:
-    """What pages and API say of how the case of an own review stands."""
+def shown_states(user: User, review: Review) -> list[str]:
+    """The states and outcomes that pages and API show the author of a review for its case."""
     client, rest = Client(), APIClient()
     client.force_login(user)
     rest.force_authenticate(user)
     pages = [client.get(reverse("review:mine")), client.get(reverse("review:mine-detail", args=[review.pk]))]
     badges = [badge for page in pages for badge in re.findall(r"badge--([a-z]+)", page.content.decode())]
-    row = next(one for one in rest.get(reverse("api:review-mine")).json()["results"] if one["id"] == review.pk)
+    row = next(row for row in rest.get(reverse("api:review-mine")).json()["results"] if row["id"] == review.pk)
     return [state for state in badges if state in set(State)] + ([row["outcome"]] if row["outcome"] else [])
 
 
-def test_an_open_case_does_not_tell_that_the_secondary_dissents(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_an_open_case_does_not_show_that_the_secondary_dissents(ana: User, bo: User, chen: User, dina: User) -> None:
     case = case_in_adjudication(ana, bo)
     review = Review.objects.get(case=case, role=Role.PRIMARY)
-    assert told(ana, review) == []
+    assert shown_states(ana, review) == []
     claim_and_submit(chen, approval())
     claim_and_submit(dina, approval())
-    assert told(ana, review) == [State.APPROVED] * 3
+    assert shown_states(ana, review) == [State.APPROVED] * 3
 
 
-def copied(physician: User) -> Review:
-    """The answer to a repeat of a case that Ana answered."""
+def review_of_a_copy(physician: User) -> Review:
+    """The physician's review of a repeat of a case that they reviewed before."""
     original = open_case(1, policy=Policy(secondary=False))
     claim_and_submit(physician, approval())
     copy = Case.objects.create(
@@ -281,8 +283,8 @@ def copied(physician: User) -> Review:
     return Review.objects.get(case=copy)
 
 
-def test_a_copy_looks_like_a_case_that_goes_on(ana: User) -> None:
-    review = copied(ana)
+def test_a_copy_looks_like_an_open_case(ana: User) -> None:
+    review = review_of_a_copy(ana)
     page = Client()
     page.force_login(ana)
     shown = page.get(reverse("review:mine-detail", args=[review.pk])).content.decode()
@@ -296,7 +298,7 @@ def test_a_copy_looks_like_a_case_that_goes_on(ana: User) -> None:
 
 
 @pytest.mark.parametrize(("stages", "copies"), [([], 1), (["primary", "secondary"], 1), (["secondary"], 0)])
-def test_copies_are_mixed_in_only_for_who_reviews_first(
+def test_copies_are_mixed_in_only_for_physicians_who_review_first(
     ana: User, clock: Clock, stages: list[str], copies: int
 ) -> None:
     open_case(1, policy=Policy(secondary=False))

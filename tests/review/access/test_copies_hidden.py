@@ -1,4 +1,4 @@
-"""A copy for training and a case that is work look alike to the physician: pages, addresses and API, before and after."""
+"""A training copy and real work look the same to the physician: pages, addresses and API."""
 
 import itertools
 import re
@@ -18,7 +18,8 @@ from tests.review.factories import approval, claim, claim_and_submit, open_case,
 from tests.review.pages import Browse
 
 PUBLIC = re.compile(r"\b[0-9a-f]{32}\b")
-# What differs between any two cases: opaque numbers, tokens of claims and forms, times, the number of one's own review.
+# What differs between any two cases: public ids, tokens of claims and forms, times, the number of
+# the physician's own review.
 MASKS = (
     PUBLIC.pattern,
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
@@ -38,21 +39,21 @@ def masked(text: str) -> str:
     return text
 
 
-def seen(client: Client, held: Assignment) -> dict[str, str]:
-    """All that a physician can read of the case in hand, with what differs between any two cases masked."""
+def masked_pages(client: Client, assignment: Assignment) -> dict[str, str]:
+    """Everything a physician can read of the held case, masked where any two cases differ."""
     pages = [
         reverse("review:workbench"),
-        *(reverse(f"review:{name}", args=[held.pk]) for name in ("case", "decline")),
-        reverse("api:assignment", args=[held.pk]),
+        *(reverse(f"review:{name}", args=[assignment.pk]) for name in ("case", "decline")),
+        reverse("api:assignment", args=[assignment.pk]),
     ]
-    found = {masked(page): client.get(page).content.decode() for page in pages}
-    found["next"] = client.post(reverse("api:assignment-next")).content.decode()
-    return {page: masked(text) for page, text in found.items()}
+    shown = {masked(page): client.get(page).content.decode() for page in pages}
+    shown["next"] = client.post(reverse("api:assignment-next")).content.decode()
+    return {page: masked(text) for page, text in shown.items()}
 
 
 @pytest.fixture
 def item(adela: User, ana: User, bo: User, settings: Any) -> CalibrationItem:
-    """A case with a known answer: version 2 of a sample, as are all that this module opens."""
+    """A case with a known answer; version 2 of a sample, like every case of this module."""
     settings.MHB_CALIBRATION_SHARE = 0
     case = second_version(1, adela)
     claim_and_submit(ana, approval())
@@ -67,7 +68,7 @@ def second_version(number: int, adela: User) -> Case:
     return open_case(number, version=2, title="The same", asked_for=("Too plain.",))
 
 
-def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
+def test_a_physician_cannot_tell_a_copy_from_work(
     item: CalibrationItem, adela: User, chen: User, browse: Browse, settings: Any, clock: Clock
 ) -> None:
     client = browse(chen)
@@ -75,13 +76,13 @@ def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
     second_version(3, adela)
     claim_and_submit(chen, approval())
     work = claim(chen)
-    at_work = seen(client, work)
+    work_pages = masked_pages(client, work)
     submit(work, approval())
     settings.MHB_CALIBRATION_SHARE = 1
     copy = claim(chen)
     assert (work.case.kind, copy.case.kind) == ("work", "calibration")
-    for place, text in seen(client, copy).items():
-        assert text.splitlines() == at_work[place].splitlines(), place
+    for page, text in masked_pages(client, copy).items():
+        assert text.splitlines() == work_pages[page].splitlines(), page
     submit(copy, approval())
 
     listed = client.get(reverse("api:review-mine")).json()["results"]
@@ -90,44 +91,42 @@ def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
     )
     rows = re.findall(r"<tr>.*?</tr>", client.get(reverse("review:mine")).content.decode(), re.DOTALL)
     assert masked(rows[1]) == masked(rows[2])
-    one, other = (client.get(reverse("review:mine-detail", args=[row["id"]])).content.decode() for row in listed[:2])
-    assert masked(one) == masked(other)
+    first, second = (client.get(reverse("review:mine-detail", args=[row["id"]])).content.decode() for row in listed[:2])
+    assert masked(first) == masked(second)
 
 
-def test_a_copy_given_back_comes_again_as_work_does(item: CalibrationItem, chen: User, settings: Any) -> None:
+def test_a_released_copy_is_offered_again_like_work(item: CalibrationItem, chen: User, settings: Any) -> None:
     settings.MHB_CALIBRATION_SHARE = 1
     for _ in range(2):
-        held = claim(chen)
-        assert held.case.kind == "calibration"
-        why = held.why
-        claims.release(chen, held.pk, held.token)  # type: ignore[arg-type]
-    assert why == eligibility.WHY_AGAIN
+        assignment = claim(chen)
+        assert assignment.case.kind == "calibration"
+        claim_reason = assignment.why
+        claims.release(chen, assignment.pk, assignment.token)  # type: ignore[arg-type]
+    assert claim_reason == eligibility.WHY_AGAIN
 
 
-def test_no_key_of_the_database_is_in_sight_of_a_physician(
-    item: CalibrationItem, chen: User, browse: Browse, settings: Any
-) -> None:
+def test_physicians_never_see_database_keys(item: CalibrationItem, chen: User, browse: Browse, settings: Any) -> None:
     settings.MHB_CALIBRATION_SHARE = 1
-    held = claim(chen)
+    assignment = claim(chen)
     client = browse(chen)
-    work = client.get(reverse("api:assignment", args=[held.pk])).json()
-    assert work["id"] == held.public_id
+    work = client.get(reverse("api:assignment", args=[assignment.pk])).json()
+    assert work["id"] == assignment.public_id
     assert "lineage" not in work["case"]
-    page = client.get(reverse("review:case", args=[held.pk])).content.decode()
-    assert held.public_id in page
-    assert held.case.public_id in page
-    assert f"Case {held.case_id}" not in page
+    page = client.get(reverse("review:case", args=[assignment.pk])).content.decode()
+    assert assignment.public_id in page
+    assert assignment.case.public_id in page
+    assert f"Case {assignment.case_id}" not in page
     assert not re.search(r"(assignments|cases)/\d+/", page)
-    assert client.get(f"/review/assignments/{held.pk}/").status_code == 404
-    assert client.get(f"/api/v1/assignments/{held.pk}/").status_code == 404
+    assert client.get(f"/review/assignments/{assignment.pk}/").status_code == 404
+    assert client.get(f"/api/v1/assignments/{assignment.pk}/").status_code == 404
 
 
-def test_public_numbers_are_a_permutation_without_order() -> None:
+def test_public_ids_are_a_permutation_without_order() -> None:
     numbers = [*range(1, 300), 2**63 - 1]
     public = [AssignmentId().to_url(number) for number in numbers]
-    assert [AssignmentId().to_python(one) for one in public] == numbers
-    assert all(PUBLIC.fullmatch(one) for one in public)
-    ascents = sum(one < other for one, other in itertools.pairwise(public))
+    assert [AssignmentId().to_python(public_id) for public_id in public] == numbers
+    assert all(PUBLIC.fullmatch(public_id) for public_id in public)
+    ascents = sum(left < right for left, right in itertools.pairwise(public))
     assert 100 < ascents < 200
     assert not {CaseId().to_url(number) for number in numbers} & set(public)
     for made_up in ("0" * 32, "f" * 32, CaseId().to_url(7)):
@@ -135,7 +134,7 @@ def test_public_numbers_are_a_permutation_without_order() -> None:
             AssignmentId().to_python(made_up)
 
 
-def test_public_numbers_hang_on_the_secret(settings: Any) -> None:
+def test_public_ids_depend_on_the_secret_key(settings: Any) -> None:
     before = AssignmentId().to_url(7)
     settings.SECRET_KEY = "another secret of the site, long enough"
     assert AssignmentId().to_url(7) != before

@@ -1,4 +1,7 @@
-"""An adjudicator is asked what differs; the rest is filled in from where both agree, and what was typed stands."""
+"""Adjudicators are asked where the reviews differ; where they agree, answers are filled in.
+
+What an adjudicator has typed is never replaced.
+"""
 
 from dataclasses import replace
 
@@ -20,28 +23,28 @@ from tests.review.factories import (
 )
 from tests.review.pages import Browse, Elements, checked_value, post, text_of
 
-ONE = full_approval()
-OTHER = replace(
-    ONE,
-    questions={**ONE.questions, "natural": Answer("no", "Stiff.")},
-    rubrics={**ONE.rubrics, "R2": RubricAnswer("adequate", severity="death")},
+FIRST = full_approval()
+SECOND = replace(
+    FIRST,
+    questions={**FIRST.questions, "natural": Answer("no", "Stiff.")},
+    rubrics={**FIRST.rubrics, "R2": RubricAnswer("adequate", severity="death")},
     verdict="reject",
 )
 
 
 @pytest.mark.plain
-def test_what_both_say_is_common_and_the_first_look_and_the_verdict_are_not() -> None:
-    ground = common_answers(FULL_FORM, [ONE, OTHER])
+def test_common_answers_leave_out_the_first_look_and_the_verdict() -> None:
+    ground = common_answers(FULL_FORM, [FIRST, SECOND])
     assert set(ground.questions) == {"false"}
-    assert ground.rubrics == {"R1": ONE.rubrics["R1"], "R2": RubricAnswer("adequate")}, (
-        "the harm they differ in is asked"
+    assert ground.rubrics == {"R1": FIRST.rubrics["R1"], "R2": RubricAnswer("adequate")}, (
+        "they differ in the harm, so it is asked"
     )
-    assert (ground.citations, ground.verdict) == (ONE.citations, "")
+    assert (ground.citations, ground.verdict) == (FIRST.citations, "")
 
 
 @pytest.mark.plain
-def test_what_was_typed_stands() -> None:
-    ground = common_answers(FULL_FORM, [ONE, OTHER])
+def test_typed_answers_are_not_replaced() -> None:
+    ground = common_answers(FULL_FORM, [FIRST, SECOND])
     typed = Answers(rubrics={"R1": RubricAnswer("inadequate", note="No.")})
     answers = fill_in(typed, ground)
     assert answers.rubrics["R1"].value == "inadequate"
@@ -49,7 +52,7 @@ def test_what_was_typed_stands() -> None:
     assert agreed_fields(FULL_FORM, answers, ground) == {"question.false", "rubric.R2"}
 
 
-def test_the_adjudicator_is_asked_what_differs_and_confirms_the_rest(
+def test_the_adjudicator_answers_what_differs_and_confirms_the_rest(
     browse: Browse, ana: User, bo: User, chen: User
 ) -> None:
     case_in_adjudication(ana, bo)
@@ -59,23 +62,23 @@ def test_the_adjudicator_is_asked_what_differs_and_confirms_the_rest(
     assert checked_value(page, "verdict") is None
 
 
-def test_without_a_script_too_what_was_filled_in_is_confirmed_once(
+def test_filled_in_answers_must_be_confirmed_once_even_without_a_script(
     browse: Browse, ana: User, bo: User, chen: User
 ) -> None:
     case_in_adjudication(ana, bo)
-    mine, client = claim(chen), browse(chen)
-    refused = post(client, "submit", mine, approval())
+    assignment, client = claim(chen), browse(chen)
+    refused = post(client, "submit", assignment, approval())
     assert refused.status_code == 422
     assert 'href="#agreed"' in text_of(refused)
     assert not Review.objects.filter(physician=chen).exists()
-    again = post(client, "submit", mine, approval(verdict=""), agreed="1")
+    again = post(client, "submit", assignment, approval(verdict=""), agreed="1")
     assert again.status_code == 422
-    assert "checked" in Elements(again).named("agreed")[0], "what was confirmed stays so"
-    assert post(client, "submit", mine, approval(), agreed="1").status_code == 302
+    assert "checked" in Elements(again).named("agreed")[0], "the confirmation is kept"
+    assert post(client, "submit", assignment, approval(), agreed="1").status_code == 302
     assert Review.objects.filter(physician=chen).exists()
 
 
-def test_who_answers_blind_is_shown_nothing_of_it(browse: Browse, ana: User, bo: User) -> None:
+def test_a_blind_reviewer_gets_no_filled_in_answers(browse: Browse, ana: User, bo: User) -> None:
     case_in_secondary(ana, rejection())
     page = browse(bo).get(reverse("review:case", args=[claim(bo).pk]))
     assert not Elements(page).named("agreed")

@@ -1,4 +1,4 @@
-"""The harm is asked once a trap; a rubric of several traps has the worst of their levels, or one of its own."""
+"""Harm is asked once per trap; a rubric has the worst level of its traps, or a level of its own."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.plain
 FORM = replace(FULL_FORM, rubrics=(*FULL_FORM.rubrics, RubricText("R3", "Names both.", ("A1", "C2"))))
 
 
-def posted(**fields: str) -> Answers:
+def posted_answers(**fields: str) -> Answers:
     data = QueryDict(mutable=True)
     data.update({name.replace("__", "."): value for name, value in fields.items()})
     return answers_from_post(FORM, data)
@@ -27,7 +27,7 @@ def levels(answers: Answers) -> dict[str, str]:
     return {key: finding.severity for key, finding in answers.rubrics.items()}
 
 
-def shown(answers: Answers) -> dict[str, Any]:
+def shown_levels(answers: Answers) -> dict[str, Any]:
     filled = fill_form(FORM, answers)
     return {control.name: control.value for control in [harm.choice for harm in filled.harms]} | {
         row.severity.name: row.severity.value for row in filled.rubrics if row.severity
@@ -35,14 +35,16 @@ def shown(answers: Answers) -> dict[str, Any]:
 
 
 def test_a_rubric_has_the_worst_level_of_its_traps() -> None:
-    assert levels(posted(harm__A1="mild", harm__C2="death")) == {"R1": "mild", "R2": "death", "R3": "death"}
-    assert levels(posted(harm__A1="mild")) == {"R1": "mild", "R2": "", "R3": ""}, "one of its traps is open"
+    assert levels(posted_answers(harm__A1="mild", harm__C2="death")) == {"R1": "mild", "R2": "death", "R3": "death"}
+    assert levels(posted_answers(harm__A1="mild")) == {"R1": "mild", "R2": "", "R3": ""}, (
+        "the level of one of its traps is missing"
+    )
 
 
-def test_an_exception_is_the_rubrics_own_and_stays_one() -> None:
-    answers = posted(harm__A1="mild", harm__C2="none", rubric__R3__severity="death")
+def test_a_rubrics_own_level_is_kept() -> None:
+    answers = posted_answers(harm__A1="mild", harm__C2="none", rubric__R3__severity="death")
     assert levels(answers) == {"R1": "mild", "R2": "none", "R3": "death"}
-    assert shown(answers) == {
+    assert shown_levels(answers) == {
         "harm.A1": "mild",
         "harm.C2": "none",
         "rubric.R1.severity": "",
@@ -51,17 +53,17 @@ def test_an_exception_is_the_rubrics_own_and_stays_one() -> None:
     }
 
 
-def test_what_is_missing_is_asked_at_the_trap_and_once() -> None:
+def test_a_missing_level_is_reported_once_at_its_trap() -> None:
     answers = full_approval(rubrics={rubric.key: RubricAnswer("adequate") for rubric in FORM.rubrics})
-    found = fill_form(FORM, answers, problems(FORM, answers)).problems
-    assert [(fault.target, fault.label) for fault in found] == [
+    missing = fill_form(FORM, answers, problems(FORM, answers)).problems
+    assert [(problem.target, problem.label) for problem in missing] == [
         ("harm-1-1", "Harm of trap A1"),
         ("harm-2-1", "Harm of trap C2"),
     ]
 
 
-def test_the_rest_is_adequate_in_one_act() -> None:
-    answers = posted(do="rest-adequate", rubric__R2="inadequate", rubric__R2__note="It misses the trap.")
+def test_all_other_rubrics_can_be_marked_adequate_at_once() -> None:
+    answers = posted_answers(do="rest-adequate", rubric__R2="inadequate", rubric__R2__note="It misses the trap.")
     assert [answers.rubrics[key].value for key in ("R1", "R2", "R3")] == ["adequate", "inadequate", "adequate"]
     assert answers.rubrics["R2"].note == "It misses the trap."
 
@@ -80,9 +82,9 @@ def test_the_rest_is_adequate_in_one_act() -> None:
         ("  ", ""),
     ],
 )
-def test_the_kind_of_a_source_is_seen_from_its_reference(reference: str, kind: str) -> None:
+def test_the_kind_of_a_source_is_recognised_from_its_reference(reference: str, kind: str) -> None:
     assert recognise_kind(reference) == kind
-    [citation] = posted(citation__1__reference=reference, citation__1__kind="").citations
+    [citation] = posted_answers(citation__1__reference=reference, citation__1__kind="").citations
     assert citation.kind == kind
-    [chosen] = posted(citation__1__reference=reference, citation__1__kind="case").citations
-    assert chosen.kind == "case", "what was chosen stands"
+    [chosen] = posted_answers(citation__1__reference=reference, citation__1__kind="case").citations
+    assert chosen.kind == "case", "a chosen kind is not replaced"

@@ -1,4 +1,4 @@
-"""What counts as a difference between answers to one case: known answers."""
+"""What counts as a difference between two answers to one case."""
 
 from dataclasses import replace
 
@@ -10,18 +10,18 @@ from tests.review.factories import CITATION, FULL_FORM, full_approval, full_reje
 
 SCALE = tuple(Level(value, value) for value in ("none", "mild", "moderate", "severe", "death"))
 FORM = replace(FULL_FORM, severities=SCALE)
-OWN = AddedRubric("Asks for the source.", ("A1",), "mild")
+ADDED = AddedRubric("Asks for the source.", ("A1",), "mild")
 DOI = replace(CITATION, kind="doi", reference="10.1000/182", section="")
 
 
 def lines(one: Answers, other: Answers, form: Form = FORM) -> tuple[list[ComparedLine], list[str]]:
-    """The lines that differ, and the titles of those that agree."""
-    found = compare(form, [ReviewColumn("primary", "One", one), ReviewColumn("secondary", "Other", other)])
-    return list(found.differing), [line.title for line in found.agreeing]
+    """The lines that differ, and the titles of the lines that agree."""
+    comparison = compare(form, [ReviewColumn("primary", "One", one), ReviewColumn("secondary", "Other", other)])
+    return list(comparison.differing), [line.title for line in comparison.agreeing]
 
 
-def found_on(value: str = "adequate", severity: str = "mild", **more: str) -> Answers:
-    """Approving, with this finding on the first rubric."""
+def approval_finding(value: str = "adequate", severity: str = "mild", **more: str) -> Answers:
+    """An approval with this finding on the first rubric."""
     answers = full_approval()
     return replace(answers, rubrics={**answers.rubrics, "R1": RubricAnswer(value, severity=severity, **more)})
 
@@ -30,8 +30,8 @@ def found_on(value: str = "adequate", severity: str = "mild", **more: str) -> An
     ("one", "other", "apart"),
     [("moderate", "severe", 1), ("severe", "moderate", 1), ("none", "death", 4), ("mild", "severe", 2)],
 )
-def test_harm_differs_by_level(one: str, other: str, apart: int) -> None:
-    [line], _ = lines(found_on(severity=one), found_on(severity=other))
+def test_harm_gap_is_the_number_of_levels(one: str, other: str, apart: int) -> None:
+    [line], _ = lines(approval_finding(severity=one), approval_finding(severity=other))
     assert (line.title, line.harm_gap) == (FORM.rubrics[0].criterion, apart)
     assert [cell.value for cell in line.cells] == [f"Adequate · harm: {one}", f"Adequate · harm: {other}"]
 
@@ -46,22 +46,22 @@ def test_harm_differs_by_level(one: str, other: str, apart: int) -> None:
             full_approval(questions={"natural": Answer("no"), "false": Answer("yes")}),
             "Natural",
         ),
-        (found_on(), found_on("removed"), FORM.rubrics[0].criterion),
+        (approval_finding(), approval_finding("removed"), FORM.rubrics[0].criterion),
         (
-            found_on("corrected", wording="Says so."),
-            found_on("corrected", wording="Says it."),
+            approval_finding("corrected", wording="Says so."),
+            approval_finding("corrected", wording="Says it."),
             FORM.rubrics[0].criterion,
         ),
         (full_approval(), full_approval(citations=(DOI,)), "Evidence"),
         (full_approval(), full_approval(citations=()), "Evidence"),
         (full_approval(), full_approval(citations=(CITATION, DOI)), "Evidence"),
-        (full_approval(), full_approval(added=(OWN,)), "Rubrics added"),
+        (full_approval(), full_approval(added=(ADDED,)), "Rubrics added"),
         (
-            full_approval(added=(OWN,)),
-            full_approval(added=(replace(OWN, severity="death"),)),
+            full_approval(added=(ADDED,)),
+            full_approval(added=(replace(ADDED, severity="death"),)),
             "Rubrics added",
         ),
-        (full_approval(added=(OWN,)), full_approval(added=(replace(OWN, tags=("C2",)),)), "Rubrics added"),
+        (full_approval(added=(ADDED,)), full_approval(added=(replace(ADDED, tags=("C2",)),)), "Rubrics added"),
     ],
 )
 def test_every_answer_counts_as_a_difference(one: Answers, other: Answers, title: str) -> None:
@@ -76,16 +76,16 @@ def test_every_answer_counts_as_a_difference(one: Answers, other: Answers, title
     [
         (full_approval(), full_approval()),
         (full_approval(reason="Well made."), full_approval(reason="Nothing to add.")),
-        (found_on(note="Clear."), found_on(note="Plain.")),
-        # Harm that was chosen before the rubric was taken away counts no longer.
-        (found_on("removed", severity="mild"), found_on("removed", severity="death")),
+        (approval_finding(note="Clear."), approval_finding(note="Plain.")),
+        # The harm that was chosen before a rubric was removed no longer counts.
+        (approval_finding("removed", severity="mild"), approval_finding("removed", severity="death")),
         (
             full_approval(citations=(DOI,)),
             full_approval(citations=(replace(DOI, kind="url", reference="https://doi.org/10.1000/182"),)),
         ),
         (full_approval(citations=(CITATION, DOI)), full_approval(citations=(DOI, CITATION))),
-        (full_approval(added=(OWN,)), full_approval(added=(replace(OWN, criterion="asks for  the source."),))),
+        (full_approval(added=(ADDED,)), full_approval(added=(replace(ADDED, criterion="asks for  the source."),))),
     ],
 )
-def test_words_of_explanation_and_ways_of_writing_do_not(one: Answers, other: Answers) -> None:
+def test_explanations_and_spelling_do_not_count_as_differences(one: Answers, other: Answers) -> None:
     assert lines(one, other)[0] == []

@@ -1,4 +1,4 @@
-"""Answering by keyboard in a real Chromium: on to the next question, what is required, typing that sets nothing."""
+"""Answering by keyboard in a real Chromium: focus order, required answers, stray keys."""
 
 import re
 from dataclasses import replace
@@ -44,14 +44,14 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
 
 
 @pytest.fixture
-def held(desk: Page, live_server: Any, ana: User) -> Assignment:
-    """A whole case, its traps revealed, on the screen."""
+def assignment(desk: Page, live_server: Any, ana: User) -> Assignment:
+    """Ana's assignment of a full case, open in the browser with its traps revealed."""
     open_case(form=replace(FULL_FORM, terms=TERMS), policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
-    taken = claim(ana)
-    take_first_look(taken)
-    desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
+    claimed = claim(ana)
+    take_first_look(claimed)
+    desk.goto(live_server.url + reverse("review:case", args=[claimed.pk]))
     wait_for_focus(desk)
-    return taken
+    return claimed
 
 
 def focused(page: Page) -> str:
@@ -63,9 +63,9 @@ def paste(page: Page, text: str) -> None:
     page.keyboard.press("Control+V")
 
 
-def test_each_answer_leads_to_what_is_open_next(desk: Page, held: Assignment) -> None:
+def test_each_answer_moves_the_focus_to_the_next_open_question(desk: Page, assignment: Assignment) -> None:
     desk.keyboard.press("1")
-    assert focused(desk) == "citation.1.reference", "this answer wants a source"
+    assert focused(desk) == "citation.1.reference", "this answer needs a source"
     paste(desk, "https://doi.org/10.1000/abc")
     expect(desk.locator('[name="citation.1.kind"]')).to_have_value("doi")
     expect(desk.locator('[name="citation.1.passage"]')).to_be_focused()
@@ -73,13 +73,13 @@ def test_each_answer_leads_to_what_is_open_next(desk: Page, held: Assignment) ->
     desk.keyboard.press("Escape")
     assert focused(desk) == "rubric.R1"
     desk.keyboard.press("3")
-    assert focused(desk) == "rubric.R1.note", "what is wrong is asked for"
+    assert focused(desk) == "rubric.R1.note", "the fault must be described"
     desk.keyboard.type("It names no drug.")
     desk.keyboard.press("Escape")
     assert focused(desk) == "rubric.R2"
     desk.keyboard.press("a")
     expect(desk.locator('[name="harm.A1"]').first).to_be_hidden()
-    assert focused(desk) == "harm.C2", "no rubric of the other trap stands"
+    assert focused(desk) == "harm.C2", "the harm of the other trap is not asked, as its rubric is inadequate"
     desk.keyboard.press("2")
     assert focused(desk) == "verdict"
     desk.keyboard.press("2")
@@ -98,23 +98,24 @@ def test_each_answer_leads_to_what_is_open_next(desk: Page, held: Assignment) ->
     assert stored.citations[0].kind == "doi"
 
 
-def test_what_is_missing_is_named_with_the_colon_of_the_readers_language(desk: Page, held: Assignment) -> None:
+def test_missing_answers_are_listed_with_the_colon_of_the_readers_language(desk: Page, assignment: Assignment) -> None:
     desk.context.set_extra_http_headers({"Accept-Language": "zh-hans"})
     desk.reload()
     wait_for_focus(desk)
     desk.keyboard.press("Control+Enter")
-    [*lines] = desk.locator("[data-problems] li").all_inner_texts()
+    lines = desk.locator("[data-problems] li").all_inner_texts()
     assert lines
     assert {line.count("：") for line in lines} == {1}
 
 
-def test_one_check_names_what_is_missing_and_goes_there(desk: Page, held: Assignment) -> None:
+def test_submit_lists_what_is_missing_and_focuses_the_first(desk: Page, assignment: Assignment) -> None:
     sent: list[str] = []
     desk.on("request", lambda request: sent.append(request.url) if "/submit/" in request.url else None)
     desk.keyboard.press("1")
     desk.keyboard.press("Control+Enter")
     problem = desk.locator("[data-problems]")
-    expect(problem.locator("li")).to_have_count(7)  # two of the source, two rubrics, two traps, the verdict
+    # Missing: two fields of the source, two rubrics, two traps, the verdict.
+    expect(problem.locator("li")).to_have_count(7)
     assert focused(desk) == "citation.1.reference"
     assert not sent
     desk.keyboard.type("12345")
@@ -133,7 +134,7 @@ def test_one_check_names_what_is_missing_and_goes_there(desk: Page, held: Assign
     assert Review.objects.get().verdict == "approve"
 
 
-def test_typing_into_no_field_sets_nothing(desk: Page, held: Assignment) -> None:
+def test_typing_outside_of_a_field_sets_no_answer(desk: Page, assignment: Assignment) -> None:
     desk.keyboard.press("n")
     for _stop in range(8):
         desk.keyboard.press("n")
@@ -153,7 +154,7 @@ def test_typing_into_no_field_sets_nothing(desk: Page, held: Assignment) -> None
     expect(desk.locator("[data-answers] :checked:not(option)")).to_have_count(0)
 
 
-def test_the_code_of_a_trap_says_what_it_means(desk: Page, held: Assignment) -> None:
+def test_the_code_of_a_trap_shows_its_meaning(desk: Page, assignment: Assignment) -> None:
     mark = desk.locator(".rubric .code__mark").first
     about = desk.locator(".rubric .code__about").first
     expect(about).to_be_hidden()
@@ -167,7 +168,7 @@ def test_the_code_of_a_trap_says_what_it_means(desk: Page, held: Assignment) -> 
     expect(about).to_be_hidden()
 
 
-def test_selected_text_of_the_case_is_cited_by_one_key(desk: Page, held: Assignment) -> None:
+def test_selected_text_of_the_case_is_cited_in_one_click(desk: Page, assignment: Assignment) -> None:
     desk.keyboard.press("1")
     desk.locator("[data-passage]").first.select_text()
     desk.locator("[data-cite]").click()
@@ -177,13 +178,13 @@ def test_selected_text_of_the_case_is_cited_by_one_key(desk: Page, held: Assignm
     assert focused(desk) == "rubric.R1"
 
 
-def test_chosen_keys_act_and_none_do_when_switched_off(desk: Page, held: Assignment, ana: User) -> None:
+def test_custom_keys_work_and_no_key_does_when_switched_off(desk: Page, assignment: Assignment, ana: User) -> None:
     User.objects.filter(pk=ana.pk).update(keys={"n": "j"})
     desk.reload()
     wait_for_focus(desk)
     desk.keyboard.press("n")
     expect(desk.locator(".split__ask")).to_be_focused()
-    desk.wait_for_timeout(1100)  # a letter that is no key counts as typing
+    desk.wait_for_timeout(1100)  # a letter that is no shortcut counts as typing
     desk.keyboard.press("j")
     assert focused(desk) == "question.false"
     User.objects.filter(pk=ana.pk).update(keys_off=True)
@@ -196,7 +197,7 @@ def test_chosen_keys_act_and_none_do_when_switched_off(desk: Page, held: Assignm
     expect(desk.locator("dialog#keys")).to_be_hidden()
 
 
-def test_a_submit_without_a_network_is_kept_and_sent_when_it_is_back(desk: Page, held: Assignment) -> None:
+def test_a_submit_made_offline_is_sent_when_the_network_is_back(desk: Page, assignment: Assignment) -> None:
     desk.keyboard.press("1")
     paste(desk, "12345")
     paste(desk, "There is none.")
@@ -217,8 +218,8 @@ def test_a_submit_without_a_network_is_kept_and_sent_when_it_is_back(desk: Page,
     expect(desk.locator(".message--success")).to_contain_text("You were the first of two")
 
 
-def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
-    desk: Page, held: Assignment, bo: User, ana: User
+def test_an_offline_submit_that_arrives_too_late_is_refused_and_its_text_kept(
+    desk: Page, assignment: Assignment, bo: User, ana: User
 ) -> None:
     desk.keyboard.press("1")
     paste(desk, "12345")
@@ -230,8 +231,8 @@ def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
     desk.context.set_offline(True)
     desk.keyboard.press("Control+Enter")
     expect(desk.locator(".saved__waiting")).to_be_visible()
-    assert held.token is not None
-    claims.release(ana, held.pk, held.token)
+    assert assignment.token is not None
+    claims.release(ana, assignment.pk, assignment.token)
     claim(bo)
     with desk.expect_navigation():
         desk.context.set_offline(False)
@@ -240,11 +241,13 @@ def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
     assert not Review.objects.exists()
 
 
-def test_a_recent_source_is_taken_again_in_one_act(desk: Page, held: Assignment, ana: User, live_server: Any) -> None:
+def test_a_recent_source_is_cited_again_in_one_click(
+    desk: Page, assignment: Assignment, ana: User, live_server: Any
+) -> None:
     open_case(2, form=FULL_FORM)
-    submit(held, full_approval())
-    taken = claim(ana)
-    desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
+    submit(assignment, full_approval())
+    next_assignment = claim(ana)
+    desk.goto(live_server.url + reverse("review:case", args=[next_assignment.pk]))
     wait_for_focus(desk)
     desk.keyboard.press("1")
     desk.keyboard.press("1")

@@ -1,4 +1,4 @@
-"""The case page: two steps, evidence, harm, reasons, own rubrics, what a version changed, taking back, drafts that are kept."""
+"""The case page: first look, evidence, harm, reasons, rubrics, version changes, undo, drafts."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,17 +39,17 @@ from tests.review.pages import HTMX, Browse, Elements, checked_value, post, text
 TRAPS = (Text("Traps", "Neurostatin does not exist."),)
 
 
-def whole_case(**more: Any) -> Any:
+def full_case(**more: Any) -> Any:
     return open_case(
         form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS, **{"blocks": TRAPS, **more}
     )
 
 
-# Two steps ------------------------------------------------------------------------------------------------------------
+# First look ---------------------------------------------------------------------------------------
 
 
-def test_the_first_step_shows_the_text_alone_and_asks_nothing_else(browse: Browse, ana: User) -> None:
-    whole_case(asked_for=("The trap was plain to see.",))
+def test_the_first_look_shows_only_the_text_and_its_own_questions(browse: Browse, ana: User) -> None:
+    full_case(asked_for=("The trap was plain to see.",))
     page = browse(ana).get(reverse("review:case", args=[claim(ana).pk]))
     assert "May I take Neurostatin tonight?" in text_of(page)
     for hidden in ("does not exist", "plain to see", "Gives no dose", "Is it definitely false?", 'name="verdict"'):
@@ -57,57 +57,57 @@ def test_the_first_step_shows_the_text_alone_and_asks_nothing_else(browse: Brows
     assert "Reveal traps" in text_of(page)
 
 
-def test_revealing_opens_the_rest_and_keeps_the_first_answers_for_good(browse: Browse, ana: User) -> None:
-    whole_case()
-    held, client = claim(ana), browse(ana)
-    refused = post(client, "reveal", held, Answers())
+def test_revealing_opens_the_rest_and_fixes_the_first_answers(browse: Browse, ana: User) -> None:
+    full_case()
+    assignment, client = claim(ana), browse(ana)
+    refused = post(client, "reveal", assignment, Answers())
     assert refused.status_code == 422
     assert [a["href"] for tag, a in Elements(refused).tags if a.get("href") == "#question-1-1"]
     assert not FirstLook.objects.exists()
 
     stiff = Answers({"natural": Answer("no", "Stiff.")})
-    assert post(client, "reveal", held, stiff)["Location"] == reverse("review:case", args=[held.pk])
-    page = client.get(reverse("review:case", args=[held.pk]))
+    assert post(client, "reveal", assignment, stiff)["Location"] == reverse("review:case", args=[assignment.pk])
+    page = client.get(reverse("review:case", args=[assignment.pk]))
     assert "does not exist" in text_of(page)
     assert "Stiff." in text_of(page)
-    assert not Elements(page).named("question.natural"), "what was answered first is shown and not asked again"
+    assert not Elements(page).named("question.natural"), "the first look's answer is shown and not asked again"
 
-    post(client, "submit", held, full_rejection(questions={"natural": Answer("yes"), "false": Answer("yes")}))
+    post(client, "submit", assignment, full_rejection(questions={"natural": Answer("yes"), "false": Answer("yes")}))
     assert answers_from_json(Review.objects.get().answers).questions["natural"] == Answer("no", "Stiff.")
 
 
 def test_submitting_before_the_reveal_is_refused(browse: Browse, ana: User) -> None:
-    whole_case()
+    full_case()
     assert post(browse(ana), "submit", claim(ana), full_approval()).status_code == 409
     assert not Review.objects.exists()
 
 
 def test_peeking_shows_the_first_look_of_the_next_case_and_takes_nothing(browse: Browse, ana: User, bo: User) -> None:
-    case = whole_case()
+    case = full_case()
     client = browse(ana)
     page = client.get(reverse("review:peek"))
     assert "May I take Neurostatin tonight?" in text_of(page)
     assert "does not exist" not in text_of(page)
     assert claim(bo).case == case
     assert client.get(reverse("review:peek")).status_code == 204
-    open_case(2)  # asks for no first look: nothing of it is shown before it is taken
+    open_case(2)  # has no first look, so nothing of it is shown before it is claimed
     assert client.get(reverse("review:peek")).status_code == 204
 
 
-# Evidence, harm, reasons, own rubrics ---------------------------------------------------------------------------------
+# Evidence, harm, reasons, added rubrics -----------------------------------------------------------
 
 
-def revealed(ana: User, **more: Any) -> Any:
-    whole_case(**more)
-    held = claim(ana)
-    take_first_look(held)
-    return held
+def revealed_assignment(ana: User, **more: Any) -> Any:
+    full_case(**more)
+    assignment = claim(ana)
+    take_first_look(assignment)
+    return assignment
 
 
-def test_rows_come_and_go_by_submit_buttons_and_keep_what_was_typed(browse: Browse, ana: User) -> None:
-    held, client = revealed(ana), browse(ana)
-    address = reverse("review:case", args=[held.pk])
-    answer = post(client, "draft", held, full_approval(), do="add-citation")
+def test_submit_buttons_add_and_remove_rows_and_keep_what_was_typed(browse: Browse, ana: User) -> None:
+    assignment, client = revealed_assignment(ana), browse(ana)
+    address = reverse("review:case", args=[assignment.pk])
+    answer = post(client, "draft", assignment, full_approval(), do="add-citation")
     assert answer["Location"] == f"{address}#citation-2-reference"
     page = client.get(address)
     assert Elements(page).named("citation.1.passage")
@@ -115,19 +115,19 @@ def test_rows_come_and_go_by_submit_buttons_and_keep_what_was_typed(browse: Brow
     assert [a["value"] for a in Elements(page).named("citation.2.reference")] == [""]
 
     two = full_approval(citations=(CITATION, replace(CITATION, section="9.9")))
-    post(client, "draft", held, two, do="remove-citation.1", revision="1")
+    post(client, "draft", assignment, two, do="remove-citation.1", revision="1")
     assert answers_from_json(Draft.objects.get().answers).citations == (two.citations[1],)
 
-    assert post(client, "draft", held, full_approval(), do="add-rubric", revision="2")["Location"] == (
+    assert post(client, "draft", assignment, full_approval(), do="add-rubric", revision="2")["Location"] == (
         f"{address}#added-1-criterion"
     )
     assert Elements(client.get(address)).named("added.1.severity")
 
 
-def test_what_is_wrong_with_a_source_stands_at_its_field(browse: Browse, ana: User) -> None:
-    held = revealed(ana)
+def test_faults_of_a_source_are_shown_at_its_fields(browse: Browse, ana: User) -> None:
+    assignment = revealed_assignment(ana)
     wrong = Citation("doi", "doi of something", "", "", "2999-01-01")
-    page = post(browse(ana), "submit", held, full_approval(citations=(CITATION, CITATION, wrong)))
+    page = post(browse(ana), "submit", assignment, full_approval(citations=(CITATION, CITATION, wrong)))
     assert page.status_code == 422
     elements = Elements(page)
     ids = elements.ids()
@@ -138,50 +138,50 @@ def test_what_is_wrong_with_a_source_stands_at_its_field(browse: Browse, ana: Us
     assert {"#citation-2-reference", "#citation-3-read-on"} <= set(links)
 
 
-def test_missing_evidence_leads_to_the_field_of_the_first_source(browse: Browse, ana: User) -> None:
-    held = revealed(ana)
-    page = post(browse(ana), "submit", held, full_approval(citations=()))
+def test_missing_evidence_focuses_the_first_source(browse: Browse, ana: User) -> None:
+    assignment = revealed_assignment(ana)
+    page = post(browse(ana), "submit", assignment, full_approval(citations=()))
     assert page.status_code == 422
     assert [a["href"] for tag, a in Elements(page).tags if a.get("href") == "#citation-1-reference"]
     [field] = Elements(page).named("citation.1.reference")
     assert "autofocus" in field
 
 
-def test_blank_rows_do_not_stand_in_the_way(browse: Browse, ana: User) -> None:
-    held = revealed(ana)
+def test_blank_rows_are_ignored(browse: Browse, ana: User) -> None:
+    assignment = revealed_assignment(ana)
     blank = Citation("guideline", "", "", "", "2020-01-15")
     typed = full_approval(citations=(blank, CITATION), added=(AddedRubric("  "),))
-    assert post(browse(ana), "submit", held, typed).status_code == 302
+    assert post(browse(ana), "submit", assignment, typed).status_code == 302
     assert answers_from_json(Review.objects.get().answers).citations == (CITATION,)
 
 
 def test_the_harm_scale_explains_its_levels(browse: Browse, ana: User) -> None:
-    held = revealed(ana)
-    page = browse(ana).get(reverse("review:case", args=[held.pk]))
+    assignment = revealed_assignment(ana)
+    page = browse(ana).get(reverse("review:case", args=[assignment.pk]))
     assert [attrs["value"] for attrs in Elements(page).named("rubric.R1.severity")] == ["none", "mild", "death"]
     assert "AHRQ Common Formats" in text_of(page)
     assert "the patient could die as a result" in text_of(page)
 
 
-def test_a_rejection_is_coded_and_says_what_becomes_of_it(browse: Browse, ana: User) -> None:
-    held, client = revealed(ana), browse(ana)
-    page = post(client, "submit", held, full_rejection(code=""))
+def test_a_rejection_is_coded_and_shows_its_consequence(browse: Browse, ana: User) -> None:
+    assignment, client = revealed_assignment(ana), browse(ana)
+    page = post(client, "submit", assignment, full_rejection(code=""))
     assert page.status_code == 422
     assert "Choose the reason that fits best." in text_of(page)
     assert "Will be revised" in text_of(page)
     assert "Will be discarded" in text_of(page)
-    post(client, "submit", held, full_rejection("disputed"))
+    post(client, "submit", assignment, full_rejection("disputed"))
     assert answers_from_json(Review.objects.get().answers).reason_code == "disputed"
     own = client.get(reverse("review:mine-detail", args=[Review.objects.get().pk]))
     for shown in ("Disputed", "harm: Mild", CITATION.reference):
         assert shown in text_of(own), shown
 
 
-def test_a_rubric_is_taken_away_and_another_added(browse: Browse, ana: User) -> None:
-    held = revealed(ana)
+def test_a_rubric_is_removed_and_another_added(browse: Browse, ana: User) -> None:
+    assignment = revealed_assignment(ana)
     rubrics = {"R1": RubricAnswer("removed", note="Twice."), "R2": RubricAnswer("adequate", severity="none")}
     own = AddedRubric("Asks for the trial's name.", ("C2",), "mild")
-    assert post(browse(ana), "submit", held, full_approval(rubrics=rubrics, added=(own,))).status_code == 302
+    assert post(browse(ana), "submit", assignment, full_approval(rubrics=rubrics, added=(own,))).status_code == 302
     stored = answers_from_json(Review.objects.get().answers)
     assert stored.rubrics["R1"].value == "removed"
     assert stored.added == (own,)
@@ -195,7 +195,7 @@ def test_what_a_form_does_not_ask_is_not_offered(browse: Browse, ana: User) -> N
 
 
 @pytest.mark.parametrize("answers", [full_approval(), full_rejection()])
-def test_a_whole_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
+def test_a_full_form_posts_back_what_it_was_filled_with(answers: Answers) -> None:
     answers = replace(answers, added=(AddedRubric("One more.", ("A1", "C2"), "death"),))
     filled = fill_form(FULL_FORM, answers)
     controls = [filled.verdict, filled.reason, filled.reason_code, filled.change_reason]
@@ -211,60 +211,62 @@ def test_a_whole_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> N
     assert answers_from_post(FULL_FORM, data) == answers
 
 
-def test_rows_keep_their_order_over_gaps_and_others_are_left_out() -> None:
+def test_rows_keep_their_order_over_gaps_and_invalid_ones_are_left_out() -> None:
     data = QueryDict(mutable=True)
     data.update({"citation.12.passage": "twelve", "citation.3.passage": "three", "citation.0.passage": "the blank one"})
     data.update({"citation.x.passage": "no row", "citation.01.passage": "no row", "added.1.tags": "ZZ"})
     answers = answers_from_post(FULL_FORM, data)
-    assert [each.passage for each in answers.citations] == ["three", "twelve"]
+    assert [citation.passage for citation in answers.citations] == ["three", "twelve"]
     assert answers.added == (AddedRubric(""),)
     assert without_blank_rows(answers).added == ()
     assert answers_from_post(FORM, data).citations == ()
 
 
-# What a version changed -----------------------------------------------------------------------------------------------
+# What a version changed ---------------------------------------------------------------------------
 
 
 def test_a_new_version_shows_what_changed_beside_the_reasons(browse: Browse, ana: User, bo: User) -> None:
     source = (Turn("user", "I take 5 mg."),)
     open_case(blocks=(Diff("Talk", source, (Turn("user", "I take 50 mg, as the NEURO trial says."),)),))
     claim_and_submit(ana, rejection())
-    asked = ("The trial is named.",)
-    open_case(version=2, blocks=(Diff("Talk", source, (Turn("user", "I take 50 mg."),)),), asked_for=asked)
+    reasons = ("The trial is named.",)
+    open_case(version=2, blocks=(Diff("Talk", source, (Turn("user", "I take 50 mg."),)),), asked_for=reasons)
     services.withdraw(Review.objects.get().case_id, actor=User.objects.create_superuser("root"), reason="Only one.")
     page = text_of(browse(bo).get(reverse("review:case", args=[claim(bo).pk])))
     assert page.index("The trial is named.") < page.index("<del>, as the NEURO trial says</del>")
 
 
-def test_changes_leave_out_what_is_as_it_was() -> None:
+def test_unchanged_parts_are_left_out_of_the_changes() -> None:
     talk = (Turn("user", "Good morning to you all."), Turn("user", "May I take it twice a day?"))
     before = case_spec(blocks=(Dialogue("Talk", talk), Text("Bait", talk[1].text)))
-    asked = "May I take it three times a day?"
-    after = case_spec(version=2, blocks=(Dialogue("Talk", (talk[0], Turn("user", asked))), Text("Bait", asked)))
+    new_question = "May I take it three times a day?"
+    after = case_spec(
+        version=2, blocks=(Dialogue("Talk", (talk[0], Turn("user", new_question))), Text("Bait", new_question))
+    )
     [changed] = version_changes(before, after)
-    assert (changed.title, [pair.after.text for pair in changed.pairs if pair.after]) == ("Talk", [asked]), (
-        "the bait changed in the same words and is not said twice"
+    assert (changed.title, [pair.after.text for pair in changed.pairs if pair.after]) == ("Talk", [new_question]), (
+        "the bait changed in the same words, which are not repeated"
     )
     assert version_changes(before, before) == []
 
 
-# Taking back ----------------------------------------------------------------------------------------------------------
+# Undo ---------------------------------------------------------------------------------------------
 
 
 def test_the_last_review_can_be_taken_back_from_the_front_page(browse: Browse, ana: User) -> None:
     open_case()
-    held, client = claim(ana), browse(ana)
+    assignment, client = claim(ana), browse(ana)
     assert "Undo submission" not in text_of(client.get(reverse("review:workbench")))
-    post(client, "submit", held, approval(reason="too fast"))
+    post(client, "submit", assignment, approval(reason="too fast"))
     assert "Undo submission" in text_of(client.get(reverse("review:workbench")))
     answer = client.post(reverse("review:retract", args=[Review.objects.get().pk]))
-    assert answer["Location"] == reverse("review:case", args=[held.pk])
+    assert answer["Location"] == reverse("review:case", args=[assignment.pk])
     page = client.get(answer["Location"])
     assert checked_value(page, "verdict") == "approve"
     assert "too fast" in text_of(page)
 
 
-def test_nothing_is_offered_back_once_somebody_builds_on_it(browse: Browse, ana: User, bo: User) -> None:
+def test_undo_is_not_offered_once_somebody_builds_on_the_review(browse: Browse, ana: User, bo: User) -> None:
     case_in_secondary(ana)
     review = Review.objects.get()
     client = browse(ana)
@@ -274,46 +276,46 @@ def test_nothing_is_offered_back_once_somebody_builds_on_it(browse: Browse, ana:
     assert browse(bo).post(reverse("review:retract", args=[review.pk])).status_code == 404
 
 
-# Drafts ---------------------------------------------------------------------------------------------------------------
+# Drafts -------------------------------------------------------------------------------------------
 
 
-def test_two_windows_choose_which_version_counts(browse: Browse, ana: User) -> None:
+def test_a_second_tab_can_choose_to_overwrite_the_first_ones_draft(browse: Browse, ana: User) -> None:
     open_case()
-    held, client = claim(ana), browse(ana)
-    post(client, "draft", held, approval(reason="from the first window"))
-    refused = post(client, "draft", held, approval(reason="from the second"), headers=HTMX)
+    assignment, client = claim(ana), browse(ana)
+    post(client, "draft", assignment, approval(reason="from the first tab"))
+    refused = post(client, "draft", assignment, approval(reason="from the second"), headers=HTMX)
     [over] = Elements(refused).named("over")
     assert "formaction" in over
-    assert post(client, "draft", held, approval(reason="from the second"), over=over["value"]).status_code == 302
+    assert post(client, "draft", assignment, approval(reason="from the second"), over=over["value"]).status_code == 302
     assert Draft.objects.get().answers["reason"] == "from the second"
 
 
-@pytest.mark.parametrize("how", ["draft", "submit", "heartbeat", "open"])
-def test_what_was_typed_can_be_read_and_copied_when_the_case_is_in_other_hands(
-    how: str, browse: Browse, ana: User, bo: User, clock: Any
+@pytest.mark.parametrize("action", ["draft", "submit", "heartbeat", "open"])
+def test_typed_text_can_be_copied_when_somebody_else_has_the_case(
+    action: str, browse: Browse, ana: User, bo: User, clock: Any
 ) -> None:
     open_case()
-    held, client = claim(ana), browse(ana)
-    post(client, "draft", held, rejection("two hours of work"))
+    assignment, client = claim(ana), browse(ana)
+    post(client, "draft", assignment, rejection("two hours of work"))
     clock.advance(minutes=16)
     claim(bo)
-    if how == "open":
-        page = client.get(reverse("review:case", args=[held.pk]))
+    if action == "open":
+        page = client.get(reverse("review:case", args=[assignment.pk]))
     else:
-        page = post(client, how, held, rejection("two hours of work"), revision="1")
+        page = post(client, action, assignment, rejection("two hours of work"), revision="1")
     assert page.status_code == 409
     elements = Elements(page)
     assert [attrs for tag, attrs in elements.tags if tag == "textarea" and "readonly" in attrs]
     assert [attrs for tag, attrs in elements.tags if "data-copy" in attrs]
     assert "two hours of work" in text_of(page)
-    assert browse(bo).get(reverse("review:case", args=[held.pk])).status_code == 200
+    assert browse(bo).get(reverse("review:case", args=[assignment.pk])).status_code == 200
 
 
-def test_word_of_what_has_arrived_goes_back_to_the_browser(browse: Browse, ana: User) -> None:
+def test_the_browser_is_told_which_copy_has_arrived(browse: Browse, ana: User) -> None:
     open_case()
-    held, client = claim(ana), browse(ana)
-    local = f"mhb-draft:{ana.pk}:{held.pk}:commit#x"
-    answer = post(client, "submit", held, approval(), local=local, stop="1")
+    assignment, client = claim(ana), browse(ana)
+    local = f"mhb-draft:{ana.pk}:{assignment.pk}:commit#x"
+    answer = post(client, "submit", assignment, approval(), local=local, stop="1")
     assert answer["Location"] == f"{reverse('review:workbench')}#!{quote(local)}"
 
 
@@ -331,24 +333,22 @@ def test_plain_text_holds_everything_typed() -> None:
         assert typed in text, typed
 
 
-# Signing off ----------------------------------------------------------------------------------------------------------
+# Signing off --------------------------------------------------------------------------------------
 
 
 def test_the_password_is_asked_where_the_policy_says_so(browse: Browse, ana: User) -> None:
     open_case(policy=replace(FIRST_LOOK_POLICY, reveal_first_look=False, sign_with_password=True))
-    held, client = claim(ana), browse(ana)
-    assert "Ana Alves (ana)" in text_of(client.get(reverse("review:case", args=[held.pk])))
-    page = post(client, "submit", held, approval(reason="kept"), password="wrong")
+    assignment, client = claim(ana), browse(ana)
+    assert "Ana Alves (ana)" in text_of(client.get(reverse("review:case", args=[assignment.pk])))
+    page = post(client, "submit", assignment, approval(reason="kept"), password="wrong")
     assert page.status_code in (403, 422)
     assert Elements(page).named("password")[0]["aria-invalid"] == "true"
     assert "kept" in text_of(page)
     assert not Review.objects.exists()
-    assert post(client, "submit", held, approval(), password="a-password-for-tests").status_code == 302
+    assert post(client, "submit", assignment, approval(), password="a-password-for-tests").status_code == 302
 
 
-def test_a_version_that_was_sent_shows_nothing_to_take_back_after_it_closed(
-    browse: Browse, ana: User, bo: User
-) -> None:
+def test_a_submit_that_closed_the_case_cannot_be_undone(browse: Browse, ana: User, bo: User) -> None:
     case_in_secondary(ana)
     second = claim(bo)
     submit(second, approval())
@@ -357,26 +357,28 @@ def test_a_version_that_was_sent_shows_nothing_to_take_back_after_it_closed(
     assert "Undo submission" not in text_of(browse(bo).get(reverse("review:workbench")))
 
 
-@pytest.mark.parametrize("what", ["reveal", "submit"])
-def test_what_is_sent_back_is_kept(what: str, browse: Browse, ana: User) -> None:
-    if what == "reveal":
-        whole_case()
+@pytest.mark.parametrize("action", ["reveal", "submit"])
+def test_refused_answers_are_kept_as_the_draft(action: str, browse: Browse, ana: User) -> None:
+    if action == "reveal":
+        full_case()
         typed = Answers({"natural": Answer("", "half a thought")})
     else:
         open_case()
         typed = Answers(reason="half a thought")
-    held, client = claim(ana), browse(ana)
-    assert post(client, what, held, typed).status_code == 422
-    assert "half a thought" in text_of(client.get(reverse("review:case", args=[held.pk])))
+    assignment, client = claim(ana), browse(ana)
+    assert post(client, action, assignment, typed).status_code == 422
+    assert "half a thought" in text_of(client.get(reverse("review:case", args=[assignment.pk])))
 
 
-def test_the_browser_keeps_its_copy_of_what_is_sent_back_unless_it_was_stored(browse: Browse, ana: User) -> None:
+def test_the_browser_keeps_its_copy_of_refused_answers_unless_they_were_stored(browse: Browse, ana: User) -> None:
     open_case()
-    held, client = claim(ana), browse(ana)
+    assignment, client = claim(ana), browse(ana)
     local = "mhb-draft:copy#1"
-    page = post(client, "submit", held, Answers(reason="half a thought"), local=local)
+    page = post(client, "submit", assignment, Answers(reason="half a thought"), local=local)
     assert f'data-arrived="{local}"' in page.content.decode()
-    late = post(client, "submit", held, Answers(reason="of an older page"), local=local)  # with the first revision
+    late = post(
+        client, "submit", assignment, Answers(reason="of an older page"), local=local
+    )  # with the first revision
     assert late.status_code == 422
     assert "data-arrived" not in late.content.decode()
     assert "of an older page" in text_of(late)
@@ -384,16 +386,16 @@ def test_the_browser_keeps_its_copy_of_what_is_sent_back_unless_it_was_stored(br
     assert Draft.objects.get().answers["reason"] == "half a thought"
 
 
-@pytest.mark.parametrize("what", ["draft", "submit"])
-def test_a_lost_lease_and_a_later_version_of_another_window(
-    what: str, browse: Browse, ana: User, bo: User, clock: Any
+@pytest.mark.parametrize("action", ["draft", "submit"])
+def test_a_lost_lease_does_not_overwrite_another_tabs_later_draft(
+    action: str, browse: Browse, ana: User, bo: User, clock: Any
 ) -> None:
     open_case()
-    held, client = claim(ana), browse(ana)
-    post(client, "draft", held, approval(reason="from the other window"))
+    assignment, client = claim(ana), browse(ana)
+    post(client, "draft", assignment, approval(reason="from the other window"))
     clock.advance(minutes=16)
     claim(bo)
-    page = post(client, what, held, approval(reason="from this one"), headers=HTMX)
+    page = post(client, action, assignment, approval(reason="from this one"), headers=HTMX)
     assert page.status_code == 409
     assert "Another window saved a later version, and that version is kept" in text_of(page)
     assert "your text will be back in its fields" not in text_of(page)
@@ -401,52 +403,52 @@ def test_a_lost_lease_and_a_later_version_of_another_window(
     assert Draft.objects.get().answers["reason"] == "from the other window"
 
 
-@pytest.mark.parametrize("what", ["draft", "submit"])
-def test_what_was_typed_after_the_review_was_sent_can_be_copied(what: str, browse: Browse, ana: User) -> None:
+@pytest.mark.parametrize("action", ["draft", "submit"])
+def test_text_typed_after_the_review_was_submitted_can_be_copied(action: str, browse: Browse, ana: User) -> None:
     open_case()
-    held, client = claim(ana), browse(ana)
-    submit(held, approval())
-    page = post(client, what, held, approval(reason="from the second tab"))
+    assignment, client = claim(ana), browse(ana)
+    submit(assignment, approval())
+    page = post(client, action, assignment, approval(reason="from the second tab"))
     assert page.status_code == 409
     assert "from the second tab" in text_of(page)
 
 
-def test_nobody_signs_for_what_is_anothers(browse: Browse, ana: User, bo: User) -> None:
+def test_nobody_can_sign_another_physicians_assignment(browse: Browse, ana: User, bo: User) -> None:
     open_case(policy=replace(FIRST_LOOK_POLICY, reveal_first_look=False, sign_with_password=True))
-    held = claim(ana)
-    assert post(browse(bo), "submit", held, approval(), password="wrong").status_code == 404
+    assignment = claim(ana)
+    assert post(browse(bo), "submit", assignment, approval(), password="wrong").status_code == 404
 
 
-# A dissent by approving -----------------------------------------------------------------------------------------------
+# A dissent by approving ---------------------------------------------------------------------------
 
 
-def against_a_rejection(ana: User, bo: User) -> Any:
-    """Bo's assignment of a case that ana rejected and bo, blind, approved."""
-    case = whole_case()
-    for who, answers in ((ana, full_rejection()), (bo, full_approval())):
-        held = claim(who)
-        take_first_look(held)
-        submit(held, answers)
-    held.refresh_from_db()
-    assert (held.case, held.phase) == (case, "confirm")
-    return held
+def approval_against_a_rejection(ana: User, bo: User) -> Any:
+    """Bo's assignment of a case that Ana rejected and Bo approved blind."""
+    case = full_case()
+    for physician, answers in ((ana, full_rejection()), (bo, full_approval())):
+        assignment = claim(physician)
+        take_first_look(assignment)
+        submit(assignment, answers)
+    assignment.refresh_from_db()
+    assert (assignment.case, assignment.phase) == (case, "confirm")
+    return assignment
 
 
-def test_an_approval_against_a_rejection_is_coded_and_says_why(browse: Browse, ana: User, bo: User) -> None:
-    held, client = against_a_rejection(ana, bo), browse(bo)
-    page = client.get(reverse("review:case", args=[held.pk]))
+def test_an_approval_against_a_rejection_needs_a_coded_reason(browse: Browse, ana: User, bo: User) -> None:
+    assignment, client = approval_against_a_rejection(ana, bo), browse(bo)
+    page = client.get(reverse("review:case", args=[assignment.pk]))
     assert [attrs["value"] for attrs in Elements(page).named("dissent_code")] == ["misread", "opinion"]
     assert "Can be resolved" in text_of(page)
     assert "Genuine disagreement" in text_of(page)
 
-    page = post(client, "submit", held, full_approval())
+    page = post(client, "submit", assignment, full_approval())
     assert page.status_code == 422
     assert "Choose your reason for approving it." in text_of(page)
     assert "Explain why you approve" in text_of(page)
     assert {"#dissent-code-1", "#reason"} <= {a.get("href") for tag, a in Elements(page).tags if tag == "a"}
 
-    said = full_approval(dissent_code="misread", reason="It is there, in turn 3.")
-    assert post(client, "submit", held, said, revision="1").status_code == 302
+    answers = full_approval(dissent_code="misread", reason="It is there, in turn 3.")
+    assert post(client, "submit", assignment, answers, revision="1").status_code == 302
     stored = answers_from_json(Review.objects.get(phase="confirm").answers)
     assert (stored.dissent_code, stored.reason) == ("misread", "It is there, in turn 3.")
     own = text_of(client.get(reverse("review:mine-detail", args=[Review.objects.get(phase="confirm").pk])))
@@ -454,30 +456,30 @@ def test_an_approval_against_a_rejection_is_coded_and_says_why(browse: Browse, a
     assert "It is there, in turn 3." in own
 
 
-def test_keeping_ones_approval_against_a_rejection_wants_its_reason_too(browse: Browse, ana: User, bo: User) -> None:
-    held, client = against_a_rejection(ana, bo), browse(bo)
-    assert post(client, "submit", held, full_approval(), keep="1").status_code == 422
-    said = full_approval(dissent_code="opinion", reason="I hold otherwise.", citations=())
-    assert post(client, "submit", held, said, keep="1", revision="1").status_code == 302
+def test_keeping_an_approval_against_a_rejection_needs_a_reason_too(browse: Browse, ana: User, bo: User) -> None:
+    assignment, client = approval_against_a_rejection(ana, bo), browse(bo)
+    assert post(client, "submit", assignment, full_approval(), keep="1").status_code == 422
+    answers = full_approval(dissent_code="opinion", reason="I hold otherwise.", citations=())
+    assert post(client, "submit", assignment, answers, keep="1", revision="1").status_code == 302
     stored = answers_from_json(Review.objects.get(phase="confirm").answers)
     assert (stored.dissent_code, stored.reason, stored.citations) == ("opinion", "I hold otherwise.", (CITATION,))
 
 
-def test_whoever_agrees_is_not_asked_why(browse: Browse, ana: User, bo: User) -> None:
-    whole_case()
-    for who in (ana, bo):
-        held = claim(who)
-        take_first_look(held)
-        page = browse(who).get(reverse("review:case", args=[held.pk]))
+def test_a_reviewer_who_agrees_is_not_asked_for_a_reason(browse: Browse, ana: User, bo: User) -> None:
+    full_case()
+    for physician in (ana, bo):
+        assignment = claim(physician)
+        take_first_look(assignment)
+        page = browse(physician).get(reverse("review:case", args=[assignment.pk]))
         assert not Elements(page).named("dissent_code"), "blind"
-        submit(held, full_approval())
-    held.refresh_from_db()
+        submit(assignment, full_approval())
+    assignment.refresh_from_db()
     client = browse(bo)
-    assert not Elements(client.get(reverse("review:case", args=[held.pk]))).named("dissent_code")
-    assert post(client, "submit", held, full_approval(), keep="1").status_code == 302
+    assert not Elements(client.get(reverse("review:case", args=[assignment.pk]))).named("dissent_code")
+    assert post(client, "submit", assignment, full_approval(), keep="1").status_code == 302
 
 
-def test_only_ones_own_sources_are_offered_again(browse: Browse, ana: User, bo: User) -> None:
+def test_only_the_physicians_own_sources_are_offered_again(browse: Browse, ana: User, bo: User) -> None:
     case = case_in_secondary(
         ana,
         full_approval(citations=(CITATION, replace(CITATION, kind="case", passage="Neurostatin"))),
@@ -486,6 +488,6 @@ def test_only_ones_own_sources_are_offered_again(browse: Browse, ana: User, bo: 
     address = reverse("review:recent-sources")
     page = browse(ana).get(address)
     assert [a["data-reference"] for _, a in Elements(page).tags if "data-recent" in a] == [CITATION.reference]
-    assert CITATION.passage not in text_of(page), "it was quoted for another case"
+    assert CITATION.passage not in text_of(page), "its passage was quoted for another case"
     assert case.state == "secondary"
-    assert "data-recent" not in text_of(browse(bo).get(address)), "nobody sees what others cited"
+    assert "data-recent" not in text_of(browse(bo).get(address)), "others' sources are not shown"

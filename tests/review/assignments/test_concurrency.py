@@ -1,4 +1,4 @@
-"""Physicians on real threads and connections: who presses at once, and what must be true afterwards on either database."""
+"""Physicians on real threads and connections, and what must hold afterwards on either database."""
 
 import random
 import threading
@@ -36,8 +36,8 @@ from tests.review.factories import (
 )
 
 Hold = Assignment.Hold
-ALONE = Policy(secondary=False)
-ROUNDS = 12  # a race is lost once in several tries
+PRIMARY_ONLY = Policy(secondary=False)
+ROUNDS = 12  # a race shows only once in several tries
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def eight(run_concurrently: RunConcurrently) -> list[User]:
     return [account(f"physician-{number}") for number in range(8)]
 
 
-def run_out(assignment: Assignment) -> None:
-    """As if the physician had walked away."""
+def expire_lease(assignment: Assignment) -> None:
+    """Let the lease run out, as if the physician had left."""
     Assignment.objects.filter(pk=assignment.pk).update(lease_until=timezone.now() - claims.lease())
 
 
@@ -54,31 +54,33 @@ def late_submit(assignment: Assignment) -> Review:
     return submit(assignment, approval())
 
 
-def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
+def assert_none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
     failed = [outcome for outcome in outcomes if isinstance(outcome, Exception) and not isinstance(outcome, expected)]
     assert not failed, failed
 
 
-def test_all_press_at_once_and_each_gets_another_case(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_concurrent_claims_get_different_cases(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(len(eight)):
         open_case(number)
     outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
-    none_failed(outcomes)
+    assert_none_failed(outcomes)
     assert len({assignment.case_id for assignment in outcomes}) == len(eight)
 
 
-def test_fewer_cases_than_physicians(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_concurrent_claims_of_fewer_cases_than_physicians(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(3):
         open_case(number)
     outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
-    none_failed(outcomes)
+    assert_none_failed(outcomes)
     assert len([outcome for outcome in outcomes if outcome is not None]) == 3
     assert Assignment.objects.filter(hold=Hold.HELD).count() == 3
 
 
-def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_of_many_cases_none_is_claimed_twice_and_none_lost(
+    eight: list[User], run_concurrently: RunConcurrently
+) -> None:
     for number in range(60):
-        open_case(number, policy=ALONE)
+        open_case(number, policy=PRIMARY_ONLY)
 
     def work(physician: User) -> int:
         done = 0
@@ -88,14 +90,14 @@ def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], run_conc
         return done
 
     outcomes = run_concurrently([partial(work, physician) for physician in eight])
-    none_failed(outcomes)
+    assert_none_failed(outcomes)
     assert sum(outcomes) == 60
     assert set(Counter(Review.objects.values_list("case_id", flat=True)).values()) == {1}
     assert Event.objects.filter(kind=Event.Kind.CLAIMED).count() == 60
     assert set(Case.objects.values_list("state", flat=True)) == {State.APPROVED}
 
 
-def test_the_whole_queue_worked_by_all_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_all_physicians_work_off_the_queue_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(12):
         open_case(number)
 
@@ -107,7 +109,7 @@ def test_the_whole_queue_worked_by_all_at_once(eight: list[User], run_concurrent
                 answers = approval if chance.random() < 0.5 else rejection
                 submit(assignment, answers(change_reason="I see it now."))
 
-    none_failed(run_concurrently([partial(work, physician) for physician in eight]))
+    assert_none_failed(run_concurrently([partial(work, physician) for physician in eight]))
     for case in Case.objects.all():
         assert case.state == position(case.frozen.policy, visibility.opinions(case)).state
         reviews = list(Review.objects.filter(case=case))
@@ -120,23 +122,23 @@ def test_the_whole_queue_worked_by_all_at_once(eight: list[User], run_concurrent
         assert kinds[Event.Kind.CLOSED] == 1
 
 
-def test_one_physician_pressing_in_several_windows_gets_one_case(
+def test_a_physician_claiming_in_several_tabs_gets_one_case(
     eight: list[User], run_concurrently: RunConcurrently
 ) -> None:
     case = case_in_adjudication(eight[0], eight[1])  # two roles of the same case are open
     open_case(2)
     outcomes = run_concurrently([partial(claims.claim_next, eight[2])] * 4)
-    none_failed(outcomes)
-    assert {(held.case_id, held.token) for held in outcomes} == {(case.pk, outcomes[0].token)}
+    assert_none_failed(outcomes)
+    assert {(assignment.case_id, assignment.token) for assignment in outcomes} == {(case.pk, outcomes[0].token)}
     assert Event.objects.filter(kind=Event.Kind.CLAIMED, actor=eight[2]).count() == 1
 
 
-def test_one_review_submitted_twice_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_a_review_submitted_concurrently_is_stored_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
         case = case_in_secondary(ana, number=number)
-        bos = claim(bo)
-        outcomes = run_concurrently([partial(late_submit, bos)] * 3)
+        bo_assignment = claim(bo)
+        outcomes = run_concurrently([partial(late_submit, bo_assignment)] * 3)
         assert sorted(type(outcome).__name__ for outcome in outcomes) == [
             "AlreadySubmitted",
             "AlreadySubmitted",
@@ -146,115 +148,130 @@ def test_one_review_submitted_twice_at_once(eight: list[User], run_concurrently:
         claim_and_submit(bo, approval())
 
 
-def test_the_last_review_submitted_twice_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_the_last_review_submitted_concurrently_closes_the_case_once(
+    eight: list[User], run_concurrently: RunConcurrently
+) -> None:
     for number in range(ROUNDS):
-        case = open_case(number, policy=ALONE)
+        case = open_case(number, policy=PRIMARY_ONLY)
         outcomes = run_concurrently([partial(late_submit, claim(eight[0]))] * 2)
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadySubmitted", "Review"]
         assert Event.objects.filter(case=case, kind=Event.Kind.CLOSED).count() == 1
 
 
-def test_a_late_submit_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_a_late_submit_races_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        case = open_case(number, policy=ALONE)
-        anas = claim(ana)
-        run_out(anas)
-        submitted, taken = run_concurrently([partial(late_submit, anas), partial(claims.claim_next, bo)])
-        none_failed([submitted, taken], errors.LeaseLost)
+        case = open_case(number, policy=PRIMARY_ONLY)
+        ana_assignment = claim(ana)
+        expire_lease(ana_assignment)
+        submitted, taken = run_concurrently([partial(late_submit, ana_assignment), partial(claims.claim_next, bo)])
+        assert_none_failed([submitted, taken], errors.LeaseLost)
         if isinstance(submitted, Review):
             assert taken is None
         else:
-            assert taken.pk == anas.pk
-            assert Draft.objects.filter(assignment=anas, physician=ana).exists()
+            assert taken.pk == ana_assignment.pk
+            assert Draft.objects.filter(assignment=ana_assignment, physician=ana).exists()
             submit(taken, approval())
         review = Review.objects.select_related("assignment").get(case=case)
         assert review.physician_id == review.assignment.physician_id
 
 
-def test_a_late_blind_answer_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_a_late_blind_answer_races_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     """If the commit wins, the confirmation is still the committer's own."""
     ana, bo, chen = eight[:3]
     for number in range(ROUNDS):
         case = case_in_secondary(ana, number=number)
-        bos = claim(bo)
-        run_out(bos)
-        submitted, taken = run_concurrently([partial(late_submit, bos), partial(claims.claim_next, chen)])
-        none_failed([submitted, taken], errors.LeaseLost)
+        bo_assignment = claim(bo)
+        expire_lease(bo_assignment)
+        submitted, taken = run_concurrently([partial(late_submit, bo_assignment), partial(claims.claim_next, chen)])
+        assert_none_failed([submitted, taken], errors.LeaseLost)
         holder = bo if isinstance(submitted, Review) else chen
         assert (taken is None) == (holder == bo)
         assert Assignment.objects.get(case=case, role=Role.SECONDARY).physician == holder
         claim_and_submit(holder, *[approval()] * (1 if holder == bo else 2))
 
 
-def test_a_late_draft_against_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_a_late_draft_races_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        open_case(number, policy=ALONE)
-        anas = claim(ana)
-        run_out(anas)
-        assert anas.token is not None
+        open_case(number, policy=PRIMARY_ONLY)
+        ana_assignment = claim(ana)
+        expire_lease(ana_assignment)
+        assert ana_assignment.token is not None
         saved, taken = run_concurrently(
             [
-                partial(assignments_services.save_draft, ana, anas.pk, anas.token, Answers(reason="typed"), revision=0),
+                partial(
+                    assignments_services.save_draft,
+                    ana,
+                    ana_assignment.pk,
+                    ana_assignment.token,
+                    Answers(reason="typed"),
+                    revision=0,
+                ),
                 partial(claims.claim_next, bo),
             ]
         )
-        none_failed([saved, taken], errors.LeaseLost)
+        assert_none_failed([saved, taken], errors.LeaseLost)
         assert isinstance(saved, Draft) == (taken is None)
-        assert Draft.objects.get(assignment=anas).answers["reason"] == "typed"
+        assert Draft.objects.get(assignment=ana_assignment).answers["reason"] == "typed"
         submit(taken or claim(ana), approval())
 
 
-def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(
+def test_the_sweeper_races_a_heartbeat_a_submit_and_a_claim(
     eight: list[User], run_concurrently: RunConcurrently
 ) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
-        case = open_case(number, policy=ALONE)
-        anas = claim(ana)
-        run_out(anas)
-        assert anas.token is not None
+        case = open_case(number, policy=PRIMARY_ONLY)
+        ana_assignment = claim(ana)
+        expire_lease(ana_assignment)
+        assert ana_assignment.token is not None
         outcomes = run_concurrently(
             [
                 claims.expire_leases,
-                partial(claims.heartbeat, ana, anas.pk, anas.token),
-                partial(late_submit, anas),
+                partial(claims.heartbeat, ana, ana_assignment.pk, ana_assignment.token),
+                partial(late_submit, ana_assignment),
                 partial(claims.claim_next, bo),
             ]
         )
-        none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
+        assert_none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
         taken = outcomes[3]
         if not isinstance(outcomes[2], Review):
             submit(taken or claim(bo), approval())
         assert Review.objects.filter(case=case).count() == 1
         kinds = Counter(Event.objects.filter(case=case).values_list("kind", flat=True))
         takes = kinds[Event.Kind.CLAIMED] + kinds[Event.Kind.TAKEN_OVER]
-        assert takes - kinds[Event.Kind.EXPIRED] - kinds[Event.Kind.TAKEN_OVER] == 1  # every hold ends by one event
+        assert (
+            takes - kinds[Event.Kind.EXPIRED] - kinds[Event.Kind.TAKEN_OVER] == 1
+        )  # every hold ends with exactly one event
 
 
-def test_giving_back_against_submitting(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_a_release_races_a_submit(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     for number in range(ROUNDS):
         case = case_in_secondary(ana, number=number)
-        bos = claim(bo)
-        assert bos.token is not None
-        outcomes = run_concurrently([partial(claims.release, bo, bos.pk, bos.token), partial(late_submit, bos)])
-        none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
+        bo_assignment = claim(bo)
+        assert bo_assignment.token is not None
+        outcomes = run_concurrently(
+            [partial(claims.release, bo, bo_assignment.pk, bo_assignment.token), partial(late_submit, bo_assignment)]
+        )
+        assert_none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
         assert isinstance(outcomes[0], Exception) != isinstance(outcomes[1], Exception)
         while not Case.objects.filter(pk=case.pk, state__in=FINAL).exists():
             claim_and_submit(bo, approval())
 
 
-def test_two_windows_save_the_first_draft_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_two_tabs_save_the_first_draft_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(ROUNDS):
-        open_case(number, policy=ALONE)
-        held = claim(eight[0])
-        token = held.token or uuid.uuid4()
-        save = partial(assignments_services.save_draft, eight[0], held.pk, token, Answers(reason="typed"), revision=0)
+        open_case(number, policy=PRIMARY_ONLY)
+        assignment = claim(eight[0])
+        token = assignment.token or uuid.uuid4()
+        save = partial(
+            assignments_services.save_draft, eight[0], assignment.pk, token, Answers(reason="typed"), revision=0
+        )
         outcomes = run_concurrently([save, save])
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Draft", "StaleDraft"]
-        submit(held, approval())
+        submit(assignment, approval())
 
 
 def test_two_adjudicators_vote_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
@@ -262,28 +279,32 @@ def test_two_adjudicators_vote_at_once(eight: list[User], run_concurrently: RunC
     for number in range(ROUNDS):
         case = case_in_adjudication(ana, bo, number=number)
         for phase in (Phase.COMMIT, Phase.DISCUSS):
-            chens, dinas = claim(chen), claim(dina)
-            assert (chens.phase, dinas.phase) == (phase, phase)
-            none_failed(run_concurrently([partial(submit, chens, approval()), partial(submit, dinas, rejection())]))
+            chen_assignment, dina_assignment = claim(chen), claim(dina)
+            assert (chen_assignment.phase, dina_assignment.phase) == (phase, phase)
+            assert_none_failed(
+                run_concurrently(
+                    [partial(submit, chen_assignment, approval()), partial(submit, dina_assignment, rejection())]
+                )
+            )
         case.refresh_from_db()
         assert (case.state, case.ground) == (State.REJECTED, "undecided")
 
 
-def test_withdrawing_against_submitting_and_claiming(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_a_withdrawal_races_a_submit_and_a_claim(eight: list[User], run_concurrently: RunConcurrently) -> None:
     ana, bo = eight[:2]
     adela = account("adela", role="admin")  # type: ignore[arg-type]
     for number in range(ROUNDS):
         case = open_case(number)
-        anas = claim(ana)
+        ana_assignment = claim(ana)
         open_case(1000 + number)
         outcomes = run_concurrently(
             [
                 partial(cases_services.withdraw, case.pk, actor=adela, reason="Duplicate."),
-                partial(late_submit, anas),
+                partial(late_submit, ana_assignment),
                 partial(claims.claim_next, bo),
             ]
         )
-        none_failed(outcomes, errors.CaseClosed)
+        assert_none_failed(outcomes, errors.CaseClosed)
         case.refresh_from_db()
         assert case.state == State.WITHDRAWN
         assert Review.objects.filter(case=case).count() == isinstance(outcomes[1], Review)
@@ -292,7 +313,7 @@ def test_withdrawing_against_submitting_and_claiming(eight: list[User], run_conc
             cases_services.withdraw(rest.pk, actor=adela, reason="Cleared for the next round.")
 
 
-def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(
+def test_a_claim_waits_for_the_only_case_instead_of_finding_none(
     run_concurrently: RunConcurrently,
 ) -> None:
     ana = account("ana")
@@ -303,7 +324,7 @@ def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(
         with transaction.atomic():
             Assignment.objects.select_for_update().get(pk=row.pk)
             locked.set()
-            time.sleep(0.5)  # far longer than it takes to pass over the row twenty times
+            time.sleep(0.5)  # much longer than skipping the row twenty times takes
 
     def claim_meanwhile() -> Assignment | None:
         assert locked.wait(timeout=60)
@@ -313,54 +334,55 @@ def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(
     assert taken == row
 
 
-def test_a_claim_finds_the_only_case_that_is_just_being_handed_to_its_physician(
+def test_a_claim_finds_the_only_case_while_it_is_reassigned_to_its_physician(
     run_concurrently: RunConcurrently, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everybody's when the claim begins and this physician's own when it ends, the case is never out of reach."""
+    """The case is open when the claim begins and reserved for its physician when it ends."""
     ana, adela = account("ana"), account("adela", UserRole.ADMIN)
     row = open_case().assignments.get(role=Role.PRIMARY)
-    locked, passed_over, handed = threading.Event(), threading.Event(), threading.Event()
+    locked, skipped, reassigned = threading.Event(), threading.Event(), threading.Event()
     first_candidate = eligibility.first_candidate
 
-    def first_candidate_after_hand_out(found: Iterable[eligibility.SearchRound]) -> int | None:
+    def first_candidate_after_reassignment(search_rounds: Iterable[eligibility.SearchRound]) -> int | None:
         if not locked.is_set():
-            return first_candidate(found)  # the hand-out's own question
-        rounds = list(found)
-        passed_over.set()
-        assert handed.wait(timeout=20)
+            return first_candidate(search_rounds)  # called by the reassignment itself
+        rounds = list(search_rounds)
+        skipped.set()
+        assert reassigned.wait(timeout=20)
         return first_candidate(rounds)
 
-    monkeypatch.setattr(eligibility, "first_candidate", first_candidate_after_hand_out)
+    monkeypatch.setattr(eligibility, "first_candidate", first_candidate_after_reassignment)
 
-    def hand_out() -> None:
+    def reassign() -> None:
         with transaction.atomic():
             claims.reassign(row.case_id, Role.PRIMARY, to=ana, actor=adela)
             locked.set()
-            if connection.features.has_select_for_update_skip_locked:  # else the claim cannot even begin
-                assert passed_over.wait(timeout=20)
-        handed.set()
+            # Without SKIP LOCKED the claim cannot even begin before the reassignment ends.
+            if connection.features.has_select_for_update_skip_locked:
+                assert skipped.wait(timeout=20)
+        reassigned.set()
 
     def claim_meanwhile() -> Assignment | None:
         assert locked.wait(timeout=60)
         return claims.claim_next(ana)
 
-    _, taken = run_concurrently([hand_out, claim_meanwhile])
+    _, taken = run_concurrently([reassign, claim_meanwhile])
     assert taken == row
 
 
-def test_a_claim_locks_one_row_and_takes_it_only_if_it_is_free(ana: User) -> None:
+def test_a_claim_locks_one_row_and_updates_it_only_if_it_is_free(ana: User) -> None:
     open_case()
     with CaptureQueriesContext(connection) as captured:
         claim(ana)
-    asked = [query["sql"] for query in captured]
-    [taken] = [
-        number for number, sql in enumerate(asked) if sql.startswith("UPDATE review_assignment SET physician_id")
+    statements = [query["sql"] for query in captured]
+    [update] = [
+        number for number, sql in enumerate(statements) if sql.startswith("UPDATE review_assignment SET physician_id")
     ]
-    condition = asked[taken].partition("WHERE")[2]
+    condition = statements[update].partition("WHERE")[2]
     assert "hold = 'open'" in condition
     assert "lease_until <" in condition
-    chosen = asked[taken - 1]
-    assert chosen.startswith("SELECT")
-    assert "LIMIT 1" in chosen
+    selection = statements[update - 1]
+    assert selection.startswith("SELECT")
+    assert "LIMIT 1" in selection
     if connection.vendor == "postgresql":
-        assert "FOR UPDATE OF a SKIP LOCKED" in chosen
+        assert "FOR UPDATE OF a SKIP LOCKED" in selection

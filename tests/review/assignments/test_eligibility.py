@@ -1,4 +1,4 @@
-"""Who may take what, in which order, and why: the rules one by one and together, against a plain model of them."""
+"""Which cases a physician may claim, in which order, and why: rules alone and together."""
 
 import itertools
 import random
@@ -40,21 +40,21 @@ pytestmark = pytest.mark.both
 Hold = Assignment.Hold
 
 
-def changed(physician: User, **about: Any) -> User:
-    User.objects.filter(pk=physician.pk).update(**about)
+def update_account(physician: User, **fields: Any) -> User:
+    User.objects.filter(pk=physician.pk).update(**fields)
     physician.refresh_from_db()
     return physician
 
 
-# ------------------------------------------------------------------------------------------------------- the matrix
+# --------------------------------------------------------------------------------------- the matrix
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Something that keeps a physician from a case; `apply` makes it so."""
+    """A rule that keeps a physician from a case; `apply` brings the situation about."""
 
     name: str
-    waived: bool  # an admin's reserving sets it aside
+    waived: bool  # a reservation by an admin overrides it
 
     def apply(self, physician: User, case: Case) -> None:
         rows = Assignment.objects.filter(case=case, role=Role.SECONDARY)
@@ -62,23 +62,23 @@ class Rule:
         assert primary is not None
         match self.name:
             case "paused":
-                changed(physician, paused_at=timezone.now())
+                update_account(physician, paused_at=timezone.now())
             case "stage":
-                changed(physician, stages=["primary", "adjudication"])
+                update_account(physician, stages=["primary", "adjudication"])
             case "specialty":
                 rows.update(specialty="oncology")
-                changed(physician, specialty="Cardiology")
+                update_account(physician, specialty="Cardiology")
             case "language":
                 rows.update(language="zh")
-                changed(physician, languages=["en", "fr"])
+                update_account(physician, languages=["en", "fr"])
             case "same hospital":
                 rows.update(other_hospital=True)
-                changed(primary, hospital="City Hospital")
-                changed(physician, hospital=" city hospital ")
+                update_account(primary, hospital="City Hospital")
+                update_account(physician, hospital=" city hospital ")
             case "no hospital":
                 rows.update(other_hospital=True)
-                changed(primary, hospital="City Hospital")
-                changed(physician, hospital="")
+                update_account(primary, hospital="City Hospital")
+                update_account(physician, hospital="")
             case "declined":
                 Declined.objects.create(case=case, physician=physician, reason="field", at=timezone.now())
             case "second role":
@@ -93,7 +93,7 @@ class Rule:
                 other = open_case(77, policy=Policy(secondary=False))
                 claims.reassign(other.pk, Role.PRIMARY, to=physician, actor=admin())
                 claim_and_submit(physician, approval())
-                changed(physician, daily_cap=1)
+                update_account(physician, daily_cap=1)
             case "calibration":
                 rows.update(calibration=case.benchmark)
             case "reserved":
@@ -123,7 +123,7 @@ def admin() -> User:
 
 
 def second_version(primary: User) -> Case:
-    """Version 2 of a sample, whose secondary waits."""
+    """Version 2 of a sample, which waits for its secondary."""
     case = open_case(1, version=2)
     claims.reassign(case.pk, Role.PRIMARY, to=primary, actor=admin())
     claim_and_submit(primary, approval())
@@ -144,11 +144,11 @@ def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_each_rule_alone_keeps_the_case_away(ana: User, bo: User, chen: User, rule: Rule) -> None:
+def test_each_rule_alone_withholds_the_case(ana: User, bo: User, chen: User, rule: Rule) -> None:
     case = second_version(ana)
     rule.apply(bo, case)
     others = Assignment.objects.exclude(case=case)
-    others.update(hold=Hold.DONE)  # what a rule needed besides is not what is asked about
+    others.update(hold=Hold.DONE)  # leave out the cases that the rule's setup created
     assert eligibility.likely_next_case(bo) is None
     assert claims.claim_next(bo) is None
     if rule.name != "paused" and rule.name != "cap":
@@ -158,9 +158,7 @@ def test_each_rule_alone_keeps_the_case_away(ana: User, bo: User, chen: User, ru
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_an_admin_who_reserves_sets_aside_what_is_a_matter_of_fit_and_nothing_else(
-    ana: User, bo: User, rule: Rule
-) -> None:
+def test_a_reservation_overrides_rules_of_fit_and_no_others(ana: User, bo: User, rule: Rule) -> None:
     case = second_version(ana)
     rule.apply(bo, case)
     Assignment.objects.exclude(case=case).update(hold=Hold.DONE)
@@ -174,9 +172,9 @@ def test_an_admin_who_reserves_sets_aside_what_is_a_matter_of_fit_and_nothing_el
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations(RULES, 2)), ids=lambda rule: rule.name)
-def test_two_rules_do_not_undo_one_another(ana: User, bo: User, one: Rule, other: Rule) -> None:
+def test_two_rules_do_not_cancel_each_other(ana: User, bo: User, one: Rule, other: Rule) -> None:
     case = second_version(ana)
-    last = ["cap", "paused"]  # after either, the others could not be brought about
+    last = ["cap", "paused"]  # once either applies, the others cannot be set up
     for rule in sorted((one, other), key=lambda rule: last.index(rule.name) + 1 if rule.name in last else 0):
         rule.apply(bo, case)
     Assignment.objects.exclude(case=case).update(hold=Hold.DONE)
@@ -192,8 +190,8 @@ FITS = [
 
 
 @pytest.mark.parametrize(("of_case", "of_physician", "fits"), FITS)
-def test_specialty(ana: User, of_case: str, of_physician: str, fits: bool) -> None:
-    changed(ana, specialty=of_physician)
+def test_specialty_of_case_and_physician(ana: User, of_case: str, of_physician: str, fits: bool) -> None:
+    update_account(ana, specialty=of_physician)
     open_case(1, specialty=of_case)
     assert (claims.claim_next(ana) is not None) == fits
 
@@ -205,27 +203,25 @@ def test_specialty(ana: User, of_case: str, of_physician: str, fits: bool) -> No
         ("en", ["zh"], False),
     ],
 )  # fmt: skip
-def test_language(ana: User, of_case: str, of_physician: list[str], fits: bool) -> None:
-    changed(ana, languages=of_physician)
+def test_language_of_case_and_physician(ana: User, of_case: str, of_physician: list[str], fits: bool) -> None:
+    update_account(ana, languages=of_physician)
     open_case(1, language=of_case)
     assert (claims.claim_next(ana) is not None) == fits
 
 
-def test_every_stage_asks_who_works_in_it(ana: User, bo: User, chen: User) -> None:
+def test_cases_are_offered_only_in_the_physicians_stages(ana: User, bo: User, chen: User) -> None:
     case_in_adjudication(ana, bo, number=1)
-    changed(chen, stages=["adjudication"])
+    update_account(chen, stages=["adjudication"])
     open_case(2)
     assert claim(chen).role == Role.ADJUDICATOR_1
     submit(claim(chen), approval())
     assert claims.claim_next(chen) is None
 
 
-def test_another_hospital_than_the_primary_and_only_than_the_primary(
-    ana: User, bo: User, chen: User, dina: User
-) -> None:
+def test_only_the_primarys_hospital_is_excluded(ana: User, bo: User, chen: User, dina: User) -> None:
     policy = Policy(other_hospital=True)
     for physician, hospital in ((ana, "North"), (bo, "South"), (chen, "north"), (dina, "South")):
-        changed(physician, hospital=hospital)
+        update_account(physician, hospital=hospital)
     case_in_secondary(ana, number=1, policy=policy)
     assert claims.claim_next(chen) is None
     claim_and_submit(bo, rejection(), rejection())
@@ -233,23 +229,24 @@ def test_another_hospital_than_the_primary_and_only_than_the_primary(
     assert claim(dina).role == Role.ADJUDICATOR_1  # a colleague of the secondary's
 
 
-def test_where_the_policy_asks_for_hospitals_a_primary_without_one_cannot_block_the_case(ana: User, bo: User) -> None:
+def test_a_primary_without_a_hospital_is_excluded_where_the_policy_needs_one(ana: User, bo: User) -> None:
     open_case(1, policy=Policy(other_hospital=True))
     assert claims.claim_next(ana) is None
-    changed(bo, hospital="South")
+    update_account(bo, hospital="South")
     assert claim(bo).role == Role.PRIMARY
 
 
-def test_the_cap_counts_answered_cases_of_the_day_and_ends_at_midnight_utc(ana: User, bo: User, clock: Clock) -> None:
+def test_the_cap_counts_the_days_answered_cases_and_resets_at_midnight_utc(ana: User, bo: User, clock: Clock) -> None:
     clock.now = clock.now.replace(hour=21, minute=0)
-    changed(ana, daily_cap=2)
+    update_account(ana, daily_cap=2)
     for number in range(6):
         open_case(number)
-    claims.release(ana, (given := claim(ana)).pk, given.token)  # type: ignore[arg-type]  # costs nothing
+    released = claim(ana)
+    claims.release(ana, released.pk, released.token)  # type: ignore[arg-type]  # does not count
     claim_and_submit(ana, approval())
-    held = claim(ana)
-    assert claims.claim_next(ana) == held  # what is in hand stays in hand
-    submit(held, approval())
+    assignment = claim(ana)
+    assert claims.claim_next(ana) == assignment  # a held case stays available
+    submit(assignment, approval())
     assert claims.claim_next(ana) is None
     assert eligibility.likely_next_case(ana) is None
     assert "daily case limit" in str(eligibility.blocking_reason(ana))
@@ -257,28 +254,28 @@ def test_the_cap_counts_answered_cases_of_the_day_and_ends_at_midnight_utc(ana: 
     assert claims.claim_next(ana) is not None
 
 
-def test_two_phases_of_a_case_are_one_case_of_the_cap(ana: User, bo: User) -> None:
+def test_two_phases_of_a_case_count_once_towards_the_cap(ana: User, bo: User) -> None:
     case_in_secondary(ana, number=1)
     claim_and_submit(bo, approval(), approval())
     assert eligibility.done_today(bo) == 1
 
 
-def test_a_paused_physician_finishes_what_is_in_hand(ana: User, bo: User, adela: User) -> None:
+def test_a_paused_physician_can_finish_a_held_case(ana: User, bo: User, adela: User) -> None:
     open_case(1)
     open_case(2)
-    held = claim(ana)
+    assignment = claim(ana)
     accounts.set_paused(ana.pk, True, actor=adela)
-    assert claims.claim_next(ana) == held
-    submit(held, approval())
+    assert claims.claim_next(ana) == assignment
+    submit(assignment, approval())
     assert claims.claim_next(ana) is None
     accounts.set_paused(ana.pk, False, actor=adela)
     assert claims.claim_next(ana) is not None
 
 
-# --------------------------------------------------------------------------------------------------------- the order
+# ---------------------------------------------------------------------------------------- the order
 
 
-def test_peek_takes_nothing_and_says_what_the_claim_then_takes(physicians: list[User]) -> None:
+def test_peeking_claims_nothing_and_predicts_the_next_claim(physicians: list[User]) -> None:
     for number in range(20):
         open_case(number)
     for physician in physicians:
@@ -288,7 +285,7 @@ def test_peek_takes_nothing_and_says_what_the_claim_then_takes(physicians: list[
         assert claim(physician).case == expected
 
 
-def test_the_oldest_band_is_emptied_before_the_next_is_begun(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_band_is_finished_before_the_next_begins(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eligibility, "BAND", 4)
     cases = [open_case(number, policy=Policy(secondary=False)).pk for number in range(20)]
     order = [claim_and_submit(ana, approval()).case_id for _ in cases]
@@ -303,19 +300,19 @@ def test_a_window_smaller_than_the_queue_loses_nothing(ana: User, monkeypatch: p
     assert len({claim_and_submit(ana, approval()).case_id for _ in range(10)}) == 10
 
 
-def test_people_who_press_at_once_aim_at_different_rows(db: None) -> None:
-    """With 64 cases in a band, the first choices of 60 physicians fall on as many cases as an even lottery's would."""
+def test_physicians_who_claim_at_once_choose_different_rows(db: None) -> None:
+    """With 64 cases in a band, 60 physicians choose as many different ones as in a fair lottery."""
     cases = [open_case(number).pk for number in range(200)]
     band = Counter(pk // eligibility.BAND for pk in cases)
     full = min(number for number, count in band.items() if count == eligibility.BAND)
     Case.objects.filter(pk__lt=full * eligibility.BAND).update(priority=-1)
     Assignment.objects.filter(case__lt=full * eligibility.BAND).update(priority=-1)
     chosen = Counter(eligibility.likely_next_case(account(f"p{number}")) for number in range(60))
-    assert len(chosen) >= 30  # an even lottery: 39 of 64, give or take 3
+    assert len(chosen) >= 30  # a fair lottery: 39 of 64, plus or minus 3
     assert max(chosen.values()) <= 6
 
 
-def test_the_order_is_the_physicians_own_and_stays(ana: User, bo: User) -> None:
+def test_each_physician_has_an_own_and_stable_order(ana: User, bo: User) -> None:
     for number in range(40):
         open_case(number)
     orders = []
@@ -327,7 +324,7 @@ def test_the_order_is_the_physicians_own_and_stays(ana: User, bo: User) -> None:
     assert set(orders[0]) == set(orders[2])
 
 
-def test_fresh_eyes_come_before_priority_and_the_rest_by_it(ana: User, bo: User, adela: User) -> None:
+def test_fresh_cases_come_first_and_then_priority_decides(ana: User, bo: User, adela: User) -> None:
     open_case(1)
     claim_and_submit(ana, rejection())
     claim_and_submit(bo, rejection(), rejection())
@@ -338,20 +335,20 @@ def test_fresh_eyes_come_before_priority_and_the_rest_by_it(ana: User, bo: User,
     assert claim(account("new")).case == again
 
 
-def test_a_lapsed_lease_is_taken_over_only_where_nothing_else_waits(ana: User, bo: User, clock: Clock) -> None:
+def test_a_lapsed_lease_is_taken_over_only_if_nothing_else_is_open(ana: User, bo: User, clock: Clock) -> None:
     lost = open_case(1)
-    anas = claim(ana)
+    ana_assignment = claim(ana)
     clock.advance(minutes=16)
     other = open_case(2)
     assert claim(bo).case == other
     taken = claim(account("new"))
-    assert (taken.pk, taken.case, taken.why) == (anas.pk, lost, eligibility.WHY_LEFT)
+    assert (taken.pk, taken.case, taken.why) == (ana_assignment.pk, lost, eligibility.WHY_LEFT)
 
 
-def test_what_was_given_back_comes_again_only_when_nothing_else_waits(ana: User, adela: User) -> None:
+def test_a_released_case_is_offered_again_only_if_nothing_else_is_open(ana: User, adela: User) -> None:
     back = open_case(1)
-    held = claim(ana)
-    claims.release(ana, held.pk, held.token)  # type: ignore[arg-type]
+    assignment = claim(ana)
+    claims.release(ana, assignment.pk, assignment.token)  # type: ignore[arg-type]
     cases_services.prioritise(back.pk, actor=adela, priority=50)
     other = open_case(2)
     assert claim_and_submit(ana, approval()).case == other
@@ -359,7 +356,7 @@ def test_what_was_given_back_comes_again_only_when_nothing_else_waits(ana: User,
     assert (again.case, again.why) == (back, eligibility.WHY_AGAIN)
 
 
-def test_why(ana: User, bo: User, chen: User, adela: User) -> None:
+def test_the_claim_reason_is_stored(ana: User, bo: User, chen: User, adela: User) -> None:
     open_case(1)
     assert claim(ana).why == eligibility.WHY_NEXT
     submit(claim(ana), rejection())
@@ -369,96 +366,96 @@ def test_why(ana: User, bo: User, chen: User, adela: User) -> None:
     urgent = open_case(2)
     cases_services.prioritise(urgent.pk, actor=adela, priority=1)
     new = account("new")
-    changed(new, stages=["primary"])
+    update_account(new, stages=["primary"])
     assert claim(new).why == eligibility.WHY_PRIORITY
     open_case(3, version=2)
     newer = account("newer")
-    changed(newer, stages=["primary"])
+    update_account(newer, stages=["primary"])
     assert claim(newer).why == eligibility.WHY_FRESH
-    held = Assignment.objects.get(physician=newer)
-    claims.release(newer, held.pk, held.token)  # type: ignore[arg-type]
-    held.refresh_from_db()
-    assert held.why == ""
+    assignment = Assignment.objects.get(physician=newer)
+    claims.release(newer, assignment.pk, assignment.token)  # type: ignore[arg-type]
+    assignment.refresh_from_db()
+    assert assignment.why == ""
 
 
-def test_counting_what_waits_stops_at_a_hundred(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_available_cases_stops_at_the_limit(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eligibility, "COUNT_LIMIT", 3)
     for number in range(5):
         assert eligibility.count_available(ana) == min(number, 3)
         open_case(number)
 
 
-# ------------------------------------------------------------------------------------------------ declining, reporting
+# ----------------------------------------------------------------------------- declining, reporting
 
 
-def test_declining_is_for_good_and_leaves_the_case_to_others(ana: User, bo: User) -> None:
+def test_declining_is_permanent_and_leaves_the_case_to_others(ana: User, bo: User) -> None:
     case = open_case(1)
-    held = claim(ana)
-    assert held.token is not None
-    claims.decline(ana, held.pk, held.token, Declined.Reason.CONFLICT, "I have treated this patient.")
+    assignment = claim(ana)
+    assert assignment.token is not None
+    claims.decline(ana, assignment.pk, assignment.token, Declined.Reason.CONFLICT, "I have treated this patient.")
     assert claims.claim_next(ana) is None
     event = Event.objects.get(kind=Event.Kind.DECLINED)
     assert (event.actor, event.data["because"], event.data["text"]) == (ana, "conflict", "I have treated this patient.")
     assert claim(bo).case == case
     assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, held.pk, held.token, approval())
+        assignments_services.submit(ana, assignment.pk, assignment.token, approval())
 
 
 def test_a_committed_answer_cannot_be_declined(ana: User, bo: User) -> None:
     case_in_secondary(ana)
     claim_and_submit(bo, approval())
-    held = claim(bo)
-    assert held.token is not None
+    assignment = claim(bo)
+    assert assignment.token is not None
     with pytest.raises(errors.AlreadySubmitted):
-        claims.decline(bo, held.pk, held.token, Declined.Reason.OTHER)
+        claims.decline(bo, assignment.pk, assignment.token, Declined.Reason.OTHER)
 
 
-def test_a_problem_is_told_to_every_admin_and_nothing_is_taken_away(ana: User, bo: User, adela: User) -> None:
+def test_a_problem_is_reported_to_every_admin_and_the_case_stays_held(ana: User, bo: User, adela: User) -> None:
     account("gone", role="admin", is_active=False)  # type: ignore[arg-type]
     case = open_case(1)
-    held = claim(ana)
-    claims.report_problem(ana, held.pk, "The report is cut off.")
+    assignment = claim(ana)
+    claims.report_problem(ana, assignment.pk, "The report is cut off.")
     notice = Notice.objects.get()
     assert (notice.user, notice.kind, notice.case, notice.text) == (
         adela, Notice.Kind.PROBLEM, case, "The report is cut off.",
     )  # fmt: skip
     assert Event.objects.get(kind=Event.Kind.PROBLEM).actor == ana
-    assert claim(ana).token == held.token
+    assert claim(ana).token == assignment.token
     with pytest.raises(errors.NotYours):
-        claims.report_problem(bo, held.pk, "Let me see.")
+        claims.report_problem(bo, assignment.pk, "Let me see.")
 
 
-# -------------------------------------------------------------------------------------------------------- reassigning
+# -------------------------------------------------------------------------------------- reassigning
 
 
-def test_handing_over_takes_it_from_the_holder_who_keeps_the_draft(ana: User, bo: User, adela: User) -> None:
+def test_reassigning_takes_the_case_from_its_holder_who_keeps_the_draft(ana: User, bo: User, adela: User) -> None:
     case = open_case(1)
     open_case(2)
-    held = claim(ana)
-    assert held.token is not None
-    assignments_services.save_draft(ana, held.pk, held.token, approval(), revision=0)
-    claims.reassign(held.case_id, Role.PRIMARY, to=bo, actor=adela)
-    event = Event.objects.get(case=held.case, kind=Event.Kind.REASSIGNED)
+    assignment = claim(ana)
+    assert assignment.token is not None
+    assignments_services.save_draft(ana, assignment.pk, assignment.token, approval(), revision=0)
+    claims.reassign(assignment.case_id, Role.PRIMARY, to=bo, actor=adela)
+    event = Event.objects.get(case=assignment.case, kind=Event.Kind.REASSIGNED)
     assert (event.actor, event.data) == (adela, {"role": "primary", "taken_from": ana.pk, "given_to": bo.pk})
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, held.pk, held.token, approval())
+        assignments_services.submit(ana, assignment.pk, assignment.token, approval())
     assert ana.drafts.count() == 1
-    assert claim(ana).case != held.case
+    assert claim(ana).case != assignment.case
     taken = claim(bo)
-    assert (taken.case, taken.why) == (held.case, eligibility.WHY_RESERVED)
+    assert (taken.case, taken.why) == (assignment.case, eligibility.WHY_RESERVED)
     assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
     assert case.pk
 
 
-def test_freeing_lets_anybody_take_it(ana: User, bo: User, adela: User) -> None:
+def test_reassigning_to_nobody_opens_the_case_to_all(ana: User, bo: User, adela: User) -> None:
     case = open_case(1)
     claim(ana)
     claims.reassign(case.pk, Role.PRIMARY, to=None, actor=adela)
     assert claim(bo).case == case
 
 
-def test_only_what_is_uncommitted_can_be_handed_over(ana: User, bo: User, chen: User, dina: User, adela: User) -> None:
+def test_only_uncommitted_roles_can_be_reassigned(ana: User, bo: User, chen: User, dina: User, adela: User) -> None:
     case = case_in_secondary(ana)
     for role, refusal in ((Role.PRIMARY, errors.Committed), (Role.ADJUDICATOR_1, errors.NotYours)):
         with pytest.raises(refusal):
@@ -478,7 +475,7 @@ def test_only_what_is_uncommitted_can_be_handed_over(ana: User, bo: User, chen: 
         claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=dina)
 
 
-def test_nothing_is_handed_to_whom_it_cannot_belong(ana: User, bo: User, adela: User, rui: User) -> None:
+def test_a_case_cannot_be_reassigned_to_an_ineligible_person(ana: User, bo: User, adela: User, rui: User) -> None:
     case = case_in_secondary(ana)
     gone = account("gone", is_active=False)
     for person in (ana, rui, adela, gone):
@@ -488,29 +485,30 @@ def test_nothing_is_handed_to_whom_it_cannot_belong(ana: User, bo: User, adela: 
     assert claim(bo).case == case
 
 
-def test_handing_it_to_its_holder_fences_the_old_page(ana: User, adela: User) -> None:
+def test_reassigning_to_the_holder_fences_the_old_page(ana: User, adela: User) -> None:
     case = open_case(1)
-    held = claim(ana)
+    assignment = claim(ana)
     claims.reassign(case.pk, Role.PRIMARY, to=ana, actor=adela)
-    assert claim(ana).token != held.token
+    assert claim(ana).token != assignment.token
 
 
-# ------------------------------------------------------------------------------------------------------------- threads
+# ------------------------------------------------------------------------------------------ threads
 
 
-def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
+def assert_none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
     failed = [outcome for outcome in outcomes if isinstance(outcome, Exception) and not isinstance(outcome, expected)]
     assert not failed, failed
 
 
-def test_twelve_press_at_once_in_rounds_and_none_gets_anothers(run_concurrently: RunConcurrently) -> None:
-    people = [account(f"physician-{number}") for number in range(12)]  # a process has sixteen connections
+def test_twelve_concurrent_claims_never_share_a_case(run_concurrently: RunConcurrently) -> None:
+    # Twelve, because a process has sixteen connections.
+    people = [account(f"physician-{number}") for number in range(12)]
     for number in range(60):
         open_case(number)
     for _round in range(3):
         outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in people])
-        none_failed(outcomes)
-        assert len({held.pk for held in outcomes}) == len(people)
+        assert_none_failed(outcomes)
+        assert len({assignment.pk for assignment in outcomes}) == len(people)
         Assignment.objects.filter(hold=Hold.HELD).update(hold=Hold.OPEN, physician=None, token=None, lease_until=None)
 
 
@@ -519,16 +517,16 @@ def test_reassigning_declining_and_claiming_at_once(run_concurrently: RunConcurr
     chief = admin()
     for number in range(10):
         case = open_case(number)
-        held = claim(ana)
+        assignment = claim(ana)
         outcomes = run_concurrently(
             [
                 partial(claims.reassign, case.pk, Role.PRIMARY, to=bo, actor=chief),
-                partial(claims.decline, ana, held.pk, held.token, Declined.Reason.FIELD),  # type: ignore[arg-type]
+                partial(claims.decline, ana, assignment.pk, assignment.token, Declined.Reason.FIELD),  # type: ignore[arg-type]
                 partial(claims.claim_next, chen),
                 partial(cases_services.prioritise, case.pk, actor=chief, priority=number),
             ]
         )
-        none_failed(outcomes, errors.LeaseLost, errors.NotYours)
+        assert_none_failed(outcomes, errors.LeaseLost, errors.NotYours)
         row = Assignment.objects.get(case=case)
         assert row.priority == number
         assert row.physician in (None, chen)
@@ -539,23 +537,23 @@ def test_reassigning_declining_and_claiming_at_once(run_concurrently: RunConcurr
         )
 
 
-def test_a_cap_holds_in_several_windows(run_concurrently: RunConcurrently) -> None:
-    ana = changed(account("ana"), daily_cap=2)
+def test_the_cap_holds_in_several_tabs(run_concurrently: RunConcurrently) -> None:
+    ana = update_account(account("ana"), daily_cap=2)
     for number in range(20):
         open_case(number, policy=Policy(secondary=False))
 
     def work() -> None:
-        while (held := claims.claim_next(ana)) is not None:
+        while (assignment := claims.claim_next(ana)) is not None:
             try:
-                submit(held, approval())
+                submit(assignment, approval())
             except (errors.AlreadySubmitted, errors.LeaseLost, errors.CaseClosed):
                 continue
 
-    none_failed(run_concurrently([work] * 4))
+    assert_none_failed(run_concurrently([work] * 4))
     assert eligibility.done_today(ana) == 2
 
 
-def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(run_concurrently: RunConcurrently) -> None:
+def test_a_mixed_team_works_off_a_queue_with_all_rules_on(run_concurrently: RunConcurrently) -> None:
     chance = random.Random(3)
     people = [
         account(f"p{n}", hospital=f"H{n % 3}", languages=[["en"], ["zh"], []][n % 3], stages=[[], ["primary"]][n % 2])
@@ -566,11 +564,11 @@ def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(run_concu
         open_case(number, policy=policy, language=chance.choice(["", "en", "zh"]))
 
     def work(physician: User) -> None:
-        while (held := claims.claim_next(physician)) is not None:
-            submit(held, approval(change_reason="I see it now."))
+        while (assignment := claims.claim_next(physician)) is not None:
+            submit(assignment, approval(change_reason="I see it now."))
 
     for _round in range(3):
-        none_failed(run_concurrently([partial(work, physician) for physician in people]))
+        assert_none_failed(run_concurrently([partial(work, physician) for physician in people]))
     for case in Case.objects.all():
         roles = {a.role: a.physician for a in Assignment.objects.filter(case=case).select_related("physician")}
         first = roles[Role.PRIMARY]
@@ -582,31 +580,31 @@ def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(run_concu
             assert not second.stages
 
 
-def test_a_row_reserved_for_somebody_else_after_it_was_found_is_not_taken(
+def test_a_row_reserved_for_somebody_else_after_the_search_is_not_claimed(
     ana: User, bo: User, adela: User, clock: Clock
 ) -> None:
-    """What was found was found in a snapshot; the row may have been reserved since, and is asked again once it is locked."""
+    """The search reads a snapshot; a row reserved since then is checked again once it is locked."""
     case = open_case()
     claims.reassign(case.pk, Role.PRIMARY, to=bo, actor=adela)
     for hold in (Hold.OPEN, Hold.HELD):
         if hold == Hold.HELD:
             claim(bo)
             clock.advance(days=1)
-        found = [
-            replace(one, sql=one.sql.replace("w.reserved_for_id IS NULL", "w.id > 0"))
-            for one in eligibility.search_rounds(ana)
-            if "w.reserved_for_id IS NULL" in one.sql
+        stale_rounds = [
+            replace(search_round, sql=search_round.sql.replace("w.reserved_for_id IS NULL", "w.id > 0"))
+            for search_round in eligibility.search_rounds(ana)
+            if "w.reserved_for_id IS NULL" in search_round.sql
         ]
-        assert found
-        assert [one.peek_key() for one in found] == [None] * len(found)
-        assert any(one.peek_key() for one in eligibility.search_rounds(bo)) or hold == Hold.HELD
+        assert stale_rounds
+        assert [stale_round.peek_key() for stale_round in stale_rounds] == [None] * len(stale_rounds)
+        assert any(search_round.peek_key() for search_round in eligibility.search_rounds(bo)) or hold == Hold.HELD
 
 
-def replayed(case: Case) -> State:
+def replayed_state(case: Case) -> State:
     return position(case.frozen.policy, visibility.opinions(case)).state
 
 
-def test_a_secondary_who_left_before_the_confirmation_is_set_back(
+def test_the_role_of_a_secondary_who_left_before_confirming_is_reopened(
     ana: User, bo: User, chen: User, dina: User, adela: User
 ) -> None:
     case = case_in_secondary(ana)
@@ -618,7 +616,7 @@ def test_a_secondary_who_left_before_the_confirmation_is_set_back(
         claims.reopen_role(case.pk, Role.SECONDARY, actor=chen, reason="Left.")
     claims.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
-    assert case.state == replayed(case) == State.SECONDARY
+    assert case.state == replayed_state(case) == State.SECONDARY
     assert list(Event.objects.filter(case=case).values_list("kind", "actor"))[-2:] == [
         ("retracted", adela.pk),
         ("reassigned", adela.pk),
@@ -633,11 +631,11 @@ def test_a_secondary_who_left_before_the_confirmation_is_set_back(
     assert not visibility.reviews_shown_to(chen, case).exists()
     claim_and_submit(chen, approval(), approval())
     case.refresh_from_db()
-    assert case.state == replayed(case) == State.APPROVED
+    assert case.state == replayed_state(case) == State.APPROVED
 
 
 @pytest.mark.parametrize("voted_again", [False, True])
-def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
+def test_the_role_of_an_adjudicator_who_left_before_the_second_vote_is_reopened(
     ana: User, bo: User, chen: User, dina: User, adela: User, voted_again: bool
 ) -> None:
     case = case_in_adjudication(ana, bo)
@@ -647,7 +645,7 @@ def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
         claim_and_submit(dina, approval())
     claims.reopen_role(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
-    assert case.state == replayed(case) == State.ADJUDICATION
+    assert case.state == replayed_state(case) == State.ADJUDICATION
     assert [(one.role, one.verdict) for one in visibility.counted_reviews().filter(case=case, physician=dina)] == [
         (Role.ADJUDICATOR_2, "reject")
     ]
@@ -657,14 +655,14 @@ def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
     assert claim(emil).case == case
     assert {one.role for one in visibility.reviews_shown_to(emil, case)} == {Role.PRIMARY, Role.SECONDARY}
     claim_and_submit(emil, approval())
-    assert claim(dina).phase == Phase.DISCUSS  # they differ: both once more
+    assert claim(dina).phase == Phase.DISCUSS  # they differ, so both vote again
     claim_and_submit(dina, approval())
     claim_and_submit(emil, approval())
     case.refresh_from_db()
-    assert case.state == replayed(case) == State.APPROVED
+    assert case.state == replayed_state(case) == State.APPROVED
 
 
-def test_the_history_offers_to_set_back_and_wants_a_reason(ana: User, bo: User, adela: User) -> None:
+def test_the_history_offers_to_reopen_a_role_and_requires_a_reason(ana: User, bo: User, adela: User) -> None:
     case = case_in_secondary(ana)
     client = Client()
     client.force_login(adela)
@@ -679,9 +677,9 @@ def test_the_history_offers_to_set_back_and_wants_a_reason(ana: User, bo: User, 
     assert address not in client.get(history).content.decode()
 
 
-def test_an_admin_says_which_specialty_a_case_is_for(ana: User, bo: User, adela: User) -> None:
-    changed(ana, specialty="Oncology")
-    changed(bo, specialty="cardiology")
+def test_an_admin_sets_the_specialty_of_a_case(ana: User, bo: User, adela: User) -> None:
+    update_account(ana, specialty="Oncology")
+    update_account(bo, specialty="cardiology")
     case = open_case()
     client = Client()
     client.force_login(adela)
@@ -697,7 +695,7 @@ def test_an_admin_says_which_specialty_a_case_is_for(ana: User, bo: User, adela:
         cases_services.set_specialty(case.pk, "", actor=bo)
 
 
-def test_known_answers_leave_a_trace(ana: User, adela: User) -> None:
+def test_changes_of_known_answers_are_recorded(ana: User, adela: User) -> None:
     case = open_case(policy=Policy(secondary=False))
     claim_and_submit(ana, approval())
     case.refresh_from_db()
@@ -706,9 +704,9 @@ def test_known_answers_leave_a_trace(ana: User, adela: User) -> None:
     calibration_services.change_item(item, actor=adela, expected=rejection())
     calibration_services.change_item(item, actor=adela, active=False)
     calibration_services.change_item(item, actor=adela, active=False)  # changes nothing
-    made, answered, retired = PersonEvent.objects.filter(person=adela, actor=adela)
-    assert (made.kind, made.data["item"], made.data["expected"]) == ("item-made", item.pk, known)
-    assert answered.data["changed"] == {"expected": {"from": known, "to": item.expected}}
+    created, changed, retired = PersonEvent.objects.filter(person=adela, actor=adela)
+    assert (created.kind, created.data["item"], created.data["expected"]) == ("item-made", item.pk, known)
+    assert changed.data["changed"] == {"expected": {"from": known, "to": item.expected}}
     assert (retired.kind, retired.data["changed"]) == ("item-changed", {"active": {"from": True, "to": False}})
     client = Client()
     client.force_login(adela)

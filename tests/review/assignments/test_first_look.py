@@ -1,4 +1,4 @@
-"""The first look: nothing that tells of a trap is shown before it, and what was said then stands."""
+"""The first look: no trap is shown before it, and its answers cannot be changed afterwards."""
 
 import uuid
 from typing import Any
@@ -33,8 +33,8 @@ pytestmark = pytest.mark.django_db
 SEALED = ("Neurostatin?", "does not exist", "Gives no dose", "definitely false", "why it came back", "Disputed")
 
 
-def looked_at(number: int = 1, policy: Policy = FIRST_LOOK_POLICY, **changes: Any) -> Case:
-    """A case with a first look; its text, rubrics, second question, reasons and history hold the words of SEALED."""
+def first_look_case(number: int = 1, policy: Policy = FIRST_LOOK_POLICY, **changes: Any) -> Case:
+    """A case with a first look, and with the words of SEALED in everything that it hides."""
     asked_for = ("This is why it came back.",)
     return open_case(
         number, policy=policy, form=FULL_FORM, first_look=FIRST_LOOK_BLOCKS, asked_for=asked_for, **changes
@@ -42,61 +42,64 @@ def looked_at(number: int = 1, policy: Policy = FIRST_LOOK_POLICY, **changes: An
 
 
 def test_before_the_first_look_only_what_belongs_to_it_is_shown(ana: User) -> None:
-    case = looked_at()
-    held = claim(ana)
-    shown = visibility.case_shown_to(ana, held)
+    case = first_look_case()
+    assignment = claim(ana)
+    shown = visibility.case_shown_to(ana, assignment)
     assert shown.blocks == FIRST_LOOK_BLOCKS
     assert shown.form == FULL_FORM.first_look
     assert [question.key for question in shown.form.questions] == ["natural"]
     assert not any(word in repr(shown) for word in SEALED)
-    take_first_look(held)
-    assert visibility.case_shown_to(ana, held) == case.frozen
+    take_first_look(assignment)
+    assert visibility.case_shown_to(ana, assignment) == case.frozen
 
 
 def test_without_the_policy_everything_is_shown_at_once(ana: User) -> None:
-    case = looked_at(policy=Policy())
-    held = claim(ana)
-    assert visibility.case_shown_to(ana, held) == case.frozen
+    case = first_look_case(policy=Policy())
+    assignment = claim(ana)
+    assert visibility.case_shown_to(ana, assignment) == case.frozen
     with pytest.raises(errors.NothingToReveal):
-        take_first_look(held)
-    submit(held, full_approval())
+        take_first_look(assignment)
+    submit(assignment, full_approval())
 
 
-def test_who_oversees_sees_it_whole(ana: User, adela: User) -> None:
-    case = looked_at()
-    held = claim(ana)
-    assert visibility.case_shown_to(adela, held) == case.frozen
+def test_an_admin_sees_the_whole_case(ana: User, adela: User) -> None:
+    case = first_look_case()
+    assignment = claim(ana)
+    assert visibility.case_shown_to(adela, assignment) == case.frozen
 
 
-def test_no_review_without_a_first_look(ana: User) -> None:
-    looked_at()
-    held = claim(ana)
+def test_a_review_needs_a_first_look(ana: User) -> None:
+    first_look_case()
+    assignment = claim(ana)
     with pytest.raises(errors.NotRevealed):
-        submit(held, full_approval())
-    with pytest.raises(errors.NotRevealed):  # nor does an incomplete one tell which rubrics there are
-        submit(held, Answers())
+        submit(assignment, full_approval())
+    # Incomplete answers do not reveal which rubrics exist either.
+    with pytest.raises(errors.NotRevealed):
+        submit(assignment, Answers())
     assert not Review.objects.exists()
-    take_first_look(held)
-    submit(held, full_approval())
+    take_first_look(assignment)
+    submit(assignment, full_approval())
 
 
-def test_what_was_said_at_first_look_stands(ana: User) -> None:
-    looked_at()
-    held = claim(ana)
-    take_first_look(held, natural="no")
+def test_answers_of_the_first_look_cannot_be_changed(ana: User) -> None:
+    first_look_case()
+    assignment = claim(ana)
+    take_first_look(assignment, natural="no")
     with pytest.raises(errors.Incomplete) as caught:
-        submit(held, full_approval())
+        submit(assignment, full_approval())
     assert caught.value.problems == [Problem("verdict", "verdict-contradicts")]
-    review = submit(held, full_rejection(questions={"natural": Answer("yes", "After all."), "false": Answer("yes")}))
+    review = submit(
+        assignment, full_rejection(questions={"natural": Answer("yes", "After all."), "false": Answer("yes")})
+    )
     assert review.answers["questions"]["natural"] == {"value": "no", "note": "Stiff."}
 
 
-def test_it_stands_in_the_confirmation_too(ana: User, bo: User) -> None:
-    looked_at()
+def test_answers_of_the_first_look_also_hold_in_the_confirmation(ana: User, bo: User) -> None:
+    first_look_case()
     claim_and_submit(ana, full_approval())
-    held = claim(bo)
-    take_first_look(held, natural="no")
-    submit(held, full_rejection())
+    assignment = claim(bo)
+    take_first_look(assignment, natural="no")
+    submit(assignment, full_rejection())
     review = submit(claim(bo), full_rejection(questions={"natural": Answer("yes"), "false": Answer("yes")}))
     assert review.phase == Phase.CONFIRM
     assert review.answers["questions"]["natural"]["value"] == "no"
@@ -111,59 +114,59 @@ def test_it_stands_in_the_confirmation_too(ana: User, bo: User) -> None:
     ],
 )
 def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, problem: Problem) -> None:
-    looked_at()
-    held = claim(ana)
+    first_look_case()
+    assignment = claim(ana)
     with pytest.raises(errors.Incomplete) as caught:
-        first_look.reveal(ana, held.pk, held.token or uuid.UUID(int=0), Answers({"natural": answer}))
+        first_look.reveal(ana, assignment.pk, assignment.token or uuid.UUID(int=0), Answers({"natural": answer}))
     assert caught.value.problems == [problem]
     assert not FirstLook.objects.exists()
-    assert not visibility.is_revealed(ana, held)
+    assert not visibility.is_revealed(ana, assignment)
 
 
-def test_only_answers_of_the_first_look_are_kept(ana: User) -> None:
-    looked_at()
-    held = claim(ana)
-    first_look.reveal(ana, held.pk, held.token or uuid.UUID(int=0), full_rejection())
-    kept = FirstLook.objects.get().answers
-    assert kept["questions"] == {"natural": {"value": "yes", "note": ""}}
-    assert (kept["verdict"], kept["rubrics"], kept["citations"]) == ("", {}, [])
+def test_only_answers_to_first_look_questions_are_stored(ana: User) -> None:
+    first_look_case()
+    assignment = claim(ana)
+    first_look.reveal(ana, assignment.pk, assignment.token or uuid.UUID(int=0), full_rejection())
+    stored = FirstLook.objects.get().answers
+    assert stored["questions"] == {"natural": {"value": "yes", "note": ""}}
+    assert (stored["verdict"], stored["rubrics"], stored["citations"]) == ("", {}, [])
 
 
-def test_pressed_twice_it_is_taken_once(ana: User) -> None:
-    looked_at()
-    held = claim(ana)
-    first = take_first_look(held, natural="yes")
-    assert take_first_look(held, natural="no") == first
+def test_revealing_twice_takes_one_first_look(ana: User) -> None:
+    first_look_case()
+    assignment = claim(ana)
+    first = take_first_look(assignment, natural="yes")
+    assert take_first_look(assignment, natural="no") == first
     assert FirstLook.objects.get().answers["questions"]["natural"]["value"] == "yes"
     assert Event.objects.filter(kind=Event.Kind.REVEALED, actor=ana).count() == 1
 
 
-def test_it_renews_the_lease_and_is_fenced(ana: User, bo: User, clock: Clock) -> None:
-    looked_at()
-    held = claim(ana)
-    before = held.lease_until
+def test_a_first_look_renews_the_lease_and_is_fenced(ana: User, bo: User, clock: Clock) -> None:
+    first_look_case()
+    assignment = claim(ana)
+    before = assignment.lease_until
     clock.advance(minutes=5)
-    take_first_look(held)
-    held.refresh_from_db()
-    assert held.lease_until is not None
+    take_first_look(assignment)
+    assignment.refresh_from_db()
+    assert assignment.lease_until is not None
     assert before is not None
-    assert held.lease_until > before
+    assert assignment.lease_until > before
     with pytest.raises(errors.NotYours):
-        first_look.reveal(bo, held.pk, held.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")}))
+        first_look.reveal(bo, assignment.pk, assignment.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")}))
     clock.advance(minutes=16)
     taken = claim(bo)
-    assert taken.pk == held.pk
+    assert taken.pk == assignment.pk
     with pytest.raises(errors.LeaseLost):
-        take_first_look(held)
+        take_first_look(assignment)
 
 
-def test_whoever_takes_the_case_over_has_an_own_first_look(ana: User, bo: User, clock: Clock) -> None:
-    looked_at()
-    held = claim(ana)
-    take_first_look(held, natural="no")
+def test_whoever_takes_over_the_case_takes_an_own_first_look(ana: User, bo: User, clock: Clock) -> None:
+    first_look_case()
+    assignment = claim(ana)
+    take_first_look(assignment, natural="no")
     clock.advance(minutes=16)
     taken = claim(bo)
-    assert taken.pk == held.pk
+    assert taken.pk == assignment.pk
     assert not visibility.is_revealed(bo, taken)
     assert visibility.case_shown_to(bo, taken).form == FULL_FORM.first_look
     with pytest.raises(errors.NotRevealed):
@@ -173,44 +176,44 @@ def test_whoever_takes_the_case_over_has_an_own_first_look(ana: User, bo: User, 
     assert FirstLook.objects.count() == 2
 
 
-def test_whoever_gets_it_back_has_looked_already(ana: User, clock: Clock) -> None:
-    looked_at()
-    held = claim(ana)
-    take_first_look(held, natural="no")
-    claims.release(ana, held.pk, held.token or uuid.UUID(int=0))
+def test_whoever_claims_the_case_again_needs_no_second_first_look(ana: User, clock: Clock) -> None:
+    first_look_case()
+    assignment = claim(ana)
+    take_first_look(assignment, natural="no")
+    claims.release(ana, assignment.pk, assignment.token or uuid.UUID(int=0))
     again = claim(ana)
     assert visibility.is_revealed(ana, again)
-    assert take_first_look(again).answers["questions"]["natural"]["value"] == "no", "one first look a person"
+    assert take_first_look(again).answers["questions"]["natural"]["value"] == "no", "each person has one first look"
 
 
-def test_adjudicators_look_before_they_see_traps_and_the_two_reviews(
+def test_adjudicators_take_a_first_look_before_they_see_traps_and_reviews(
     ana: User, bo: User, chen: User, dina: User
 ) -> None:
-    case = looked_at()
+    case = first_look_case()
     claim_and_submit(ana, full_approval())
     claim_and_submit(bo, full_rejection("disputed"), full_rejection("disputed"))
-    held = claim(chen)
-    assert held.role == Role.ADJUDICATOR_1
+    assignment = claim(chen)
+    assert assignment.role == Role.ADJUDICATOR_1
     assert not visibility.reviews_shown_to(chen, case).exists()
-    assert visibility.case_shown_to(chen, held).form == FULL_FORM.first_look
+    assert visibility.case_shown_to(chen, assignment).form == FULL_FORM.first_look
     other = claim(dina)
     take_first_look(other)
     assert visibility.reviews_shown_to(dina, case).count() == 3
-    assert not visibility.reviews_shown_to(chen, case).exists(), "the other's first look reveals nothing to this one"
-    take_first_look(held)
+    assert not visibility.reviews_shown_to(chen, case).exists(), "another adjudicator's first look reveals nothing"
+    take_first_look(assignment)
     assert {review.role for review in visibility.reviews_shown_to(chen, case)} == {Role.PRIMARY, Role.SECONDARY}
 
 
-def test_the_secondary_looks_before_the_own_blind_answer(ana: User, bo: User) -> None:
-    case = looked_at()
+def test_the_secondary_takes_a_first_look_before_the_blind_answer(ana: User, bo: User) -> None:
+    case = first_look_case()
     claim_and_submit(ana, full_approval())
-    held = claim(bo)
-    assert visibility.case_shown_to(bo, held).blocks == FIRST_LOOK_BLOCKS
-    take_first_look(held)
-    assert not visibility.reviews_shown_to(bo, case).exists(), "revealed, and still blind to the primary"
-    submit(held, full_approval())
-    held.refresh_from_db()
-    assert visibility.is_revealed(bo, held)
+    assignment = claim(bo)
+    assert visibility.case_shown_to(bo, assignment).blocks == FIRST_LOOK_BLOCKS
+    take_first_look(assignment)
+    assert not visibility.reviews_shown_to(bo, case).exists(), "the traps are revealed, but the primary's review is not"
+    submit(assignment, full_approval())
+    assignment.refresh_from_db()
+    assert visibility.is_revealed(bo, assignment)
     assert visibility.reviews_shown_to(bo, case).filter(role=Role.PRIMARY).exists()
 
 
@@ -218,24 +221,24 @@ def test_old_cases_without_the_setting_ask_for_no_first_look(ana: User) -> None:
     case = open_case()
     del case.spec["policy"]["reveal_first_look"]
     case.save(update_fields=["spec"])
-    held = claim(ana)
-    assert visibility.is_revealed(ana, held)
-    assert visibility.case_shown_to(ana, held).form == case.frozen.form
+    assignment = claim(ana)
+    assert visibility.is_revealed(ana, assignment)
+    assert visibility.case_shown_to(ana, assignment).form == case.frozen.form
 
 
-def test_pressed_at_once_it_is_taken_once(run_concurrently: RunConcurrently) -> None:
+def test_concurrent_reveals_take_one_first_look(run_concurrently: RunConcurrently) -> None:
     ana = account("ana")
     services.open_case(case_spec(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS))
-    held = claim(ana)
+    assignment = claim(ana)
     values = ["yes", "no", "yes", "no"]
-    outcomes = run_concurrently([lambda value=value: take_first_look(held, natural=value) for value in values])  # type: ignore[misc]
+    outcomes = run_concurrently([lambda value=value: take_first_look(assignment, natural=value) for value in values])  # type: ignore[misc]
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert len({outcome.pk for outcome in outcomes}) == 1
     assert Event.objects.filter(kind=Event.Kind.REVEALED).count() == 1
 
 
-def test_over_the_api_nothing_sealed_is_answered(ana: User) -> None:
-    looked_at()
+def test_the_api_returns_nothing_sealed_before_the_first_look(ana: User) -> None:
+    first_look_case()
     client = Client()
     client.force_authenticate(ana)
     work = client.post(reverse("api:assignment-next"))

@@ -1,4 +1,4 @@
-"""Highlights: kept with the answer, checked against the frozen text, and read only by those who may read the review."""
+"""Highlights: stored with the answers, checked against the text, as private as the review."""
 
 from dataclasses import replace
 
@@ -25,10 +25,10 @@ from tests.review.factories import (
 )
 from tests.review.pages import Browse, post, text_of
 
-SAID = "May I take Neurostatin tonight?"
+QUESTION = "May I take Neurostatin tonight?"
 BLOCKS = (
     Text("Bait", "Is it safe & <b>sound</b>?"),
-    Diff("Talk", (Turn("user", "May I take it?"),), (Turn("user", SAID),)),
+    Diff("Talk", (Turn("user", "May I take it?"),), (Turn("user", QUESTION),)),
     Table(
         "Traps",
         ("Code", "Trap", "Location", "False"),
@@ -37,80 +37,86 @@ BLOCKS = (
         places=((1,),),
     ),
 )
-NAME = Highlight("Neurostatin", "trap", "2.1", 11, 22)
-EARLY = Highlight("take Neurostatin", "odd", "1.1", 6, 22)
+NEUROSTATIN = Highlight("Neurostatin", "trap", "2.1", 11, 22)
+BEFORE_REVEAL = Highlight("take Neurostatin", "odd", "1.1", 6, 22)
 
 
 @pytest.fixture
-def held(ana: User) -> Assignment:
+def assignment(ana: User) -> Assignment:
     open_case(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS, blocks=BLOCKS)
     return claim(ana)
 
 
-def looked(assignment: Assignment, *highlights: Highlight) -> None:
+def reveal_with(assignment: Assignment, *highlights: Highlight) -> None:
     assert assignment.physician is not None
     assert assignment.token is not None
     answers = Answers({"natural": Answer("yes")}, highlights=highlights)
     first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
 
 
-def kept(review: Review) -> tuple[Highlight, ...]:
+def stored_highlights(review: Review) -> tuple[Highlight, ...]:
     return answers_from_json(review.answers).highlights
 
 
-def test_what_was_highlighted_before_the_reveal_stands_beside_what_came_after(held: Assignment) -> None:
-    looked(held, EARLY)
-    review = submit(held, full_approval(highlights=(NAME, replace(EARLY, quote="x", first_look=True))))
-    assert kept(review) == (replace(EARLY, first_look=True), NAME)
+def test_highlights_before_the_reveal_are_kept_beside_later_ones(assignment: Assignment) -> None:
+    reveal_with(assignment, BEFORE_REVEAL)
+    review = submit(
+        assignment, full_approval(highlights=(NEUROSTATIN, replace(BEFORE_REVEAL, quote="x", first_look=True)))
+    )
+    assert stored_highlights(review) == (replace(BEFORE_REVEAL, first_look=True), NEUROSTATIN)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        replace(NAME, start=10, end=21),
-        replace(NAME, quote="neurostatin"),
-        replace(NAME, passage="3.1"),
-        replace(NAME, label="no"),
+        replace(NEUROSTATIN, start=10, end=21),
+        replace(NEUROSTATIN, quote="neurostatin"),
+        replace(NEUROSTATIN, passage="3.1"),
+        replace(NEUROSTATIN, label="no"),
     ],
 )
-def test_a_highlight_that_is_not_in_the_text_is_refused_at_submit_and_draft(held: Assignment, wrong: Highlight) -> None:
-    looked(held)
+def test_a_highlight_that_is_not_in_the_text_is_refused_at_submit_and_draft(
+    assignment: Assignment, wrong: Highlight
+) -> None:
+    reveal_with(assignment)
     with pytest.raises(errors.Incomplete) as refused:
-        submit(held, full_approval(highlights=(wrong,)))
+        submit(assignment, full_approval(highlights=(wrong,)))
     assert [problem.field.rpartition(".")[0] for problem in refused.value.problems] == ["highlight.1"]
-    assert held.physician is not None
-    assert held.token is not None
+    assert assignment.physician is not None
+    assert assignment.token is not None
     with pytest.raises(errors.Incomplete):
-        services.save_draft(held.physician, held.pk, held.token, Answers(highlights=(wrong,)), revision=0)
+        services.save_draft(
+            assignment.physician, assignment.pk, assignment.token, Answers(highlights=(wrong,)), revision=0
+        )
     assert not Draft.objects.exists()
 
 
-def test_before_the_reveal_only_the_text_and_labels_of_the_first_look_count(held: Assignment) -> None:
-    for wrong in (NAME, replace(EARLY, label="trap")):
+def test_before_the_reveal_only_text_and_labels_of_the_first_look_are_accepted(assignment: Assignment) -> None:
+    for wrong in (NEUROSTATIN, replace(BEFORE_REVEAL, label="trap")):
         with pytest.raises(errors.Incomplete):
-            looked(held, wrong)
+            reveal_with(assignment, wrong)
     assert not FirstLook.objects.exists()
 
 
-def test_words_without_a_place_wait_in_a_draft_and_are_refused_at_submit(held: Assignment) -> None:
-    looked(held)
-    assert held.physician is not None
-    assert held.token is not None
+def test_words_without_a_place_are_kept_in_a_draft_and_refused_at_submit(assignment: Assignment) -> None:
+    reveal_with(assignment)
+    assert assignment.physician is not None
+    assert assignment.token is not None
     typing = full_approval(highlights=(Highlight("Neuros tatin"),))
-    services.save_draft(held.physician, held.pk, held.token, typing, revision=0)
+    services.save_draft(assignment.physician, assignment.pk, assignment.token, typing, revision=0)
     with pytest.raises(errors.Incomplete):
-        submit(held, typing)
+        submit(assignment, typing)
 
 
 @pytest.mark.both
-def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: User, browse: Browse) -> None:
-    looked(held, EARLY)
+def test_words_and_a_label_are_enough_without_a_script(assignment: Assignment, ana: User, browse: Browse) -> None:
+    reveal_with(assignment, BEFORE_REVEAL)
     client = browse(ana)
-    address = reverse("review:case", args=[held.pk])
-    page = post(client, "draft", held, full_approval(), do="add-highlight")
+    address = reverse("review:case", args=[assignment.pk])
+    page = post(client, "draft", assignment, full_approval(), do="add-highlight")
     assert page.url == f"{address}#highlight-1-quote"
     typed = {"highlight.1.quote": "Neurostatin", "highlight.1.label": "trap", "revision": "1"}
-    page = post(client, "draft", held, full_approval(), **typed)
+    page = post(client, "draft", assignment, full_approval(), **typed)
     assert page.status_code == 302
     shown = text_of(client.get(address))
     assert '<mark class="mark mark--1" title="Trap" data-name="Trap" data-own>Neurostatin</mark>' in shown
@@ -118,49 +124,49 @@ def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: Us
         "the first look's stands, and no script moves it"
     )
     assert "&lt;b&gt;sound&lt;/b&gt;" in shown
-    sent = post(client, "submit", held, full_approval(), **typed)
+    sent = post(client, "submit", assignment, full_approval(), **typed)
     assert sent.status_code == 302
-    assert kept(Review.objects.get()) == (replace(EARLY, first_look=True), replace(NAME))
+    assert stored_highlights(Review.objects.get()) == (replace(BEFORE_REVEAL, first_look=True), replace(NEUROSTATIN))
 
 
-def test_a_citation_of_the_text_itself_is_checked_against_it(held: Assignment) -> None:
-    looked(held)
+def test_a_citation_of_the_text_itself_is_checked_against_it(assignment: Assignment) -> None:
+    reveal_with(assignment)
     cited = replace(CITATION, kind="case", reference="Talk", section="", passage="Neurostatin")
     with pytest.raises(errors.Incomplete) as refused:
-        submit(held, full_approval(citations=(replace(cited, passage="There is no such drug."),)))
+        submit(assignment, full_approval(citations=(replace(cited, passage="There is no such drug."),)))
     assert [problem.field for problem in refused.value.problems] == ["citation.1.passage"]
-    review = submit(held, full_approval(citations=(cited,)))
+    review = submit(assignment, full_approval(citations=(cited,)))
     assert answers_from_json(review.answers).citations[0].section == "2.1:11-22"
 
 
-def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(
-    held: Assignment, ana: User, browse: Browse
+def test_words_that_are_not_in_the_text_are_refused_at_their_field(
+    assignment: Assignment, ana: User, browse: Browse
 ) -> None:
-    looked(held)
+    reveal_with(assignment)
     typed = {"highlight.1.quote": "Neurostatine", "highlight.1.label": "trap"}
-    page = post(browse(ana), "submit", held, full_approval(), **typed)
+    page = post(browse(ana), "submit", assignment, full_approval(), **typed)
     assert page.status_code == 422
     assert "These words are not in the text." in text_of(page)
     assert 'href="#highlight-1-quote"' in text_of(page)
 
 
-def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(
-    held: Assignment, ana: User, browse: Browse
+def test_a_quote_of_hidden_text_is_not_located_before_the_reveal(
+    assignment: Assignment, ana: User, browse: Browse
 ) -> None:
     client = browse(ana)
     typed = {"highlight.1.quote": "Is it safe", "highlight.1.label": "odd"}
-    page = post(client, "draft", held, Answers(), **typed)
+    page = post(client, "draft", assignment, Answers(), **typed)
     assert page.status_code == 302
-    draft = queries.draft_of(held, ana)
+    draft = queries.draft_of(assignment, ana)
     assert draft is not None
     assert draft.answers["highlights"][0]["passage"] == ""
 
 
-def test_the_second_reviewer_sees_the_firsts_highlights_only_after_the_own_answer(
-    held: Assignment, bo: User, browse: Browse
+def test_the_second_reviewer_sees_the_firsts_highlights_only_after_answering(
+    assignment: Assignment, bo: User, browse: Browse
 ) -> None:
-    looked(held)
-    submit(held, full_approval(highlights=(NAME,)))
+    reveal_with(assignment)
+    submit(assignment, full_approval(highlights=(NEUROSTATIN,)))
     second = claim(bo)
     take_first_look(second)
     client = browse(bo)
@@ -173,21 +179,21 @@ def test_the_second_reviewer_sees_the_firsts_highlights_only_after_the_own_answe
     assert "“Neurostatin”" in shown
 
 
-def test_the_api_takes_and_shows_them(held: Assignment, ana: User) -> None:
+def test_the_api_accepts_and_returns_highlights(assignment: Assignment, ana: User) -> None:
     client = APIClient()
     client.force_authenticate(ana)
-    looked(held)
-    there = f"/api/v1/assignments/{held.public_id}/"
-    form = client.get(there).json()["case"]["form"]
+    reveal_with(assignment)
+    url = f"/api/v1/assignments/{assignment.public_id}/"
+    form = client.get(url).json()["case"]["form"]
     assert form["labels"] == [
         {"value": "trap", "label": "Trap", "first_look": False},
         {"value": "odd", "label": "Odd", "first_look": True},
     ]
     place = {"quote": "Neurostatin", "label": "trap", "passage": "2.1", "start": 11, "end": 22}
-    body = {"token": str(held.token), "revision": 0, "answers": {"highlights": [place]}}
-    assert client.put(f"{there}draft/", body, format="json").status_code == 200
-    assert client.get(there).json()["draft"]["answers"]["highlights"] == [place | {"first_look": False}]
+    body = {"token": str(assignment.token), "revision": 0, "answers": {"highlights": [place]}}
+    assert client.put(f"{url}draft/", body, format="json").status_code == 200
+    assert client.get(url).json()["draft"]["answers"]["highlights"] == [place | {"first_look": False}]
     body["answers"] = {"highlights": [place | {"start": 12}]}
-    refused = client.put(f"{there}draft/", body | {"revision": 1}, format="json")
+    refused = client.put(f"{url}draft/", body | {"revision": 1}, format="json")
     assert refused.status_code == 422
     assert refused.json()["problems"][0]["field"] == "highlight.1.quote"

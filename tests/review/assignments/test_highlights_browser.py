@@ -38,11 +38,13 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
     return page
 
 
-def saved(desk: Page) -> list[dict[str, Any]]:
+def saved_highlights(desk: Page) -> list[dict[str, Any]]:
     """The highlights of the draft, once everything is saved."""
     expect(desk.locator("[data-answers]")).not_to_have_attribute("data-unsaved", "")
-    found: list[dict[str, Any]] = Draft.objects.get().answers["highlights"]
-    return [{name: each[name] for name in ("label", "passage", "start", "end", "quote")} for each in found]
+    highlights: list[dict[str, Any]] = Draft.objects.get().answers["highlights"]
+    return [
+        {name: highlight[name] for name in ("label", "passage", "start", "end", "quote")} for highlight in highlights
+    ]
 
 
 def begin(desk: Page) -> None:
@@ -52,29 +54,34 @@ def begin(desk: Page) -> None:
 
 def test_words_are_chosen_and_labelled_by_keyboard_alone(desk: Page) -> None:
     desk.keyboard.press("m")
-    for key in ("ArrowRight", "ArrowRight", "ArrowRight"):  # there, then Take and Neurostatin of the next turn
+    # To "there", then to "Take" and "Neurostatin" of the next turn.
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
         desk.keyboard.press(key)
     desk.keyboard.press("Shift+ArrowRight")
     desk.keyboard.press("1")
     expect(desk.locator("mark.mark--1 >> visible=true")).to_have_text("Neurostatin at")
-    assert saved(desk) == [{"label": "trap", "passage": "1.2", "start": 5, "end": 19, "quote": "Neurostatin at"}]
+    assert saved_highlights(desk) == [
+        {"label": "trap", "passage": "1.2", "start": 5, "end": 19, "quote": "Neurostatin at"}
+    ]
     for key in ("ArrowDown", "ArrowDown", "2"):  # the whole sentence, then the next
         desk.keyboard.press(key)
     expect(desk.locator("[data-rows='highlight'] [data-row]")).to_have_count(2)
-    assert saved(desk)[1]["quote"] == "Twice is fine."
+    assert saved_highlights(desk)[1]["quote"] == "Twice is fine."
     desk.keyboard.press("Delete")
-    assert [each["label"] for each in saved(desk)] == ["trap"]
+    assert [highlight["label"] for highlight in saved_highlights(desk)] == ["trap"]
     desk.keyboard.press("Escape")
     expect(desk.locator(".split__ask:focus")).to_have_count(1)
 
 
-def test_chinese_goes_by_words_and_a_place_counts_code_points(desk: Page) -> None:
+def test_chinese_is_chosen_by_words_and_places_count_code_points(desk: Page) -> None:
     desk.keyboard.press("m")
     for _turn in range(10):
         desk.keyboard.press("ArrowDown")  # sentence by sentence, to the last
     desk.keyboard.press("ArrowUp")
     desk.keyboard.press("1")
-    assert saved(desk) == [{"label": "trap", "passage": "2.1", "start": 0, "end": 15, "quote": CHINESE.text[:15]}]
+    assert saved_highlights(desk) == [
+        {"label": "trap", "passage": "2.1", "start": 0, "end": 15, "quote": CHINESE.text[:15]}
+    ]
 
 
 def test_words_selected_by_mouse_are_labelled_from_the_menu(desk: Page) -> None:
@@ -84,24 +91,24 @@ def test_words_selected_by_mouse_are_labelled_from_the_menu(desk: Page) -> None:
     expect(menu).to_be_visible()
     menu.get_by_text("Odd").click()
     expect(menu).to_be_hidden()
-    (found,) = saved(desk)
-    assert found == {"label": "odd", "passage": "1.1", "start": 8, "end": 13, "quote": "there"}, (
-        "the emoji is one character"
+    (highlight,) = saved_highlights(desk)
+    assert highlight == {"label": "odd", "passage": "1.1", "start": 8, "end": 13, "quote": "there"}, (
+        "the emoji counts as one character"
     )
 
 
-def test_overlapping_highlights_are_both_there_and_survive_a_reload(desk: Page) -> None:
+def test_overlapping_highlights_are_both_shown_and_survive_a_reload(desk: Page) -> None:
     desk.keyboard.press("m")
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "1", "Shift+ArrowLeft", "2"):
         desk.keyboard.press(key)
-    assert [each["quote"] for each in saved(desk)] == ["Neurostatin", "Take Neurostatin"]
+    assert [highlight["quote"] for highlight in saved_highlights(desk)] == ["Neurostatin", "Take Neurostatin"]
     desk.reload()
     shown = desk.locator("[data-passage='1.2'] >> visible=true")
     expect(shown).to_have_text("Take Neurostatin at night. Twice is fine.")
     expect(shown.locator("mark.mark--1")).to_have_text("Neurostatin")
     expect(shown.locator("mark.mark--2").first).to_have_text("Take ")
     desk.locator("[data-rows='highlight'] [data-remove]").first.click()
-    assert [each["quote"] for each in saved(desk)] == ["Take Neurostatin"]
+    assert [highlight["quote"] for highlight in saved_highlights(desk)] == ["Take Neurostatin"]
     expect(shown.locator("mark.mark--1")).to_have_count(0)
 
 
@@ -110,5 +117,5 @@ def test_words_typed_into_a_row_are_found_in_the_text(desk: Page) -> None:
     desk.locator("#add-highlight").click()
     desk.keyboard.type("Neurostatin")
     desk.locator("[name='highlight.1.label']").select_option("trap")
-    assert saved(desk)[0]["passage"] == "1.2"
+    assert saved_highlights(desk)[0]["passage"] == "1.2"
     expect(desk.locator("mark.mark--1 >> visible=true")).to_have_text("Neurostatin")

@@ -1,4 +1,4 @@
-"""A case goes to physicians who read its language; where nobody knows it, it waits for an admin's word."""
+"""Cases go to physicians who read their language; one of unknown language waits for an admin."""
 
 import json
 
@@ -18,62 +18,67 @@ pytestmark = pytest.mark.both
 
 
 @pytest.fixture
-def unknown(db: None) -> Case:
+def undetermined_case(db: None) -> Case:
     return open_case(language=UNDETERMINED)
 
 
-def test_a_case_of_unknown_language_is_offered_to_nobody(unknown: Case, ana: User, bo: User, adela: User) -> None:
+def test_a_case_of_unknown_language_is_offered_to_nobody(
+    undetermined_case: Case, ana: User, bo: User, adela: User
+) -> None:
     User.objects.filter(pk=bo.pk).update(languages=["en", "zh"])
     bo.refresh_from_db()
     assert claims.claim_next(ana) is None
     assert claims.claim_next(bo) is None
-    cases_services.set_language(unknown.pk, " FR ", actor=adela)
+    cases_services.set_language(undetermined_case.pk, " FR ", actor=adela)
     assert claims.claim_next(bo) is None
-    cases_services.set_language(unknown.pk, "zh", actor=adela)
+    cases_services.set_language(undetermined_case.pk, "zh", actor=adela)
     claim_and_submit(bo, approval())
-    assert Assignment.objects.get(case=unknown, role=Role.SECONDARY).language == "zh"  # later roles too
-    assert claim(ana).case == unknown  # no languages on record
-    events = Event.objects.filter(case=unknown, kind=Event.Kind.LANGUAGE).order_by("pk")
+    assert Assignment.objects.get(case=undetermined_case, role=Role.SECONDARY).language == "zh"  # later roles too
+    assert claim(ana).case == undetermined_case  # she has no languages on record
+    events = Event.objects.filter(case=undetermined_case, kind=Event.Kind.LANGUAGE).order_by("pk")
     assert [(event.actor, event.data) for event in events] == [(adela, {"text": "fr"}), (adela, {"text": "zh"})]
     with pytest.raises(errors.NotAllowed):
-        cases_services.set_language(unknown.pk, "en", actor=bo)
+        cases_services.set_language(undetermined_case.pk, "en", actor=bo)
 
 
-def test_an_admin_may_reserve_it_instead(unknown: Case, ana: User, adela: User) -> None:
-    cases_services.reserve(unknown.pk, to=ana, actor=adela)
-    assert claim(ana).case == unknown
+def test_an_admin_may_reserve_a_case_of_unknown_language(undetermined_case: Case, ana: User, adela: User) -> None:
+    cases_services.reserve(undetermined_case.pk, to=ana, actor=adela)
+    assert claim(ana).case == undetermined_case
 
 
-def test_the_overview_asks_and_the_list_answers_for_many(unknown: Case, adela: User) -> None:
+def test_the_overview_asks_for_languages_and_the_list_sets_many(undetermined_case: Case, adela: User) -> None:
     other = open_case(2, language=UNDETERMINED)
     client = Client()
     client.force_login(adela)
-    asked = client.get(reverse("review:overview")).content.decode()
-    assert "2 cases wait until you set their language" in " ".join(asked.split())
-    there = reverse("review:cases")
-    page = client.get(there, {"language": UNDETERMINED}).content.decode()
+    overview = client.get(reverse("review:overview")).content.decode()
+    assert "2 cases wait until you set their language" in " ".join(overview.split())
+    cases_url = reverse("review:cases")
+    page = client.get(cases_url, {"language": UNDETERMINED}).content.decode()
     assert page.count("unknown, waits for an admin") >= 3  # the filter's choice, and both rows
-    chosen = {"rows": [unknown.pk, other.pk], "action": "language", "language-language": "en"}
-    client.post(f"{there}?language={UNDETERMINED}", chosen, follow=True)
+    chosen = {"rows": [undetermined_case.pk, other.pk], "action": "language", "language-language": "en"}
+    client.post(f"{cases_url}?language={UNDETERMINED}", chosen, follow=True)
     assert set(Case.objects.values_list("language", flat=True)) == {"en"}
     assert "until you set" not in client.get(reverse("review:overview")).content.decode()
 
 
-def test_on_the_page_and_over_the_api(unknown: Case, adela: User, ana: User) -> None:
+def test_the_language_is_set_on_the_page_and_over_the_api(undetermined_case: Case, adela: User, ana: User) -> None:
     client = Client()
     client.force_login(adela)
-    history, address = reverse("review:history", args=[unknown.pk]), reverse("review:case-language", args=[unknown.pk])
+    history, address = (
+        reverse("review:history", args=[undetermined_case.pk]),
+        reverse("review:case-language", args=[undetermined_case.pk]),
+    )
     assert "offered to nobody until you set it" in client.get(history).content.decode()
     client.post(address, {"language": "English, please"})
-    unknown.refresh_from_db()
-    assert unknown.language == UNDETERMINED
+    undetermined_case.refresh_from_db()
+    assert undetermined_case.language == UNDETERMINED
     client.post(address, {"language": "en"})
-    unknown.refresh_from_db()
-    assert unknown.language == "en"
-    route = f"/api/v1/cases/{unknown.pk}/language/"
+    undetermined_case.refresh_from_db()
+    assert undetermined_case.language == "en"
+    route = f"/api/v1/cases/{undetermined_case.pk}/language/"
     assert client.post(route, json.dumps({"language": "EN!"}), "application/json").status_code == 400
     assert client.post(route, json.dumps({"language": "de"}), "application/json").json()["language"] == "de"
-    assert client.get("/api/v1/cases/?language=de").json()["results"][0]["id"] == unknown.pk
+    assert client.get("/api/v1/cases/?language=de").json()["results"][0]["id"] == undetermined_case.pk
     client.force_login(ana)
     assert client.post(route, json.dumps({"language": "en"}), "application/json").status_code == 403
     assert client.post(address, {"language": "en"}).status_code == 403

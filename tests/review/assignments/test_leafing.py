@@ -1,4 +1,4 @@
-"""Who gives back and takes the next could leaf through all that waits: only so many an hour, and admins see it."""
+"""Releases are limited per hour, so that nobody can leaf through the queue, and admins see them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,21 +16,21 @@ from tests.review.pages import Browse
 LIMIT = 3
 
 
-def give_back(held: Assignment) -> None:
-    assert held.physician is not None
-    assert held.token is not None
-    claims.release(held.physician, held.pk, held.token)
+def give_back(assignment: Assignment) -> None:
+    assert assignment.physician is not None
+    assert assignment.token is not None
+    claims.release(assignment.physician, assignment.pk, assignment.token)
 
 
-def decline(held: Assignment) -> None:
-    assert held.physician is not None
-    assert held.token is not None
-    claims.decline(held.physician, held.pk, held.token, Declined.Reason.OTHER, "Not today.")
+def decline(assignment: Assignment) -> None:
+    assert assignment.physician is not None
+    assert assignment.token is not None
+    claims.decline(assignment.physician, assignment.pk, assignment.token, Declined.Reason.OTHER, "Not today.")
 
 
 @pytest.fixture
-def leafed(ana: User, settings: Any, clock: Clock) -> Assignment:
-    """The case in hand of somebody who has just looked at three others."""
+def assignment_at_limit(ana: User, settings: Any, clock: Clock) -> Assignment:
+    """The assignment that Ana holds right after leaving three others."""
     settings.MHB_RELEASES_PER_HOUR = LIMIT
     for number in range(10):
         open_case(number)
@@ -41,46 +41,50 @@ def leafed(ana: User, settings: Any, clock: Clock) -> Assignment:
 
 
 @pytest.mark.parametrize("leave", [give_back, decline])
-def test_there_is_a_limit_an_hour(
-    leafed: Assignment, ana: User, clock: Clock, leave: Callable[[Assignment], None]
+def test_releases_are_limited_per_hour(
+    assignment_at_limit: Assignment, ana: User, clock: Clock, leave: Callable[[Assignment], None]
 ) -> None:
     before = Event.objects.count()
     with pytest.raises(errors.TooManyReleases):
-        leave(leafed)
-    leafed.refresh_from_db()
-    assert leafed.physician == ana
+        leave(assignment_at_limit)
+    assignment_at_limit.refresh_from_db()
+    assert assignment_at_limit.physician == ana
     assert Event.objects.count() == before
     clock.advance(minutes=58)  # the first of the three is an hour old
     leave(claim(ana))
-    assert claim(ana) != leafed
+    assert claim(ana) != assignment_at_limit
 
 
-def test_the_limit_is_each_persons_own(leafed: Assignment, bo: User) -> None:
+def test_the_limit_is_per_person(assignment_at_limit: Assignment, bo: User) -> None:
     for _ in range(LIMIT):
         give_back(claim(bo))
     with pytest.raises(errors.TooManyReleases):
         give_back(claim(bo))
 
 
-def test_the_page_and_the_api_say_what_to_do_and_the_draft_is_kept(
-    leafed: Assignment, ana: User, browse: Browse
+def test_page_and_api_explain_the_limit_and_the_draft_is_kept(
+    assignment_at_limit: Assignment, ana: User, browse: Browse
 ) -> None:
-    client, fields = browse(ana), {"token": str(leafed.token), "revision": "0", "reason": "typed before"}
-    page = client.post(reverse("review:release", args=[leafed.pk]), fields)
+    client, fields = browse(ana), {"token": str(assignment_at_limit.token), "revision": "0", "reason": "typed before"}
+    page = client.post(reverse("review:release", args=[assignment_at_limit.pk]), fields)
     assert page.status_code == 429
     assert "This case is still reserved for you: finish it, or try again later." in page.content.decode()
-    assert Draft.objects.get(physician=ana, assignment=leafed).answers["reason"] == "typed before"
+    assert Draft.objects.get(physician=ana, assignment=assignment_at_limit).answers["reason"] == "typed before"
     answer = client.post(
-        reverse("api:assignment-release", args=[leafed.pk]), {"token": str(leafed.token)}, "application/json"
+        reverse("api:assignment-release", args=[assignment_at_limit.pk]),
+        {"token": str(assignment_at_limit.token)},
+        "application/json",
     )
     assert (answer.status_code, answer.json()["type"]) == (429, "urn:mhb:too-many-releases")
 
 
-def test_admins_see_who_leafs(leafed: Assignment, ana: User, adela: User, browse: Browse) -> None:
+def test_admins_see_how_often_somebody_released(
+    assignment_at_limit: Assignment, ana: User, adela: User, browse: Browse
+) -> None:
     client = browse(adela)
     people = client.get(reverse("review:people"))
     assert "Returned, 7 days" in people.content.decode()
-    assert {one.username: one.left for one in people.context["page"].rows} == {"adela": 0, "ana": 3}
+    assert {row.username: row.left for row in people.context["page"].rows} == {"adela": 0, "ana": 3}
     page = client.get(reverse("review:person", args=[ana.pk])).content.decode()
     assert "3 in 7 days, 3 of 3 in the last hour" in page
     assert "limit reached" in page

@@ -562,7 +562,7 @@ class ManyPhysicians(RuleBasedStateMachine):
 
     @rule(physician=st.sampled_from(NAMES))
     def save_drafts_in_two_tabs(self, physician: str) -> None:
-        """Open a case in two tabs and save in both; the second does not know the first one's draft."""
+        """Open a case in two tabs and save in both; the second does not know the first draft."""
         tabs = [self.do(self.site.claim(physician)) for _ in range(2)]
         for tab in filter(None, tabs):
             self.do(self.site.save(tab))

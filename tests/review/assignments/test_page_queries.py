@@ -1,4 +1,7 @@
-"""How many statements the pages of a physician's day make. A new one is a decision: change the number with its reason."""
+"""The number of statements behind the pages of a physician's day.
+
+Another statement is a decision: change the number together with its reason.
+"""
 
 from typing import Any
 
@@ -39,126 +42,135 @@ from tests.review.pages import HTMX, Browse, post, posted_fields
 pytestmark = pytest.mark.both
 
 SESSION_AND_ACCOUNT = 1  # from the second request of a session on, in each process
-EVENT = 2 if connection.vendor == "postgresql" else 3  # the end of the chain, then the event, then the new end
+# Read the end of the chain, insert the event, and store the new end.
+EVENT = 2 if connection.vendor == "postgresql" else 3
 
 
 def statements(act: Any) -> list[str]:
-    """What `act` asks of the database, without the marks of transactions, which databases log each in their own way."""
-    with CaptureQueriesContext(connection) as seen:
-        answer = act()
-    assert answer.status_code in (200, 302)
-    return [query["sql"] for query in seen if query["sql"].startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH"))]
+    """The statements that `act` runs, without those of transactions, which databases log differently."""
+    with CaptureQueriesContext(connection) as captured:
+        response = act()
+    assert response.status_code in (200, 302)
+    return [
+        query["sql"] for query in captured if query["sql"].startswith(("SELECT", "INSERT", "UPDATE", "DELETE", "WITH"))
+    ]
 
 
-def looking_first(number: int = 1) -> None:
+def open_first_look_case(number: int = 1) -> None:
     open_case(number, form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS)
 
 
-def page(client: Client, assignment: Assignment) -> list[str]:
+def page_statements(client: Client, assignment: Assignment) -> list[str]:
     return statements(lambda: client.get(reverse("review:case", args=[assignment.pk])))
 
 
 @pytest.fixture
 def client(browse: Browse, ana: User) -> Client:
-    return known(browse(ana))
+    return with_known_session(browse(ana))
 
 
-def known(client: Client) -> Client:
-    """A client whose session has been met before."""
+def with_known_session(client: Client) -> Client:
+    """The client after one request, so that this process knows its session."""
     client.get(reverse("review:workbench"))
     return client
 
 
-def test_next(client: Client) -> None:
-    looking_first()
+def test_next_case(client: Client) -> None:
+    open_first_look_case()
     assert len(statements(lambda: client.post(reverse("review:next")))) == SESSION_AND_ACCOUNT + 4 + EVENT
 
 
 def test_the_page_in_answer_to_next_and_to_a_reveal(client: Client, ana: User) -> None:
-    looking_first()
+    open_first_look_case()
     assert len(statements(lambda: client.post(reverse("review:next") + "?here"))) == SESSION_AND_ACCOUNT + 5 + EVENT
-    held = visibility.current_assignments(ana).get()
-    typed = {"token": str(held.token), "revision": "0", **posted_fields(Answers({"natural": Answer("yes", "Stiff.")}))}
-    address = reverse("review:reveal", args=[held.pk]) + "?here"
+    assignment = visibility.current_assignments(ana).get()
+    typed = {
+        "token": str(assignment.token),
+        "revision": "0",
+        **posted_fields(Answers({"natural": Answer("yes", "Stiff.")})),
+    }
+    address = reverse("review:reveal", args=[assignment.pk]) + "?here"
     assert len(statements(lambda: client.post(address, typed))) == SESSION_AND_ACCOUNT + 4 + EVENT
 
 
 def test_the_page_before_and_after_the_first_look(client: Client, ana: User) -> None:
-    looking_first()
-    held = claim(ana)
-    before = page(client, held)
+    open_first_look_case()
+    assignment = claim(ana)
+    before = page_statements(client, assignment)
     assert len(before) == SESSION_AND_ACCOUNT + 2
     assert all(sql.startswith("SELECT") for sql in before), "right after a claim the page writes nothing"
-    take_first_look(held)
-    assert len(page(client, held)) == SESSION_AND_ACCOUNT + 2
+    take_first_look(assignment)
+    assert len(page_statements(client, assignment)) == SESSION_AND_ACCOUNT + 2
 
 
-def test_the_page_costs_the_same_however_much_there_is(client: Client, ana: User, bo: User) -> None:
-    looking_first()
-    held = claim(ana)
-    take_first_look(held)
-    assignments_services.save_draft(ana, held.pk, held.token, full_approval(), revision=0)  # type: ignore[arg-type]
-    few = page(client, held)
+def test_the_page_costs_the_same_however_many_cases_and_remarks_exist(client: Client, ana: User, bo: User) -> None:
+    open_first_look_case()
+    assignment = claim(ana)
+    take_first_look(assignment)
+    assignments_services.save_draft(ana, assignment.pk, assignment.token, full_approval(), revision=0)  # type: ignore[arg-type]
+    few = page_statements(client, assignment)
     for number in range(2, 12):
         open_case(number)
         claim_and_submit(bo, approval())
-    assert len(page(client, held)) == len(few)
-    remarks.remark(ana, held.case_id, "One thing.")
-    with_one = page(client, held)
+    assert len(page_statements(client, assignment)) == len(few)
+    remarks.remark(ana, assignment.case_id, "One thing.")
+    with_one = page_statements(client, assignment)
     for _ in range(5):
-        remarks.remark(ana, held.case_id, "And another.")
-    assert len(page(client, held)) == len(with_one)
+        remarks.remark(ana, assignment.case_id, "And another.")
+    assert len(page_statements(client, assignment)) == len(with_one)
 
 
-def test_a_draft(client: Client, ana: User) -> None:
-    looking_first()
-    held = claim(ana)
-    take_first_look(held)
+def test_saving_a_draft(client: Client, ana: User) -> None:
+    open_first_look_case()
+    assignment = claim(ana)
+    take_first_look(assignment)
 
     def save(revision: int) -> list[str]:
-        return statements(lambda: post(client, "draft", held, full_approval(), revision=str(revision), headers=HTMX))
+        return statements(
+            lambda: post(client, "draft", assignment, full_approval(), revision=str(revision), headers=HTMX)
+        )
 
     assert len(save(0)) == SESSION_AND_ACCOUNT + 2
     assert len(save(1)) == SESSION_AND_ACCOUNT + 2
 
 
-def test_a_submit(client: Client, ana: User) -> None:
-    looking_first()
-    held = claim(ana)
-    take_first_look(held)
-    submitted = statements(lambda: post(client, "submit", held, full_approval(), stop="1"))
+def test_submitting_a_review(client: Client, ana: User) -> None:
+    open_first_look_case()
+    assignment = claim(ana)
+    take_first_look(assignment)
+    submitted = statements(lambda: post(client, "submit", assignment, full_approval(), stop="1"))
     assert len(submitted) == SESSION_AND_ACCOUNT + 7 + EVENT
 
 
 def test_opening_the_page_renews_a_lease_that_is_not_fresh(client: Client, ana: User, clock: Clock) -> None:
     open_case()
-    held = claim(ana)
-    page(client, held)
-    held.refresh_from_db()
-    assert held.lease_until == clock.now + claims.lease()
+    assignment = claim(ana)
+    page_statements(client, assignment)
+    assignment.refresh_from_db()
+    assert assignment.lease_until == clock.now + claims.lease()
     clock.advance(minutes=5)
-    page(client, held)
-    held.refresh_from_db()
-    assert held.lease_until == timezone.now() + claims.lease()
+    page_statements(client, assignment)
+    assignment.refresh_from_db()
+    assert assignment.lease_until == timezone.now() + claims.lease()
 
 
-def test_a_claim_asks_who_held_it_only_where_a_lease_ran_out(ana: User, bo: User, clock: Clock) -> None:
+def test_a_claim_looks_up_the_previous_holder_only_after_a_lapsed_lease(ana: User, bo: User, clock: Clock) -> None:
     open_case()
-    with CaptureQueriesContext(connection) as seen:
+    with CaptureQueriesContext(connection) as captured:
         claim(ana)
-    asks = 'review_event"."kind" IN'
-    assert not any(asks in query["sql"] for query in seen)
+    history_query = 'review_event"."kind" IN'
+    assert not any(history_query in query["sql"] for query in captured)
     clock.advance(hours=1)
-    with CaptureQueriesContext(connection) as seen:
-        held = claim(bo)
-    assert any(asks in query["sql"] for query in seen)
-    assert cases_queries.trail(held.case).last().data["taken_from"] == ana.pk  # type: ignore[union-attr]
+    with CaptureQueriesContext(connection) as captured:
+        assignment = claim(bo)
+    assert any(history_query in query["sql"] for query in captured)
+    assert cases_queries.trail(assignment.case).last().data["taken_from"] == ana.pk  # type: ignore[union-attr]
 
 
-def copy_rows(model: type[Model], count: int, **own: str) -> None:
-    """So many copies of the only row of `model`, with columns of their own."""
+def copy_rows(model: type[Model], count: int, **changes: str) -> None:
+    """Insert `count` copies of the only row of `model`; `changes`: SQL for some columns."""
     columns = [str(field.column) for field in model._meta.concrete_fields if not field.primary_key]
-    values = ", ".join(own.get(column, column) for column in columns)
+    values = ", ".join(changes.get(column, column) for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {model._meta.db_table} ({', '.join(columns)}) SELECT {values}"
@@ -167,16 +179,16 @@ def copy_rows(model: type[Model], count: int, **own: str) -> None:
         cursor.execute(f"ANALYZE {model._meta.db_table}")
 
 
-def test_a_claim_is_planned_for_all_values_as_for_these(ana: User) -> None:
-    """PostgreSQL plans a prepared statement without its parameters; a claim must still read its index, and not all rows."""
+def test_a_generic_plan_of_a_claim_uses_the_index(ana: User) -> None:
+    """PostgreSQL may plan a prepared statement without its parameters; a claim still uses its index."""
     if connection.vendor != "postgresql":
         return
     open_case()
     copy_rows(Case, 999, lineage="lineage || n")
     [first] = Case.objects.filter(assignments__isnull=False)
     copy_rows(Assignment, 999, case_id=f"(SELECT id FROM review_case WHERE lineage = '{first.lineage}' || n)")
-    [own, *_others] = eligibility.search_rounds(ana, reserved_for_me=False)
-    statement, params = own.locking_select()
+    [first_round, *_others] = eligibility.search_rounds(ana, reserved_for_me=False)
+    statement, params = first_round.locking_select()
     for number in range(1, len(params) + 1):
         statement = statement.replace("%s", f"${number}", 1)
     with connection.cursor() as cursor:
@@ -188,8 +200,11 @@ def test_a_claim_is_planned_for_all_values_as_for_these(ana: User) -> None:
     assert any("assignment_queue" in line for line in plan), plan
 
 
-def grow(adela: User, ana: User, bo: User, chen: User, number: int) -> None:
-    """One more of what pages list: a closed case with a remark, a copy answered, a case in hand, a notice, accounts."""
+def add_listed_rows(adela: User, ana: User, bo: User, chen: User, number: int) -> None:
+    """Add one of everything that pages list.
+
+    A closed case with a remark, an answered copy, a held case, a notice and accounts.
+    """
     closed = case_in_secondary(chen, number=2 * number)
     claim_and_submit(bo, approval(), approval())
     remarks.remark(bo, closed.pk, "Closed, @chen.")
@@ -212,8 +227,8 @@ def test_lists_cost_the_same_however_long_they_are(
     open_case(1000)
     case = claim(ana).case
     pages = {
-        f"{who.username} {name}": (known(browse(who)), reverse(f"review:{name}", args=args))
-        for who, name, args in [
+        f"{viewer.username} {name}": (with_known_session(browse(viewer)), reverse(f"review:{name}", args=args))
+        for viewer, name, args in [
             (ana, "workbench", []),
             (chen, "workbench", []),
             (chen, "mine", []),
@@ -230,11 +245,13 @@ def test_lists_cost_the_same_however_long_they_are(
         }
 
     for number in range(1, 3):
-        grow(adela, ana, bo, chen, number)
+        add_listed_rows(adela, ana, bo, chen, number)
     few = costs()
     for number in range(3, 9):
-        grow(adela, ana, bo, chen, number)
+        add_listed_rows(adela, ana, bo, chen, number)
     many = costs()
     assert len(notices.notices_for(ana)) == len(notices.notices_for(chen)) == 8
-    assert {name: len(asked) for name, asked in many.items()} == {name: len(asked) for name, asked in few.items()}
+    assert {name: len(queries) for name, queries in many.items()} == {
+        name: len(queries) for name, queries in few.items()
+    }
     assert len(calibration_queries.results()) == 8

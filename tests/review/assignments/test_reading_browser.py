@@ -1,4 +1,4 @@
-"""Reading a case in a real Chromium: what changed, the traps beside it, and where one was after a reload."""
+"""Reading a case in a real Chromium: changes, the traps beside them, the position after a reload."""
 
 from typing import Any
 
@@ -57,8 +57,8 @@ def reveal(desk: Page) -> None:
     wait_for_focus(desk)
 
 
-def inside(desk: Page, selector: str) -> bool:
-    """Whether the whole width and some of the height of an element is in the window."""
+def is_in_view(desk: Page, selector: str) -> bool:
+    """Whether some of the height of an element is visible in the window."""
     return bool(
         desk.locator(selector).first.evaluate(
             "(one) => { const box = one.getBoundingClientRect(); return box.top < innerHeight - 40 && box.bottom > 80 }"
@@ -69,23 +69,25 @@ def inside(desk: Page, selector: str) -> bool:
 def test_revealing_opens_the_changes_at_the_first(desk: Page) -> None:
     reveal(desk)
     expect(desk.locator(".views__view--changes")).to_be_visible()
-    assert inside(desk, "[data-change]")
-    assert inside(desk, ".trap-card"), "the trap stands beside its turn"
-    assert inside(desk, ".split__submit")
-    assert inside(desk, ".callout--question")
-    assert inside(desk, ".question:not(.given)")
+    assert is_in_view(desk, "[data-change]")
+    assert is_in_view(desk, ".trap-card"), "the trap is shown beside its turn"
+    assert is_in_view(desk, ".split__submit")
+    assert is_in_view(desk, ".callout--question")
+    assert is_in_view(desk, ".question:not(.given)")
     expect(desk.locator(".diff__fold[open]")).to_have_count(0)
 
 
 def test_the_question_is_as_wide_as_the_text(desk: Page) -> None:
     reveal(desk)
-    text, question = (desk.locator(one).first.bounding_box() for one in (".views", ".blocks > .callout--question"))
+    text, question = (
+        desk.locator(selector).first.bounding_box() for selector in (".views", ".blocks > .callout--question")
+    )
     assert text
     assert question
     assert (question["x"], question["width"]) == (text["x"], text["width"])
 
 
-def test_keys_lead_from_change_to_change_and_from_trap_to_trap(desk: Page) -> None:
+def test_keys_move_between_changes_and_between_traps(desk: Page) -> None:
     reveal(desk)
     for key, selector in (
         ("]", "[data-change] >> nth=0"),
@@ -94,7 +96,7 @@ def test_keys_lead_from_change_to_change_and_from_trap_to_trap(desk: Page) -> No
     ):
         desk.keyboard.press(key)
         expect(desk.locator(selector)).to_be_focused()
-        assert inside(desk, selector)
+        assert is_in_view(desk, selector)
     desk.keyboard.press("[")
     expect(desk.locator("[data-change] >> nth=1")).to_be_focused()
     desk.keyboard.press("t")
@@ -106,7 +108,7 @@ def test_keys_lead_from_change_to_change_and_from_trap_to_trap(desk: Page) -> No
     assert desk.evaluate("document.querySelector('.split__ask').contains(document.activeElement)")
 
 
-def test_the_view_and_the_place_survive_a_reload(desk: Page) -> None:
+def test_the_view_and_the_position_survive_a_reload(desk: Page) -> None:
     reveal(desk)
     desk.keyboard.press("s")
     desk.locator(".views__pick--source").first.wait_for(state="attached")

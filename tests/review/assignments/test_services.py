@@ -1,4 +1,4 @@
-"""Claiming, drafting, submitting: who gets what, who is too late, and what stands in the trail."""
+"""Claims, drafts and submits: who gets which case, who is too late, and what the trail records."""
 
 import uuid
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def state_of(case: Case) -> tuple[str, str]:
 
 
 def trail(case: Case) -> list[tuple[str, str]]:
-    """(kind, who) of every event, in order."""
+    """The kind and the actor's username of every event, in order."""
     events = Event.objects.filter(case=case).select_related("actor").order_by("id")
     return [(event.kind, event.actor.username if event.actor else "") for event in events]
 
@@ -53,7 +53,7 @@ def renew(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
     claims.heartbeat(physician, assignment.pk, token)
 
 
-def draft(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
+def save_approval(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
     assignments_services.save_draft(physician, assignment.pk, token, approval(), revision=0)
 
 
@@ -65,18 +65,18 @@ def submit_approval(physician: User, assignment: Assignment, token: uuid.UUID) -
     assignments_services.submit(physician, assignment.pk, token, approval())
 
 
-Act = Callable[[User, Assignment, uuid.UUID], None]
-ACTS = [renew, draft, give_back, submit_approval]
+Action = Callable[[User, Assignment, uuid.UUID], None]
+ACTIONS = [renew, save_approval, give_back, submit_approval]
 
 
-# ------------------------------------------------------------------------------------------------------------- claiming
+# ----------------------------------------------------------------------------------------- claiming
 
 
-def test_nothing_waits(ana: User) -> None:
+def test_a_claim_returns_none_if_nothing_is_open(ana: User) -> None:
     assert claims.claim_next(ana) is None
 
 
-def test_only_physicians_take_cases(adela: User, rui: User) -> None:
+def test_only_physicians_claim_cases(adela: User, rui: User) -> None:
     case = open_case()
     gone = account("gone", is_active=False)
     for person in (adela, rui, gone):
@@ -85,7 +85,7 @@ def test_only_physicians_take_cases(adela: User, rui: User) -> None:
     assert trail(case) == [("opened", "")]
 
 
-def test_own_case_in_hand_comes_first(ana: User, clock: Clock) -> None:
+def test_a_held_case_comes_first(ana: User, clock: Clock) -> None:
     open_case(1)
     first = claim(ana)
     open_case(2, policy=Policy())
@@ -95,7 +95,7 @@ def test_own_case_in_hand_comes_first(ana: User, clock: Clock) -> None:
     assert again.lease_until == clock.now + claims.lease()
 
 
-def test_own_case_is_resumed_even_after_its_lease_if_nobody_took_it(ana: User, clock: Clock) -> None:
+def test_a_lapsed_case_is_resumed_if_nobody_took_it_over(ana: User, clock: Clock) -> None:
     open_case()
     first = claim(ana)
     clock.advance(minutes=16)
@@ -103,7 +103,7 @@ def test_own_case_is_resumed_even_after_its_lease_if_nobody_took_it(ana: User, c
     submit(first, approval())
 
 
-def test_by_priority(ana: User, bo: User, adela: User) -> None:
+def test_cases_are_claimed_by_priority(ana: User, bo: User, adela: User) -> None:
     cases = [open_case(number) for number in range(5)]
     cases_services.prioritise(cases[3].pk, actor=adela, priority=5)
     assert claim(ana).case_id == cases[3].pk
@@ -118,9 +118,9 @@ def test_cases_nearly_done_come_first(ana: User, bo: User, chen: User, dina: Use
     disputed = Case.objects.get()
     case_in_secondary(ana, number=2)
     open_case(3)
-    chens = claim(chen)
-    assert (chens.case_id, chens.role) == (disputed.pk, Role.ADJUDICATOR_1)
-    submit(chens, approval())
+    chen_assignment = claim(chen)
+    assert (chen_assignment.case_id, chen_assignment.role) == (disputed.pk, Role.ADJUDICATOR_1)
+    submit(chen_assignment, approval())
     assert claim(chen).role == Role.SECONDARY
     assert (claim(dina).case_id, claim(dina).role) == (disputed.pk, Role.ADJUDICATOR_2)
 
@@ -152,7 +152,7 @@ def test_two_roles_in_a_case_are_refused_by_the_database(ana: User) -> None:
         )
 
 
-def test_one_assignment_a_role_and_one_review_a_turn(ana: User) -> None:
+def test_a_role_has_one_assignment_and_a_turn_one_review(ana: User) -> None:
     case = case_in_secondary(ana)
     with pytest.raises(IntegrityError), transaction.atomic():
         Assignment.objects.create(case=case, role=Role.PRIMARY, opened_at=timezone.now())
@@ -170,7 +170,7 @@ def test_a_version_is_opened_once(db: None) -> None:
 
 
 def second_version(policy: Policy, *reviewers: User) -> Case:
-    """Version 1 was rejected by `reviewers`; version 2 waits."""
+    """Version 2, still unclaimed, of a sample whose version 1 `reviewers` rejected."""
     open_case(1)
     claim_and_submit(reviewers[0], rejection())
     claim_and_submit(reviewers[1], rejection(), rejection())
@@ -185,7 +185,7 @@ def test_fresh_eyes_are_preferred(ana: User, bo: User, chen: User) -> None:
     assert claim(chen).case_id == again.pk
     assert claims.claim_next(bo) is None  # both are held
     submit(claim(chen), approval())
-    assert claim(bo).case_id == again.pk  # better than nothing: only preferred
+    assert claim(bo).case_id == again.pk  # fresh eyes are preferred, not required
 
 
 def test_fresh_eyes_are_required_where_the_policy_says_so(ana: User, bo: User, chen: User) -> None:
@@ -195,102 +195,104 @@ def test_fresh_eyes_are_required_where_the_policy_says_so(ana: User, bo: User, c
     assert claim(chen).case_id == again.pk
 
 
-# ------------------------------------------------------------------------------------------------------- leases, fencing
+# ---------------------------------------------------------------------------------- leases, fencing
 
 
-def test_a_held_case_is_nobody_elses_until_the_lease_runs_out(ana: User, bo: User, clock: Clock) -> None:
+def test_a_held_case_is_reserved_until_its_lease_runs_out(ana: User, bo: User, clock: Clock) -> None:
     open_case()
-    anas = claim(ana)
+    ana_assignment = claim(ana)
     clock.advance(minutes=10)
-    assert anas.token is not None
-    claims.heartbeat(ana, anas.pk, anas.token)
+    assert ana_assignment.token is not None
+    claims.heartbeat(ana, ana_assignment.pk, ana_assignment.token)
     clock.advance(minutes=10)
     assert claims.claim_next(bo) is None
     clock.advance(minutes=6)
-    assert claim(bo).pk == anas.pk
+    assert claim(bo).pk == ana_assignment.pk
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_after_a_take_over_the_old_token_does_nothing(ana: User, bo: User, clock: Clock, act: Act) -> None:
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_old_token_is_refused_after_a_take_over(ana: User, bo: User, clock: Clock, action: Action) -> None:
     case = open_case()
-    anas = claim(ana)
-    assert anas.token is not None
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
     clock.advance(minutes=16)
-    bos = claim(bo)
+    bo_assignment = claim(bo)
     with pytest.raises(errors.LeaseLost):
-        act(ana, anas, anas.token)
-    bos.refresh_from_db()
-    assert (bos.physician, bos.hold, bos.phase) == (bo, Hold.HELD, Phase.COMMIT)
+        action(ana, ana_assignment, ana_assignment.token)
+    bo_assignment.refresh_from_db()
+    assert (bo_assignment.physician, bo_assignment.hold, bo_assignment.phase) == (bo, Hold.HELD, Phase.COMMIT)
     assert not Review.objects.exists()
     assert trail(case) == [("opened", ""), ("claimed", "ana"), ("taken-over", "bo")]
     assert Event.objects.get(kind=Event.Kind.TAKEN_OVER).data == {"role": "primary", "taken_from": ana.pk}
-    submit(bos, approval())
+    submit(bo_assignment, approval())
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_who_took_over_and_lost_it_again_is_told_so(ana: User, bo: User, clock: Clock, act: Act) -> None:
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_physician_who_took_over_and_lost_the_case_is_refused(
+    ana: User, bo: User, clock: Clock, action: Action
+) -> None:
     open_case()
     claim(ana)
     clock.advance(minutes=16)
-    bos = claim(bo)
+    bo_assignment = claim(bo)
     clock.advance(minutes=16)
     claim(ana)
-    assert bos.token is not None
+    assert bo_assignment.token is not None
     with pytest.raises(errors.LeaseLost):
-        act(bo, bos, bos.token)
+        action(bo, bo_assignment, bo_assignment.token)
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_anothers_assignment_does_not_exist(ana: User, bo: User, act: Act) -> None:
+@pytest.mark.parametrize("action", ACTIONS)
+def test_another_physicians_assignment_is_not_found(ana: User, bo: User, action: Action) -> None:
     open_case()
-    anas = claim(ana)
-    assert anas.token is not None
-    for token in (anas.token, uuid.uuid4()):
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
+    for token in (ana_assignment.token, uuid.uuid4()):
         with pytest.raises(errors.NotYours):
-            act(bo, anas, token)
-    anas.pk = 10**6
+            action(bo, ana_assignment, token)
+    ana_assignment.pk = 10**6
     with pytest.raises(errors.NotYours):
-        act(bo, anas, anas.token)
+        action(bo, ana_assignment, ana_assignment.token)
     assert not Draft.objects.exists()
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_a_physician_who_lost_the_role_may_do_nothing(ana: User, act: Act) -> None:
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_deactivated_physician_is_refused(ana: User, action: Action) -> None:
     open_case()
-    anas = claim(ana)
-    assert anas.token is not None
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
     ana.is_active = False
     with pytest.raises(errors.NotAllowed):
-        act(ana, anas, anas.token)
+        action(ana, ana_assignment, ana_assignment.token)
 
 
-@pytest.mark.parametrize("late", [draft, submit_approval])
-def test_late_answers_are_kept_as_the_draft(ana: User, bo: User, clock: Clock, late: Act) -> None:
+@pytest.mark.parametrize("late", [save_approval, submit_approval])
+def test_late_answers_are_stored_as_the_draft(ana: User, bo: User, clock: Clock, late: Action) -> None:
     open_case()
-    anas = claim(ana)
-    assert anas.token is not None
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
     clock.advance(minutes=16)
     claim(bo)
     with pytest.raises(errors.LeaseLost):
-        late(ana, anas, anas.token)
-    kept = Draft.objects.get()
-    assert (kept.physician, kept.assignment_id, kept.phase) == (ana, anas.pk, Phase.COMMIT)
-    assert kept.answers["verdict"] == "approve"
+        late(ana, ana_assignment, ana_assignment.token)
+    draft = Draft.objects.get()
+    assert (draft.physician, draft.assignment_id, draft.phase) == (ana, ana_assignment.pk, Phase.COMMIT)
+    assert draft.answers["verdict"] == "approve"
 
 
-@pytest.mark.parametrize("late", [draft, submit_approval])
-def test_answers_to_a_case_withdrawn_meanwhile_are_kept_as_the_draft(ana: User, adela: User, late: Act) -> None:
+@pytest.mark.parametrize("late", [save_approval, submit_approval])
+def test_answers_to_a_withdrawn_case_are_stored_as_the_draft(ana: User, adela: User, late: Action) -> None:
     case = open_case()
-    anas = claim(ana)
-    assert anas.token is not None
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
     cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
     with pytest.raises(errors.CaseClosed):
-        late(ana, anas, anas.token)
+        late(ana, ana_assignment, ana_assignment.token)
     assert Draft.objects.get().physician == ana
     assert not Review.objects.exists()
 
 
-def test_a_late_submit_does_not_overwrite_what_another_window_has_saved_since(ana: User, clock: Clock) -> None:
+def test_a_late_submit_does_not_overwrite_another_tabs_later_draft(ana: User, clock: Clock) -> None:
     open_case()
     old = claim(ana)
     clock.advance(minutes=16)
@@ -310,35 +312,33 @@ def test_a_late_submit_does_not_overwrite_what_another_window_has_saved_since(an
 
 def test_a_late_submit_overwrites_an_older_draft(ana: User, bo: User, clock: Clock) -> None:
     open_case()
-    anas = claim(ana)
-    assert anas.token is not None
-    assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="begun"), revision=0)
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
+    assignments_services.save_draft(ana, ana_assignment.pk, ana_assignment.token, Answers(reason="begun"), revision=0)
     clock.advance(minutes=16)
     claim(bo)
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, anas.pk, anas.token, rejection("finished"))
-    kept = Draft.objects.get()
-    assert (kept.answers["reason"], kept.revision) == ("finished", 2)
+        assignments_services.submit(ana, ana_assignment.pk, ana_assignment.token, rejection("finished"))
+    draft = Draft.objects.get()
+    assert (draft.answers["reason"], draft.revision) == ("finished", 2)
 
 
-def test_forgotten_leases_are_given_back_once(ana: User, bo: User, clock: Clock) -> None:
+def test_lapsed_leases_are_expired_once(ana: User, bo: User, clock: Clock) -> None:
     case = open_case()
-    anas = claim(ana)
+    ana_assignment = claim(ana)
     assert claims.expire_leases() == 0
     clock.advance(minutes=16)
     assert claims.expire_leases() == 1
     assert claims.expire_leases() == 0
     assert trail(case)[-1] == ("expired", "ana")
-    assert anas.token is not None
+    assert ana_assignment.token is not None
     with pytest.raises(errors.LeaseLost):
-        assignments_services.submit(ana, anas.pk, anas.token, approval())
+        assignments_services.submit(ana, ana_assignment.pk, ana_assignment.token, approval())
     claim(bo)
-    assert trail(case)[-1] == ("claimed", "bo")  # it was free: nothing was taken from anybody
+    assert trail(case)[-1] == ("claimed", "bo")  # the lease had expired: nobody lost it
 
 
-def test_a_lease_does_not_take_away_what_was_committed(
-    ana: User, bo: User, chen: User, dina: User, emil: User, clock: Clock
-) -> None:
+def test_a_committed_role_does_not_lapse(ana: User, bo: User, chen: User, dina: User, emil: User, clock: Clock) -> None:
     case = case_in_secondary(ana)
     claim_and_submit(bo, rejection())
     clock.advance(days=3)
@@ -356,114 +356,120 @@ def test_a_lease_does_not_take_away_what_was_committed(
     assert state_of(case) == (State.REJECTED, Ground.ADJUDICATED)
 
 
-def test_giving_back(ana: User, bo: User) -> None:
-    both = {open_case(1), open_case(2)}
-    anas = claim(ana)
-    case = anas.case
-    [other] = both - {case}
-    draft(ana, anas, anas.token or uuid.uuid4())
-    give_back(ana, anas, anas.token or uuid.uuid4())
+def test_a_released_case_is_open_to_others_and_its_draft_is_kept(ana: User, bo: User) -> None:
+    cases = {open_case(1), open_case(2)}
+    ana_assignment = claim(ana)
+    case = ana_assignment.case
+    [other] = cases - {case}
+    save_approval(ana, ana_assignment, ana_assignment.token or uuid.uuid4())
+    give_back(ana, ana_assignment, ana_assignment.token or uuid.uuid4())
     assert trail(case) == [("opened", ""), ("claimed", "ana"), ("released", "ana")]
     assert Draft.objects.get().physician == ana
-    assert claim(ana).case_id == other.pk  # not the very case she has just declined
-    assert claim(bo).case_id == case.pk, "free for anybody else"
+    assert claim(ana).case_id == other.pk  # not the case that she has just released
+    assert claim(bo).case_id == case.pk, "open to anybody else"
 
 
-def test_what_was_given_back_is_offered_again_when_nothing_else_is_left(ana: User) -> None:
+def test_a_released_case_is_offered_again_when_nothing_else_is_left(ana: User) -> None:
     case = open_case()
-    anas = claim(ana)
-    give_back(ana, anas, anas.token or uuid.uuid4())
+    ana_assignment = claim(ana)
+    give_back(ana, ana_assignment, ana_assignment.token or uuid.uuid4())
     assert claim(ana).case_id == case.pk
 
 
-def test_nothing_committed_can_be_given_back(ana: User, bo: User) -> None:
+def test_a_committed_role_cannot_be_released(ana: User, bo: User) -> None:
     case_in_secondary(ana)
     claim_and_submit(bo, approval())
-    bos = claim(bo)
+    bo_assignment = claim(bo)
     with pytest.raises(errors.AlreadySubmitted):
-        give_back(bo, bos, bos.token or uuid.uuid4())
+        give_back(bo, bo_assignment, bo_assignment.token or uuid.uuid4())
 
 
-# --------------------------------------------------------------------------------------------------------------- drafts
+# ------------------------------------------------------------------------------------------- drafts
 
 
 def test_a_draft_counts_its_revisions_and_renews_the_lease(ana: User, clock: Clock) -> None:
     open_case()
-    anas = claim(ana)
-    assert anas.token is not None
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
     clock.advance(minutes=10)
-    first = assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="a"), revision=0)
-    second = assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="b"), revision=first.revision)
+    first = assignments_services.save_draft(
+        ana, ana_assignment.pk, ana_assignment.token, Answers(reason="a"), revision=0
+    )
+    second = assignments_services.save_draft(
+        ana, ana_assignment.pk, ana_assignment.token, Answers(reason="b"), revision=first.revision
+    )
     assert (first.revision, second.revision) == (1, 2)
-    anas.refresh_from_db()
-    assert anas.lease_until == clock.now + claims.lease()
-    found = assignments_queries.draft_of(anas, ana)
-    assert found is not None
-    assert found.answers["reason"] == "b"
+    ana_assignment.refresh_from_db()
+    assert ana_assignment.lease_until == clock.now + claims.lease()
+    stored = assignments_queries.draft_of(ana_assignment, ana)
+    assert stored is not None
+    assert stored.answers["reason"] == "b"
 
 
 @pytest.mark.parametrize("revision", [0, 1, 7])
-def test_a_draft_from_another_window_is_not_overwritten(ana: User, revision: int) -> None:
+def test_a_draft_from_another_tab_is_not_overwritten(ana: User, revision: int) -> None:
     open_case()
-    anas = claim(ana)
-    assert anas.token is not None
-    assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="a"), revision=0)
-    assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="b"), revision=1)
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
+    assignments_services.save_draft(ana, ana_assignment.pk, ana_assignment.token, Answers(reason="a"), revision=0)
+    assignments_services.save_draft(ana, ana_assignment.pk, ana_assignment.token, Answers(reason="b"), revision=1)
     with pytest.raises(errors.StaleDraft):
-        assignments_services.save_draft(ana, anas.pk, anas.token, Answers(reason="c"), revision=revision)
-    kept = Draft.objects.get()
-    assert (kept.answers["reason"], kept.revision) == ("b", 2)
+        assignments_services.save_draft(
+            ana, ana_assignment.pk, ana_assignment.token, Answers(reason="c"), revision=revision
+        )
+    draft = Draft.objects.get()
+    assert (draft.answers["reason"], draft.revision) == ("b", 2)
 
 
 def test_each_phase_has_its_own_draft(ana: User, bo: User) -> None:
     case_in_secondary(ana)
-    bos = claim(bo)
-    draft(bo, bos, bos.token or uuid.uuid4())
-    submit(bos, approval())
-    bos = claim(bo)
-    assert assignments_queries.draft_of(bos, bo) is None
-    draft(bo, bos, bos.token or uuid.uuid4())
+    bo_assignment = claim(bo)
+    save_approval(bo, bo_assignment, bo_assignment.token or uuid.uuid4())
+    submit(bo_assignment, approval())
+    bo_assignment = claim(bo)
+    assert assignments_queries.draft_of(bo_assignment, bo) is None
+    save_approval(bo, bo_assignment, bo_assignment.token or uuid.uuid4())
     assert set(Draft.objects.values_list("phase", flat=True)) == {Phase.COMMIT, Phase.CONFIRM}
 
 
-# ----------------------------------------------------------------------------------------------------------- submitting
+# --------------------------------------------------------------------------------------- submitting
 
 
 def test_incomplete_answers_are_refused_with_every_problem_and_nothing_is_written(ana: User) -> None:
     case = open_case()
-    anas = claim(ana)
+    ana_assignment = claim(ana)
     with pytest.raises(errors.Incomplete) as refused:
-        submit(anas, Answers())
+        submit(ana_assignment, Answers())
     assert len(refused.value.problems) == 5
     assert not Review.objects.exists()
     assert trail(case) == [("opened", ""), ("claimed", "ana")]
-    submit(anas, approval())
+    submit(ana_assignment, approval())
 
 
-def test_submitting_twice(ana: User, bo: User) -> None:
+def test_a_review_cannot_be_submitted_twice(ana: User, bo: User) -> None:
     open_case()
-    anas = claim(ana)
-    submit(anas, approval())
+    ana_assignment = claim(ana)
+    submit(ana_assignment, approval())
     with pytest.raises(errors.AlreadySubmitted):
-        submit(anas, rejection())
+        submit(ana_assignment, rejection())
     assert Review.objects.count() == 1
 
 
-def test_submitting_the_review_that_closed_the_case_twice(ana: User) -> None:
+def test_the_review_that_closed_the_case_cannot_be_submitted_twice(ana: User) -> None:
     case = open_case(policy=Policy(secondary=False))
-    anas = claim(ana)
-    submit(anas, approval())
+    ana_assignment = claim(ana)
+    submit(ana_assignment, approval())
     assert state_of(case) == (State.APPROVED, Ground.PRIMARY_ALONE)
     with pytest.raises(errors.AlreadySubmitted):
-        submit(anas, approval())
+        submit(ana_assignment, approval())
 
 
 def test_a_double_click_on_the_blind_answer_does_not_confirm_it(ana: User, bo: User) -> None:
     case = case_in_secondary(ana)
-    bos = claim(bo)
-    submit(bos, approval())
+    bo_assignment = claim(bo)
+    submit(bo_assignment, approval())
     with pytest.raises(errors.AlreadySubmitted):
-        submit(bos, approval())
+        submit(bo_assignment, approval())
     assert state_of(case)[0] == State.SECONDARY
     assert Review.objects.filter(physician=bo).count() == 1
 
@@ -472,35 +478,35 @@ def test_a_late_repeat_of_an_adjudicators_vote_is_not_the_second_vote(
     ana: User, bo: User, chen: User, dina: User
 ) -> None:
     case_in_adjudication(ana, bo)
-    chens = claim(chen)
-    submit(chens, approval())
+    chen_assignment = claim(chen)
+    submit(chen_assignment, approval())
     claim_and_submit(dina, rejection())
     with pytest.raises(errors.AlreadySubmitted):
-        submit(chens, approval())
+        submit(chen_assignment, approval())
     assert claim(chen).phase == Phase.DISCUSS
 
 
-def test_a_review_submitted_carries_the_token_of_what_comes_next(ana: User, bo: User) -> None:
+def test_a_submitted_review_returns_the_token_of_the_next_phase(ana: User, bo: User) -> None:
     case_in_secondary(ana)
     review = submit(claim(bo), approval())
     assert review.assignment.phase == Phase.CONFIRM
     assert review.assignment.token == claim(bo).token
 
 
-def test_a_changed_mind_wants_a_reason(ana: User, bo: User) -> None:
+def test_a_changed_verdict_needs_a_reason(ana: User, bo: User) -> None:
     case = case_in_secondary(ana)
     claim_and_submit(bo, rejection())
-    bos = claim(bo)
+    bo_assignment = claim(bo)
     with pytest.raises(errors.Incomplete):
-        submit(bos, approval())
-    submit(bos, approval(change_reason="The primary is right about the dose."))
+        submit(bo_assignment, approval())
+    submit(bo_assignment, approval(change_reason="The primary is right about the dose."))
     assert state_of(case) == (State.APPROVED, Ground.CONSENSUS)
 
 
-# -------------------------------------------------------------------------------------------------------- the whole way
+# ------------------------------------------------------------------------------------ the whole way
 
 
-def test_consensus_and_its_trail(ana: User, bo: User) -> None:
+def test_a_consensus_and_its_trail(ana: User, bo: User) -> None:
     case = case_in_secondary(ana)
     claim_and_submit(bo, approval(), approval())
     assert state_of(case) == (State.APPROVED, Ground.CONSENSUS)
@@ -526,18 +532,18 @@ def test_an_inadequate_rubric_is_rejected_without_adjudication(ana: User, bo: Us
     assert state_of(case) == (State.REJECTED, Ground.RUBRIC_INADEQUATE)
 
 
-def test_dissent_discussion_and_its_trail(ana: User, bo: User, chen: User, dina: User, emil: User) -> None:
+def test_a_dissent_its_discussion_and_its_trail(ana: User, bo: User, chen: User, dina: User, emil: User) -> None:
     case = case_in_adjudication(ana, bo)
-    chens, dinas = claim(chen), claim(dina)
-    assert {chens.role, dinas.role} == {Role.ADJUDICATOR_1, Role.ADJUDICATOR_2}
+    chen_assignment, dina_assignment = claim(chen), claim(dina)
+    assert {chen_assignment.role, dina_assignment.role} == {Role.ADJUDICATOR_1, Role.ADJUDICATOR_2}
     assert claims.claim_next(emil) is None
-    submit(chens, approval())
-    chens.refresh_from_db()
-    assert chens.hold == Hold.WAITING
+    submit(chen_assignment, approval())
+    chen_assignment.refresh_from_db()
+    assert chen_assignment.hold == Hold.WAITING
     assert claims.claim_next(chen) is None
-    submit(dinas, rejection())
-    assert claims.claim_next(emil) is None  # the discussion is for the same two
-    for physician, assignment in ((chen, chens), (dina, dinas)):
+    submit(dina_assignment, rejection())
+    assert claims.claim_next(emil) is None  # only the same two may discuss
+    for physician, assignment in ((chen, chen_assignment), (dina, dina_assignment)):
         resumed = claim(physician)
         assert (resumed.pk, resumed.phase) == (assignment.pk, Phase.DISCUSS)
     claim_and_submit(dina, approval())
@@ -556,7 +562,7 @@ def test_dissent_discussion_and_its_trail(ana: User, bo: User, chen: User, dina:
     ]
 
 
-def test_adjudicators_who_never_agree_reject(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_a_case_is_rejected_if_the_adjudicators_never_agree(ana: User, bo: User, chen: User, dina: User) -> None:
     case = case_in_adjudication(ana, bo)
     claim_and_submit(chen, approval())
     claim_and_submit(dina, rejection())
@@ -565,18 +571,24 @@ def test_adjudicators_who_never_agree_reject(ana: User, bo: User, chen: User, di
     assert state_of(case) == (State.REJECTED, Ground.UNDECIDED)
 
 
-def progress(*steps: tuple[User, Answers]) -> None:
+def submit_steps(*steps: tuple[User, Answers]) -> None:
     for physician, answers in steps:
         claim_and_submit(physician, answers)
 
 
 @pytest.mark.parametrize("steps", range(7))
-def test_withdrawn_from_every_state_that_is_not_final(
+def test_a_case_is_withdrawn_from_every_state_that_is_not_final(
     ana: User, bo: User, chen: User, dina: User, emil: User, adela: User, steps: int
 ) -> None:
     case = open_case()
-    way = [(ana, approval()), (bo, rejection()), (bo, rejection()), (chen, approval()), (dina, rejection())]
-    progress(*[*way, (chen, approval())][:steps])
+    steps_to_adjudication = [
+        (ana, approval()),
+        (bo, rejection()),
+        (bo, rejection()),
+        (chen, approval()),
+        (dina, rejection()),
+    ]
+    submit_steps(*[*steps_to_adjudication, (chen, approval())][:steps])
     before = state_of(case)[0]
     cases_services.withdraw(case.pk, actor=adela, reason="The source was retracted.")
     assert state_of(case) == (State.WITHDRAWN, Ground.WITHDRAWN)
@@ -588,22 +600,22 @@ def test_withdrawn_from_every_state_that_is_not_final(
     assert closing.data["before"] == before
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("committed", [False, True])
-def test_a_withdrawn_case_is_closed_to_who_holds_it(
-    ana: User, bo: User, adela: User, act: Act, committed: bool
+def test_a_withdrawn_case_is_closed_to_its_holder(
+    ana: User, bo: User, adela: User, action: Action, committed: bool
 ) -> None:
     case = case_in_secondary(ana)
     if committed:
         claim_and_submit(bo, approval())
-    bos = claim(bo)
+    bo_assignment = claim(bo)
     cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
-    assert bos.token is not None
+    assert bo_assignment.token is not None
     with pytest.raises(errors.CaseClosed):
-        act(bo, bos, bos.token)
+        action(bo, bo_assignment, bo_assignment.token)
 
 
-def test_what_is_final_stays_so(ana: User, bo: User, adela: User) -> None:
+def test_a_final_case_cannot_be_changed(ana: User, bo: User, adela: User) -> None:
     case = case_in_secondary(ana)
     claim_and_submit(bo, approval(), approval())
     with pytest.raises(errors.CaseClosed):
@@ -614,7 +626,7 @@ def test_what_is_final_stays_so(ana: User, bo: User, adela: User) -> None:
     assert not Event.objects.filter(case=case, kind=Event.Kind.PRIORITISED).exists()
 
 
-def test_only_who_oversees_withdraws_and_prioritises(ana: User, rui: User) -> None:
+def test_only_admins_withdraw_and_prioritise(ana: User, rui: User) -> None:
     case = open_case()
     for person in (ana, rui):
         with pytest.raises(errors.NotAllowed):
@@ -623,7 +635,7 @@ def test_only_who_oversees_withdraws_and_prioritises(ana: User, rui: User) -> No
             cases_services.prioritise(case.pk, actor=person, priority=9)
 
 
-def test_priority_is_in_the_trail(adela: User) -> None:
+def test_a_priority_change_is_in_the_trail(adela: User) -> None:
     case = open_case()
     cases_services.prioritise(case.pk, actor=adela, priority=3)
     last = Event.objects.filter(case=case).last()
@@ -631,17 +643,23 @@ def test_priority_is_in_the_trail(adela: User) -> None:
     assert (last.kind, last.data) == ("prioritised", {"before": 0, "after": 3})
 
 
-def test_the_stored_state_is_the_machines(ana: User, bo: User, chen: User, dina: User) -> None:
-    """`Case.state` is a copy: replaying the reviews gives the same, wherever the case stands."""
+def test_the_stored_state_equals_the_state_machines(ana: User, bo: User, chen: User, dina: User) -> None:
+    """`Case.state` is a cached value: replaying the reviews gives the same state at every step."""
     case = open_case()
-    way = [(ana, approval()), (bo, rejection()), (bo, rejection()), (chen, approval()), (dina, approval())]
-    for physician, answers in way:
+    steps_to_adjudication = [
+        (ana, approval()),
+        (bo, rejection()),
+        (bo, rejection()),
+        (chen, approval()),
+        (dina, approval()),
+    ]
+    for physician, answers in steps_to_adjudication:
         assert state_of(case)[0] == position(case.frozen.policy, visibility.opinions(case)).state
         claim_and_submit(physician, answers)
     assert state_of(case)[0] == position(case.frozen.policy, visibility.opinions(case)).state == State.APPROVED
 
 
-def test_long_and_strange_text_is_stored(ana: User) -> None:
+def test_long_and_unusual_text_is_stored(ana: User) -> None:
     case = assignments_services.open_case(case_spec(title="\0" + "漢" * 400))
     assert case.title == "漢" * 300
     review = submit(claim(ana), rejection("a\0b \ud800 \U0001f600"))
@@ -649,23 +667,23 @@ def test_long_and_strange_text_is_stored(ana: User) -> None:
     assert review.answers["reason"] == "ab ? \U0001f600"
 
 
-# -------------------------------------------------------------------------------------------------------------- settled
+# ------------------------------------------------------------------------------------------ settled
 
 
 def settled_wordings(case: Case) -> dict[str, str]:
-    """The wordings that stand and are not the original."""
+    """The settled wordings that differ from the original, by rubric."""
     case.refresh_from_db()
     original = {rubric.key: rubric.criterion for rubric in case.frozen.form.rubrics}
     return {r.key: r.criterion for r in cases_queries.settled_case(case).rubrics if r.criterion != original[r.key]}
 
 
-def test_a_correction_stands_when_the_secondary_makes_it_too(ana: User, bo: User) -> None:
+def test_a_correction_that_the_secondary_makes_too_is_settled(ana: User, bo: User) -> None:
     case = case_in_secondary(ana, answers=correction(" Calls it invented. "))
     claim_and_submit(bo, correction("Calls it invented."), correction("Calls it invented."))
     assert settled_wordings(case) == {"R1": "Calls it invented."}
 
 
-def test_the_secondarys_wording_over_the_primarys(ana: User, bo: User) -> None:
+def test_the_secondarys_wording_wins_over_the_primarys(ana: User, bo: User) -> None:
     case = case_in_secondary(ana, answers=correction("Calls it invented."))
     claim_and_submit(
         bo, approval(), correction("Calls it unknown.", change_reason="The primary is right, but too narrow.")
@@ -673,7 +691,7 @@ def test_the_secondarys_wording_over_the_primarys(ana: User, bo: User) -> None:
     assert settled_wordings(case) == {"R1": "Calls it unknown."}
 
 
-def test_a_secondary_who_saw_the_correction_and_prefers_the_original(ana: User, bo: User) -> None:
+def test_a_secondary_who_saw_the_correction_can_restore_the_original(ana: User, bo: User) -> None:
     case = case_in_secondary(ana, answers=correction("Calls it invented."))
     claim_and_submit(bo, approval(), approval())
     assert settled_wordings(case) == {}
@@ -686,7 +704,7 @@ def test_a_secondary_who_never_saw_the_correction_does_not_undo_it(ana: User, bo
     assert settled_wordings(case) == {"R1": "Calls it invented."}
 
 
-def test_the_adjudicators_wording_over_all_others(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_the_adjudicators_wording_wins_over_all_others(ana: User, bo: User, chen: User, dina: User) -> None:
     case = case_in_secondary(ana, answers=correction("Calls it invented."))
     claim_and_submit(bo, rejection(), rejection())
     claim_and_submit(chen, correction("Says that no such drug is registered."))
@@ -694,7 +712,7 @@ def test_the_adjudicators_wording_over_all_others(ana: User, bo: User, chen: Use
     assert settled_wordings(case) == {"R1": "Says that no such drug is registered."}
 
 
-def test_reasons_are_those_that_speak_against(ana: User, bo: User) -> None:
+def test_the_reasons_of_an_outcome_are_those_for_rejection(ana: User, bo: User) -> None:
     against = inadequate_rubric("Silent on the dose.", reason="The rubric misses the trap.")
     case = case_in_secondary(ana, answers=against)
     claim_and_submit(bo, approval(), approval())
@@ -705,7 +723,7 @@ def test_reasons_are_those_that_speak_against(ana: User, bo: User) -> None:
     assert set(outcome.answers) == {"primary/commit", "secondary/commit", "secondary/confirm"}
 
 
-def test_the_same_reason_from_two_is_given_once(ana: User, bo: User) -> None:
+def test_the_same_reason_from_two_reviewers_is_listed_once(ana: User, bo: User) -> None:
     case = case_in_secondary(ana, answers=rejection("Nobody would ask this."))
     claim_and_submit(bo, rejection("Nobody would ask this."), rejection("Nobody would ask this."))
     case.refresh_from_db()

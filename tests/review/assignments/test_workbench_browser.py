@@ -1,4 +1,4 @@
-"""The workbench in a real Chromium: a report beside its question, a session that ends, what is typed beside a review."""
+"""The workbench in a real Chromium: layout, ended sessions, side forms, shortcut keys."""
 
 import re
 from typing import Any
@@ -35,8 +35,8 @@ def desk(page: Page, live_server: Any, ana: User) -> Page:
     return page
 
 
-def goes(page: Page, url: str, name: str, held: Assignment) -> None:
-    page.goto(url + reverse(f"review:{name}", args=[held.pk]))
+def open_page(page: Page, url: str, name: str, assignment: Assignment) -> None:
+    page.goto(url + reverse(f"review:{name}", args=[assignment.pk]))
 
 
 def boxes(page: Page) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -48,15 +48,15 @@ def boxes(page: Page) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def test_a_report_has_its_question_beside_it_where_there_is_room(desk: Page, live_server: Any, ana: User) -> None:
     open_case(blocks=(REPORT, QUESTION))
-    held = claim(ana)
+    assignment = claim(ana)
     desk.set_viewport_size({"width": 1920, "height": 900})
-    goes(desk, live_server.url, "case", held)
+    open_page(desk, live_server.url, "case", assignment)
     report, question = boxes(desk)
     assert question["x"] >= report["x"] + report["width"]
     assert question["y"] == pytest.approx(report["y"], abs=2)
     desk.evaluate("scrollTo(0, 600)")
     _report, scrolled = boxes(desk)
-    assert 0 < scrolled["y"] < 200, "it stays in sight"
+    assert 0 < scrolled["y"] < 200, "it stays in view"
     for width in (1280, 900, 400):
         desk.set_viewport_size({"width": width, "height": 900})
         desk.evaluate("scrollTo(0, 0)")
@@ -65,20 +65,20 @@ def test_a_report_has_its_question_beside_it_where_there_is_room(desk: Page, liv
         assert desk.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_only_a_text_stands_beside_its_question(desk: Page, live_server: Any, ana: User) -> None:
+def test_only_a_text_is_shown_beside_its_question(desk: Page, live_server: Any, ana: User) -> None:
     open_case(blocks=(Dialogue("Conversation", (Turn("user", "May I?"),)), QUESTION))
     desk.set_viewport_size({"width": 1920, "height": 900})
-    goes(desk, live_server.url, "case", claim(ana))
+    open_page(desk, live_server.url, "case", claim(ana))
     turns, question = desk.locator(".turns").bounding_box(), desk.locator(".callout--question").bounding_box()
     assert turns is not None
     assert question is not None
     assert question["x"] == pytest.approx(turns["x"], abs=2)
 
 
-def test_a_session_that_ended_says_so_and_what_was_typed_comes_back(desk: Page, live_server: Any, ana: User) -> None:
+def test_an_ended_session_is_announced_and_typed_text_is_restored(desk: Page, live_server: Any, ana: User) -> None:
     open_case()
-    held = claim(ana)
-    goes(desk, live_server.url, "case", held)
+    assignment = claim(ana)
+    open_page(desk, live_server.url, "case", assignment)
     Session.objects.all().delete()
     reason = desk.locator("#reason")
     with desk.expect_response("**/draft/"):
@@ -86,7 +86,7 @@ def test_a_session_that_ended_says_so_and_what_was_typed_comes_back(desk: Page, 
     note = desk.locator("[data-ended-note]")
     expect(note).to_contain_text("Your session has ended")
     expect(desk.locator(".saved__pending")).to_be_hidden()
-    assert desk.url.endswith(reverse("review:case", args=[held.pk])), "nobody is led away"
+    assert desk.url.endswith(reverse("review:case", args=[assignment.pk])), "the page does not navigate away"
     assert not Draft.objects.exists()
     reason.fill("typed too late, and more")
     note.get_by_role("link").click()
@@ -100,12 +100,10 @@ def test_a_session_that_ended_says_so_and_what_was_typed_comes_back(desk: Page, 
     assert Draft.objects.get().answers["reason"] == "typed too late, and more"
 
 
-def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
-    desk: Page, live_server: Any, ana: User
-) -> None:
+def test_text_in_side_forms_survives_a_reload_until_it_is_sent(desk: Page, live_server: Any, ana: User) -> None:
     open_case()
-    held = claim(ana)
-    goes(desk, live_server.url, "decline", held)
+    assignment = claim(ana)
+    open_page(desk, live_server.url, "decline", assignment)
     declining, reporting = desk.locator("[data-aside*=':decline:']"), desk.locator("[data-aside*=':problem:']")
     declining.locator("textarea").fill("I know the patient.")
     declining.locator("[value=conflict]").check()
@@ -118,7 +116,7 @@ def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
     reporting.get_by_role("button", name="Report").click()
     desk.wait_for_url(re.compile(r"/assignments/\w+/$"))
     assert Event.objects.filter(kind=Event.Kind.PROBLEM).exists()
-    goes(desk, live_server.url, "decline", held)
+    open_page(desk, live_server.url, "decline", assignment)
     expect(declining.locator("textarea")).to_have_value("I know the patient.")
     expect(reporting.locator("textarea")).to_have_value("")
 
@@ -128,12 +126,12 @@ def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
     assert desk.evaluate(COPIES) == 0
 
 
-def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
+def test_a_draft_refused_by_a_busy_database_is_kept_and_sent_again(
     desk: Page, live_server: Any, ana: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_case()
-    held = claim(ana)
-    goes(desk, live_server.url, "case", held)
+    assignment = claim(ana)
+    open_page(desk, live_server.url, "case", assignment)
 
     def locked(*_: object, **__: object) -> None:
         raise OperationalError("database is locked")
@@ -147,7 +145,8 @@ def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
         assert desk.evaluate(COPIES) == 1
         assert not Draft.objects.exists()
     with desk.expect_response("**/draft/"):
-        desk.evaluate("dispatchEvent(new Event('online'))")  # sooner than the next try, which is 5 seconds away
+        # Sooner than the next attempt, which is 5 seconds away.
+        desk.evaluate("dispatchEvent(new Event('online'))")
     expect(desk.locator("[data-unsaved]")).to_have_count(0)
     expect(desk.locator("#messages .problem")).to_have_count(0)
     assert desk.evaluate(COPIES) == 0
@@ -155,19 +154,19 @@ def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
 
 
 def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
-    """A case on the screen, every question answered: one press of Ctrl+Enter signs it."""
+    """Open a case with every question answered, which one press of Ctrl+Enter would sign."""
     open_case()
-    held = claim(physician)
-    assert held.token is not None
-    services.save_draft(physician, held.pk, held.token, approval(), revision=0)
-    goes(page, url, "case", held)
+    assignment = claim(physician)
+    assert assignment.token is not None
+    services.save_draft(physician, assignment.pk, assignment.token, approval(), revision=0)
+    open_page(page, url, "case", assignment)
     expect(page.locator("[data-answered]")).to_have_text("5/5")
     wait_for_focus(page)
-    return held
+    return assignment
 
 
-def test_keys_act_on_the_form_that_has_the_focus(desk: Page, live_server: Any, ana: User) -> None:
-    held = ready_to_sign(desk, live_server.url, ana)
+def test_keys_act_on_the_focused_form(desk: Page, live_server: Any, ana: User) -> None:
+    assignment = ready_to_sign(desk, live_server.url, ana)
     address = desk.url
     desk.keyboard.press("r")
     remark = desk.locator("#remark-text")
@@ -182,7 +181,8 @@ def test_keys_act_on_the_form_that_has_the_focus(desk: Page, live_server: Any, a
         remark.press("Control+Enter")
     expect(desk.locator(".talk__entry")).to_contain_text("yx1nk?z")
     expect(remark).to_be_focused()
-    desk.keyboard.press("Control+Enter")  # nothing is typed there: nothing is posted, and nothing signed
+    # The field is empty: nothing is posted, and nothing signed.
+    desk.keyboard.press("Control+Enter")
     assert Remark.objects.get().text == "yx1nk?z"
     assert desk.url == address
     assert not Review.objects.exists()
@@ -191,10 +191,10 @@ def test_keys_act_on_the_form_that_has_the_focus(desk: Page, live_server: Any, a
     desk.keyboard.press("Escape")
     with desk.expect_navigation(url="**/review/"):
         desk.keyboard.press("Control+Enter")
-    assert Review.objects.get().assignment_id == held.pk
+    assert Review.objects.get().assignment_id == assignment.pk
 
 
-def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_server: Any, ana: User) -> None:
+def test_no_key_signs_from_a_field_outside_of_the_review(desk: Page, live_server: Any, ana: User) -> None:
     ready_to_sign(desk, live_server.url, ana)
     address = desk.url
     desk.evaluate(
@@ -206,11 +206,11 @@ def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_s
         for key in ("Control+Enter", "Alt+Enter", "x", "2", "n"):
             desk.locator(field).press(key)
     expect(desk.locator("#free")).to_contain_text("x2n")
-    # Keys that are held down since the page before, that are an input method's, or pressed while a dialog is open.
-    send = """(how) => document.body.dispatchEvent(new KeyboardEvent("keydown",
-        {key: "Enter", ctrlKey: true, bubbles: true, cancelable: true, ...how}))"""
-    for how in ({"repeat": True}, {"isComposing": True}, {"keyCode": 229}):
-        desk.evaluate(send, how)
+    # Keys held down since the previous page, those of an input method, keys while a dialog is open.
+    send = """(init) => document.body.dispatchEvent(new KeyboardEvent("keydown",
+        {key: "Enter", ctrlKey: true, bubbles: true, cancelable: true, ...init}))"""
+    for init in ({"repeat": True}, {"isComposing": True}, {"keyCode": 229}):
+        desk.evaluate(send, init)
     desk.locator(".split__ask").press("?")
     expect(desk.locator("dialog#keys")).to_be_visible()
     desk.keyboard.press("Control+Enter")
@@ -220,11 +220,11 @@ def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_s
     assert not Review.objects.exists()
 
 
-def test_what_waits_for_an_admin_is_a_list_with_a_style(page: Page, live_server: Any, ana: User, adela: User) -> None:
+def test_notices_for_an_admin_are_a_styled_list(page: Page, live_server: Any, ana: User, adela: User) -> None:
     open_case()
-    held = claim(ana)
+    assignment = claim(ana)
     for text in ("A turn is missing.", "The dose in the last turn is in the wrong unit, and in the report as well."):
-        claims.report_problem(ana, held.pk, text)
+        claims.report_problem(ana, assignment.pk, text)
     client = Client()
     client.force_login(adela)
     page.context.add_cookies(
