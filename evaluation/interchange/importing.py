@@ -213,7 +213,7 @@ class _Importer:
             self._run.finished_at = timezone.now()
             self._run.save(update_fields=["rubrics_total", "finished_at"])
 
-    # ----------------------------------------------------------------------------------------------------- matching
+    # ------------------------------------------------------------------------------------- matching
 
     def _load_samples(self, keys: set[str]) -> None:
         missing = keys - self._samples.keys()
@@ -241,7 +241,7 @@ class _Importer:
     def _match(self, row: VerdictRow) -> tuple[Question, int, int] | str:
         """Question, rubric and judge of a row, or the reason to refuse it."""
         if row.release and row.release.lower() != self._run.release.sha256:
-            return "release: another checksum than this release has"
+            return "release: not the checksum of this release"
         sample = self._samples.get(row.sample)
         if sample is None:
             return f"sample {row.sample[:100]}: not in this release"
@@ -289,7 +289,7 @@ class _Importer:
                 several_judges.add_judge(self._run, judge, first=self._run.judge)
         return self._judges[name]
 
-    # ------------------------------------------------------------------------------------------------------ storing
+    # -------------------------------------------------------------------------------------- storing
 
     def _load_answers(self, questions: set[Question]) -> dict[Question, _Answer]:
         answers: dict[Question, _Answer] = {}
@@ -322,7 +322,7 @@ class _Importer:
             return
         elif row.response and answer.text != row.response:
             if answer.text:
-                self.result.refuse(row.where, "response: another text than in another row on this answer")
+                self.result.refuse(row.where, "response: differs from the text in another row on this answer")
                 return
             answer.text, answer.text_added = row.response, True
         no_verdict = ("", ERROR_BY_OUTCOME.get(row.outcome, NO_RESPONSE))

@@ -103,7 +103,7 @@ def _load_json(path: Path) -> Any:
         raise errors.WrongResults(f"neither JSON Lines nor a log of inspect-ai ({error})") from error
 
 
-# ----------------------------------------------------------------------------------------------------------- JSON Lines
+# --------------------------------------------------------------------------------------- JSON Lines
 
 
 def _line_rows(file: IO[bytes]) -> Iterator[Entry]:
@@ -148,7 +148,7 @@ def _validated(where: str, row: Any) -> Entry:
     elif not isinstance(outcome, str) or outcome not in OUTCOMES:
         return RefusedRow(where, f"outcome: must be one of {', '.join(sorted(OUTCOMES))}")
     if (outcome == "judged" and met is None) or (outcome in ("unparsed", "failed") and met is not None):
-        return RefusedRow(where, f"outcome {outcome} does not go with met {json.dumps(met)}")
+        return RefusedRow(where, f"outcome {outcome} contradicts met {json.dumps(met)}")
     response, explanation, judge = get("response") or "", get("explanation") or "", get("judge") or ""
     for name, value in (("response", response), ("explanation", explanation), ("judge", judge)):
         if not isinstance(value, str):
@@ -164,7 +164,7 @@ def _validated(where: str, row: Any) -> Entry:
     return VerdictRow(where, sample, rubric, model, met, outcome, response, explanation, repeat, judge, release)
 
 
-# ----------------------------------------------------------------------------------------------------------- inspect-ai
+# --------------------------------------------------------------------------------------- inspect-ai
 
 
 def _eval_file_rows(path: Path) -> Iterator[Entry]:

@@ -94,7 +94,7 @@ def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
             raise errors.InvalidPlan(f"{text!r}; write OUTCOME=RULE. Outcomes: {', '.join(rules)}. Rules: {allowed}.")
         rules[outcome] = rule
     if not MINIMUM <= settings.minimum <= MAX_MINIMUM:
-        raise errors.InvalidPlan(f"The minimum is a number from {MINIMUM} to {MAX_MINIMUM}.")
+        raise errors.InvalidPlan(f"The minimum must be a number from {MINIMUM} to {MAX_MINIMUM}.")
     return Plan(metric, tuple(dict.fromkeys(pairs)), rules, settings.minimum, preset=preset)
 
 

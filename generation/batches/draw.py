@@ -298,4 +298,4 @@ def _no_match_error(records: QuerySet[SourceRecord], draw: Draw) -> Exception:
     existing = "; ".join(
         f"{name}: {', '.join(value for value, _n in counts.most_common(20))}" for name, counts in seen.items()
     )
-    return errors.WrongDraw(f"no record is left that matches; values there are: {existing}")
+    return errors.WrongDraw(f"no matching record is left; existing values: {existing}")

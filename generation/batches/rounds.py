@@ -116,7 +116,7 @@ async def work_on_round(row: BarrierRound, batch: Batch, models: BoundModels) ->
         check_tries(row)
         barrier = registry.recipe(batch.benchmark).steps[row.step]
         if not isinstance(barrier, Barrier):  # the recipe was changed in the meantime
-            raise Dropped(f"Step {row.step} of the recipe is no barrier any more.")
+            raise Dropped(f"Step {row.step} of the recipe is no longer a barrier.")
         groups = await barrier.run(StoredArrivals(row.drafts.all()), models, batch.settings)
         near = await _find_near_drafts(row, batch, barrier, models)
     except Dropped as reason:
@@ -211,7 +211,7 @@ def onward_draft(batch: Batch, step: int, lead: Draft, value: DraftValue, others
     steps = registry.recipe(batch.benchmark).steps
     barrier = steps[step]
     if not isinstance(barrier, Barrier):
-        raise TypeError(f"step {step} is no barrier")
+        raise TypeError(f"step {step} is not a barrier")
     data = dict(barrier.join(value, others))
     following = next_step(steps, step, [replace(value, data=data)])
     return Draft(

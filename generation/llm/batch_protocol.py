@@ -240,7 +240,7 @@ class BatchClient:
         except client_failures() as failure:
             error = named_error(failure, self._key, seconds)
         except Exception as failure:  # a foreign body, as the client accepts any
-            error = ServerError(f"This is no answer of the batch protocol ({type(failure).__name__}).")
+            error = ServerError(f"This is not a reply of the batch protocol ({type(failure).__name__}).")
         raise error
 
 

@@ -97,7 +97,7 @@ def _parse_reply(body: Any) -> Reply:
     else:
         from_parts = ""
     if not isinstance(content, str):
-        raise ValueError("the content is no text")
+        raise ValueError("the content is not text")
     text, in_text = split_reasoning(storable(content))
     field = message.get("reasoning_content") or message.get("reasoning")
     separate = storable(field) if isinstance(field, str) else ""

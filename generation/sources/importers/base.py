@@ -173,7 +173,7 @@ def first_byte(path: Path, *, xml: bool = False) -> bytes:
             if head.startswith(magic):
                 raise WrongFormat(f"It is {description}.")
         if b"\x00" in head[:4]:
-            raise WrongFormat("It is UTF-16 or UTF-32 text, or no text at all: save it as UTF-8.")
+            raise WrongFormat("It is UTF-16 or UTF-32 text, or not text at all: save it as UTF-8.")
         head = head.removeprefix(_BOM).lstrip()
         while not head and (chunk := file.read(MAX_RECORD)):
             head = chunk.lstrip()
@@ -332,9 +332,9 @@ def check_storable(value: Any) -> None:
             pending += part
         elif isinstance(part, str):
             if "\x00" in part:
-                raise Malformed("A text in it holds a NUL character.")
+                raise Malformed("A text in it contains a NUL character.")
             if _NOT_TEXT_MARK in part or not _is_unicode(part):
-                raise Malformed("A text in it holds bytes that are not UTF-8 text.")
+                raise Malformed("A text in it contains bytes that are not UTF-8 text.")
         elif isinstance(part, float) and not math.isfinite(part):
             raise Malformed("A number in it is out of range.")
 
@@ -380,7 +380,7 @@ def digest_of(text: str) -> str:
 def checked_id(value: str) -> str:
     """Check an id: printable, no white space, at most 200 characters. Raises Malformed."""
     if len(value) > 200 or not value.isprintable() or any(c.isspace() for c in value):
-        raise Malformed("Its id is longer than 200 characters or holds a space or control character.")
+        raise Malformed("Its id is longer than 200 characters or contains a space or control character.")
     return value
 
 

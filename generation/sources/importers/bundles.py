@@ -60,10 +60,10 @@ class Bundle:
         Raises Malformed if the name leads out of the data set.
         """
         if not name or len(name) > 300 or not name.isprintable():
-            raise Malformed("An image's name is empty, or holds what no file name holds.")
+            raise Malformed("An image's name is empty, or contains what a file name cannot contain.")
         safe_name = _safe_path(name)
         if safe_name is None:
-            raise Malformed("An image's name leads out of the data set.")
+            raise Malformed("An image's name points outside the data set.")
         return Picture(name, lambda: self._image(safe_name, folders), safe_name)
 
     def _image(self, name: str, folders: tuple[str, ...]) -> bytes:
@@ -158,7 +158,7 @@ def _open_folder(root: Path, is_rows: Callable[[str], bool] | None, data_files: 
     def read(name: str) -> bytes | None:
         path = (resolved_root / name).resolve()
         if not path.is_relative_to(resolved_root):
-            raise Malformed("It is a link that leads out of the data set.")
+            raise Malformed("It is a link that points outside the data set.")
         if not path.is_file():
             return archived(name)
         if path.stat().st_size > MAX_IMAGE_FILE:
@@ -211,7 +211,7 @@ def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], b
 def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
     """Unpack one file of rows from an archive. Raises WrongFormat if it exceeds the limits."""
     if entry.file_size > MAX_DATA_FILE or entry.file_size > max(entry.compress_size, 1) * MAX_RATIO + 2**20:
-        raise WrongFormat(f"{entry.filename} in the archive unfolds to more than a file of rows may have.")
+        raise WrongFormat(f"{entry.filename} in the archive is larger than a file of rows may be.")
     try:
         # The library stops at the size that the archive declares, and checks the checksum.
         with archive.open(entry) as packed, target.open("wb") as file:

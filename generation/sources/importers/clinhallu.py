@@ -82,7 +82,7 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, file: DataFile) -> 
     trace_fields: dict[str, Any] = {"kind": TRACE_KIND, **_trace(record)} if has_trace else {}
     kind = str(record.get("question_type") or "").strip().lower()
     if kind and kind not in _TYPES:
-        raise Malformed(f"'question_type' is none of {', '.join(_TYPES)}.")
+        raise Malformed(f"'question_type' is not one of {', '.join(_TYPES)}.")
     return visual_questions.row(
         where,
         dataset=dataset,
@@ -129,7 +129,7 @@ def _answer(record: dict[str, Any], options: list[list[str]]) -> tuple[str, str]
     for option, text in options:
         if letter == option or (not letter and answer in (option, text, f"{option}. {text}")):
             return option, text
-    raise Malformed("Its answer is none of its options.")
+    raise Malformed("Its answer is not one of its options.")
 
 
 def _trace(record: dict[str, Any]) -> dict[str, Any]:

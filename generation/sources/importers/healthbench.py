@@ -149,5 +149,5 @@ def _tags(tags: Any, what: str) -> list[str]:
 def _ideal_completion(data: Any) -> str | None:
     completion = data.get("ideal_completion") if isinstance(data, dict) else data
     if completion is not None and not isinstance(completion, str):
-        raise Malformed("'ideal_completions_data' holds no text.")
+        raise Malformed("'ideal_completions_data' contains no text.")
     return completion

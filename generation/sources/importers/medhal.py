@@ -67,7 +67,7 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
     statement = required_text(record, "statement")
     published_source = required_text(record, "source").strip().casefold()
     if published_source not in TASKS:
-        raise Malformed(f"'source' is none of {', '.join(sorted(TASKS))}.")
+        raise Malformed(f"'source' is not one of {', '.join(sorted(TASKS))}.")
     source = _RENAMED.get(published_source, published_source)
     content: dict[str, Any] = {
         "kind": "statement",

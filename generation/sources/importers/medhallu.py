@@ -178,7 +178,7 @@ def _row(value: Any, where: str) -> Row | Refusal:
 def _difficulty(record: dict[str, Any]) -> str:
     difficulty = required_text(record, _DIFFICULTY).strip().casefold()
     if difficulty not in DIFFICULTIES:
-        raise Malformed(f"'{_DIFFICULTY}' is none of {', '.join(DIFFICULTIES)}.")
+        raise Malformed(f"'{_DIFFICULTY}' is not one of {', '.join(DIFFICULTIES)}.")
     return difficulty
 
 
@@ -186,7 +186,7 @@ def _category(record: dict[str, Any]) -> str:
     words = re.findall("[a-z]+", required_text(record, _CATEGORY)[:200].casefold())
     code = CATEGORIES.get(tuple(word for word in words if word not in _FILLER_WORDS))
     if code is None:
-        raise Malformed(f"'{_CATEGORY}' is none of the four categories.")
+        raise Malformed(f"'{_CATEGORY}' is not one of the four categories.")
     return code
 
 

@@ -200,7 +200,7 @@ def _text(values: Mapping[str, Any], name: str) -> str:
 def _mistake(values: Mapping[str, Any], title: str) -> dict[str, Any]:
     risk = _text(values, "risk").casefold()
     if risk and risk not in RISKS:
-        raise Malformed(f"The risk is none of {', '.join(RISKS)}.")
+        raise Malformed(f"The risk is not one of {', '.join(RISKS)}.")
     return {
         "title": title,
         "description": _text(values, "description") or _text(values, "rationale") or title,

@@ -54,7 +54,7 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
     premise, hypothesis = required_text(record, "sentence1").strip(), required_text(record, "sentence2").strip()
     gold = required_text(record, "gold_label").strip().casefold()
     if gold not in LABELS:
-        raise Malformed(f"'gold_label' is none of {', '.join(LABELS)}.")
+        raise Malformed(f"'gold_label' is not one of {', '.join(LABELS)}.")
     external_id = tabular.optional_text(record, "pairID")
     return Row(
         external_id=checked_id(external_id or digest_of("\n".join((premise, hypothesis, gold)))[:24]),

@@ -55,7 +55,7 @@ def _row(record: dict[str, Any], where: str) -> Row:
     gold = required_text(record, "gold_label").strip().casefold()
     if gold not in LABELS:
         neutral = "It is neutral: neither factual nor non-factual."
-        raise Malformed(neutral if gold == "neutral" else f"'gold_label' is none of {', '.join(LABELS)}, neutral.")
+        raise Malformed(neutral if gold == "neutral" else f"'gold_label' is not one of {', '.join(LABELS)}, neutral.")
     content = {
         "kind": "statement",
         "statement": hypothesis,

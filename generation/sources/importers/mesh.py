@@ -190,7 +190,7 @@ class _Reader:
 def _row(tag: str, texts: dict[str, list[str]], has_skipped_entity: bool, language: str, where: str) -> Row | Refusal:
     try:
         if tag != _RECORD:
-            raise Malformed("It is no DescriptorRecord.")
+            raise Malformed("It is not a DescriptorRecord.")
         if has_skipped_entity:
             raise Malformed("It refers to an entity, which is never expanded.")
         identifier, heading = _single_text(texts, _UI), _single_text(texts, _NAME)
@@ -198,7 +198,7 @@ def _row(tag: str, texts: dict[str, list[str]], has_skipped_entity: bool, langua
             raise Malformed("Its DescriptorUI is not a D with at least six digits.")
         trees = texts.get(_TREE, [])
         if not all(map(_TREE_SHAPE.fullmatch, trees)):
-            raise Malformed("A TreeNumber of it is none.")
+            raise Malformed("One of its TreeNumbers is not valid.")
         content = {"kind": "term", "name": heading, "trees": trees}
         check_storable(content)
         return Row(

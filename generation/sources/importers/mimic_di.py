@@ -96,7 +96,7 @@ def _row(record: dict[str, Any], where: str, *, stem: str) -> Row:
 def _kind(mark: Any) -> str:
     kind = mark.get("label") if isinstance(mark, dict) else None
     if kind not in KINDS:
-        raise Malformed(f"A label is none of the eleven kinds: {', '.join(KINDS)}.")
+        raise Malformed(f"A label is not one of the eleven kinds: {', '.join(KINDS)}.")
     return str(kind)
 
 

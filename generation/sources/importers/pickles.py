@@ -32,7 +32,7 @@ def load_plain(path: Path) -> Any:
     except pickle.UnpicklingError as error:
         if "names" in str(error):
             raise WrongFormat(
-                "The pickle holds more than lists, texts and numbers. It could run code, so it is not read."
+                "The pickle contains more than lists, texts and numbers. It could run code, so it is not read."
             ) from None
         raise WrongFormat("The pickle cannot be read: it is damaged or not complete.") from None
     except Exception:  # a broken pickle can raise anything: EOFError, KeyError, MemoryError, ...

@@ -180,9 +180,9 @@ def _age(value: Any) -> list[list[Any]]:
             raise Malformed("'age' is not a list of [number, unit].")
         number, unit = part
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 1_000_000:
-            raise Malformed("'age' holds a number that is no age.")
+            raise Malformed("'age' contains a number that is not an age.")
         if not isinstance(unit, str) or unit not in _AGE_UNITS:
-            raise Malformed(f"'age' holds a unit that is none of {', '.join(sorted(_AGE_UNITS))}.")
+            raise Malformed(f"'age' contains a unit that is not one of {', '.join(sorted(_AGE_UNITS))}.")
         age.append([float(number), unit])
     return age
 

@@ -172,11 +172,11 @@ def _row(read: Callable[[Any], dict[str, Any]], value: Any, where: str) -> Row |
         content = read(value)
         pmid = content["pmid"] = content["pmid"].strip()
         if not (pmid.isascii() and pmid.isdecimal()):
-            raise Malformed("Its id is no PMID.")
+            raise Malformed("Its id is not a PMID.")
         if not any(text.strip() for text in content["contexts"]):
             raise Malformed("It has no context.")
         if content["sections"] and len(content["sections"]) != len(content["contexts"]):
-            raise Malformed("Its sections are not as many as its contexts.")
+            raise Malformed("It does not have as many sections as contexts.")
         mesh = content["mesh"] = list(dict.fromkeys(name.strip() for name in content["mesh"] if name.strip()))
         check_storable(content)
         question = content["question"]
@@ -200,7 +200,7 @@ def _decision(value: dict[str, Any]) -> str:
     if decision is None or decision == "":
         return ""
     if decision not in DECISIONS:
-        raise Malformed("'final_decision' is none of yes, no, maybe.")
+        raise Malformed("'final_decision' is not one of yes, no, maybe.")
     return str(decision)
 
 
@@ -208,7 +208,7 @@ def _year(year: Any) -> str:
     if year is None or year == "":
         return ""
     if isinstance(year, bool) or not isinstance(year, int | str) or not (str(year).isdecimal() and len(str(year)) == 4):
-        raise Malformed("The year is not a year.")
+        raise Malformed("The year is not valid.")
     return str(year)
 
 

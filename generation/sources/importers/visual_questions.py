@@ -97,7 +97,7 @@ def correct_option(letter: Any, options: list[list[str]]) -> tuple[str, str]:
     for option, text in options:
         if option == wanted:
             return option, text
-    raise Malformed("The letter of the right answer is none of its options.")
+    raise Malformed("The letter of the right answer is not one of its options.")
 
 
 def row(
@@ -232,7 +232,7 @@ def matching_files(bundle: Bundle, *keys: Sequence[str]) -> list[DataFile]:
 
     Raises WrongFormat if there is none.
     """
-    problem = f"The {bundle.kind} holds no file of questions."
+    problem = f"The {bundle.kind} contains no file of questions."
     files = []
     for file in bundle.data:
         place = "" if bundle.kind == "file" else f"{file.name} in the {bundle.kind}: "
@@ -256,7 +256,7 @@ def _mismatch(file: DataFile, keys: Sequence[str]) -> str:
         missing = missing_keys(dict.fromkeys(parquet_columns(file.path)), keys)
         return f"It has no column {missing}." if missing else ""
     what = "array" if first_byte(file.path) == b"[" else "file"
-    problem = f"The {what} holds no record."
+    problem = f"The {what} contains no record."
     for _where, record in islice(records(file, keys), SNIFF_LIMIT):
         if isinstance(record, Malformed):
             problem = f"The {what} cannot be used: {record}"

@@ -122,7 +122,7 @@ def is_generated(draft: Draft) -> bool:
     return draft.record.content.get("kind") in GENERATED
 
 
-# -------------------------------------------------------------------------------------------------------- conversation
+# ------------------------------------------------------------------------------------- conversation
 
 
 async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -186,7 +186,7 @@ async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  #
     return [replace(draft, data=data)]
 
 
-# ----------------------------------------------------------------------------------------------------------- committee
+# ---------------------------------------------------------------------------------------- committee
 
 
 async def _score_dimensions(draft: Draft, models: Models, *, judge: str) -> Sequence[Draft]:
@@ -252,7 +252,7 @@ def _check_turns(
 ) -> None:
     doctor_turns = {number for number, turn in enumerate(turns, 1) if turn["role"] == "doctor"}
     if wrong := sorted(set(turn_numbers) - doctor_turns):
-        raise BrokenReply(f"Turn {wrong[0]} of {subject} is no turn of the doctor.")
+        raise BrokenReply(f"Turn {wrong[0]} of {subject} is not a turn of the doctor.")
     if needed and not turn_numbers:
         raise BrokenReply(f"Name the doctor's turns of {subject}.")
 
@@ -279,7 +279,7 @@ def numbered_turns(turns: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
     return [{"turn": number, "speaker": turn["role"], "text": turn["text"]} for number, turn in enumerate(turns, 1)]
 
 
-# ---------------------------------------------------------------------------------------------------------- extraction
+# --------------------------------------------------------------------------------------- extraction
 
 
 def low_scores(data: Mapping[str, Any], values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -353,7 +353,7 @@ def _check_mistakes(reply: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> N
             if not getattr(mistake, name).strip():
                 raise BrokenReply(f"The {name} of mistake {number} is empty.")
         if code_of(mistake.category) not in codes:
-            raise BrokenReply(f"The category of mistake {number}, {mistake.category[:60]!r}, is none of CATEGORIES.")
+            raise BrokenReply(f"The category of mistake {number}, {mistake.category[:60]!r}, is not one of CATEGORIES.")
         if len(mistake.tags) > MAX_TAGS:
             raise BrokenReply(f"Mistake {number} has more than {MAX_TAGS} tags.")
         _check_turns(mistake.turns, turns, f"mistake {number}", needed=True)

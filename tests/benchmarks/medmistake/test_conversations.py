@@ -101,8 +101,8 @@ LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask.
         ({**LOW, "score": 0}, "not from 1 to 4"),
         ({**LOW, "note": " "}, "no note"),
         ({**LOW, "turns": []}, "Name the doctor's turns"),
-        ({**LOW, "turns": [3]}, "no turn of the doctor"),
-        ({**LOW, "turns": [9]}, "no turn of the doctor"),
+        ({**LOW, "turns": [3]}, "not a turn of the doctor"),
+        ({**LOW, "turns": [9]}, "not a turn of the doctor"),
     ],
 )
 def test_an_invalid_score_is_refused(wrong: Mapping[str, Any], message: str) -> None:
@@ -130,10 +130,10 @@ def reply_with_mistake(**changes: Any) -> conversation.Mistakes:
     ("changes", "message"),
     [
         ({"title": " "}, "title of mistake 1 is empty"),
-        ({"category": "bad luck"}, "none of CATEGORIES"),
+        ({"category": "bad luck"}, "not one of CATEGORIES"),
         ({"tags": [str(n) for n in range(11)]}, "more than 10 tags"),
         ({"turns": []}, "Name the doctor's turns"),
-        ({"turns": [1]}, "no turn of the doctor"),
+        ({"turns": [1]}, "not a turn of the doctor"),
     ],
 )
 def test_an_invalid_mistake_is_refused(changes: Mapping[str, Any], message: str) -> None:

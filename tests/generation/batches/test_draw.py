@@ -85,7 +85,7 @@ def test_records_are_filtered_by_their_fields(source: Source) -> None:
     unknown = SourceRecord.objects.filter(language="", source=source).values_list("external_id", flat=True)
     assert chosen_ids(source, language=["unknown"]) == list(unknown.order_by("pk"))
     assert len(chosen_ids(source, length=["short"], task=["dialogue"])) == 21
-    with pytest.raises(errors.WrongDraw, match="values there are: theme: global health, emergencies, hedging"):
+    with pytest.raises(errors.WrongDraw, match="existing values: theme: global health, emergencies, hedging"):
         chosen_ids(source, theme=["no such"])
 
 

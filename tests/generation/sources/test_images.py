@@ -67,7 +67,7 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-# ------------------------------------------------------------------------------------------------------------- VQA-RAD
+# ------------------------------------------------------------------------------------------ VQA-RAD
 
 
 @pytest.mark.django_db
@@ -156,7 +156,7 @@ def test_bad_images_are_refused_by_name_and_row_and_the_others_kept(tmp_path: Pa
     ):
         assert name in reasons[f"testset.json record {number}"]
         assert reason in reasons[f"testset.json record {number}"]
-    assert "out of the data set" in reasons["testset.json record 9"]
+    assert "outside the data set" in reasons["testset.json record 9"]
     assert StoredImage.objects.count() == 1
     assert run.facets["left out"] == {"image": 7}
 
@@ -166,14 +166,14 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     folder = write_vqa_rad(tmp_path / "set", QUESTION, files={"b.png": b""})
     (folder / "images" / "a.png").symlink_to(tmp_path / "secret.png")
     [row], _ = read_bundle("vqa-rad", folder)
-    with bundles.open_bundle(folder, lambda _: False) as bundle, pytest.raises(Malformed, match="leads out"):
+    with bundles.open_bundle(folder, lambda _: False) as bundle, pytest.raises(Malformed, match="points outside"):
         bundle.picture(row.images[0].name).read()
 
 
 def test_an_archive_that_expands_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("testset.json", b" " * 5_000_000 + b"[]")
-    with pytest.raises(WrongFormat, match="unfolds"):
+    with pytest.raises(WrongFormat, match="larger than a file of rows"):
         read_bundle("vqa-rad", tmp_path / "bomb.zip")
     monkeypatch.setattr(bundles, "MAX_IMAGE_FILE", 100)
     folder = write_vqa_rad(tmp_path / "set", QUESTION, files={"a.png": bytes(200)})
@@ -189,7 +189,7 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
         read_bundle("vqa-rad", tmp_path / "half.zip")
 
 
-# ------------------------------------------------------------------------------------------------------------- PathVQA
+# ------------------------------------------------------------------------------------------ PathVQA
 
 PATHVQA_ROWS = [
     ("what is present?", "a.jpg", "liver"),
@@ -256,7 +256,7 @@ def test_a_broken_pickle_is_refused_as_damaged(tmp_path: Path, data: bytes) -> N
         load_plain(tmp_path / "test_qa.pkl")
 
 
-# ------------------------------------------------------------------------------------------- MedXpertQA, MedFrameQA
+# --------------------------------------------------------------------------- MedXpertQA, MedFrameQA
 
 
 def medxpertqa_row(**changes: Any) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def test_medxpertqa_takes_the_options_out_of_the_question(tmp_path: Path, packed
     assert row.content["options"] == [["A", "Pneumonia"], ["B", "TB"], ["C", "Cancer"]]
     assert (row.content["split"], row.content["body_system"]) == ("test", "Respiratory")
     reasons = [entry.reason for entry in entries if isinstance(entry, Refusal)]
-    assert ["text part" in reasons[0], "none of its options" in reasons[1]] == [True, True]
+    assert ["text part" in reasons[0], "not one of its options" in reasons[1]] == [True, True]
 
 
 @pytest.mark.parametrize("options", [["A. One", "B. Two"], ["One", "Two"]])
@@ -314,7 +314,7 @@ def test_medframeqa_has_several_images_per_question(tmp_path: Path, options: lis
     assert "As one sees." not in json.dumps(good.content)
 
 
-# ----------------------------------------------------------------------------------------------------------- ClinHallu
+# ---------------------------------------------------------------------------------------- ClinHallu
 
 
 def converted_row(**changes: Any) -> dict[str, Any]:
@@ -359,7 +359,7 @@ def test_clinhallu_is_read_as_its_authors_lay_it_out(tmp_path: Path) -> None:
     assert ["not marked as valid" in reasons[0], "not marked as valid" in reasons[1]] == [True, True]
 
 
-# ---------------------------------------------------------------------------------------------------------------- size
+# --------------------------------------------------------------------------------------------- size
 
 
 @pytest.mark.django_db

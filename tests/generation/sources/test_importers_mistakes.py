@@ -91,7 +91,7 @@ def test_wrong_records_are_refused_with_place_and_reason_and_the_rest_kept(tmp_p
     assert [type(entry).__name__ for entry in entries] == ["Row", *["Refusal"] * 6, "Row"]
     assert [(entry.where, entry.reason) for entry in entries if isinstance(entry, Refusal)] == [
         ("record 2", "'all_tested_scenarios' is not a list."),
-        ("record 3", "The risk is none of low, medium, high, critical."),
+        ("record 3", "The risk is not one of low, medium, high, critical."),
         ("record 4", "It lacks mistake_title or mistake_name."),
         ("record 5", "'same_mistake_happened' of tested scenario 1 is neither true nor false."),
         ("record 6", "'all_tested_scenarios' is empty, and there is no other scenario."),
@@ -131,7 +131,7 @@ def test_a_large_array_is_streamed(tmp_path: Path) -> None:
     assert peak < path.stat().st_size / 3
 
 
-# ---------------------------------------------------------------------------------------------------------------- MedPI
+# -------------------------------------------------------------------------------------------- MedPI
 
 
 def table(*rows: dict[str, Any]) -> str:

@@ -124,11 +124,11 @@ def test_an_object_may_have_many_lines_and_begin_with_bad_records(read_rows):
         ({"CONTEXTS": [1]}, "'CONTEXTS' is not a list of texts"),
         ({"CONTEXTS": [], "LABELS": []}, "no context"),
         ({"CONTEXTS": [" "], "LABELS": []}, "no context"),
-        ({"LABELS": ["BACKGROUND"]}, "not as many"),
+        ({"LABELS": ["BACKGROUND"]}, "as many sections as contexts"),
         ({"LABELS": {"a": 1}}, "'LABELS' is not a list of texts"),
         ({"MESHES": [None]}, "'MESHES' is not a list of texts"),
-        ({"YEAR": "about 2011"}, "not a year"),
-        ({"YEAR": 2011.5}, "not a year"),
+        ({"YEAR": "about 2011"}, "The year is not valid"),
+        ({"YEAR": 2011.5}, "The year is not valid"),
         ({"final_decision": "perhaps"}, "'final_decision'"),
         ({"final_decision": ["yes"]}, "'final_decision'"),
         ({"CONTEXTS": ["a\x00b", "c"]}, "NUL"),
@@ -148,7 +148,7 @@ def test_bytes_that_are_not_text_spoil_only_their_own_value(read_rows):
         pubmedqa, data[0] + b"to 20 of" + data[1] + b"to \xff of" + data[2] + b"to 20 of" + data[3]
     )
     assert (first.external_id, last.external_id) == ("12345678", "12345680")
-    assert refusal == Refusal("record 2 (PMID 12345679)", "A text in it holds bytes that are not UTF-8 text.")
+    assert refusal == Refusal("record 2 (PMID 12345679)", "A text in it contains bytes that are not UTF-8 text.")
 
 
 @pytest.mark.parametrize("key", ["", "PMC1", "１２", "1" * 300, "12 34"])
@@ -164,8 +164,8 @@ def test_a_key_that_is_no_pmid_is_refused(read_rows, key):
     [
         ({"pubid": None}, "'pubid'"),
         ({"pubid": True}, "'pubid'"),
-        ({"pubid": "PMC1"}, "no PMID"),
-        ({"pubid": -1}, "no PMID"),
+        ({"pubid": "PMC1"}, "not a PMID"),
+        ({"pubid": -1}, "not a PMID"),
         ({"context": None}, "'context' is not an object"),
         ({"context": "a text"}, "'context' is not an object"),
         ({"context": {"contexts": [1]}}, "'contexts' is not a list of texts"),
@@ -287,9 +287,9 @@ def test_published_categories_become_codes(read_rows, published, code):
         ({"Question": ""}, "'Question' is blank"),
         ({"Ground_Truth": " "}, "'Ground Truth' is blank"),
         ({"Hallucinated_Answer": ""}, "'Hallucinated Answer' is blank"),
-        ({"Difficulty_Level": "very hard"}, "'Difficulty Level' is none of easy, medium, hard"),
-        ({"Category_of_Hallucination": "Overgeneralisation"}, "'Category of Hallucination' is none"),
-        ({"Category_of_Hallucination": "##"}, "'Category of Hallucination' is none"),
+        ({"Difficulty_Level": "very hard"}, "'Difficulty Level' is not one of easy, medium, hard"),
+        ({"Category_of_Hallucination": "Overgeneralisation"}, "'Category of Hallucination' is not one"),
+        ({"Category_of_Hallucination": "##"}, "'Category of Hallucination' is not one"),
         ({"Knowledge": []}, "'Knowledge' has no text"),
         ({"Knowledge": [" "]}, "'Knowledge' has no text"),
     ],
@@ -403,7 +403,7 @@ def test_a_descriptor_may_have_no_tree_number(read_rows):
         ("<String>Madeupitis</String>", "<String>a</String><String>b</String>", "more than one"),
         ("C14.280", "heart", "TreeNumber"),
         ("Madeupitis", "Made&up;itis", "entity"),
-        ('DescriptorRecord DescriptorClass="1"', "SupplementalRecord", "no DescriptorRecord"),
+        ('DescriptorRecord DescriptorClass="1"', "SupplementalRecord", "not a DescriptorRecord"),
     ],
 )
 def test_a_bad_descriptor_is_refused_and_the_others_kept(read_rows, old, new, reason):

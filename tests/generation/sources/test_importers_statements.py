@@ -110,7 +110,7 @@ def test_the_split_comes_from_the_row_or_else_from_the_file_name(read_file):
         ({"statement": " "}, "'statement' is blank"),
         ({"statement": None}, "'statement' is not a text"),
         ({"label": "maybe"}, "'label' is neither true nor false"),
-        ({"source": "elsewhere"}, "'source' is none of acm, acn, medmcqa"),
+        ({"source": "elsewhere"}, "'source' is not one of acm, acn, medmcqa"),
         ({"explanation": ["x"]}, "'explanation' is not a text"),
         ({"id": "two words"}, "id is longer"),
     ],
@@ -245,7 +245,7 @@ def test_an_entailment_of_mednli_refers_to_the_contradiction_of_its_premise(read
 
 def test_an_unknown_label_of_mednli_is_refused(read_file):
     [refusal] = read_file(importers.load("mednli"), jsonl(mednli(gold_label="-")))
-    assert "'gold_label' is none of" in refusal.reason
+    assert "'gold_label' is not one of" in refusal.reason
 
 
 # Augmented clinical notes
