@@ -202,7 +202,7 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
     if not tested:
         words = sorted({finding["text"] for attempt in attempts for finding in attempt["gives_away"]})
         raise Dropped(
-            f"All {len(attempts)} scenarios gave the answer away or held what the patient never said: "
+            f"All {len(attempts)} scenarios gave the answer away or contained what the patient never said: "
             f"{', '.join(words)[:300]}"
         )
     chosen = next((attempt for attempt in tested if attempt["replicated"]), None)
