@@ -203,7 +203,7 @@ def test_a_full_form_posts_back_what_it_was_filled_with(answers: Answers) -> Non
         controls += row.controls
     controls += [harm.choice for harm in filled.harms]
     for rows in (filled.citations, filled.added):
-        controls += [control for each in rows for control in each.controls]
+        controls += [control for row in rows for control in row.controls]
     data = QueryDict(mutable=True)
     for control in controls:
         chosen = [option.value for option in control.options if option.chosen]
@@ -376,9 +376,8 @@ def test_the_browser_keeps_its_copy_of_refused_answers_unless_they_were_stored(b
     local = "mhb-draft:copy#1"
     page = post(client, "submit", assignment, Answers(reason="half a thought"), local=local)
     assert f'data-arrived="{local}"' in page.content.decode()
-    late = post(
-        client, "submit", assignment, Answers(reason="of an older page"), local=local
-    )  # with the first revision
+    # Posted over the first revision, which is no longer the latest.
+    late = post(client, "submit", assignment, Answers(reason="of an older page"), local=local)
     assert late.status_code == 422
     assert "data-arrived" not in late.content.decode()
     assert "of an older page" in text_of(late)

@@ -41,7 +41,7 @@ ROUNDS = 12  # a race shows only once in several tries
 
 
 @pytest.fixture
-def eight(run_concurrently: RunConcurrently) -> list[User]:
+def eight_physicians(run_concurrently: RunConcurrently) -> list[User]:
     return [account(f"physician-{number}") for number in range(8)]
 
 
@@ -59,25 +59,27 @@ def assert_none_failed(outcomes: list[object], *expected: type[Exception]) -> No
     assert not failed, failed
 
 
-def test_concurrent_claims_get_different_cases(eight: list[User], run_concurrently: RunConcurrently) -> None:
-    for number in range(len(eight)):
+def test_concurrent_claims_get_different_cases(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
+    for number in range(len(eight_physicians)):
         open_case(number)
-    outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
+    outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight_physicians])
     assert_none_failed(outcomes)
-    assert len({assignment.case_id for assignment in outcomes}) == len(eight)
+    assert len({assignment.case_id for assignment in outcomes}) == len(eight_physicians)
 
 
-def test_concurrent_claims_of_fewer_cases_than_physicians(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_concurrent_claims_of_fewer_cases_than_physicians(
+    eight_physicians: list[User], run_concurrently: RunConcurrently
+) -> None:
     for number in range(3):
         open_case(number)
-    outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight])
+    outcomes = run_concurrently([partial(claims.claim_next, physician) for physician in eight_physicians])
     assert_none_failed(outcomes)
     assert len([outcome for outcome in outcomes if outcome is not None]) == 3
     assert Assignment.objects.filter(hold=Hold.HELD).count() == 3
 
 
 def test_of_many_cases_none_is_claimed_twice_and_none_lost(
-    eight: list[User], run_concurrently: RunConcurrently
+    eight_physicians: list[User], run_concurrently: RunConcurrently
 ) -> None:
     for number in range(60):
         open_case(number, policy=PRIMARY_ONLY)
@@ -89,7 +91,7 @@ def test_of_many_cases_none_is_claimed_twice_and_none_lost(
             done += 1
         return done
 
-    outcomes = run_concurrently([partial(work, physician) for physician in eight])
+    outcomes = run_concurrently([partial(work, physician) for physician in eight_physicians])
     assert_none_failed(outcomes)
     assert sum(outcomes) == 60
     assert set(Counter(Review.objects.values_list("case_id", flat=True)).values()) == {1}
@@ -97,7 +99,9 @@ def test_of_many_cases_none_is_claimed_twice_and_none_lost(
     assert set(Case.objects.values_list("state", flat=True)) == {State.APPROVED}
 
 
-def test_all_physicians_work_off_the_queue_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_all_physicians_work_off_the_queue_at_once(
+    eight_physicians: list[User], run_concurrently: RunConcurrently
+) -> None:
     for number in range(12):
         open_case(number)
 
@@ -109,7 +113,7 @@ def test_all_physicians_work_off_the_queue_at_once(eight: list[User], run_concur
                 answers = approval if chance.random() < 0.5 else rejection
                 submit(assignment, answers(change_reason="I see it now."))
 
-    assert_none_failed(run_concurrently([partial(work, physician) for physician in eight]))
+    assert_none_failed(run_concurrently([partial(work, physician) for physician in eight_physicians]))
     for case in Case.objects.all():
         assert case.state == position(case.frozen.policy, visibility.opinions(case)).state
         reviews = list(Review.objects.filter(case=case))
@@ -123,18 +127,20 @@ def test_all_physicians_work_off_the_queue_at_once(eight: list[User], run_concur
 
 
 def test_a_physician_claiming_in_several_tabs_gets_one_case(
-    eight: list[User], run_concurrently: RunConcurrently
+    eight_physicians: list[User], run_concurrently: RunConcurrently
 ) -> None:
-    case = case_in_adjudication(eight[0], eight[1])  # two roles of the same case are open
+    case = case_in_adjudication(eight_physicians[0], eight_physicians[1])  # two roles of the same case are open
     open_case(2)
-    outcomes = run_concurrently([partial(claims.claim_next, eight[2])] * 4)
+    outcomes = run_concurrently([partial(claims.claim_next, eight_physicians[2])] * 4)
     assert_none_failed(outcomes)
     assert {(assignment.case_id, assignment.token) for assignment in outcomes} == {(case.pk, outcomes[0].token)}
-    assert Event.objects.filter(kind=Event.Kind.CLAIMED, actor=eight[2]).count() == 1
+    assert Event.objects.filter(kind=Event.Kind.CLAIMED, actor=eight_physicians[2]).count() == 1
 
 
-def test_a_review_submitted_concurrently_is_stored_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
-    ana, bo = eight[:2]
+def test_a_review_submitted_concurrently_is_stored_once(
+    eight_physicians: list[User], run_concurrently: RunConcurrently
+) -> None:
+    ana, bo = eight_physicians[:2]
     for number in range(ROUNDS):
         case = case_in_secondary(ana, number=number)
         bo_assignment = claim(bo)
@@ -149,17 +155,17 @@ def test_a_review_submitted_concurrently_is_stored_once(eight: list[User], run_c
 
 
 def test_the_last_review_submitted_concurrently_closes_the_case_once(
-    eight: list[User], run_concurrently: RunConcurrently
+    eight_physicians: list[User], run_concurrently: RunConcurrently
 ) -> None:
     for number in range(ROUNDS):
         case = open_case(number, policy=PRIMARY_ONLY)
-        outcomes = run_concurrently([partial(late_submit, claim(eight[0]))] * 2)
+        outcomes = run_concurrently([partial(late_submit, claim(eight_physicians[0]))] * 2)
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadySubmitted", "Review"]
         assert Event.objects.filter(case=case, kind=Event.Kind.CLOSED).count() == 1
 
 
-def test_a_late_submit_races_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
-    ana, bo = eight[:2]
+def test_a_late_submit_races_a_take_over(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
+    ana, bo = eight_physicians[:2]
     for number in range(ROUNDS):
         case = open_case(number, policy=PRIMARY_ONLY)
         ana_assignment = claim(ana)
@@ -176,9 +182,9 @@ def test_a_late_submit_races_a_take_over(eight: list[User], run_concurrently: Ru
         assert review.physician_id == review.assignment.physician_id
 
 
-def test_a_late_blind_answer_races_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_a_late_blind_answer_races_a_take_over(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
     """If the commit wins, the confirmation is still the committer's own."""
-    ana, bo, chen = eight[:3]
+    ana, bo, chen = eight_physicians[:3]
     for number in range(ROUNDS):
         case = case_in_secondary(ana, number=number)
         bo_assignment = claim(bo)
@@ -191,8 +197,8 @@ def test_a_late_blind_answer_races_a_take_over(eight: list[User], run_concurrent
         claim_and_submit(holder, *[approval()] * (1 if holder == bo else 2))
 
 
-def test_a_late_draft_races_a_take_over(eight: list[User], run_concurrently: RunConcurrently) -> None:
-    ana, bo = eight[:2]
+def test_a_late_draft_races_a_take_over(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
+    ana, bo = eight_physicians[:2]
     for number in range(ROUNDS):
         open_case(number, policy=PRIMARY_ONLY)
         ana_assignment = claim(ana)
@@ -218,9 +224,9 @@ def test_a_late_draft_races_a_take_over(eight: list[User], run_concurrently: Run
 
 
 def test_the_sweeper_races_a_heartbeat_a_submit_and_a_claim(
-    eight: list[User], run_concurrently: RunConcurrently
+    eight_physicians: list[User], run_concurrently: RunConcurrently
 ) -> None:
-    ana, bo = eight[:2]
+    ana, bo = eight_physicians[:2]
     for number in range(ROUNDS):
         case = open_case(number, policy=PRIMARY_ONLY)
         ana_assignment = claim(ana)
@@ -241,13 +247,12 @@ def test_the_sweeper_races_a_heartbeat_a_submit_and_a_claim(
         assert Review.objects.filter(case=case).count() == 1
         kinds = Counter(Event.objects.filter(case=case).values_list("kind", flat=True))
         takes = kinds[Event.Kind.CLAIMED] + kinds[Event.Kind.TAKEN_OVER]
-        assert (
-            takes - kinds[Event.Kind.EXPIRED] - kinds[Event.Kind.TAKEN_OVER] == 1
-        )  # every hold ends with exactly one event
+        # Every hold ends with exactly one event.
+        assert takes - kinds[Event.Kind.EXPIRED] - kinds[Event.Kind.TAKEN_OVER] == 1
 
 
-def test_a_release_races_a_submit(eight: list[User], run_concurrently: RunConcurrently) -> None:
-    ana, bo = eight[:2]
+def test_a_release_races_a_submit(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
+    ana, bo = eight_physicians[:2]
     for number in range(ROUNDS):
         case = case_in_secondary(ana, number=number)
         bo_assignment = claim(bo)
@@ -261,21 +266,26 @@ def test_a_release_races_a_submit(eight: list[User], run_concurrently: RunConcur
             claim_and_submit(bo, approval())
 
 
-def test_two_tabs_save_the_first_draft_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
+def test_two_tabs_save_the_first_draft_at_once(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
     for number in range(ROUNDS):
         open_case(number, policy=PRIMARY_ONLY)
-        assignment = claim(eight[0])
+        assignment = claim(eight_physicians[0])
         token = assignment.token or uuid.uuid4()
         save = partial(
-            assignments_services.save_draft, eight[0], assignment.pk, token, Answers(reason="typed"), revision=0
+            assignments_services.save_draft,
+            eight_physicians[0],
+            assignment.pk,
+            token,
+            Answers(reason="typed"),
+            revision=0,
         )
         outcomes = run_concurrently([save, save])
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Draft", "StaleDraft"]
         submit(assignment, approval())
 
 
-def test_two_adjudicators_vote_at_once(eight: list[User], run_concurrently: RunConcurrently) -> None:
-    ana, bo, chen, dina = eight[:4]
+def test_two_adjudicators_vote_at_once(eight_physicians: list[User], run_concurrently: RunConcurrently) -> None:
+    ana, bo, chen, dina = eight_physicians[:4]
     for number in range(ROUNDS):
         case = case_in_adjudication(ana, bo, number=number)
         for phase in (Phase.COMMIT, Phase.DISCUSS):
@@ -290,8 +300,10 @@ def test_two_adjudicators_vote_at_once(eight: list[User], run_concurrently: RunC
         assert (case.state, case.ground) == (State.REJECTED, "undecided")
 
 
-def test_a_withdrawal_races_a_submit_and_a_claim(eight: list[User], run_concurrently: RunConcurrently) -> None:
-    ana, bo = eight[:2]
+def test_a_withdrawal_races_a_submit_and_a_claim(
+    eight_physicians: list[User], run_concurrently: RunConcurrently
+) -> None:
+    ana, bo = eight_physicians[:2]
     adela = account("adela", role="admin")  # type: ignore[arg-type]
     for number in range(ROUNDS):
         case = open_case(number)
