@@ -132,13 +132,9 @@ def save_draft(
         StaleDraft: another window has saved a draft since `revision`; nothing was stored.
         Incomplete: the words of a highlight are not at its position; nothing was stored.
     """
-    late: errors.LeaseLost | errors.CaseClosed | None = None
     assignment = loaded or queries.assignment_for_post(physician, assignment_id)
     require(physician, Can.REVIEW)
-    try:
-        fence(assignment, physician, token)
-    except (errors.LeaseLost, errors.CaseClosed) as error:
-        late = error
+    late = _lateness(assignment, physician, token)
     phase = _draft_phase(assignment, physician)
     if answers.highlights:
         answers = with_allowed_highlights(answers, revealed=visibility.is_revealed(physician, assignment))
@@ -146,11 +142,22 @@ def save_draft(
             raise errors.Incomplete(faults)
     draft = review_drafts.store(assignment, physician, phase, answers_to_json(answers), revision=revision)
     if draft is None:
+        # The other window may have saved it after the assignment was lost, which is then the news.
+        late = late or _lateness(queries.assignment_for_post(physician, assignment_id), physician, token)
         raise _with_stale_note(late) if late is not None else errors.StaleDraft
     if late is not None:
         raise late
     renew_unlocked(assignment)
     return draft
+
+
+def _lateness(assignment: Assignment, physician: User, token: uuid.UUID) -> errors.LeaseLost | errors.CaseClosed | None:
+    """The error if `token` no longer fences the assignment."""
+    try:
+        fence(assignment, physician, token)
+    except (errors.LeaseLost, errors.CaseClosed) as late:
+        return late
+    return None
 
 
 def _draft_phase(assignment: Assignment, physician: User) -> Phase:

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -419,6 +420,22 @@ def test_a_draft_from_another_tab_is_not_overwritten(ana: User, revision: int) -
         )
     draft = Draft.objects.get()
     assert (draft.answers["reason"], draft.revision) == ("b", 2)
+
+
+def test_a_save_that_loses_the_case_midway_reports_the_loss(ana: User, bo: User, clock: Clock) -> None:
+    """Not that another tab saved a draft meanwhile, which is the smaller news."""
+    open_case()
+    ana_assignment = claim(ana)
+    assert ana_assignment.token is not None
+    save = partial(assignments_services.save_draft, ana, ana_assignment.pk, ana_assignment.token)
+    loaded = assignments_queries.assignment_for_post(ana, ana_assignment.pk)
+    clock.advance(minutes=16)
+    claim(bo)
+    with pytest.raises(errors.LeaseLost):
+        save(Answers(reason="from the other tab"), revision=0)
+    with pytest.raises(errors.LeaseLost):
+        save(Answers(reason="late"), revision=0, loaded=loaded)
+    assert Draft.objects.get().answers["reason"] == "from the other tab"
 
 
 def test_each_phase_has_its_own_draft(ana: User, bo: User) -> None:
