@@ -57,7 +57,7 @@ def test_a_pilot_runs_with_management_commands_only(
     planned = manage.json("import_people", people, "--simulated", "--dry-run")
     assert (planned["added"], len(planned["people"])) == (0, 6)
     assert manage.json("import_people", people, "--simulated")["added"] == 6
-    assert "exists" in manage("import_people", people, "--simulated")[2], "nobody is added twice"
+    assert "is already taken" in manage("import_people", people, "--simulated")[2], "nobody is added twice"
 
     generate = ("generate", "--benchmark", "mhb", "--source", "hb", "--generator", "maker", "--limit", 30)
     draw_options = (*generate, "--draw", "stratified:theme", "--seed", 7, "--preset", "controls")

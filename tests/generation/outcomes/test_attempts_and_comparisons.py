@@ -272,7 +272,7 @@ def test_cancelling_a_batch_during_a_regeneration_discards_the_sample(
     assert sample.status == Sample.Status.DISCARDED
     assert sample.versions.count() == 1, "physicians never see the next version"
     draft = Draft.objects.get(version=2)
-    assert (draft.status, draft.detail) == (Status.DROPPED, "The sample is discarded by now.")
+    assert (draft.status, draft.detail) == (Status.DROPPED, "The sample is already discarded.")
 
 
 def test_a_next_version_that_the_recipe_drops_discards_the_sample(

@@ -75,7 +75,7 @@ def text_of(page: Page) -> str:
     return str(page.content.decode())
 
 
-# ------------------------------------------------------------------------------------------------------------- launch
+# ------------------------------------------------------------------------------------------- launch
 
 
 def test_a_trap_plan_can_be_uploaded(admin: Client, source: Source, models: str, sent_tasks: list[int]) -> None:
@@ -84,7 +84,7 @@ def test_a_trap_plan_can_be_uploaded(admin: Client, source: Source, models: str,
     url = reverse("generation:batch-new")
     for invalid, message in (
         (b"{", "not valid JSON"),
-        (b'{"Z1": 1}', "no trap"),
+        (b'{"Z1": 1}', "not a trap"),
         (b'{"A1": 1' + b" " * 100_000 + b"}", "not valid JSON"),
     ):
         refused: Page = admin.post(url, {**data, "plan_file": SimpleUploadedFile("plan.json", invalid)})
@@ -125,7 +125,7 @@ def test_a_batch_without_a_plan_shows_no_plan(admin: Client, source: Source, mod
     assert "Checks before review" not in page
 
 
-# ------------------------------------------------------------------------------------------------------------- checks
+# ------------------------------------------------------------------------------------------- checks
 
 
 def test_findings_are_counted_listed_and_filtered(admin: Client, stopped: Draft) -> None:
@@ -199,7 +199,7 @@ def test_stopped_drafts_are_decided_over_the_api(api: Api, adela: User, stopped:
     assert [draft["id"] for draft in listed] == [stopped.pk]
 
 
-# ----------------------------------------------------------------------------------------------------------- attempts
+# ----------------------------------------------------------------------------------------- attempts
 
 
 def test_attempts_count_versions_by_prompt_trap_and_generator(
@@ -243,7 +243,7 @@ def test_attempts_count_versions_by_prompt_trap_and_generator(
     assert api(adela).get("/api/v1/attempts/?benchmark=nope").status_code == 400
 
 
-# -------------------------------------------------------------------------------------------------------- comparisons
+# -------------------------------------------------------------------------------------- comparisons
 
 
 def test_both_batches_have_the_same_records_and_preferred_traps(compared: Comparison) -> None:
@@ -401,7 +401,7 @@ def test_plans_from_the_shell_and_the_api(
     plan = tmp_path / "plan.json"
     for text, message in (
         ("{", "cannot be used"),
-        ('{"Z1": 1}', "no trap"),
+        ('{"Z1": 1}', "not a trap"),
         ('{"report": {"A1": 1}}', "cannot be used"),
     ):
         plan.write_text(text)
