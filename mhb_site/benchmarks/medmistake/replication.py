@@ -90,7 +90,7 @@ def _is_generated(draft: Draft) -> bool:
     return not is_published(draft)
 
 
-# --------------------------------------------------------------------------------------------------------------- steps
+# -------------------------------------------------------------------------------------------- steps
 
 
 async def carry_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -289,7 +289,7 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-# -------------------------------------------------------------------------------------------------------------- values
+# ------------------------------------------------------------------------------------------- values
 
 
 def _attempts(draft: Draft) -> list[dict[str, Any]]:
@@ -317,7 +317,7 @@ def _prompt(draft: Draft, name: str) -> Prompt:
     return SETS.get(draft.prompts, SETS[""])[name]
 
 
-# -------------------------------------------------------------------------------------------------------------- sample
+# ------------------------------------------------------------------------------------------- sample
 
 
 def sample(draft: Draft) -> NewSample:
@@ -354,25 +354,6 @@ def sample(draft: Draft) -> NewSample:
         prompt=chosen["prompt"],
         made=_data_card(draft, bool(chosen["replicated"])),
     )
-
-
-def sample_facets(content: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The facets of a sample besides its category.
-
-    They are the risk as rated by the model (the physicians' rating is the severity), the model that
-    made the mistake, the targets by which the scenario was chosen, and whether any of them repeated
-    the mistake.
-    """
-    facets = {
-        "risk": [content["mistake"].get("risk", "")],
-        "doctor": [content.get("doctor", "")],
-        "target": list(content.get("targets", ())),
-        "replicated": ["yes" if content.get("replicated") else "no"],
-    }
-    return {name: [value[:100] for value in values if value] for name, values in facets.items()}
-
-
-SAMPLE_FIELDS = ("mistake", "doctor", "targets", "replicated")  # the content fields that `sample_facets` reads
 
 
 def _data_card(draft: Draft, replicated: bool) -> dict[str, str]:

@@ -6,7 +6,6 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import Term
-from mhb_site.benchmarks.medmistake.replication import SAMPLE_FIELDS, sample_facets
 
 # Name -> definition of a mistake in the category. The names are the paper's, the definitions ours.
 CATEGORIES: Mapping[str, str] = {
@@ -53,9 +52,21 @@ def code_of(name: str) -> str:
 TERMS: tuple[Term, ...] = tuple(
     Term(code_of(name), name, definition=definition) for name, definition in CATEGORIES.items()
 )
-FACET_FIELDS = SAMPLE_FIELDS
+FACET_FIELDS = ("mistake", "doctor", "targets", "replicated")
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """The category, the model's risk rating, the doctor's model, the targets, and replication."""
-    return {"category": list(traps), **sample_facets(content)}
+    """The facets of a sample.
+
+    They are the category, the risk as rated by the model (the physicians' rating is the severity),
+    the model that made the mistake, the targets by which the scenario was chosen, and whether any
+    of them repeated the mistake.
+    """
+    values = {
+        "risk": [content["mistake"].get("risk", "")],
+        "doctor": [content.get("doctor", "")],
+        "target": list(content.get("targets", ())),
+        "replicated": ["yes" if content.get("replicated") else "no"],
+    }
+    present = {name: [value[:100] for value in named if value] for name, named in values.items()}
+    return {"category": list(traps), **present}

@@ -9,7 +9,7 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Dropped
-from mhb_site.benchmarks.medmistake import giveaway, replication
+from mhb_site.benchmarks.medmistake import giveaway, replication, taxonomy
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
 from mhb_site.benchmarks.medmistake.simulate_replication import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, run_steps
@@ -85,7 +85,7 @@ def test_harder_variants_are_limited_and_an_unreplicated_mistake_is_dropped_or_k
     kept_sample = replication.sample(run_draft(models(), draft(settings=settings(harder=harder, unreplicated="keep"))))
     assert kept_sample.content["replicated"] is False
     assert len(kept_sample.content["attempts"]) == 1 + harder
-    assert replication.sample_facets(kept_sample.content)["replicated"] == ["no"]
+    assert taxonomy.facets("", [], (), kept_sample.content)["replicated"] == ["no"]
 
 
 def test_a_scenario_that_gives_the_answer_away_is_rewritten_before_the_targets_see_it() -> None:
