@@ -45,7 +45,10 @@ pytest_plugins = ["tests.passes", "tests.populations"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep migrated databases for the whole run. Workers of xdist use the folder of the main process."""
+    """Keep migrated databases for the whole run.
+
+    Workers of xdist use the folder of the main process.
+    """
     stack = ExitStack()
     stack.enter_context(databases.shared_folder())
     config.add_cleanup(stack.close)
@@ -104,8 +107,8 @@ def fast_flush() -> Iterator[None]:
     """Empty the database after a transactional test in our own way, instead of by Django's flush.
 
     The triggers of append-only tables refuse Django's flush. It also takes longer than many tests,
-    because it empties every table, whether it has rows or not (on PostgreSQL that replaces some five
-    hundred files), and stores all permissions again.
+    because it empties every table, whether it has rows or not (on PostgreSQL that replaces some
+    five hundred files), and stores all permissions again.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _case: _delete_all_rows())
@@ -183,7 +186,8 @@ def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         MHB_IMAGES=tmp_path_factory.mktemp("images"),
         # The same number of lanes per job on every database; a test that needs more overrides it.
         MHB_LANES=1,
-        # Tests give back more cases per hour than a physician may; those of the limit set their own.
+        # Tests give back more cases per hour than a physician may; those of the limit set their
+        # own.
         MHB_RELEASES_PER_HOUR=10_000,
         # The key variables that tests use, as an operator would list them.
         MHB_ENDPOINT_ACCESS=ACCESS,

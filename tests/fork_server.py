@@ -4,8 +4,8 @@ They are ordinary processes, but save the seconds that the imports of each would
 
 `python -m tests.fork_server SOCKET` imports the site with the settings of its environment, then
 forks a process for each command line that it receives on the socket, and exits when its standard
-input is closed. With `--packages` it imports only third-party packages: the servers of all sites are forked
-from that one.
+input is closed. With `--packages` it imports only third-party packages: the servers of all sites
+are forked from that one.
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""A worker process that tests can kill: `python -m tests.lane_workers RUN LEASE`, forked by a site."""
+"""A worker process for tests to kill: `python -m tests.lane_workers RUN LEASE`."""
 
 import sys
 import time

@@ -73,7 +73,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def mentions_mark(file: Path, mark: str) -> bool:
-    """Whether the text of a test file mentions this mark. Reading it is cheaper than importing it."""
+    """Whether the text of a test file mentions this mark.
+
+    Reading it is cheaper than importing it.
+    """
     return f"pytest.mark.{mark}" in file.read_text(encoding="utf-8")
 
 

@@ -39,7 +39,8 @@ class _CurrentPopulation:
         with ExitStack() as stack:
             stack.enter_context(blocker.unblock())
             outer = transaction.atomic()
-            # Marked as a transaction of a test, in which Django lets a service open a `durable` block.
+            # Marked as a transaction of a test, in which Django lets a service open a `durable`
+            # block.
             outer._from_testcase = True  # type: ignore[attr-defined]
             stack.enter_context(outer)
             stack.callback(transaction.set_rollback, True)

@@ -60,9 +60,11 @@ class RefusedRowSerializer(serializers.ModelSerializer[ResultsRefusal]):
 
 
 class ResultsImportSerializer(serializers.ModelSerializer[ResultsImport]):
-    """An import of results with its progress and outcome. `run` is null until it has ended, and if nothing could be
-    imported. `without_verdict`: rubrics of the imported answers for which the files have no verdict. At most 1,000 refusals
-    are listed."""
+    """An import of results with its progress and outcome.
+
+    `run` is null until it has ended, and if nothing could be imported. `without_verdict`: rubrics
+    of the imported answers for which the files have no verdict. At most 1,000 refusals are listed.
+    """
 
     release = serializers.CharField(source="release.__str__")
     reason = serializers.CharField()
@@ -84,7 +86,10 @@ class ImportResults(APIView):
 
     @extend_schema(request={"multipart/form-data": ImportResultsSerializer}, responses={202: ResultsImportSerializer})
     def post(self, request: Request) -> Answer:
-        """Import verdicts made elsewhere as a run. A worker reads the file, keeps good rows and lists bad ones."""
+        """Import verdicts made elsewhere as a run.
+
+        A worker reads the file, keeps good rows and lists bad ones.
+        """
         body = validated_body(ImportResultsSerializer, request)
         row = uploads.start_import(
             body["file"],
@@ -159,7 +164,8 @@ class Bundle(APIView):
     def get(self, request: Request, pk: int) -> HttpResponseBase:
         """A run as a zip file with answers, verdicts, settings, numbers and checksums; `verify_run.py` in it checks it offline.
 
-        The questions of held-out samples and all texts about them are left out. 409 while the run is in progress.
+        The questions of held-out samples and all texts about them are left out. 409 while the run
+        is in progress.
         """
         return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
 
@@ -171,7 +177,10 @@ class FlipSerializer(DataclassSerializer):
 
 
 class MovedSerializer(serializers.Serializer[Any]):
-    """A model on one data set. Rates are over the samples that both runs judged; `difference` is second minus first."""
+    """A model on one data set.
+
+    Rates are over the samples that both runs judged; `difference` is second minus first.
+    """
 
     model = serializers.CharField()
     second_model = serializers.CharField()
@@ -191,7 +200,11 @@ class MovedSerializer(serializers.Serializer[Any]):
 
 
 class ComparedRunsSerializer(serializers.Serializer[Any]):
-    """Two runs. For two releases, samples are matched by key; `changed_samples` have another version in the second."""
+    """Two runs.
+
+    For two releases, samples are matched by key; `changed_samples` have another version in the
+    second.
+    """
 
     first = serializers.IntegerField()
     second = serializers.IntegerField()

@@ -116,7 +116,7 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     return path
 
 
-# ------------------------------------------------------------------------------------------------------------- run.json
+# ----------------------------------------------------------------------------------------- run.json
 
 
 def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
     }
 
 
-# ----------------------------------------------------------------------------------------------------------------- rows
+# --------------------------------------------------------------------------------------------- rows
 
 
 def _clusters(run: Run) -> dict[int, str]:
@@ -330,7 +330,7 @@ def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
     return rows.values_list(*columns).iterator(chunk_size=CHUNK)
 
 
-# -------------------------------------------------------------------------------------------------------------- numbers
+# ------------------------------------------------------------------------------------------ numbers
 
 
 def _numbers(report: Report) -> dict[str, Any]:

@@ -227,7 +227,7 @@ class _Importer:
             rubrics_of[sample][key] = pk
 
     def _matched(self, chunk: list[Entry]) -> Iterator[tuple[Question, int, int, VerdictRow]]:
-        """The rows that belong to this release, with question, rubric and judge; others are refused."""
+        """The rows of this release, with question, rubric and judge. Others are refused."""
         for entry in chunk:
             if isinstance(entry, RefusedRow):
                 self.result.refuse(entry.where, entry.reason)

@@ -36,7 +36,10 @@ class IntervalSerializer(FigureSerializer):
 
 
 class CorrectedSerializer(FigureSerializer):
-    """The rate corrected by physicians' verdicts. `clipped`: the estimate was outside 0 to 1. `why`: why there is none."""
+    """The rate corrected by physicians' verdicts.
+
+    `clipped`: the estimate was outside 0 to 1. `why`: why there is none.
+    """
 
     clipped = serializers.BooleanField()
     why = serializers.CharField(allow_null=True)
@@ -80,7 +83,10 @@ class RepeatsSerializer(serializers.Serializer[Any]):
 
 
 class KinSerializer(DataclassSerializer):
-    """An endpoint of the same model family as tested models. `role`: judge, or its role in making the samples."""
+    """An endpoint of the same model family as tested models.
+
+    `role`: judge, or its role in making the samples.
+    """
 
     mirrors = Kin
 
@@ -165,7 +171,10 @@ class ValidationSerializer(serializers.Serializer[Any]):
 
 
 class JudgesSerializer(serializers.Serializer[Any]):
-    """The judges of a run. `judges`: null if one judge decided once; `validation`: null until it starts."""
+    """The judges of a run.
+
+    `judges`: null if one judge decided once; `validation`: null until it starts.
+    """
 
     judges = PanelSerializer(allow_null=True)
     repeats = RepeatsSerializer()

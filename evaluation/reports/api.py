@@ -125,7 +125,10 @@ class ResponseQuery(serializers.Serializer[Any]):
 
 
 class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
-    """The verdict on one rubric for one response. An empty verdict means unjudged, and `error` says why."""
+    """The verdict on one rubric for one response.
+
+    An empty verdict means unjudged, and `error` says why.
+    """
 
     endpoint = serializers.CharField(source="response.endpoint.name")
     sample = serializers.CharField(source="rubric.sample.key")

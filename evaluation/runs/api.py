@@ -135,7 +135,10 @@ class RunSerializer(serializers.ModelSerializer[Any]):
 
 
 class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
-    """Requests of the run sent to an endpoint in one file. Refused and missing ones are asked live."""
+    """Requests of the run sent to an endpoint in one file.
+
+    Refused and missing ones are asked live.
+    """
 
     endpoint = serializers.CharField(source="endpoint.name")
     state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
@@ -161,7 +164,10 @@ class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
-    """A run with its budget and progress. `simulated`: a simulated model contributed to its numbers."""
+    """A run with its budget and progress.
+
+    `simulated`: a simulated model contributed to its numbers.
+    """
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
@@ -182,8 +188,12 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
 
 
 class RunAskSerializer(LikeSerializer):
-    """The settings of a run. Release and endpoints are required without `like`. With it, other endpoints drop the planned
-    comparisons, other judges the further judges and the judge's temperature, and another preset metric and outcomes."""
+    """The settings of a run.
+
+    Release and endpoints are required without `like`. With it, other endpoints drop the planned
+    comparisons, other judges the further judges and the judge's temperature, and another preset
+    metric and outcomes.
+    """
 
     kind = RUNS
     needed = ("release", "endpoints")
@@ -322,7 +332,10 @@ class Runs(ListAPIView[Run]):
 
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
-        """Launch a run on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
+        """Launch a run on a release: a judge decides each rubric, or code reads the answers.
+
+        Workers do the rest.
+        """
         settings = _settings(validated_body(EvaluateSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)

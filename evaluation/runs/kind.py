@@ -58,7 +58,7 @@ class RunKind(JobKind[Run]):
         return queues.with_work(jobs)
 
     def due(self) -> list[int]:
-        """Includes runs with due provider batches, and large finished runs with no cached report."""
+        """Also runs with due provider batches, and large finished runs without a cached report."""
         due = super().due()
         return due + [pk for pk in (*queues.runs_with_due_batches(), *cache_warming.runs_to_warm()) if pk not in due]
 

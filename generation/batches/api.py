@@ -134,7 +134,8 @@ class BatchAskSerializer(LikeSerializer):
     is optional. Benchmark, source and roles are required without `like`. With it, roles and settings are replaced one by
     one, and another preset drops the overrides.
 
-    `plan`: a plan's name ("" for the default, "none" for none), or targets by trap code. `checks`: null for all.
+    `plan`: a plan's name ("" for the default, "none" for none), or targets by trap code. `checks`:
+    null for all.
     """
 
     kind = BATCHES
@@ -221,7 +222,10 @@ class Batches(ListAPIView[Batch]):
 
     @extend_schema(parameters=[LAUNCH_KEY], request=LaunchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
-        """Launch a recipe over records that have no draft of this benchmark yet. Workers do the rest."""
+        """Launch a recipe over records that have no draft of this benchmark yet.
+
+        Workers do the rest.
+        """
         settings = batch_settings(validated_body(LaunchSerializer, request))
         batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, batch.pk)

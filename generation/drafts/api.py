@@ -30,8 +30,8 @@ class ReasonField(serializers.CharField):
 class DraftSerializer(serializers.ModelSerializer[Draft]):
     """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks.
 
-    `endpoint` plays the role that several may play. `at_barrier`: it waits for the others of its batch; `onward`:
-    the draft in which it now continues.
+    `endpoint` plays the role that several may play. `at_barrier`: it waits for the others of its
+    batch; `onward`: the draft in which it now continues.
     """
 
     endpoint = serializers.CharField(source="endpoint.name", allow_null=True, default=None)

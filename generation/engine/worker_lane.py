@@ -93,7 +93,7 @@ class RunningLane:
             open_image=open_image,
         )
 
-    # ------------------------------------------------------------------------------------------------ for the services
+    # ----------------------------------------------------------------------------- for the services
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run a write and return after its commit.
@@ -193,7 +193,7 @@ class RunningLane:
             if not isinstance(error, (EndpointDown, Away)):
                 self.stop(LaneOver())
 
-    # ---------------------------------------------------------------------------------------------------- the ledger
+    # ----------------------------------------------------------------------------------- the ledger
 
     async def _check(self) -> None:
         error: LLMError | None = await self._group(self._reserve, None)
@@ -217,7 +217,7 @@ class RunningLane:
         replies = ledger.paid_replies(self.job, keys)
         return [replies[key] for key in keys]
 
-    # --------------------------------------------------------------------------------------------------------- pulse
+    # ---------------------------------------------------------------------------------------- pulse
 
     async def pulse(self) -> None:
         """Report the endpoints as this lane sees them and follow the orders that come back.

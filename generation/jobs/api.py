@@ -63,7 +63,10 @@ class JobControls(GenericViewSet[Any]):
 
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: int) -> Response:
-        """Pause it: no new calls start; calls in progress finish and are kept. 409 if it is over."""
+        """Pause it: no new calls start; calls in progress finish and are kept.
+
+        409 if it is over.
+        """
         life_cycle.pause(self.kind.get(pk).pk)
         return self._answer(pk)
 

@@ -77,7 +77,7 @@ class JobKind(Generic[J]):
         """The kind's name in URLs."""
         return f"{self.name}s"
 
-    # ------------------------------------------------------------------------------------------------------------ rows
+    # ----------------------------------------------------------------------------------------- rows
 
     def jobs(self) -> QuerySet[J]:
         """All jobs of the kind, with related rows that their pages show."""
@@ -107,7 +107,7 @@ class JobKind(Generic[J]):
         not_over = self.model._default_manager.exclude(status__in=OVER)
         return list(not_over.filter(*ended).values_list("pk", flat=True))
 
-    # ------------------------------------------------------------------------------------------------------------ work
+    # ----------------------------------------------------------------------------------------- work
 
     def work(self, pk: int) -> int:
         """Work on a job in a lane; returns how many rows ran.
@@ -143,10 +143,10 @@ class JobKind(Generic[J]):
     def discard_waiting(self, pk: int) -> None:
         """Handle the rows of a job that is being cancelled, in the same transaction."""
 
-    # ---------------------------------------------------------------------------------------------------------- status
+    # --------------------------------------------------------------------------------------- status
 
     def endpoint_lists(self) -> Mapping[str, Subquery]:
-        """Subqueries for a job's endpoints (OuterRef) by name: see `live_status.endpoints_listed`."""
+        """Subqueries for the endpoints of a job (OuterRef); see `live_status.endpoints_listed`."""
         return {}
 
     def jobs_with_status(self) -> QuerySet[J]:
@@ -188,7 +188,7 @@ class JobKind(Generic[J]):
         whole = self.progress(job)
         return live_status.live(job, ended=whole.ended, total=whole.total)
 
-    # ---------------------------------------------------------------------------------------------------------- launch
+    # --------------------------------------------------------------------------------------- launch
 
     def repeat_settings(self, job: J, given: Mapping[str, Any]) -> dict[str, Any]:
         """Complete the given values of a launch by the settings of a job, as the API takes them.
@@ -198,7 +198,7 @@ class JobKind(Generic[J]):
         """
         raise errors.NotRepeatable
 
-    # ----------------------------------------------------------------------------------------------------------- pages
+    # ---------------------------------------------------------------------------------------- pages
 
     def title(self, job: Job) -> str:
         """The name of a job on pages."""

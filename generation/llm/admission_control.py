@@ -125,7 +125,7 @@ class AdmissionControl:
         self._closed: Postponed | None = None
         self._closing = asyncio.Event()
 
-    # ---------------------------------------------------------------------------------------------- set from outside
+    # ----------------------------------------------------------------------------- set from outside
 
     def set_share(self, concurrency: int, *, rpm: float | None, tpm: float | None) -> None:
         """Set the concurrency and rates that may be used. A concurrency of 0 admits nobody."""
@@ -174,7 +174,7 @@ class AdmissionControl:
         """Seconds until calls are admitted; 0 if they are now."""
         return max(0.0, self.blocked_until - self._clock())
 
-    # ------------------------------------------------------------------------------------------------------- admission
+    # ------------------------------------------------------------------------------------ admission
 
     async def enter(self, tokens: int) -> Ticket:
         """Wait to be admitted. `tokens` is an estimate, corrected when the call leaves.
@@ -238,7 +238,7 @@ class AdmissionControl:
         if self._closed is not None:
             raise self._closed
 
-    # ------------------------------------------------------------------------------------------------------- inside
+    # --------------------------------------------------------------------------------------- inside
 
     def _seconds_to_wait(self) -> float | None:
         """Seconds until one more call may be admitted; None: until something changes."""

@@ -20,7 +20,10 @@ from review.rules.permissions import Can
 
 
 class MergeSerializer(serializers.Serializer[Any]):
-    """A draft that was merged into another one. `into`: the draft that continues for both, made from draft `lead`."""
+    """A draft that was merged into another one.
+
+    `into`: the draft that continues for both, made from draft `lead`.
+    """
 
     draft = serializers.IntegerField()
     title = serializers.CharField()
@@ -104,7 +107,10 @@ class BatchMerges(GenericAPIView[Any]):
 
 
 class NearMatches(GenericAPIView[Any]):
-    """Drafts that came after a round and are like what it sent on. 404 if the batch's drafts do not meet at any step."""
+    """Drafts that came after a round and are like what it sent on.
+
+    404 if the batch's drafts do not meet at any step.
+    """
 
     can = Can.PRODUCE
     queryset = NearMatch.objects.all()
@@ -120,7 +126,10 @@ class NearMatches(GenericAPIView[Any]):
 
 
 class UndoMerge(APIView):
-    """Undo a merge: the draft continues by itself. 409 if it is not merged, or others are merged into it."""
+    """Undo a merge: the draft continues by itself.
+
+    409 if it is not merged, or others are merged into it.
+    """
 
     can = Can.PRODUCE
 

@@ -81,7 +81,10 @@ class ArmSerializer(serializers.Serializer[Any]):
 
 
 class ComparedSerializer(ComparisonSerializer):
-    """A comparison with the results of both batches. `only_a`: records approved with A and decided but not approved with B."""
+    """A comparison with the results of both batches.
+
+    `only_a`: records approved with A and decided but not approved with B.
+    """
 
     arms = ArmSerializer(many=True)
     only_a = serializers.IntegerField()
@@ -104,7 +107,10 @@ class SideSerializer(serializers.Serializer[Any]):
 
 
 class PairSerializer(serializers.Serializer[Any]):
-    """A record with both outcomes. `endpoint`: of the model in the role that several play, such as the doctor; else null."""
+    """A record with both outcomes.
+
+    `endpoint`: of the model in the role that several play, such as the doctor; else null.
+    """
 
     record = serializers.CharField(source="record.external_id")
     endpoint = serializers.CharField(source="endpoint.name", allow_null=True, default=None)

@@ -53,7 +53,10 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
 
 
 class ValiditySerializer(serializers.Serializer[Any]):
-    """Share that physicians found valid in one judgment, in the batches behind the release. `counted`: what is counted."""
+    """Share that physicians found valid in one judgment, in the batches behind the release.
+
+    `counted`: what is counted.
+    """
 
     judgment = serializers.CharField()
     counted = serializers.CharField()
@@ -64,7 +67,10 @@ class ValiditySerializer(serializers.Serializer[Any]):
 
 
 class ReleaseSerializer(serializers.ModelSerializer[Release]):
-    """A frozen, versioned, checksummed set of approved samples. `sha256` is that of its JSON Lines export."""
+    """A frozen, versioned, checksummed set of approved samples.
+
+    `sha256` is that of its JSON Lines export.
+    """
 
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
 
@@ -86,7 +92,8 @@ class ReleaseSerializer(serializers.ModelSerializer[Release]):
 class WholeReleaseSerializer(ReleaseSerializer):
     """A release with its composition. `counts`: facet, value, samples and rubrics.
 
-    `made`: how samples were made, by name and value. `statuses`: how many samples physicians `approved`, and how many are
+    `made`: how samples were made, by name and value. `statuses`: how many samples physicians
+    `approved`, and how many are
     `not-sampled`: no physician saw them. `grounds`: why samples were approved.
     """
 
@@ -138,7 +145,10 @@ class WholeReleaseSerializer(ReleaseSerializer):
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
-    """A release to freeze. An existing name gets its next version. `preview`: only show what would go in (200)."""
+    """A release to freeze.
+
+    An existing name gets its next version. `preview`: only show what would go in (200).
+    """
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
@@ -163,7 +173,10 @@ class FreezeSerializer(serializers.Serializer[Any]):
 
 
 class FreezePreviewSerializer(DataclassSerializer):
-    """What would go into a release, by status, and what would not, by reason. `before`: samples of the previous version."""
+    """What would go into a release, by status, and what would not, by reason.
+
+    `before`: samples of the previous version.
+    """
 
     grounds = serializers.DictField(child=serializers.IntegerField())
     counts = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
@@ -174,7 +187,10 @@ class FreezePreviewSerializer(DataclassSerializer):
 
 
 class FreezeStatusSerializer(serializers.ModelSerializer[Freeze]):
-    """A release being frozen. `read` of `total` samples are read; `release` is there once it is `done`."""
+    """A release being frozen.
+
+    `read` of `total` samples are read; `release` is there once it is `done`.
+    """
 
     release = serializers.CharField(allow_null=True, default=None, help_text="NAME@VERSION")
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
@@ -202,7 +218,10 @@ class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
 
 
 class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
-    """A sample as released. `exported` is its object in the export; `rubrics` are listed beside it."""
+    """A sample as released.
+
+    `exported` is its object in the export; `rubrics` are listed beside it.
+    """
 
     exported = serializers.DictField()
     rubrics = ReleasedRubricSerializer(many=True)
@@ -221,7 +240,10 @@ class SplitQuery(serializers.Serializer[Any]):
 
 
 class ExportQuery(SplitQuery):
-    """The format. JSON Lines is the plain file; the others are a zip with data card and checksums."""
+    """The format.
+
+    JSON Lines is the plain file; the others are a zip with data card and checksums.
+    """
 
     format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
     by_reference = serializers.BooleanField(

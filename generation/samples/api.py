@@ -22,8 +22,11 @@ from review.rules.state_machine import NOT_SAMPLED, shown_status
 
 
 class SampleSerializer(serializers.ModelSerializer[Sample]):
-    """One test case, in all its versions. `key` is its name in releases. A sample outside the share that is reviewed has the
-    status `not-sampled`, and is `unreviewed`: no physician has seen it."""
+    """One test case, in all its versions.
+
+    `key` is its name in releases. A sample outside the share that is reviewed has the status
+    `not-sampled`, and is `unreviewed`: no physician has seen it.
+    """
 
     key = serializers.CharField()
     record = serializers.CharField(source="record.external_id")
@@ -57,7 +60,8 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
 class RubricSerializer(serializers.ModelSerializer[Rubric]):
     """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
-    `polarity`: `must`, `must not`, or empty. `removed`: physicians removed it. `added`: physicians wrote it.
+    `polarity`: `must`, `must not`, or empty. `removed`: physicians removed it. `added`: physicians
+    wrote it.
     """
 
     traps = serializers.ListField(child=serializers.CharField())
@@ -174,7 +178,10 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"], can=Can.READ_RESULTS)
     def report(self, request: Request, pk: int) -> Response:
-        """Report an approved sample: it is left out of new releases until an admin decides. 404 if you cannot read it."""
+        """Report an approved sample: it is left out of new releases until an admin decides.
+
+        404 if you cannot read it.
+        """
         return _created_erratum(
             errata.report(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
         )

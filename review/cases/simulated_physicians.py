@@ -233,7 +233,7 @@ def _blocked_at_first_look(form: Form, own: Answers) -> bool:
 
 
 def _confirmation(form: Form, blind: Answers, primary: Answers, chance: random.Random) -> Answers:
-    """The secondary's last answers: the primary's, or the blind ones with the primary's wordings."""
+    """The secondary's last answers: the primary's, or the blind ones in the primary's words."""
     if blind.verdict != primary.verdict:
         if chance.random() >= PERSUASION or _blocked_at_first_look(form, blind):
             return blind

@@ -62,7 +62,7 @@ def _answered(physician: User) -> QuerySet[Review]:
     return counted_reviews().filter(phase=Phase.COMMIT, physician=physician)
 
 
-# ---------------------------------------------------------------------------------------------------------- agreement
+# ---------------------------------------------------------------------------------------- agreement
 
 Answers = Mapping[str, Any]  # as stored
 PairReader = Callable[[Answers, Answers], list[tuple[str, str]]]
@@ -238,7 +238,7 @@ def _read_reasons(first: Answers, second: Answers) -> list[tuple[str, str]]:
     return [(codes[0], codes[1])] if len(codes) == 2 and all(codes) else []
 
 
-# ------------------------------------------------------------------------------------------------------ one physician
+# ------------------------------------------------------------------------------------ one physician
 
 
 @dataclass(frozen=True, slots=True)

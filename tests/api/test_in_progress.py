@@ -29,7 +29,8 @@ def test_a_poll_over_the_api_answers_in_every_state(api: Api, progress: InProgre
         assert answer.status_code == 200, (state, answer.content)
         live_status[state] = answer.json()["live"]
         assert client.get(reverse(f"api:{kind}-failures", args=[jobs[state]])).status_code == 200, state
-    # Two of three drafts (three of four responses) are open; a row took five lines, at 2.5 a minute.
+    # Two of three drafts (three of four responses) are open; a row took five lines, at 2.5 a
+    # minute.
     expected = 2 * 5 / 2.5 * 60 if kind == "batch" else 3 * 5 / 2.5 * 60
     if kind == "run":
         assert live_status["running"]["seconds_left"] > 0

@@ -83,7 +83,7 @@ def test_the_schema_is_served_as_json(api: Api, rui: User, schema: dict[str, Any
 
 @pytest.fixture
 def one_connection(db: None) -> Iterator[None]:
-    """Keep the connection of the test's transaction open after a request, as Django's client does."""
+    """Keep the connection of the test open after a request, as Django's client does."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield

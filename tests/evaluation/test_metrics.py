@@ -49,7 +49,7 @@ def measure_verdicts(rate: Rate, verdicts: Mapping[str, int]) -> MeasuredRate:
     return measure(rate, Totals(hits, weights, (weights > 0).astype(np.int64), outside))
 
 
-# ----------------------------------------------------------------------------------------------------------- arithmetic
+# --------------------------------------------------------------------------------------- arithmetic
 
 
 @plain
@@ -196,7 +196,7 @@ def test_undefined_draws_are_counted_and_may_prevent_an_interval() -> None:
     assert (measure_verdicts(F1, {"tp": 9}).interval, measure_verdicts(F1, {"tp": 9}).method) == (None, "too-few")
 
 
-# ------------------------------------------------------------------------------------------------- through the database
+# ----------------------------------------------------------------------------- through the database
 
 
 def run_with_verdicts(release: Release, **verdict_of: Callable[[int, ReleasedRubric], str]) -> Run:

@@ -137,7 +137,7 @@ def judgment_count(run: Run, href: str) -> int:
     return answers_queries.judgments(run, **JudgmentFilters(query, run=run).chosen).count()
 
 
-# ------------------------------------------------------------------------------------------------------------- - access
+# ----------------------------------------------------------------------------------------- - access
 
 
 def test_results_are_for_researchers_and_admins(ana: User, rui: User, admin: Client, release: Release):
@@ -175,7 +175,7 @@ def test_an_unknown_run_is_not_found(name: str, admin: Client):
     assert admin.get(reverse(f"evaluation:{name}", args=[99])).status_code == 404
 
 
-# --------------------------------------------------------------------------------------------------------------- launch
+# ------------------------------------------------------------------------------------------- launch
 
 
 def test_a_run_is_launched_with_the_published_temperature(
@@ -252,7 +252,7 @@ def test_cancel_and_retry_need_a_post_and_refuse_a_run_that_has_ended(
     assert admin.post(retry).status_code == 409
 
 
-# --------------------------------------------------------------------------------------------------------------- report
+# ------------------------------------------------------------------------------------------- report
 
 
 def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, release: Release):
@@ -344,7 +344,7 @@ def test_real_models_carry_no_banner(admin: Client, release: Release):
     assert "not evidence" not in text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
 
 
-# -------------------------------------------------------------------------------------------------------------- answers
+# ------------------------------------------------------------------------------------------ answers
 
 
 def test_an_answer_is_shown_with_its_question_and_the_explanations_of_its_verdicts(admin: Client, release: Release):
@@ -408,7 +408,7 @@ def test_an_answer_of_another_run_is_not_shown(admin: Client, release: Release):
     assert admin.get(reverse("evaluation:calls", args=[first.pk, other_judgment.pk])).status_code == 404
 
 
-# -------------------------------------------------------------------------------------------------------------- queries
+# ------------------------------------------------------------------------------------------ queries
 
 
 @pytest.mark.parametrize("name", ["runs", "run", "judgments", "run-progress"])

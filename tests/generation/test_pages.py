@@ -123,7 +123,7 @@ def fail_draft(batch: Batch) -> Draft:
     return draft
 
 
-# -------------------------------------------------------------------------------------------------------- who gets in
+# -------------------------------------------------------------------------------------- who gets in
 
 
 ADMIN_PAGES = ["sources", "endpoints", "batches", "batch-new", "samples"]
@@ -170,7 +170,7 @@ def test_an_empty_page_says_what_to_do(name: str, admin: Client):
     assert 'class="empty"' in text_of(page)
 
 
-# ------------------------------------------------------------------------------------------------------------ sources
+# ------------------------------------------------------------------------------------------ sources
 
 
 def upload(client: Client, path: Path, format_name: str = "healthbench", name: str = "own") -> Page:
@@ -279,7 +279,7 @@ def test_paging_forward_and_back_shows_each_record_once(admin: Client):
     assert admin.get(url + "?cursor=nonsense").context["records"].rows[0].pk == pages[0][0]
 
 
-# ---------------------------------------------------------------------------------------------------------- endpoints
+# ---------------------------------------------------------------------------------------- endpoints
 
 
 FIELDS: dict[str, Any] = {
@@ -333,7 +333,7 @@ def test_an_endpoint_that_was_called_keeps_its_address_and_model(admin: Client):
     assert (added.url, added.model, added.concurrency, added.simulated) == (SETTINGS["url"], "sim-2", 2, True)
 
 
-# ------------------------------------------------------------------------------------------------------------ batches
+# ------------------------------------------------------------------------------------------ batches
 
 
 def test_a_json_field_without_a_value_is_empty() -> None:
@@ -423,7 +423,7 @@ def test_cancel_and_retry_need_a_post_and_refuse_a_batch_that_has_ended(
     assert admin.post(reverse("generation:batch-cancel", args=[batch.pk + 1])).status_code == 404
 
 
-# ------------------------------------------------------------------------------------------------------------ samples
+# ------------------------------------------------------------------------------------------ samples
 
 
 def test_a_corrected_wording_is_shown_with_its_changes_marked(admin: Client, sample: Sample):
@@ -477,7 +477,7 @@ def test_a_sample_is_found_by_its_key(admin: Client, sample: Sample):
     assert admin.get(reverse("generation:samples"), {"text": sample.key}).context["page"].rows == [sample]
 
 
-# ----------------------------------------------------------------------------------------------------------- releases
+# ----------------------------------------------------------------------------------------- releases
 
 
 def test_without_a_benchmark_in_the_address_the_active_one_is_chosen(admin: Client, tmp_path: Path, models: str):
@@ -524,7 +524,7 @@ def test_a_release_is_frozen_read_and_downloaded(
     assert admin.get(reverse("generation:release-export", args=["second", 1, "xlsx"])).status_code == 422
 
 
-# ------------------------------------------------------------------------------------------------------------ queries
+# ------------------------------------------------------------------------------------------ queries
 
 
 def batch_with_records() -> str:

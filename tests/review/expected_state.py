@@ -1,8 +1,8 @@
 """The expected state of review while many physicians work: its rules in plain Python, no database.
 
-An `ExpectedState` records each action with its outcome, and raises AssertionError if the rules do not
-allow that outcome. It also knows what must be stored at any time, and who may read what. A copy of it
-can record the same actions in another order.
+An `ExpectedState` records each action with its outcome, and raises AssertionError if the rules do
+not allow that outcome. It also knows what must be stored at any time, and who may read what. A copy
+of it can record the same actions in another order.
 """
 
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class HeldAssignment(NamedTuple):
 
 
 class Acceptance(NamedTuple):
-    """An accepted submit: the key of the review, and the author's next phase if it is due at once."""
+    """An accepted submit: the review's key, and the author's next phase if it is due at once."""
 
     review_pk: int
     next_assignment: HeldAssignment | None
@@ -318,7 +318,7 @@ class ExpectedState:
             tab.revision = revision + 1
 
     def record_submit(self, tab: Tab, opinion: Opinion | None, text: str, revision: int, outcome: object) -> None:
-        """A submit over `revision` of the draft; `opinion` is None if the answers are incomplete."""
+        """Submit over `revision` of the draft; `opinion` is None if the answers are incomplete."""
         case, refusal = self.cases[tab.case], self.refusal(tab)
         if refusal is not None:
             assert outcome is refusal, f"the outcome of a late submit is {outcome}, not {refusal.__name__}"

@@ -230,7 +230,8 @@ def route_arguments(
 ) -> dict[str, dict[str, Any]]:
     """Make a source, samples, a release and a run in Chinese, and a case that Ana holds.
 
-    Returns the arguments of routes, by the first part of their path; those of `review` are together.
+    Returns the arguments of routes, by the first part of their path; those of `review` are
+    together.
     """
     rows = [json.loads(line) for line in (ROOT / "mhb_site/demo/conversations.jsonl").read_text().splitlines()]
     chinese_rows = [row for row in rows if HAN.search(row["prompt"][0]["content"])]

@@ -29,8 +29,8 @@ ALPHA = 0.05
 def build_report(counts: Any, numbers: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
     """The expected content of report.json, and the faults of the rows that it is built from.
 
-    `counts`: the rows of the bundle (`verify_counts.BundleCounts`). `numbers`: numbers.json, after all
-    its numbers were compared.
+    `counts`: the rows of the bundle (`verify_counts.BundleCounts`). `numbers`: numbers.json, after
+    all its numbers were compared.
     """
     run, faults, validation = counts.run, list[str](), None
     if run["validation"]:
@@ -93,7 +93,7 @@ def cost(folder: Path) -> str:
         return str(sum((Decimal(json.loads(line)["cost"]) for line in file), Decimal(0)))
 
 
-# ------------------------------------------------------------------------------- rows of numbers.json in another form
+# ------------------------------------------------------------- rows of numbers.json in another form
 
 
 def _rate(rate: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, **row["moves"], "first_rate": first, "second_rate": second}
 
 
-# -------------------------------------------------------------------------------------------------- derived from rates
+# ------------------------------------------------------------------------------- derived from rates
 
 
 def ranks(
@@ -211,7 +211,7 @@ def averages(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Itera
                 yield {"rate": rate["name"], "variant": variant, "datasets": means[0], "models": means[1]}
 
 
-# ----------------------------------------------------------------------------------------------------------- comparison
+# --------------------------------------------------------------------------------------- comparison
 
 
 class ReportCheck:

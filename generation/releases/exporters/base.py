@@ -35,7 +35,8 @@ RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"}
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 _BUFFER = 1 << 18  # bytes
-# Characters. `pydantic_core` encodes longer texts several times faster than `json`, to the same bytes.
+# Characters. `pydantic_core` encodes longer texts several times faster than `json`, to the same
+# bytes.
 LONG = 100
 # `_ENCODER.encode` creates this for every value, which takes longer than encoding a short one.
 _encode_pieces: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]

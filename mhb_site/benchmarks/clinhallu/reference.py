@@ -88,7 +88,7 @@ def _length_fault(trace: Trace) -> str:
     return f"A stage has {longest} characters; at most {MAX_STAGE} are kept." if longest > MAX_STAGE else ""
 
 
-# --------------------------------------------------------------------------------------------------------------- report
+# ------------------------------------------------------------------------------------------- report
 
 
 def known_pairs(draft: Draft) -> list[dict[str, str]]:
@@ -113,7 +113,7 @@ async def write_report(draft: Draft, models: Models) -> str:
     return reply.text.strip()[:MAX_STAGE]
 
 
-# --------------------------------------------------------------------------------------------------------------- checks
+# ------------------------------------------------------------------------------------------- checks
 
 
 def letter_of(answer: str) -> str:

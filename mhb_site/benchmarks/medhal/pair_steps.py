@@ -71,7 +71,7 @@ def is_generated(draft: Draft) -> bool:
     return draft.record.content["kind"] in GENERATED
 
 
-# -------------------------------------------------------------------------------------------------------------- choose
+# ------------------------------------------------------------------------------------------- choose
 
 
 async def choose(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -92,7 +92,7 @@ async def choose(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
     return drafts
 
 
-# --------------------------------------------------------------------------------------------------------------- write
+# -------------------------------------------------------------------------------------------- write
 
 
 async def write(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -198,7 +198,7 @@ def _normalised(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
 
 
-# -------------------------------------------------------------------------------------------------------------- filter
+# ------------------------------------------------------------------------------------------- filter
 
 
 def is_filtered(draft: Draft) -> bool:
@@ -268,7 +268,7 @@ def context_of(draft: Draft, pair: Pair) -> str:
     return str(draft.record.content[pair.field]) if pair.field else pair.context
 
 
-# --------------------------------------------------------------------------------------------------------------- split
+# -------------------------------------------------------------------------------------------- split
 
 
 async def split(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -281,7 +281,7 @@ async def keep(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     return [draft]
 
 
-# ------------------------------------------------------------------------------------------------------------ estimate
+# ----------------------------------------------------------------------------------------- estimate
 
 
 def write_prompts(draft: Draft) -> Sequence[tuple[str, str]]:

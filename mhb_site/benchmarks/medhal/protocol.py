@@ -78,7 +78,7 @@ def _escape_marks(text: str) -> str:
     return " ".join(text.replace("<|", "< |").replace("|>", "| >").replace("||", "| |").split())
 
 
-# ------------------------------------------------------------------------------------------------------------ reading
+# ------------------------------------------------------------------------------------------ reading
 
 VERDICTS = {
     (FACTUAL, True): "tp",
@@ -114,7 +114,7 @@ def label_of(sample: Sample) -> str:
     return FACTUAL if sample.content["label"] == FACTUAL else NON_FACTUAL
 
 
-# ------------------------------------------------------------------------------------------------------------ training
+# ----------------------------------------------------------------------------------------- training
 
 
 def example(sample: Sample) -> Sequence[Message]:
@@ -134,7 +134,7 @@ def kept_together(sample: Sample) -> Sequence[str]:
     return [*keys, f"context:{content['context']}"] if content.get("context") else keys
 
 
-# --------------------------------------------------------------------------------------------------------------- rates
+# -------------------------------------------------------------------------------------------- rates
 
 ANSWERED = ("tp", "fp", "tn", "fn")
 UNPARSED = ("unparsed-factual", "unparsed-nonfactual")

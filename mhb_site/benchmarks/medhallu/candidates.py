@@ -47,7 +47,7 @@ class Feedback(_Strict):
     advice: str
 
 
-# ------------------------------------------------------------------------------------------------------------ measures
+# ----------------------------------------------------------------------------------------- measures
 
 
 def draw_fraction(*parts: object) -> float:
@@ -80,7 +80,7 @@ def length_bounds(truth: str, share: float) -> tuple[int, int]:
     return math.floor(round(count * (1 - share), 6)), math.ceil(round(count * (1 + share), 6))
 
 
-# ------------------------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 # Phrases that tell the reader that the answer is hallucinated. Hallucination is also a symptom, so
 # no single word is enough.
@@ -128,7 +128,7 @@ def _normalised(text: str) -> str:
     return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
-# ------------------------------------------------------------------------------------------------------------- requests
+# ----------------------------------------------------------------------------------------- requests
 
 
 def prompt_of(draft: Draft, name: str) -> Prompt:
@@ -204,7 +204,7 @@ def _generation_request(draft: Draft, number: int, last: Mapping[str, Any] | Non
     )
 
 
-# --------------------------------------------------------------------------------------------------------------- asking
+# ------------------------------------------------------------------------------------------- asking
 
 
 async def generate(draft: Draft, models: Models, number: int, last: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def _entailment_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     return Table(_("Entailment"), columns, rows)
 
 
-# -------------------------------------------------------------------------------------------------------------- clusters
+# ----------------------------------------------------------------------------------------- clusters
 
 
 def _is_fooling(cluster: Mapping[str, Any]) -> bool:
@@ -208,7 +208,7 @@ def _cluster_plot(numbered: Sequence[tuple[str, Mapping[str, Any]]]) -> Points:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------- a batch
+# ------------------------------------------------------------------------------------------ a batch
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ ESTIMATED_TRIES = 2
 CRITERION = "Says whether the answer shown is hallucinated."
 
 
-# --------------------------------------------------------------------------------------------------------------- steps
+# -------------------------------------------------------------------------------------------- steps
 
 
 def _is_generated(draft: Draft) -> bool:
@@ -173,7 +173,7 @@ async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: A
     return [replace(draft, data={"final": final})]
 
 
-# -------------------------------------------------------------------------------------------------------------- sample
+# ------------------------------------------------------------------------------------------- sample
 
 
 def sample(draft: Draft) -> NewSample:

@@ -76,7 +76,7 @@ def perceived_kind(answer: str) -> str:
     return next((difficulty for difficulty, words in LEVEL_WORDS.items() if words in answer), TRUE)
 
 
-# ---------------------------------------------------------------------------------------------------------- true rates
+# --------------------------------------------------------------------------------------- true rates
 
 
 def expected_verdicts(model: str, variant: str, shown: Iterable[str]) -> dict[str, float]:
@@ -134,7 +134,7 @@ def _skill(detector: Detector, variant: str) -> Skill:
     return detector.knowledge if variant in protocol.HAS_KNOWLEDGE else detector.plain
 
 
-# ------------------------------------------------------------------------------------------------------------- replies
+# ------------------------------------------------------------------------------------------ replies
 
 _REPLIES = {
     Reading.FACTUAL: ("0", "0", "0", "0.", "Answer: 0", "0 (factual)"),

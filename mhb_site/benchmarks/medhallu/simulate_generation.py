@@ -86,7 +86,7 @@ LEAD_INS = (
 )
 
 
-# ----------------------------------------------------------------------------------------------------------- true shares
+# -------------------------------------------------------------------------------------- true shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def expected_shares(settings: Mapping[str, Any] = PRESETS[0].values) -> Expected
     return ExpectedShares(levels, tries, fallback, qualifying * (1 - STUBBORN))
 
 
-# --------------------------------------------------------------------------------------------------------------- replies
+# ------------------------------------------------------------------------------------------ replies
 
 
 def _heading(text: str) -> str:
@@ -188,7 +188,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# ------------------------------------------------------------------------------------------------------------- generator
+# ---------------------------------------------------------------------------------------- generator
 
 
 def _generate(messages: Sequence[Message], blocks: Mapping[str, Any], seed: int) -> dict[str, str]:
@@ -290,7 +290,7 @@ def _place_of(answer: str, question: str, seed: int) -> int:
     return _ordered_claims(question, seed).index(claim)
 
 
-# ---------------------------------------------------------------------------------------------------------------- voters
+# ------------------------------------------------------------------------------------------- voters
 
 
 def _vote(model: str, messages: Sequence[Message], seed: int) -> str:
@@ -310,7 +310,7 @@ def _vote(model: str, messages: Sequence[Message], seed: int) -> str:
     return str(planted + 1 if fooled else 2 - planted)
 
 
-# ------------------------------------------------------------------------------------------------- critic and entailment
+# ---------------------------------------------------------------------------- critic and entailment
 
 
 def _critique(blocks: Mapping[str, Any]) -> dict[str, str]:

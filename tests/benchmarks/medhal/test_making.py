@@ -248,7 +248,7 @@ def test_publisher_lines_are_removed_anywhere_in_a_shorter_abstract():
     assert summaries.strip_publisher_lines("a.\nissue-copyright-statement 2015\nb.\n") == "a.\nb."
 
 
-# ------------------------------------------------------------------------------------------------------- models' replies
+# ---------------------------------------------------------------------------------- models' replies
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_the_estimate_predicts_the_calls_of_a_run():
         assert sorted(planned) == sorted((role, request.prompt) for role, request in models.requests)
 
 
-# -------------------------------------------------------------------------------------------------------------- counting
+# ----------------------------------------------------------------------------------------- counting
 
 
 def test_the_share_kept_is_shown_by_source_beside_the_papers_share():
@@ -401,7 +401,7 @@ def test_the_simulated_filter_keeps_its_configured_share():
     assert passed / len(contents) == pytest.approx(simulate_generation.kept_share(), abs=0.03)
 
 
-# ------------------------------------------------------------------------------------------------------------- sentences
+# ---------------------------------------------------------------------------------------- sentences
 
 
 @pytest.mark.parametrize(

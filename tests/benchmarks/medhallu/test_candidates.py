@@ -104,7 +104,7 @@ def test_all_reasons_are_given_at_once():
     assert all(part in reasons for part in ("category", "answer is empty", "justification is empty"))
 
 
-# --------------------------------------------------------------------------------------------------------------- length
+# ------------------------------------------------------------------------------------------- length
 
 
 @pytest.mark.parametrize(("words", "low", "high"), [(20, 18, 22), (25, 22, 28), (5, 4, 6), (100, 90, 110), (1, 0, 2)])
@@ -164,7 +164,7 @@ def test_any_length_is_allowed_without_a_length_setting():
     assert len(models.requests) == 1
 
 
-# ----------------------------------------------------------------------------------------------------------- requests
+# ----------------------------------------------------------------------------------------- requests
 
 
 def test_the_sampling_settings_are_those_of_the_paper():

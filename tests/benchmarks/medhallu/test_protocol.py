@@ -21,7 +21,7 @@ def text(ask):
     return message.content
 
 
-# -------------------------------------------------------------------------------------------------------------- asking
+# ------------------------------------------------------------------------------------------- asking
 
 
 def test_every_variant_shows_the_same_answer_and_records_which():
@@ -99,7 +99,7 @@ def test_every_prompt_names_the_four_kinds_and_has_its_own_heading():
     assert len(headings) == 4
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_every_combination_of_answer_and_reading_has_its_own_verdict():
     assert set(protocol.VERDICT_LABELS) > protocol.WRONG
 
 
-# ------------------------------------------------------------------------------------------------------------ counting
+# ----------------------------------------------------------------------------------------- counting
 
 TABLE = {"tp": 30, "fp": 10, "tn": 40, "fn": 20, "unsure-pos": 6, "unsure-neg": 4, "unparsed-pos": 2, "unparsed-neg": 3}
 

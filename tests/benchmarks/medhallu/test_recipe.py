@@ -34,7 +34,7 @@ def final_candidate(draft, models):
     return run_recipe(draft, models).data["final"]
 
 
-# ------------------------------------------------------------------------------------------------------------- the rule
+# ----------------------------------------------------------------------------------------- the rule
 
 
 @pytest.mark.parametrize(("fooled", "level"), [(1, "easy"), (2, "medium"), (3, "hard")])
@@ -106,7 +106,7 @@ def test_a_draft_without_readable_votes_is_dropped_and_does_not_become_easy():
         run_recipe(qa_draft(), FakeModels(votes={"voter_1": "Both.", "voter_3": "?"}))
 
 
-# ---------------------------------------------------------------------------------------------------------- improvement
+# -------------------------------------------------------------------------------------- improvement
 
 
 def test_a_failed_candidate_is_critiqued_rewritten_and_judged_again():
@@ -206,7 +206,7 @@ def test_a_draft_without_any_usable_reply_is_dropped_with_the_reason():
         run_recipe(qa_draft(), models)
 
 
-# ------------------------------------------------------------------------------------------------------------- fallback
+# ----------------------------------------------------------------------------------------- fallback
 
 
 def test_without_an_embedder_the_fallback_is_nearest_by_tf_idf():
@@ -263,7 +263,7 @@ def test_the_drop_reason_distinguishes_unjudged_entailment_from_entailment():
     assert "could not be judged" not in str(dropped.value)
 
 
-# -------------------------------------------------------------------------------------------------------------- presets
+# ------------------------------------------------------------------------------------------ presets
 
 
 def test_ours_is_the_first_preset_and_all_presets_have_the_same_settings():
@@ -305,7 +305,7 @@ def test_each_try_of_the_released_preset_starts_with_a_distinct_request():
     assert {request.temperature for request in first_requests} == {0.8}
 
 
-# ------------------------------------------------------------------------------------------------------------- clusters
+# ----------------------------------------------------------------------------------------- clusters
 
 
 def test_candidates_are_clustered_by_hand_made_entailment():
@@ -398,7 +398,7 @@ def test_each_candidate_of_a_question_has_its_own_request():
     assert len({request.temperature for request in models.requests_for("generate")}) == 5
 
 
-# ----------------------------------------------------------------------------------------------------------- the sample
+# --------------------------------------------------------------------------------------- the sample
 
 
 def test_the_sample_contains_the_final_candidate_and_its_provenance():
@@ -474,7 +474,7 @@ def test_only_sampled_versions_record_their_reviewers(reviewers):
     assert make_sample(qa_draft("released"), FakeModels(fooled={WRONG: 1})).made["reviewers"] == "none"
 
 
-# --------------------------------------------------------------------------------------------------- roles and estimate
+# ------------------------------------------------------------------------------- roles and estimate
 
 
 def test_roles_are_needed_for_questions_but_not_for_published_pairs():

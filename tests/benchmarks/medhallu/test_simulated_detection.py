@@ -113,7 +113,7 @@ def test_the_configured_rates_reproduce_the_findings_of_the_paper():
     assert true_response_rate("sim-reckless", "plain-unsure", shown) > 0.97 * readable
 
 
-# ------------------------------------------------------------------------------------------------ perceived answers
+# -------------------------------------------------------------------------------- perceived answers
 
 
 def test_an_unmarked_hallucination_is_taken_for_true():

@@ -33,7 +33,7 @@ def refusal_of(reply, draft=None):
     return caught.value.detail
 
 
-# --------------------------------------------------------------------------------------------------- a good reply passes
+# ------------------------------------------------------------------------------ a good reply passes
 
 
 def test_a_valid_dialogue_becomes_a_sample_that_includes_its_source():
@@ -72,7 +72,7 @@ def test_a_term_that_an_admin_added_can_be_planted():
     assert "A6 Wrong Unit: A value in another unit." in prompt_text(dialogue_draft(terms=terms))
 
 
-# ------------------------------------------------------------------------------------------------------ MHB-5: refusals
+# ---------------------------------------------------------------------------------- MHB-5: refusals
 
 
 @pytest.mark.parametrize("code", ["Z9", "A", "a1", ""])
@@ -238,7 +238,7 @@ def test_a_reply_with_unknown_keys_is_refused():
         generate_sample(dialogue_draft(), dialogue_reply(notes="here you are"))
 
 
-# --------------------------------------------------------------------------------------------------------------- prompts
+# ------------------------------------------------------------------------------------------ prompts
 
 
 @pytest.mark.parametrize("draft", [dialogue_draft(), report_draft()], ids=["dialogue", "report"])
@@ -308,7 +308,7 @@ def test_a_regeneration_contains_the_rejected_rubrics():
     assert "R1 old wording" in prompt_text(report_draft(version=2, previous=previous, reasons=("R1: vague",)))
 
 
-# -------------------------------------------------------------------------------------------------------------- taxonomy
+# ----------------------------------------------------------------------------------------- taxonomy
 
 
 def test_the_taxonomy_is_that_of_the_paper():

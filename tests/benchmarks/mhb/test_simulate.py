@@ -47,7 +47,7 @@ def sample_of(number, task="dialogue", seed=0):
     return generate_sample(report_draft(text), seed=seed)
 
 
-# -------------------------------------------------------------------------------------------------------- the templates
+# ------------------------------------------------------------------------------------ the templates
 
 
 def test_a_marker_occurs_only_in_its_own_template():
@@ -74,7 +74,7 @@ def test_every_subtype_can_be_planted_in_both_tasks():
     assert all(set(table) == subtypes for table in FAILURE_RATES.values())
 
 
-# --------------------------------------------------------------------------------------------------------- the generator
+# ------------------------------------------------------------------------------------ the generator
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -158,7 +158,7 @@ def test_the_generator_ignores_the_retry_message_of_the_gateway():
     assert SCRIPT.reply("sim-generator", retried, 0) == SCRIPT.reply("sim-generator", sent, 0)
 
 
-# ----------------------------------------------------------------------------------------------------------- determinism
+# -------------------------------------------------------------------------------------- determinism
 
 
 def test_samples_and_answers_are_reproducible_by_seed():
@@ -169,7 +169,7 @@ def test_samples_and_answers_are_reproducible_by_seed():
     assert len({model_answer("sim-average", sample, seed) for seed in range(8)}) > 4
 
 
-# ------------------------------------------------------------------------------------------------------ other requests
+# ----------------------------------------------------------------------------------- other requests
 
 
 def test_other_requests_get_no_reply():
@@ -178,7 +178,7 @@ def test_other_requests_get_no_reply():
         assert SCRIPT.reply(model, chat, 0) is None
 
 
-# ------------------------------------------------------------------------------------------------------ recovered rates
+# ---------------------------------------------------------------------------------- recovered rates
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,7 @@ def test_expected_rates_include_the_error_of_the_judge():
     assert expected_rate("sim-careful", ["A1", "B1"]) == pytest.approx(0.15 * 0.98 + 0.85 * 0.02)
 
 
-# ------------------------------------------------------------------------------------------ the judge reads the criterion
+# -------------------------------------------------------------------- the judge reads the criterion
 
 
 def reword(criterion):

@@ -44,7 +44,7 @@ def refusal_of(reply: dict[str, Any], **changes: Any) -> str:
     return caught.value.detail
 
 
-# --------------------------------------------------------------------------------------------------------- source
+# ------------------------------------------------------------------------------------------- source
 
 
 def test_an_invented_conversation_is_refused_with_the_share_of_source_text_kept() -> None:
@@ -102,7 +102,7 @@ def test_multimodal_traps_need_an_image() -> None:
     assert Term("B3", "", "B") not in recipe.available_terms(draft)
 
 
-# --------------------------------------------------------------------------------------------------------- criteria
+# ----------------------------------------------------------------------------------------- criteria
 
 
 def test_criteria_carry_their_polarity() -> None:
@@ -132,7 +132,7 @@ def test_simulated_samples_have_no_restated_criteria() -> None:
         assert recipe.find_restated_criteria(draft_after) is None
 
 
-# --------------------------------------------------------------------------------------------------------- examiner
+# ----------------------------------------------------------------------------------------- examiner
 
 
 def test_the_simulated_examiner_finds_giveaways_and_traps_that_exist() -> None:
@@ -167,7 +167,7 @@ def test_a_finding_of_the_examiner_stops_a_draft(tmp_path: Path, models: str, mo
     assert not Sample.objects.exists()
 
 
-# --------------------------------------------------------------------------------------------------------- controls
+# ----------------------------------------------------------------------------------------- controls
 
 
 @pytest.mark.django_db
@@ -234,7 +234,7 @@ def test_the_simulated_judge_detects_a_model_that_doubts_the_report() -> None:
     assert taxonomy.facets("report", [], taxonomy.TERMS, {}) == {"cluster": [], "subtype": []}
 
 
-# ---------------------------------------------------------------------------------------------------------- helpers
+# ------------------------------------------------------------------------------------------ helpers
 
 
 class _FixedReply:

@@ -212,7 +212,7 @@ def test_the_number_of_queries_does_not_grow_with_the_run(admin: Client, release
     assert query_count(admin, small) == query_count(admin, large)
 
 
-# -------------------------------------------------------------------------------------------------- models side by side
+# ------------------------------------------------------------------------------ models side by side
 
 
 def test_all_models_are_shown_on_one_sample(run: Run, admin: Client, release: Release) -> None:

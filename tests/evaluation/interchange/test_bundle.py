@@ -227,7 +227,7 @@ def test_a_changed_bootstrap_interval_is_named(toy: None, claimants: str, tmp_pa
         assert any("change What the hint adds" in fault and message in fault for fault in faults), faults
 
 
-# ------------------------------------------------------------------------------------------- panels, controls, outcomes
+# ----------------------------------------------------------------------- panels, controls, outcomes
 
 
 def change_settings(folder: Path, change: Callable[[Any], object]) -> None:
@@ -464,7 +464,7 @@ def test_an_unfinished_run_has_no_bundle(run: Run, tmp_path: Path) -> None:
         bundle.export_run(run, tmp_path / "out")
 
 
-# ------------------------------------------------------------------------------------------------------ repeating a run
+# ---------------------------------------------------------------------------------- repeating a run
 
 
 @pytest.mark.both

@@ -107,7 +107,7 @@ def test_a_run_does_not_differ_from_itself(judgeable: Release, models: str) -> N
     assert all(not row.flips for row in comparison.rows)
 
 
-# ---------------------------------------------------------------------------------------------------------- add a model
+# -------------------------------------------------------------------------------------- add a model
 
 
 @pytest.mark.both
@@ -159,7 +159,7 @@ def test_unsuitable_models_and_runs_are_refused(release: Release, models: str, t
     assert Endpoint.objects.get(name="theirs").url == ""
 
 
-# ---------------------------------------------------------------------------------------------------------------- power
+# -------------------------------------------------------------------------------------------- power
 
 
 def test_power_is_shown_for_each_part_of_a_release(release: Release, manage: Manage) -> None:

@@ -82,7 +82,7 @@ def test_inspect_gives_exactly_our_rate(tmp_path: Path, models: str, physicians:
     )
 
 
-# ------------------------------------------------------------------------------------------------------- hand-made logs
+# ----------------------------------------------------------------------------------- hand-made logs
 
 KEY = "mhb-dialogue-000000"
 

@@ -93,7 +93,7 @@ def answer_queue(physicians: list[User], answer_to: Any) -> None:
                 )
 
 
-# ------------------------------------------------------------------------------------------------------------- the draw
+# ----------------------------------------------------------------------------------------- the draw
 
 
 @pytest.mark.plain
@@ -123,7 +123,7 @@ def test_a_share_is_drawn_of_each_stratum() -> None:
             parse_amount(invalid)
 
 
-# ------------------------------------------------------------------------------------------------------- the correction
+# ----------------------------------------------------------------------------------- the correction
 
 
 @pytest.mark.both
@@ -182,7 +182,7 @@ def test_a_share_of_the_responses_recovers_the_true_rate(release: Release) -> No
     assert estimate.corrected.low <= true_rate <= estimate.corrected.high
 
 
-# -------------------------------------------------------------------------------------------------- the third physician
+# ------------------------------------------------------------------------------ the third physician
 
 
 def test_a_third_physician_decides_where_two_differ(release: Release) -> None:
@@ -297,7 +297,7 @@ def test_models_added_after_the_draw_are_drawn_later(release: Release) -> None:
         services.start_validation(run.pk, n=10)
 
 
-# ------------------------------------------------------------------------------------------------------------ blindness
+# ---------------------------------------------------------------------------------------- blindness
 
 
 def test_a_case_names_no_model_no_judge_and_no_verdict(release: Release) -> None:
@@ -330,7 +330,7 @@ def test_validation_cases_are_in_no_other_count(release: Release) -> None:
     assert not Case.objects.filter(kind=Case.Kind.VALIDATION, ground__gt="").exists()
 
 
-# ------------------------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 
 def test_impossible_and_repeated_validations_are_refused(release: Release) -> None:
@@ -354,7 +354,7 @@ def test_impossible_and_repeated_validations_are_refused(release: Release) -> No
     assert RunEndpoint.objects.filter(run=run).count() == 1
 
 
-# ------------------------------------------------------------------------------------------------ page, API and command
+# ---------------------------------------------------------------------------- page, API and command
 
 
 @pytest.mark.both

@@ -54,7 +54,7 @@ def ranked_models(release: Release) -> list[tuple[str, int]]:
     return [(entry.endpoint, entry.run) for entry in leaderboard(release).entries]
 
 
-# ---------------------------------------------------------------------------------------------------------- leaderboard
+# -------------------------------------------------------------------------------------- leaderboard
 
 
 def test_a_model_is_listed_once_with_its_latest_complete_run(release: Release) -> None:
@@ -179,7 +179,7 @@ def test_ranks_count_outcomes_as_the_reports_do(large_release: Release) -> None:
     assert [entry.rank and (entry.rank.best, entry.rank.worst) for entry in board.entries] == [(1, 1), (2, 2)]
 
 
-# ---------------------------------------------------------------------------------------------------------- publication
+# -------------------------------------------------------------------------------------- publication
 
 
 def test_unpublished_results_are_public_to_nobody(release: Release, admin: Client) -> None:

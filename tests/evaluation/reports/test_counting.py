@@ -78,7 +78,7 @@ def with_plan(run: Run, **rules: str) -> Run:
     return run
 
 
-# ------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def test_each_outcome_is_counted_by_its_rule() -> None:
@@ -163,7 +163,7 @@ def test_a_model_that_refuses_everything_does_not_win() -> None:
     assert places == {"honest": 1, "mute": 2}
 
 
-# -------------------------------------------------------------------------------------------------------------- metrics
+# ------------------------------------------------------------------------------------------ metrics
 
 
 def test_a_sample_fails_if_any_of_its_criteria_fails() -> None:
@@ -283,7 +283,7 @@ def test_controls_reveal_a_model_that_doubts_everything_and_count_in_no_other_ra
         assert line.denominator == 24
 
 
-# ---------------------------------------------------------------------------------------------------------- uncertainty
+# -------------------------------------------------------------------------------------- uncertainty
 
 
 def test_clusters_are_samples_or_the_record_that_samples_share() -> None:
@@ -388,7 +388,7 @@ def test_the_common_samples_are_those_that_every_model_answered() -> None:
     assert "Only the 17 of 20 samples that every model answered" in formats.as_markdown(common)
 
 
-# ----------------------------------------------------------------------------------------------------------------- plan
+# --------------------------------------------------------------------------------------------- plan
 
 
 def test_a_plan_is_frozen_at_the_launch() -> None:
@@ -429,7 +429,7 @@ def test_numbers_outside_the_plan_are_called_exploratory(four_models: Run, admin
     assert not any(comparison.planned for comparison in queries.report(four_models).numbers.comparisons)
 
 
-# ---------------------------------------------------------------------------------------------------------------- files
+# -------------------------------------------------------------------------------------------- files
 
 
 def test_the_same_run_gives_the_same_bytes(four_models: Run, manage: Manage) -> None:

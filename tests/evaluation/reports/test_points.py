@@ -122,7 +122,7 @@ def test_a_release_without_points_has_no_such_rate(tmp_path: Path) -> None:
     assert "points_score" not in {rate.name for rate in queries.report(run).rates}
 
 
-# --------------------------------------------------------------------------------------------------------------- bounds
+# ------------------------------------------------------------------------------------------- bounds
 
 
 def integers(*values: int) -> Any:

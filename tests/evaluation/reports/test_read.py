@@ -89,7 +89,7 @@ def row(report: reports_queries.Report, endpoint: str, dataset: str, value: str 
     return match
 
 
-# ---------------------------------------------------------------------------------------------------- answers and rates
+# -------------------------------------------------------------------------------- answers and rates
 
 
 def test_every_answer_is_read_by_code_and_no_judge_is_asked(release: Release, claimants: str) -> None:
@@ -294,7 +294,7 @@ def test_a_judge_is_refused_or_required_as_the_benchmark_says(release: Release, 
     assert not Run.objects.exists()
 
 
-# ------------------------------------------------------------------------------------------------------------- failures
+# ----------------------------------------------------------------------------------------- failures
 
 
 def test_criteria_of_a_failed_response_are_unjudged_until_a_retry(release: Release, claimants: str) -> None:
@@ -378,7 +378,7 @@ def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) 
     jobs_services.cancel(launch_run(release, claimants, "sim-careful").pk)
 
 
-# ---------------------------------------------------------------------------------------------------------------- pages
+# -------------------------------------------------------------------------------------------- pages
 
 
 def test_every_number_of_every_rate_links_to_the_judgments_it_counts(
@@ -481,7 +481,7 @@ def test_a_report_with_three_rates_needs_no_more_queries_than_with_one(
     assert len(three) == len(one)
 
 
-# ------------------------------------------------------------------------------------------------------------ launching
+# ---------------------------------------------------------------------------------------- launching
 
 
 def test_the_form_has_the_fields_that_the_benchmark_uses(release: Release, claimants: str, admin: Client) -> None:
@@ -550,7 +550,7 @@ def test_a_run_is_launched_and_reported_in_the_shell(release: Release, claimants
     assert (code, len(out.splitlines())) == (0, 1 + (2 + 4) * 3)
 
 
-# -------------------------------------------------------------------------------------------------------------- reports
+# ------------------------------------------------------------------------------------------ reports
 
 
 def test_reports_contain_all_rates(release: Release, claimants: str, admin: Client) -> None:

@@ -57,7 +57,7 @@ def text_of(page: Page) -> str:
     return str(page.content.decode())
 
 
-# ------------------------------------------------------------------------------------------------------------- controls
+# ----------------------------------------------------------------------------------------- controls
 
 
 def test_a_run_is_paused_resumed_and_given_budget_on_the_page(
@@ -159,7 +159,7 @@ def test_the_api_can_show_very_high_costs(api: Api, adela: User, release: Releas
     assert Decimal(usage.json()["total"]["cost"]) == 2 * cost
 
 
-# ------------------------------------------------------------------------------------------------------------ estimates
+# ---------------------------------------------------------------------------------------- estimates
 
 
 def test_an_estimate_counts_calls_by_role_endpoint_and_prompt(release: Release, models: str) -> None:

@@ -64,7 +64,7 @@ def verdicts(run: Run) -> list[tuple[str, str]]:
     return list(Judgment.objects.filter(run=run).order_by("pk").values_list("verdict", "error"))
 
 
-# ------------------------------------------------------------------------------------------------------------- the rule
+# ----------------------------------------------------------------------------------------- the rule
 
 
 @pytest.mark.plain
@@ -113,7 +113,7 @@ def test_the_family_of_a_model_follows_from_its_name(model: str, family: str) ->
     assert Endpoint(model=model, family="Own ").model_family == "own"
 
 
-# --------------------------------------------------------------------------------------------------------------- panels
+# ------------------------------------------------------------------------------------------- panels
 
 
 def test_the_majority_of_three_judges_decides(bare: Release) -> None:
@@ -281,7 +281,7 @@ def test_the_database_refuses_a_second_vote(bare: Release) -> None:
     assert not finish(vote, Status.FAILED)
 
 
-# -------------------------------------------------------------------------------------------------------------- repeats
+# ------------------------------------------------------------------------------------------ repeats
 
 
 def test_three_answers_cost_three_calls(bare: Release) -> None:

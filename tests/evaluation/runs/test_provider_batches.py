@@ -197,7 +197,7 @@ def test_two_runs_submit_a_common_request_once(release: Release) -> None:
         assert set(Response.objects.values_list("via__job", flat=True)) == {first.pk}
 
 
-# --------------------------------------------------------------------------------------------------------------- faults
+# ------------------------------------------------------------------------------------------- faults
 
 
 def test_a_run_does_not_wait_for_a_batch_that_a_paused_run_has_not_submitted(
@@ -453,7 +453,7 @@ def test_a_missing_key_pauses_the_run_and_keys_are_never_stored(
     assert not [row for row in rows if "sk-very-secret" in str(row)]
 
 
-# ---------------------------------------------------------------------------------------------------------------- kills
+# -------------------------------------------------------------------------------------------- kills
 
 
 class Killed(BaseException):
@@ -548,7 +548,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(release: Release, url: str,
         provider_batch_results.note_progress(provider_batch, batch="another")
 
 
-# ------------------------------------------------------------------------------------------------ budget, pause, cancel
+# ---------------------------------------------------------------------------- budget, pause, cancel
 
 
 def test_a_run_never_submits_more_lines_than_its_budget_of_calls(release: Release, url: str) -> None:
@@ -679,7 +679,7 @@ def test_a_cancelled_run_drops_batches_that_were_never_submitted(release: Releas
     assert simulator_stats(url)["batches"] == 0
 
 
-# ------------------------------------------------------------------------------------------------------ harmful results
+# ---------------------------------------------------------------------------------- harmful results
 
 
 def submit_batch(run: Run) -> ProviderBatch:
@@ -805,7 +805,7 @@ def test_a_batch_that_never_ends_is_given_up_after_a_month(release: Release, clo
     assert (batch.state, batch.error) == (State.DROPPED, "BatchLost")
 
 
-# -------------------------------------------------------------------------------------------------------------- waiting
+# ------------------------------------------------------------------------------------------ waiting
 
 
 def test_no_worker_is_woken_while_a_batch_is_pending(release: Release, settings: Any, clock: Clock) -> None:
@@ -877,7 +877,7 @@ def test_no_file_exceeds_the_size_that_providers_allow(
     assert run.status == Run.Status.FINISHED
 
 
-# ------------------------------------------------------------------------------------------------------------- together
+# ----------------------------------------------------------------------------------------- together
 
 
 @pytest.mark.django_db(transaction=True)
@@ -897,7 +897,7 @@ def test_concurrent_workers_submit_each_request_once(run_concurrently: RunConcur
     assert run.calls == stats["batch_billed"] + stats["requests"]
 
 
-# --------------------------------------------------------------------------------------------------------- page and API
+# ------------------------------------------------------------------------------------- page and API
 
 
 def test_the_form_accepts_batches_only_if_an_endpoint_offers_them(

@@ -73,7 +73,7 @@ def status_counts(run: Run, model: type[Response] | type[Judgment]) -> Counter[s
     return Counter(rows.values_list("status", flat=True))
 
 
-# -------------------------------------------------------------------------------------------------------- complete runs
+# ------------------------------------------------------------------------------------ complete runs
 
 
 @pytest.mark.both
@@ -141,7 +141,7 @@ def test_the_database_refuses_duplicates_and_inconsistent_verdicts(bare: Release
             change()
 
 
-# ------------------------------------------------------------------------------------------------------------ launching
+# ---------------------------------------------------------------------------------------- launching
 
 
 def test_an_endpoint_that_is_named_twice_is_asked_once(bare: Release, models: str) -> None:
@@ -182,7 +182,7 @@ def test_the_judge_is_asked_at_the_temperature_of_the_run_or_the_published_one(
     assert not [body for body in server.bodies if body["model"] == "m-1" and "temperature" in body]
 
 
-# ------------------------------------------------------------------------------------------------------ missing replies
+# ---------------------------------------------------------------------------------- missing replies
 
 
 def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Release) -> None:
@@ -257,7 +257,7 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
     assert reports_queries.report(run).cost == RUNS.progress(run).responses.cost == expected / 1_000_000 > 0
 
 
-# -------------------------------------------------------------------------------------------------------- retry, cancel
+# ------------------------------------------------------------------------------------ retry, cancel
 
 
 @pytest.mark.both
@@ -461,7 +461,7 @@ def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
         jobs_services.cancel(run.pk)
 
 
-# -------------------------------------------------------------------------------------------------------------- workers
+# ------------------------------------------------------------------------------------------ workers
 
 
 @pytest.mark.both

@@ -81,7 +81,7 @@ def test_mcnemar_needs_the_same_samples() -> None:
         mcnemar([True], [])
 
 
-# ----------------------------------------------------------------------------------------------------- many comparisons
+# --------------------------------------------------------------------------------- many comparisons
 
 P = st.lists(st.floats(0, 1), min_size=1, max_size=20)
 
@@ -106,7 +106,7 @@ def test_ranks_say_which_places_are_possible() -> None:
     assert ranks({"a": 0.5, "b": 0.5}, {}) == {"a": Rank(1, 1, 2), "b": Rank(1, 1, 2)}
 
 
-# --------------------------------------------------------------------------------------------------------- before a run
+# ------------------------------------------------------------------------------------- before a run
 
 
 def test_the_design_effect_is_as_computed_by_hand() -> None:
@@ -158,7 +158,7 @@ def test_the_detectable_difference_has_its_power_and_shrinks_with_n() -> None:
     assert power_of_difference(0.0, 1.0, 100) == 1
 
 
-# -------------------------------------------------------------------------------------------------------------- repeats
+# ------------------------------------------------------------------------------------------ repeats
 
 
 def test_variance_components_recover_the_simulated_variances() -> None:

@@ -89,7 +89,7 @@ def test_impossible_totals_are_refused(hits: list[int], counted: list[int]) -> N
         rate_interval(hits, counted)
 
 
-# ------------------------------------------------------------------------------------------------------------ bootstrap
+# ---------------------------------------------------------------------------------------- bootstrap
 
 
 def test_the_bootstrap_of_patterns_equals_that_of_rows_and_is_reproducible() -> None:
@@ -113,7 +113,7 @@ def test_the_bootstrap_has_no_interval_when_too_many_draws_are_undefined() -> No
     assert undefined == pytest.approx(DRAWS * (30 / 31) ** 31, rel=0.1)
 
 
-# --------------------------------------------------------------------------------------------------- weights and bounds
+# ------------------------------------------------------------------------------- weights and bounds
 
 
 def test_harm_weights_change_the_rate() -> None:

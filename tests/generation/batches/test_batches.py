@@ -62,7 +62,7 @@ def no_cases_or_samples() -> bool:
     return not (Case.objects.exists() or Sample.objects.exists() or SampleVersion.objects.exists())
 
 
-# ------------------------------------------------------------------------------------------------------------ launch
+# ------------------------------------------------------------------------------------------- launch
 
 
 def test_unknown_benchmarks_unbound_roles_and_empty_batches_are_refused(source: Source, models: str) -> None:
@@ -102,7 +102,7 @@ def test_concurrent_launches_use_no_record_twice(
     assert Draft.objects.values("record").distinct().count() == 40
 
 
-# ---------------------------------------------------------------------------------------------------------- the work
+# ----------------------------------------------------------------------------------------- the work
 
 
 def test_drafts_become_samples_with_open_cases(source: Source, tmp_path: Path, models: str) -> None:
@@ -184,7 +184,7 @@ def test_an_endpoint_that_turns_out_simulated_is_marked(source: Source, models: 
     assert set(SampleVersion.objects.values_list("simulated", flat=True)) == {True}
 
 
-# ------------------------------------------------------------------------------------------------------------- faults
+# ------------------------------------------------------------------------------------------- faults
 
 
 @pytest.mark.parametrize("fault", ["broken-json", "wrong-schema", "refusal"])
@@ -306,7 +306,7 @@ def _served(url: str) -> dict[str, Any]:
         return dict(json.load(answer))
 
 
-# ----------------------------------------------------------------------------------------------- retry, cancel, settle
+# ---------------------------------------------------------------------------- retry, cancel, settle
 
 
 def test_retry_requeues_failed_drafts_and_no_others(source: Source, models: str) -> None:
@@ -438,7 +438,7 @@ def test_the_sweeper_finishes_a_batch_whose_worker_died_before_doing_so(source: 
     assert batch.status == Batch.Status.FINISHED
 
 
-# ------------------------------------------------------------------------------------------------- recipes of any shape
+# ----------------------------------------------------------------------------- recipes of any shape
 
 
 def set_steps(monkeypatch: pytest.MonkeyPatch, *steps: Step) -> None:

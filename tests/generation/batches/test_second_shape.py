@@ -146,7 +146,7 @@ def text_of(page: Page) -> str:
     return " ".join(page.content.decode().split())
 
 
-# ------------------------------------------------------------------------------------------------------------- roles
+# -------------------------------------------------------------------------------------------- roles
 
 
 def test_defaults_of_roles_chain_and_optional_roles_may_be_left_out(models: str) -> None:
@@ -209,7 +209,7 @@ def test_the_page_asks_for_each_role_once_and_explains_leaving_it_out(models: st
     assert 'name="plan_file"' not in page, "there are no subtypes to plan"
 
 
-# ----------------------------------------------------------------------------------------------------------- vectors
+# ------------------------------------------------------------------------------------------ vectors
 
 
 def test_embeddings_are_in_the_ledger(models: str) -> None:
@@ -283,7 +283,7 @@ def test_a_batch_recovers_from_an_embedder_that_fails_now_and_then(models: str) 
     assert Call.objects.filter(prompt="embeddings").exclude(error="").exists()
 
 
-# ----------------------------------------------------------------------------------------------------------- presets
+# ------------------------------------------------------------------------------------------ presets
 
 
 def test_the_default_preset_is_the_first_and_reaches_every_step(tea_batch: Batch) -> None:
@@ -460,7 +460,7 @@ def test_the_command_accepts_a_preset(models: str, manage: Manage) -> None:
     assert output["calls"] == 4
 
 
-# ------------------------------------------------------------------------------------------------ lineage and analysis
+# ----------------------------------------------------------------------------- lineage and analysis
 
 
 def test_pages_of_samples_and_drafts_show_the_lineage(models: str, admin: Client) -> None:
@@ -537,7 +537,7 @@ def test_a_recipe_without_analysis_has_no_analysis_page(
     assert admin.get(reverse("generation:sample", args=[Sample.objects.get().pk])).status_code == 200
 
 
-# -------------------------------------------------------------------------------------------------- without physicians
+# ------------------------------------------------------------------------------- without physicians
 
 
 @population

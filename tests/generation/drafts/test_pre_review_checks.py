@@ -62,7 +62,7 @@ def stopped(folder: Path, models: str) -> Draft:
     return batch_over(second, models).drafts.get()
 
 
-# -------------------------------------------------------------------------------------------------------- similarity
+# --------------------------------------------------------------------------------------- similarity
 
 
 def test_an_identical_text_is_stopped_with_the_sample_that_it_repeats(stopped: Draft) -> None:
@@ -204,7 +204,7 @@ def test_the_similarity_check_makes_as_many_queries_however_large_the_index(
     assert kept.bands.count() == text_similarity.BANDS
 
 
-# ------------------------------------------------------------------------------------------------ decisions of admins
+# ------------------------------------------------------------------------------ decisions of admins
 
 
 @pytest.mark.both
@@ -282,7 +282,7 @@ def test_the_database_refuses_a_gate_that_contradicts_the_status(stopped: Draft)
             Draft.objects.filter(pk=stopped.pk).update(**fields)
 
 
-# ------------------------------------------------------------------------------------------------ answerable questions
+# ----------------------------------------------------------------------------- answerable questions
 
 
 class AnsweringChecker(simulate.MhbModels):

@@ -86,7 +86,7 @@ def endpoint_and_job(db: None) -> tuple[Endpoint, Batch]:
     return endpoint_row, drafts(1)
 
 
-# -------------------------------------------------------------------------------------------------------------- shares
+# ------------------------------------------------------------------------------------------- shares
 
 
 def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(endpoint_and_job: tuple[Endpoint, Batch]) -> None:
@@ -136,7 +136,7 @@ def test_a_lane_without_a_share_keeps_the_learned_limit(endpoint_and_job: tuple[
     assert pulse(second, endpoint_row, job, bears=None).bears == 0.25
 
 
-# ----------------------------------------------------------------------------------------------------- pauses, breakers
+# --------------------------------------------------------------------------------- pauses, breakers
 
 
 def test_a_pause_that_one_lane_reports_reaches_all_lanes(
@@ -305,7 +305,7 @@ def test_an_unreachable_endpoint_pauses_the_batch_and_loses_no_row(source: Sourc
     assert status_counts(batch) == {Status.DONE: 12}
 
 
-# --------------------------------------------------------------------------------------------- how long lanes last
+# ------------------------------------------------------------------------------ how long lanes last
 
 
 def test_a_lane_ends_when_its_time_is_up_and_wakes_the_next(
@@ -418,7 +418,7 @@ def test_a_job_gets_no_more_lanes_than_allowed(source: Source, models: str, sett
     assert not Lane.objects.exists()
 
 
-# ------------------------------------------------------------------------------------------------------ group commit
+# ------------------------------------------------------------------------------------- group commit
 
 
 def test_simultaneous_writes_share_a_transaction() -> None:
@@ -460,7 +460,7 @@ def test_a_failing_write_fails_only_for_its_own_caller(transactional_db: None) -
     assert set(Draft.objects.filter(detail="written").values_list("pk", flat=True)) == set(results)
 
 
-# ---------------------------------------------------------------------------------------------- the database goes away
+# --------------------------------------------------------------------------- the database goes away
 
 
 @pytest.fixture
@@ -579,7 +579,7 @@ def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_continues(
     assert batch.status == Batch.Status.FINISHED
 
 
-# ------------------------------------------------------------------------------------- exceptions in an attempt
+# ------------------------------------------------------------------------- exceptions in an attempt
 
 
 class UnforeseenError(Exception):

@@ -64,7 +64,7 @@ def text_of(page: Page) -> str:
     return str(page.content.decode())
 
 
-# ------------------------------------------------------------------------------------------------------------ controls
+# ----------------------------------------------------------------------------------------- controls
 
 
 def test_pause_and_resume_on_the_page_may_be_repeated(
@@ -222,7 +222,7 @@ def test_a_batch_is_controlled_from_the_shell(manage: Manage, source: Source, mo
         assert "neither batch:N nor run:N" in err
 
 
-# ----------------------------------------------------------------------------------------------------------- estimates
+# ---------------------------------------------------------------------------------------- estimates
 
 
 def test_an_estimate_makes_assumptions_about_prompts_without_calls(tmp_path: Path, source: Source, models: str) -> None:
@@ -405,7 +405,7 @@ def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, 
     assert (batch["budget_money"], batch["budget_calls"], batch["fresh"]) == ("4.0000", None, True)
 
 
-# ----------------------------------------------------------------------------------------------------------- endpoints
+# ---------------------------------------------------------------------------------------- endpoints
 
 
 def test_rate_limits_of_an_endpoint_are_set_by_page_and_api(admin: Client, api: Api, adela: User) -> None:

@@ -69,7 +69,7 @@ def totals_of(job: Job) -> dict[str, Any]:
     return {name: getattr(job, name) for name in totals_of_the_ledger(job)}
 
 
-# ------------------------------------------------------------------------------------------------------------- totals
+# ------------------------------------------------------------------------------------------- totals
 
 
 def test_totals_agree_with_the_ledger(source: Source) -> None:
@@ -81,7 +81,7 @@ def test_totals_agree_with_the_ledger(source: Source) -> None:
     assert batch.tokens_in > batch.calls
 
 
-# ------------------------------------------------------------------------------------------------------------- budgets
+# ------------------------------------------------------------------------------------------ budgets
 
 
 def test_a_call_budget_is_never_exceeded_and_can_be_raised(source: Source) -> None:
@@ -176,7 +176,7 @@ def test_the_database_refuses_impossible_jobs(wrong: dict[str, Any]) -> None:
         Batch.objects.filter(pk=batch.pk).update(**wrong)
 
 
-# ------------------------------------------------------------------------------------------------- pause, resume, again
+# ----------------------------------------------------------------------------- pause, resume, again
 
 
 def test_a_paused_batch_asks_nothing_and_continues_when_resumed(source: Source, models: str) -> None:
@@ -243,7 +243,7 @@ def test_a_new_budget_does_not_resume_a_batch_that_a_person_paused(source: Sourc
     assert life_cycle.set_budget(batch.pk, money=None, calls=100).status == Batch.Status.PAUSED
 
 
-# --------------------------------------------------------------------------------------------------- paid for once
+# ------------------------------------------------------------------------------------ paid for once
 
 
 def test_a_paid_reply_is_reused_and_recorded_as_a_hit(source: Source, models: str) -> None:

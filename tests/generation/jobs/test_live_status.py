@@ -100,7 +100,7 @@ def line(
     return ledger.LedgerLine(attempt, target, "draft:1")
 
 
-# ------------------------------------------------------------------------------------------------------------- totals
+# ------------------------------------------------------------------------------------------- totals
 
 
 def test_daily_totals_and_error_counts_agree_with_the_ledger(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_usage_lists_each_recent_day_and_sums_all_days() -> None:
     ]
 
 
-# --------------------------------------------------------------------------------------------------------------- rate
+# --------------------------------------------------------------------------------------------- rate
 
 
 def _update(batch: Batch, **fields: Any) -> None:
@@ -229,7 +229,7 @@ def test_a_duration_is_shown_in_two_units(duration: timedelta, text: str) -> Non
     assert span(duration) == text
 
 
-# -------------------------------------------------------------------------------------------------------------- lanes
+# -------------------------------------------------------------------------------------------- lanes
 
 
 def test_an_endpoint_shows_its_lanes_and_their_shares() -> None:
@@ -288,7 +288,7 @@ def test_pages_show_what_is_wrong_with_an_endpoint(admin: Client, state: dict[st
         assert HOSTILE not in text
 
 
-# --------------------------------------------------------------------------------------------------------------- polls
+# -------------------------------------------------------------------------------------------- polls
 
 
 def _poll(client: Client, address: str) -> list[str]:
@@ -369,7 +369,7 @@ def _judge() -> Endpoint:
     return endpoint("http://models.example/v1", "judge")
 
 
-# ------------------------------------------------------------------------------------------------------------ failures
+# ----------------------------------------------------------------------------------------- failures
 
 
 def _failure_pages(batch: Batch, run: Run) -> dict[str, str]:

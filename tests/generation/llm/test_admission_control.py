@@ -87,7 +87,7 @@ async def call_once(gate: AdmissionControl, error: LLMError | None = None, token
     return gate.leave(ticket, error, tokens=tokens)
 
 
-# ------------------------------------------------------------------------------------------------------------ concurrency
+# -------------------------------------------------------------------------------------- concurrency
 
 
 def test_calls_enter_in_order_and_never_exceed_the_ceiling() -> None:
@@ -190,7 +190,7 @@ def test_the_learned_limit_survives_changes_of_the_share() -> None:
     run_in_fake_time(work)
 
 
-# ----------------------------------------------------------------------------------------------------------------- rates
+# -------------------------------------------------------------------------------------------- rates
 
 
 @pytest.mark.parametrize(("limits", "tokens"), [({"rpm": 60}, 0), ({"tpm": 6_000}, 100)])
@@ -235,7 +235,7 @@ def test_a_request_above_the_rate_of_a_minute_is_sent_and_delays_the_next() -> N
     assert bucket.wait(599) == 0
 
 
-# ---------------------------------------------------------------------------------------------------------------- pauses
+# ------------------------------------------------------------------------------------------- pauses
 
 
 def test_all_waiting_calls_obey_a_retry_after() -> None:
@@ -319,7 +319,7 @@ def test_a_call_that_stops_waiting_leaves_its_place_to_the_next() -> None:
     run_in_fake_time(work)
 
 
-# --------------------------------------------------------------------------------------------------------------- breaker
+# ------------------------------------------------------------------------------------------ breaker
 
 
 def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it() -> None:
@@ -452,7 +452,7 @@ def test_the_call_after_a_withdrawn_probe_is_the_probe() -> None:
     run_in_fake_time(work)
 
 
-# ---------------------------------------------------------------------------------------------------------------- shares
+# ------------------------------------------------------------------------------------------- shares
 
 
 def test_examples_of_fair_shares() -> None:

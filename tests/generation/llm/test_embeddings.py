@@ -171,7 +171,7 @@ def test_the_identity_depends_on_the_texts_their_order_and_the_model():
     assert estimate(settings, Texts(("x" * 400,))).tokens_in == 100
 
 
-# ------------------------------------------------------------------------------------------------- nucleus sampling
+# --------------------------------------------------------------------------------- nucleus sampling
 
 
 def test_top_p_is_sent_and_part_of_the_identity():
@@ -189,7 +189,7 @@ def test_the_identity_of_a_request_without_top_p_has_not_changed():
     assert identity(settings, Request((Message("user", "Is it safe?"),))) == before
 
 
-# ------------------------------------------------------------------------------------------------------ the simulator
+# ------------------------------------------------------------------------------------ the simulator
 
 
 @pytest.fixture(scope="module")

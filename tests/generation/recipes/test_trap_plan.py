@@ -129,7 +129,7 @@ def test_an_invalid_plan_is_refused_in_one_sentence(targets: Any, message: str) 
         targets_for(read_plan(targets), "dialogue", 10, TERMS)
 
 
-# ------------------------------------------------------------------------------------------------------------ batches
+# ------------------------------------------------------------------------------------------ batches
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_the_api_freezes_in_the_background(approved_samples: list[Sample], adela
     assert wrong.status_code == 422
 
 
-# -------------------------------------------------------------------------------------------------------- composition
+# -------------------------------------------------------------------------------------- composition
 
 
 def samples_of(release: Release) -> set[int]:

@@ -215,7 +215,7 @@ def test_a_frozen_release_cannot_be_changed(model: type[Model]) -> None:
     assert not rows.filter(**{field: "changed"}).exists()
 
 
-# ------------------------------------------------------------------------------------------------------------ exports
+# ------------------------------------------------------------------------------------------ exports
 
 
 @population

@@ -47,7 +47,7 @@ EVENT = 2 if connection.vendor == "postgresql" else 3
 
 
 def statements(act: Any) -> list[str]:
-    """The statements that `act` runs, without those of transactions, which databases log differently."""
+    """The statements of `act`, without those of transactions, which databases log differently."""
     with CaptureQueriesContext(connection) as captured:
         response = act()
     assert response.status_code in (200, 302)
@@ -180,7 +180,7 @@ def copy_rows(model: type[Model], count: int, **changes: str) -> None:
 
 
 def test_a_generic_plan_of_a_claim_uses_the_index(ana: User) -> None:
-    """PostgreSQL may plan a prepared statement without its parameters; a claim still uses its index."""
+    """PostgreSQL may plan a statement without its parameters; a claim still uses its index."""
     if connection.vendor != "postgresql":
         return
     open_case()

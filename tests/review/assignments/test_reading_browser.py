@@ -1,4 +1,4 @@
-"""Reading a case in a real Chromium: changes, the traps beside them, the position after a reload."""
+"""Reading a case in Chromium: changes, the traps beside them, the position after a reload."""
 
 from typing import Any
 

@@ -60,7 +60,7 @@ def faults(**options: Any) -> list[tuple[FaultCode, int, int]]:
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------- the chain
+# ---------------------------------------------------------------------------------------- the chain
 
 
 def test_each_event_contains_the_hash_of_the_one_before(events: list[Event]) -> None:
@@ -181,7 +181,7 @@ def test_accounts_have_a_chain_too(adela: User, ana: User) -> None:
     assert (fault.what, fault.chain, fault.sequence) == (FaultCode.ALTERED, "personevent", 4)
 
 
-# ---------------------------------------------------------------------------------------------------------- tampering
+# ---------------------------------------------------------------------------------------- tampering
 
 
 def swap(a: int, b: int, columns: tuple[str, ...]) -> None:
@@ -386,7 +386,7 @@ def test_verification_reads_many_events_in_little_memory(ana: User) -> None:
     assert peak < 12_000_000
 
 
-# ----------------------------------------------------------------------------------------------------- concurrency
+# -------------------------------------------------------------------------------------- concurrency
 
 
 @pytest.fixture
@@ -395,7 +395,7 @@ def physicians(run_concurrently: RunConcurrently) -> list[User]:
 
 
 def test_eight_physicians_at_once_leave_one_chain(physicians: list[User], run_concurrently: RunConcurrently) -> None:
-    """No deadlock, although claims lock an assignment, submissions a case, and all the chain's head."""
+    """Claims lock an assignment, submissions a case, both the chain's head: no deadlock."""
     for number in range(24):
         open_case(number, policy=Policy(secondary=number % 2 == 0, discussion=False))
 
@@ -427,7 +427,7 @@ def test_eight_physicians_at_once_leave_one_chain(physicians: list[User], run_co
     assert faults() == []
 
 
-# ------------------------------------------------------------------------------------------------ command, page
+# ------------------------------------------------------------------------------------ command, page
 
 
 def test_the_command_reports_the_faults(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,7 +190,8 @@ def test_people_are_filtered_and_paused_in_bulk(browse: Browse, adela: User, ana
     assert (ana.paused_at, ana.specialty) == (None, "Oncology")
 
 
-# Cases and physicians that need attention -----------------------------------------------------------------------------
+# Cases and physicians that need attention
+# -----------------------------------------------------------------------------
 
 
 def test_an_old_dissent_and_a_stuck_case_need_attention(

@@ -37,7 +37,8 @@ from tests.review.factories import (
 )
 from tests.review.pages import HTMX, Browse, Elements, Page, checked_value, post, text_of
 
-# Permissions ----------------------------------------------------------------------------------------------------------
+# Permissions
+# --------------------------------------------------------------------------------------------------
 
 PHYSICIANS = ["review:workbench", "review:mine"]
 ADMINS = ["review:overview", "review:cases", "review:people", "review:person-new"]
@@ -103,7 +104,8 @@ def test_nobody_reads_another_physicians_review(browse: Browse, ana: User, bo: U
     assert [browse(user).get(address).status_code for user in (ana, bo, adela)] == [200, 404, 403]
 
 
-# The day of a physician -----------------------------------------------------------------------------------------------
+# The day of a physician
+# --------------------------------------------------------------------------------------------------
 
 
 def test_an_empty_front_page_says_what_it_will_show(browse: Browse, ana: User) -> None:
@@ -200,7 +202,8 @@ def test_a_form_without_its_token_writes_nothing(token: str, browse: Browse, ana
     assert not Review.objects.exists()
 
 
-# Drafts and leases ----------------------------------------------------------------------------------------------------
+# Drafts and leases
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_saved_draft_is_shown_again(browse: Browse, ana: User) -> None:
@@ -309,7 +312,8 @@ def test_a_withdrawn_case_is_closed_to_its_holder(browse: Browse, ana: User, ade
     assert not Review.objects.exists()
 
 
-# Blindness ------------------------------------------------------------------------------------------------------------
+# Blindness
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_secondary_is_blind_then_compares_without_names(browse: Browse, ana: User, bo: User) -> None:
@@ -411,7 +415,8 @@ def test_the_reasons_for_a_new_version_are_on_the_page(browse: Browse, ana: User
     assert "The dose was plain to see." in page
 
 
-# No input becomes markup ----------------------------------------------------------------------------------------------
+# No input becomes markup
+# ----------------------------------------------------------------------------------------------
 
 EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'"
 
@@ -441,7 +446,7 @@ def evil_case(**fields: Any) -> Any:
 
 
 def assert_clean(page: Page) -> None:
-    """No markup comes from data, and the CSP has nothing to block: inline script, style, handlers."""
+    """No markup comes from data, and the CSP blocks nothing: no inline script, style, handlers."""
     assert page.status_code == 200
     for tag, attrs in Elements(page).tags:
         assert tag != "script" or attrs.get("src"), "inline script"
@@ -499,7 +504,8 @@ def test_radio_buttons_choose_between_the_three_views_of_a_change(browse: Browse
     assert [attrs["value"] for attrs in Elements(page).named("view-1")] == ["shown", "changes", "source"]
 
 
-# The admin's pages ----------------------------------------------------------------------------------------------------
+# The admin's pages
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_funnel_counts_cases_and_links_to_the_board(browse: Browse, ana: User, adela: User) -> None:
@@ -654,7 +660,8 @@ def test_djangos_admin_shows_no_token_and_no_draft(browse: Browse, ana: User) ->
     assert browse(superuser).get("/admin/review/draft/").status_code == 404
 
 
-# Number of queries ----------------------------------------------------------------------------------------------------
+# Number of queries
+# --------------------------------------------------------------------------------------------------
 
 
 def _add_three_cases(ana: User, bo: User, start: int) -> None:
@@ -700,7 +707,8 @@ def test_a_long_history_takes_as_many_queries_as_a_short_one(
         client.get(reverse("review:history", args=[long.pk]))
 
 
-# Forms ----------------------------------------------------------------------------------------------------------------
+# Forms
+# --------------------------------------------------------------------------------------------------
 
 
 def post_data(typed: dict[str, str]) -> QueryDict:

@@ -79,7 +79,7 @@ def answer(user: User, **questions: Answer) -> Case:
     return services.submit(user, assignment.pk, assignment.token, answers).case
 
 
-# ------------------------------------------------------------------------------------------------- validation
+# --------------------------------------------------------------------------------------- validation
 
 
 @pytest.mark.parametrize("benchmark", ["mhb", "medhallu"])
@@ -169,7 +169,7 @@ def test_misspelt_names_are_detected() -> None:
     assert sorted(unknown) == ["polcy", "questions.1.requird"]
 
 
-# ---------------------------------------------------------------------------------------------------- versions and cases
+# ------------------------------------------------------------------------------- versions and cases
 
 
 def test_only_admins_publish_and_the_trail_records_it(default: Design, adela: User, ana: User, rui: User) -> None:
@@ -251,7 +251,7 @@ def test_a_case_outside_the_share_opens_as_not_sampled(sample: CaseSpec, default
     assert (case.state, case.status) == (State.APPROVED, "not-sampled")
 
 
-# ----------------------------------------------------------------------------------------------------------- answering
+# ---------------------------------------------------------------------------------------- answering
 
 
 def test_optional_conditional_and_written_answers(sample: CaseSpec, default: Design) -> None:

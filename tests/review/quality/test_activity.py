@@ -1,4 +1,4 @@
-"""Active time: no minute counts twice, in whatever order and from however many windows it is sent."""
+"""Active time: no minute counts twice, in any order and from any number of windows."""
 
 import json
 from datetime import timedelta
@@ -131,7 +131,8 @@ class AnyOrder(TestCase):
             monkeypatch.undo()
 
 
-# Requests of the page -------------------------------------------------------------------------------------------------
+# Requests of the page
+# --------------------------------------------------------------------------------------------------
 
 
 def post(client: Client, assignment: Assignment, stretches: object) -> int:
@@ -182,7 +183,8 @@ def test_the_case_page_loads_the_activity_script(client: Client, ana: User, assi
     assert "mhb/js/activity.js" in html
 
 
-# Reading time ---------------------------------------------------------------------------------------------------------
+# Reading time
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.plain

@@ -59,7 +59,8 @@ def review_by_both(ana: User, bo: User, first: Answers, second: Answers, **chang
     return case
 
 
-# Agreement ------------------------------------------------------------------------------------------------------------
+# Agreement
+# --------------------------------------------------------------------------------------------------
 
 
 def test_agreement_by_criterion(ana: User, bo: User) -> None:
@@ -193,7 +194,8 @@ def test_an_answer_of_an_older_form_is_still_a_category(ana: User, bo: User) -> 
     assert by_criterion["question.natural"].agreement.n == 1
 
 
-# One physician --------------------------------------------------------------------------------------------------------
+# One physician
+# --------------------------------------------------------------------------------------------------
 
 
 def test_figures_of_one_physician(ana: User, bo: User, chen: User, dina: User, clock: Clock) -> None:
@@ -288,7 +290,8 @@ def test_counting_ones_own_answers_does_not_reveal_the_copies(ana: User, browse:
     assert "All answered cases count here, including training and repeat cases" in page
 
 
-# Progress -------------------------------------------------------------------------------------------------------------
+# Progress
+# --------------------------------------------------------------------------------------------------
 
 TODAY = date(2026, 3, 20)
 
@@ -348,7 +351,8 @@ def test_progress_counts_real_cases_only(ana: User, bo: User, clock: Clock) -> N
     assert progress("another").projection.open == 0
 
 
-# Pages and API --------------------------------------------------------------------------------------------------------
+# Pages and API
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -470,7 +474,8 @@ def test_only_blind_answers_to_real_cases_are_read() -> None:
         assert condition in where
 
 
-# Charts ---------------------------------------------------------------------------------------------------------------
+# Charts
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.plain

@@ -284,7 +284,7 @@ def test_only_one_of_several_simultaneous_answers_counts(run_concurrently: RunCo
         assert event_kinds(case).count("closed") == accepted
 
 
-# ------------------------------------------------------------------------------------------------------------ pages
+# -------------------------------------------------------------------------------------------- pages
 
 
 def test_the_first_reviewer_is_shown_the_difference_and_nothing_else(
@@ -401,7 +401,7 @@ def test_admins_see_the_deadline_for_an_objection(browse: Browse, adela: User, a
     assert browse(adela).get(reverse("review:rewording", args=[1])).status_code == 403
 
 
-# -------------------------------------------------------------------------------------------------------------- API
+# ---------------------------------------------------------------------------------------------- API
 
 
 def test_the_api_lists_rewordings_and_takes_objections(ana: User, bo: User, chen: User) -> None:

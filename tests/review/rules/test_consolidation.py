@@ -165,7 +165,7 @@ def test_an_approved_sample_keeps_at_least_one_rubric_and_each_has_a_severity(de
         }
 
 
-# ------------------------------------------------------------------------------------------------------- which answers
+# ------------------------------------------------------------------------------------ which answers
 
 
 def open_whole_form(**changes: Policy) -> Case:

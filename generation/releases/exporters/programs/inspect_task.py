@@ -37,7 +37,7 @@ MARKS = re.compile(r'"@@(RESPONSE|CRITERION)@@"|@@(RESPONSE|CRITERION)@@')
 
 
 def as_data(text: str) -> str:
-    """A text as one line of JSON that cannot close its block, as MHB quotes texts in its prompts."""
+    """A text as one line of JSON that cannot close its block, as in MHB's prompts."""
     line = json.dumps(text, ensure_ascii=False)
     for mark in "\x85\u2028\u2029":
         line = line.replace(mark, f"\\u{ord(mark):04x}")

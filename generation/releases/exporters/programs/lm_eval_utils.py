@@ -1,17 +1,18 @@
 """The functions behind mhb.yaml: a release of MHB as a task of lm-eval.
 
     MHB_JUDGE_URL=https://api.example.org/v1 MHB_JUDGE_MODEL=JUDGE MHB_JUDGE_KEY=... \
-        lm_eval --include_path FOLDER --tasks mhb --model local-chat-completions --apply_chat_template \
-        --model_args model=MODEL,base_url=https://api.example.org/v1/chat/completions
+        lm_eval --include_path FOLDER --tasks mhb --model local-chat-completions
+        --apply_chat_template \\ --model_args
+        model=MODEL,base_url=https://api.example.org/v1/chat/completions
 
 Each criterion is put to the judge in the words of the benchmark's own judge. The judge is an
 OpenAI-compatible address given by the variables above; MHB_JUDGE_KEY is optional.
 
 `hallucination_rate` is the share of all judged criteria that answers do not meet. If criteria have
-points, two metrics replace it. `points_score` is the mean over samples of the points of the criteria
-met divided by all positive points, cut off at 0 and 1; samples with an unjudged criterion that has
-points are left out. `criteria_met` is the share of all judged criteria that answers meet. `unjudged`
-counts the criteria for which the judge's reply could not be read.
+points, two metrics replace it. `points_score` is the mean over samples of the points of the
+criteria met divided by all positive points, cut off at 0 and 1; samples with an unjudged criterion
+that has points are left out. `criteria_met` is the share of all judged criteria that answers meet.
+`unjudged` counts the criteria for which the judge's reply could not be read.
 """
 
 import json
@@ -122,7 +123,7 @@ def judge_messages(doc, answer, criterion):
 
 
 def as_data(text):
-    """A text as one line of JSON that cannot close its block, as MHB quotes texts in its prompts."""
+    """A text as one line of JSON that cannot close its block, as in MHB's prompts."""
     line = json.dumps(text, ensure_ascii=False)
     for mark in "\x85\u2028\u2029":
         line = line.replace(mark, f"\\u{ord(mark):04x}")
