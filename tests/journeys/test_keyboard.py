@@ -44,7 +44,7 @@ User.objects.create_superuser("adela")
 # it.
 DISPUTED = f"""{OPEN_CASE}
 from review.rules.state_machine import Role
-from tests.review.approve import approval, rejection
+from tests.review.approve import approval_of, rejection_of
 
 def reserve(role, name):
     to, _made = User.objects.get_or_create(username=name)
@@ -61,8 +61,8 @@ def submit(role, name, *submissions):
 
 disputed = open_case("disputed-" + FIRST)
 form = disputed.frozen.form
-submit(Role.PRIMARY, FIRST + "-primary", approval(form))
-submit(Role.SECONDARY, FIRST + "-secondary", *2 * [rejection(form, "The bait is obvious.")])
+submit(Role.PRIMARY, FIRST + "-primary", approval_of(form))
+submit(Role.SECONDARY, FIRST + "-secondary", *2 * [rejection_of(form, "The bait is obvious.")])
 reserve(Role.ADJUDICATOR_1, FIRST)
 reserve(Role.ADJUDICATOR_2, SECOND)
 """
