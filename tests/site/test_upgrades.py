@@ -28,7 +28,7 @@ from review.models.append_only import AppendOnly, Changeable
 
 pytestmark = pytest.mark.django_db
 
-# The last migration of each app in version 0.1.0 (tag `v0.1.0`), the first to upgrade from.
+# The last migration of each app in version 0.1.0, the first to upgrade from.
 FIRST = {"review": "0001_initial", "generation": "0001_initial", "evaluation": "0001_initial", "mhb_site": "0001_cache"}
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 1, tzinfo=UTC)
