@@ -131,12 +131,13 @@ class RunJudge(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_judge_once")]
 
 
-class Asked(Work):
+class ModelWork(Work):
     """A row whose result comes from a model call.
 
     `via`: the provider batch with its request. Once that batch is collected, the row is processed
     like a live one and finds its reply in the ledger.
-    `live`: the row skips provider batches, because the ledger already has its reply.
+    `live`: the row skips provider batches, because the ledger already has its reply or because it
+    cannot be asked (a lane then records its outcome).
     """
 
     via = models.ForeignKey(ProviderBatch, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
@@ -146,7 +147,7 @@ class Asked(Work):
         abstract = True
 
 
-class Response(Asked):
+class Response(ModelWork):
     """A model's answer to one question about a sample.
 
     `about`: choices made while building the question (`Ask.about`).
@@ -194,7 +195,7 @@ class Response(Asked):
         ]
 
 
-class Judgment(Asked):
+class Judgment(ModelWork):
     """The verdict on one rubric for one response.
 
     FAILED means unjudged; unjudged criteria are shown and counted, never guessed.

@@ -249,8 +249,8 @@ class Protocol:
       one, and overrides the setting of the judge's endpoint.
     - `read` may decide before the judge is asked; None leaves the rubric to the judge.
     - `by_rubric`: rubrics that are judged differently from all others, by key.
-    - `whole`: how to judge all rubrics of a sample in one call, if a run asks for that. It cannot
-      be combined with `by_rubric`.
+    - `sample_judging`: how to judge all rubrics of a sample in one call, if a run asks for that. It
+      cannot be combined with `by_rubric`.
     - `validated`: how many responses physicians check to validate the judge, unless told otherwise:
       a number, or '10%' of each stratum.
 
@@ -308,7 +308,7 @@ class Protocol:
     wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
     validated: str = "100"
-    whole: SampleJudging | None = None
+    sample_judging: SampleJudging | None = None
     by_rubric: Mapping[str, Judging] = field(default_factory=dict)
     ask_on: Callable[[Sample, Ask, Mapping[str, str]], Ask | None] | None = None
     composed: Callable[[Sample, str, str, Mapping[str, str]], str] | None = None
@@ -346,8 +346,10 @@ class Protocol:
 
     @property
     def judge_verdicts(self) -> frozenset[str]:
-        """The verdicts a judge can give: those in scope of a rate, except those that stand for an
-        outcome or a judge failure."""
+        """The verdicts a judge can give.
+
+        Those in scope of a rate, except those that stand for an outcome or a judge failure.
+        """
         counted = frozenset(verdict for rate in self.rates for verdict in rate.scope_verdicts)
         rules = (self.outcomes, *(preset.outcomes for preset in self.presets.values()))
         return counted.difference(*(rule.values() for rule in rules))

@@ -256,8 +256,8 @@ def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
     rubrics = queries.rubric_values(sample)
     if not rubrics or protocol.judge is None:
         return
-    if run.judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
-        requests = [protocol.whole.judge(value, rubrics, "", "(the response)")]
+    if run.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
+        requests = [protocol.sample_judging.judge(value, rubrics, "", "(the response)")]
     else:
         usual = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
         requests = [protocol.judge(value, rubric, "", "(the response)") for rubric in usual[:1]]

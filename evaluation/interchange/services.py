@@ -10,7 +10,7 @@ from django.utils import timezone
 from evaluation import errors
 from evaluation.interchange import importing, rows
 from evaluation.models import ResultsImport, ResultsRefusal
-from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
+from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Release
 from generation.models.work import Work
@@ -97,7 +97,7 @@ def sweep() -> list[int]:
 
     Returns the primary keys of all queued imports.
     """
-    give_back_expired(ResultsImport)
+    requeue_expired(ResultsImport)
     _remove_orphans()
     return list(ResultsImport.objects.filter(status=Work.Status.QUEUED).values_list("pk", flat=True))
 

@@ -79,8 +79,8 @@ def _judge_prompt(protocol: Protocol, sample: ReleasedSample, judging: str) -> s
     value = queries.sample_value(sample)
     rows = ReleasedRubric.objects.filter(sample=sample).order_by("pk")
     rubrics = [Rubric(row.key, row.criterion, tuple(row.traps)) for row in rows]
-    if judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
-        return protocol.whole.judge(value, rubrics, "", "").prompt
+    if judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
+        return protocol.sample_judging.judge(value, rubrics, "", "").prompt
     others = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
     return protocol.judge(value, others[0], "", "").prompt if others and protocol.judge else ""
 

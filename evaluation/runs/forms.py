@@ -252,7 +252,6 @@ def _temperature_help() -> str:
         if protocol.judge_temperature is not None
     ]
     text = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
-    note = gettext(
-        "A temperature set on the judge's endpoint is used only where none is published."
-    )  # not inline: xgettext does not read f-strings
+    # Not inline: xgettext does not read f-strings.
+    note = gettext("A temperature set on the judge's endpoint is used only where none is published.")
     return f"{text} {note}"

@@ -14,7 +14,7 @@ from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vo
 from evaluation.runs import queries, services, work
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.rows import cache_warming, queues, tallies
-from generation.engine.task_queue import give_back_expired
+from generation.engine.task_queue import requeue_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import endpoints_listed
 from generation.models import Endpoint, ProviderBatch
@@ -63,7 +63,7 @@ class RunKind(JobKind[Run]):
         return due + [pk for pk in (*queues.runs_with_due_batches(), *cache_warming.runs_to_warm()) if pk not in due]
 
     def clean_up(self) -> None:
-        give_back_expired(ProviderBatch)
+        requeue_expired(ProviderBatch)
         services.release_blocked_rows()
         tallies.tally_open_runs()
 

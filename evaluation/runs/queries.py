@@ -83,7 +83,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.NoJudgeNeeded
     if protocol.judge is not None and judge is None:
         raise errors.JudgeNeeded
-    if settings.judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+    if settings.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is None:
         raise errors.NotPerSample
     if not (1 <= settings.answers <= MAX_REPEATS and 1 <= settings.judgments <= MAX_REPEATS):
         raise errors.TooManyRepeats

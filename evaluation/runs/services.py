@@ -74,7 +74,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
 
 
 def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given launch settings, completed by those of a run; see `JobKind.repeated`.
+    """The given launch settings, completed by those of a run; see `JobKind.repeat_settings`.
 
     Settings of the run that depend on a given one are dropped: planned comparisons on the models,
     further judges and temperature on the judge, metric and outcomes on the preset. Raises

@@ -113,59 +113,57 @@ def power_context(settings: RunSettings) -> dict[str, Any]:
 @requires(Can.READ_RESULTS)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The report of a run, with results so far while it is in progress."""
-    watched = RUNS.get_with_status(pk)
-    options, problem = read_options(request.GET, watched)
-    report = reports_queries.report(watched, options)
-    sort, rate = request.GET.get("sort", ""), request.GET.get("rate", "")
-    shown_rate = rate_named(report, rate)
+    watched_run = RUNS.get_with_status(pk)
+    options, problem = read_options(request.GET, watched_run)
+    report = reports_queries.report(watched_run, options)
+    sort, rate_name = request.GET.get("sort", ""), request.GET.get("rate", "")
+    shown_rate = rate_named(report, rate_name)
     option_values = {
         "common": "1" if options.common else "",
         "weights": request.GET.get("weights", "") if not problem else "",
     }
     option_values |= {"all_ranked": "1" if options.all_ranked else ""}
-    in_batches = watched.transport == Run.Transport.BATCH
-    batches = list(queries.provider_batches_of(watched).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
+    in_batches = watched_run.transport == Run.Transport.BATCH
+    batches = list(queries.provider_batches_of(watched_run).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
     context = {
-        **job_context(RUNS, watched, request),
-        "run": watched,
+        **job_context(RUNS, watched_run, request),
+        "run": watched_run,
         "provider_batches": batches[:BATCHES_SHOWN],
         "more_batches": len(batches) > BATCHES_SHOWN,
         "report": report,
         "rule": _(shown_rate.rule),
         "rate": _(shown_rate.label),
-        "rates": [(metric, _(metric.label), _(metric.rule), report.is_planned(metric)) for metric in report.rates],
-        "facet_rates": [
-            (metric, _(metric.label), _(metric.rule), report.is_planned(metric)) for metric in report.facet_rates
-        ],
+        "rates": [(rate, _(rate.label), _(rate.rule), report.is_planned(rate)) for rate in report.rates],
+        "facet_rates": [(rate, _(rate.label), _(rate.rule), report.is_planned(rate)) for rate in report.facet_rates],
         "planned": report.is_planned(shown_rate),
         "plan": _plan(report),
         "problem": problem,
         "options": options,
-        "weights": [(value, weight) for metric in report.rates for value, weight in metric.weights.items()],
+        "weights": [(value, weight) for rate in report.rates for value, weight in rate.weights.items()],
         "option_values": option_values,
         "options_query": urlencode({name: value for name, value in option_values.items() if value}),
         "benchmark": _(report.protocol.label),
-        "example_requests": queries.example_questions(watched),
-        "intervals": {metric.interval for metric in report.rates},
+        "example_requests": queries.example_questions(watched_run),
+        "intervals": {rate.interval for rate in report.rates},
         "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
-        "figures_at": reverse("evaluation:run", args=[watched.pk]) + "figures/",
-        "figures_query": f"?{urlencode({'rate': rate})}" if rate else "",
+        "figures_at": reverse("evaluation:run", args=[watched_run.pk]) + "figures/",
+        "figures_query": f"?{urlencode({'rate': rate_name})}" if rate_name else "",
         "sort": sort,
         "simulated": report.simulated,
-        "models": with_role_names(queries.models_asked(watched), lambda role: _(queries.ROLES[role])),
-        "judging": summary.as_dict(watched, report.numbers.judged),
-        "further_judges": queries.further_judges(watched),
+        "models": with_role_names(queries.models_asked(watched_run), lambda role: _(queries.ROLES[role])),
+        "judging": summary.as_dict(watched_run, report.numbers.judged),
+        "further_judges": queries.further_judges(watched_run),
         "failed": [
-            (endpoint, count, _link(watched)(endpoint, "", "", "", UNJUDGED))
+            (endpoint, count, _link(watched_run)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())
         ],
     }
-    if watched.origin == Run.Origin.IMPORTED:
+    if watched_run.origin == Run.Origin.IMPORTED:
         context["may_control"] = False  # an imported run makes no calls
 
     def render_report() -> str:
-        pictures = {"figures": figures(report, _link(watched), sort=sort, rate=rate)}
+        pictures = {"figures": figures(report, _link(watched_run), sort=sort, rate=rate_name)}
         return render_to_string("evaluation/runs/_report.html", {**context, **pictures}, request)
 
     # Pages with options are not cached, because there are too many combinations.

@@ -17,7 +17,7 @@ from evaluation.runs.rows import batch_requests, chains, filling, queues, scores
 from evaluation.runs.rows.scores import RubricReading
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches, worker_lane
-from generation.engine.task_queue import check_tries, finish_all, join, put_back, take
+from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
 from generation.engine.worker_lane import RunningLane
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
@@ -293,8 +293,8 @@ async def _judge_sample(
 ) -> None:
     """Decide all queued rubrics of a response in one call. `row` is the first of them."""
     models = lane.bind_models({"judge": endpoint}, row)
-    whole = protocol.whole
-    if whole is None:
+    judging = protocol.sample_judging
+    if judging is None:
         raise errors.NotPerSample
     repeat = _judgment_of(row)[1]
     rows = await sync_to_async(_claim_joint_rows)(row)
@@ -302,18 +302,18 @@ async def _judge_sample(
     try:
         check_tries(row)
         sample, rubrics, response, text = await sync_to_async(chains.joint_input)(protocol, list(judgments.values()))
-        request = whole.judge(sample, list(rubrics.values()), response.variant, text)
+        request = judging.judge(sample, list(rubrics.values()), response.variant, text)
         request = queries.judge_request(request, run, answer=response.repeat, judgment=repeat)
-        reply = await models.ask_structured("judge", request, whole.shape)
+        reply = await models.ask_structured("judge", request, judging.shape)
     except worker_lane.REQUEUE_ERRORS:
-        await lane.run(partial(_run_all, [partial(put_back, other) for other in rows[1:]]))
+        await lane.run(partial(_run_all, [partial(requeue, other) for other in rows[1:]]))
         raise
     except LLMError as error:
         failed = {"error": error.kind, "detail": str(error)}
         await lane.run(partial(store, [(joint_row, Status.FAILED, failed) for joint_row in rows]))
     else:
         decisions: dict[str, list[Decision]] = defaultdict(list)
-        for key, decision in whole.decide(reply):
+        for key, decision in judging.decide(reply):
             decisions[key].append(decision)
         ends = [(joint_row, *_final_state(decisions[rubrics[judgments[joint_row.pk].pk].key])) for joint_row in rows]
         await lane.run(partial(store, ends))

@@ -1,5 +1,4 @@
-"""Makes many samples at once: from published records, and from the drafts of recipes that draw
-samples for review.
+"""Makes many samples at once: from published records, and for recipes that draw for review.
 
 One draft after the other, a million published records would take days. And a draw for review is
 possible only once all drafts of a batch have ended: until then, successful drafts wait without a
@@ -24,7 +23,7 @@ from django.utils import timezone
 
 from generation.batches import queries
 from generation.endpoints import queries as endpoints_queries
-from generation.engine.task_queue import finish_all, put_back, take
+from generation.engine.task_queue import finish_all, requeue, take
 from generation.engine.worker_lane import SHUTTING_DOWN
 from generation.jobs import life_cycle
 from generation.models import Batch, Draft, Job, Rubric, Sample, SampleVersion
@@ -71,7 +70,7 @@ def make_published_samples(batch: Batch) -> int:
             else:
                 ready.append((row, sample))
         for row in other_rows:
-            put_back(row)
+            requeue(row)
         if ready:
             _make_published(batch, ready, drawn)
             done += len(ready)
@@ -132,9 +131,7 @@ def has_waiting_drafts(batch: Batch) -> bool:
 
 
 def batches_with_waiting_drafts() -> Iterable[Batch]:
-    """Batches with successful drafts of which no sample was made yet, because a worker may have
-    died.
-    """
+    """Batches with successful drafts without a sample yet, because a worker may have died."""
     for name in registry.names():
         if registry.recipe(name).review_draw is not None:
             open_batches = Batch.objects.filter(benchmark=name).exclude(
@@ -160,8 +157,9 @@ def _waiting_drafts(batch: Batch) -> QuerySet[Draft]:
 def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> frozenset[int] | None:
     """Draw drafts for review, by primary key; None if the recipe draws none.
 
-    The drafts are streamed. From each stratum the first ones by a digest of the seed, the record
-    and the draft's `place`: any worker draws the same. Earlier draws count towards the size.
+    The drafts are streamed. Each stratum contributes its first drafts in the order of a digest of
+    seed, record and the draft's `place`, so that any worker draws the same. Earlier draws count
+    towards the size.
     """
     draw = registry.recipe(batch.benchmark).review_draw
     if draw is None:
@@ -253,9 +251,7 @@ def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], 
 
 
 def _complete_sample(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewSample:
-    """Complete a new sample with what the engine knows: whether it was drawn, or that its language
-    is unknown.
-    """
+    """Add to a new sample whether it was drawn and, if it has none, an unknown language."""
     made: Mapping[str, str] = new.made
     if drawn is not None:
         made = {**made, "review": SAMPLED_FOR_REVIEW if row.pk in drawn else NOT_SAMPLED_FOR_REVIEW}

@@ -259,10 +259,9 @@ def _first_by_rank(rows: Iterable[tuple[bytes, str, int, str]], limit: int | Non
 
 
 def _allocate(available: Mapping[str, int], limit: int | None) -> dict[str, int]:
-    """How many records to draw from each stratum, in proportion to its size, by the largest
-    remainder.
+    """How many records to draw from each stratum, in proportion to its size.
 
-    Ties go to the first by name.
+    By the largest remainder. Ties go to the first by name.
     """
     total = sum(available.values())
     weights = {name: Fraction(available[name]) for name in sorted(available)}

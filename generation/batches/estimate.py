@@ -22,8 +22,7 @@ PromptsAndKind = tuple[str, str]  # a prompt set, and a kind of record
 
 
 def estimate_batch(settings: BatchSettings) -> Estimate:
-    """Estimate the calls that a launch with these settings would make: a batch, or a comparison of
-    two.
+    """Estimate the calls that a launch with these settings would make: one batch, or two compared.
 
     Only first versions are counted: every version that physicians send back costs the same again.
     All records of a kind are assumed to need the questions that the first one needs; the questions
@@ -119,8 +118,7 @@ ENOUGH_DRAFTS = 200
 def _read_history(
     settings: BatchSettings, values: Mapping[str, Any], bound: Mapping[str, Endpoint], checks: Sequence[str]
 ) -> History:
-    """Count the calls of the latest finished batches with the same preset, values, roles and
-    checks.
+    """Count the calls of the latest finished batches with the same preset, values, roles, checks.
 
     Batches with further roles or checks count too. A maximum says little: loops of a recipe rarely
     run to their end, so what it may ask is many times what it asks.

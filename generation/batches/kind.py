@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from generation import errors
 from generation.batches import bulk_making, launch, queries, rounds, services
 from generation.endpoints import queries as endpoints_queries
-from generation.engine.task_queue import give_back_expired
+from generation.engine.task_queue import requeue_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import Progress, endpoints_listed
 from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, Source
@@ -71,7 +71,7 @@ class BatchKind(JobKind[Batch]):
     def clean_up(self) -> None:
         for batch in bulk_making.batches_with_waiting_drafts():
             bulk_making.make_waiting_samples(batch)
-        give_back_expired(BarrierRound)
+        requeue_expired(BarrierRound)
         apply_outcomes()
 
     def discard_waiting(self, pk: int) -> None:
@@ -81,7 +81,7 @@ class BatchKind(JobKind[Batch]):
         return {"roles": endpoints_listed(BatchRole.objects.filter(batch=OuterRef("pk")))}
 
     def repeat_settings(self, job: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
-        return launch.repeated(job, given)
+        return launch.repeat_settings(job, given)
 
     def list_address(self) -> str:
         return reverse("generation:batches")

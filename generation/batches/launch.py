@@ -52,8 +52,7 @@ class BatchSettings:
     fresh: bool = False
 
     def players_in(self, bound: Mapping[str, Endpoint]) -> tuple[Endpoint, ...]:
-        """The distinct endpoints of the role that several may play; empty if these records do not
-        need it.
+        """The distinct endpoints of the role that several may play; empty if no record needs it.
 
         Raises UnknownRole if endpoints are given for it but the recipe has no such role.
         """
@@ -76,11 +75,10 @@ class BatchSettings:
 
 
 def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Batch:
-    """Queue drafts for up to `limit` records that have no draft of this benchmark yet, in the order
-    of the draw.
+    """Queue drafts for up to `limit` records that have no draft of this benchmark yet.
 
-    `key`: if the same person already launched something under this key, that batch is returned and
-    nothing is launched.
+    Records are taken in the order of the draw. `key`: if the same person already launched something
+    under this key, that batch is returned and nothing is launched.
 
     Raises:
         KeyReused: something else was launched under this key.
@@ -102,8 +100,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
 
 
 def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Comparison:
-    """Queue two batches over the same records with the same plan, with the prompts `prompts` and
-    `compare`.
+    """Queue two batches over the same records and plan, with the prompts `prompts` and `compare`.
 
     `key`: as in `launch_batch`. Raises SamePrompts, and what `launch_batch` raises.
     """
@@ -140,9 +137,7 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
 
 
 def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[str, ...]], draw: Draw) -> None:
-    """Raise WrongDraw if a record that passes the filter is of a split that these settings do not
-    take.
-    """
+    """Raise WrongDraw if a record passing the filter is of a split these settings do not take."""
     accepted = draw.where.get("split")
     for kind, splits in allowed.items():
         if accepted is not None and set(accepted) <= set(splits):
@@ -161,9 +156,7 @@ def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[s
 
 
 def _lock_records(settings: BatchSettings) -> DrawnRecords:
-    """Select the records under the source's lock; otherwise two launches at once could use a record
-    twice.
-    """
+    """Select records under the source's lock, so that two launches at once never share one."""
     Source.objects.select_for_update(no_key=True).get(pk=settings.source.pk)
     return choose_records(settings)
 
@@ -219,9 +212,7 @@ def _new_batch(
 
 
 def check_apart(benchmark: str, settings: Mapping[str, Any], roles: Mapping[str, Endpoint]) -> None:
-    """Raise SharedModel if one model plays roles that the recipe keeps apart and no setting allows
-    it.
-    """
+    """Raise SharedModel if a model plays roles the recipe keeps apart and no setting allows it."""
     setting = registry.recipe(benchmark).may_share
     if not setting or settings.get(setting):
         return
@@ -274,8 +265,8 @@ def _distribute_plan(batch: Batch, records: Sequence[tuple[int, str]], plan: Tra
     return preferences
 
 
-def repeated(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the given values of a launch with the settings of a batch; see `JobKind.repeated`.
+def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete the given values of a launch with a batch's; see `JobKind.repeat_settings`.
 
     Roles and overrides are replaced one by one; another preset drops the batch's overrides. Raises
     UnlikeBenchmark.
@@ -317,7 +308,7 @@ def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, 
     batch = Batch.objects.filter(benchmark=benchmark, created_by=actor).select_related("source").order_by("-pk").first()
     if batch is None:
         return None, {}
-    previous, several = repeated(batch, {}), registry.recipe(benchmark).several
+    previous, several = repeat_settings(batch, {}), registry.recipe(benchmark).several
     endpoint_names = {
         role: [name, *previous["beside"]] if role == several else name for role, name in previous["roles"].items()
     }

@@ -223,9 +223,7 @@ def calls_of_draft(draft: Draft) -> list[Call]:
 
 
 def findings(batch: Batch, *, check: str = "", state: str = "", text: str = "") -> QuerySet[Finding]:
-    """The findings of checks in a batch's drafts, each with its draft's record and the similar
-    sample.
-    """
+    """The findings of checks in a batch's drafts, with the draft's record and a similar sample."""
     rows = Finding.objects.filter(draft__batch=batch).select_related("draft__record", "draft__sample", "other")
     rows = rows.defer("draft__data", "draft__record__content", "draft__record__private")
     if check:
@@ -270,9 +268,7 @@ def stopped_versions(sample: Sample) -> QuerySet[Draft]:
 
 @dataclass(frozen=True, slots=True)
 class Presets:
-    """A recipe's presets side by side: for each setting its value in each of them, as text ("" for
-    none).
-    """
+    """A recipe's presets side by side: each setting with its values as text ("" for none)."""
 
     presets: tuple[Preset, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]

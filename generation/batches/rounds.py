@@ -1,5 +1,6 @@
-"""Runs barriers: a round opens when no draft can still arrive, runs the step once over all waiting
-drafts, and sends them on.
+"""Runs barriers: a round runs the step once over all waiting drafts, and sends them on.
+
+A round opens when no draft can still arrive.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -28,9 +29,7 @@ STREAMED = 100  # drafts that the engine has in memory at a time; a recipe's ste
 
 
 def next_step(recipe_steps: Sequence[Step | Barrier], step: int, outputs: Sequence[DraftValue]) -> int:
-    """The index of the next step that applies to any of the outputs; the number of steps if none
-    does.
-    """
+    """The index of the next step that applies to any output; the number of steps if none does."""
     following = step + 1
     while following < len(recipe_steps) and not any(map(recipe_steps[following].applies, outputs)):
         following += 1
@@ -61,9 +60,7 @@ def lane_drafts(batch_id: int) -> QuerySet[Draft]:
 
 
 def waiting_drafts(batch_id: int) -> QuerySet[Draft]:
-    """The drafts for which a round can be opened: they wait at a barrier that no open draft has yet
-    to reach.
-    """
+    """The drafts to open a round for: waiting at a barrier that no open draft has yet to reach."""
     drafts = Draft.objects.filter(batch=batch_id)
     first = drafts.filter(status__in=OPEN).order_by("step").values_list("step", flat=True).first()
     return drafts.filter(status=Status.QUEUED, at_barrier=True, round=None, step=-1 if first is None else first)
@@ -71,8 +68,7 @@ def waiting_drafts(batch_id: int) -> QuerySet[Draft]:
 
 @transaction.atomic
 def open_round(batch_id: int) -> BarrierRound | None:
-    """Open a round for the drafts waiting at the first barrier; None if a draft can still arrive
-    there.
+    """Open a round for the drafts waiting at the first barrier; None if one can still arrive.
 
     Failed drafts cannot arrive. If they are retried later, they get a round of their own.
     """
@@ -91,9 +87,7 @@ def open_round(batch_id: int) -> BarrierRound | None:
 
 
 class StoredArrivals:
-    """`generation.recipes.recipe.Arrivals` over stored drafts, read in chunks and anew for each
-    iteration.
-    """
+    """`recipes.recipe.Arrivals` over stored drafts, read in chunks and anew for each iteration."""
 
     def __init__(self, drafts: QuerySet[Draft]) -> None:
         self._drafts = drafts

@@ -64,8 +64,9 @@ def cancel_import(import_id: int) -> Import:
 
 
 def work_on_batch(batch_id: int) -> int:
-    """Work on a batch's drafts in a lane until none is queued or its time is up; return how many
-    were processed.
+    """Work on a batch's drafts in a lane until none is queued or its time is up.
+
+    Returns how many were processed.
     """
     batch = Batch.objects.get(pk=batch_id)
     roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
@@ -129,9 +130,7 @@ async def _work_on_draft(row: Draft, batch: Batch, lane: RunningLane, models: Bo
 
 @recording_events()  # opening a case is an event
 def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
-    """Store the outputs of a step: the same draft at its next step, children if there are several,
-    or samples.
-    """
+    """Store a step's outputs: the same draft at its next step, several as children, or samples."""
     recipe = registry.recipe(batch.benchmark)
     steps = recipe.steps
     if not outputs:
@@ -235,8 +234,7 @@ def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVers
 
 @transaction.atomic
 def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
-    """Give up a stopped draft for good, and with it the sample of which it would be the next
-    version.
+    """Give up a stopped draft for good, and the sample of which it would be the next version.
 
     Raises NotStopped, ReasonMissing.
     """

@@ -55,8 +55,9 @@ def batches(request: HttpRequest) -> HttpResponse:
 
 @requires(Can.PRODUCE)
 def batch_new(request: HttpRequest) -> HttpResponse:
-    """Launch a batch: choose benchmark and source, then endpoints and settings, then confirm the
-    estimate.
+    """Launch a batch, in three steps.
+
+    Choose benchmark and source, then endpoints and settings, then confirm the estimate.
     """
     submitted = request.POST if request.method == "POST" else request.GET
     choice = forms.BenchmarkAndSourceForm(_with_defaults(submitted))

@@ -1,7 +1,6 @@
-"""The gate before physicians: each finding of a check is a row, and stopped drafts wait visibly for
-an admin's decision.
+"""The gate before physicians: stopped drafts wait visibly for an admin's decision.
 
-Part of the services: called by them, within their transactions.
+Each finding of a check is a row. Part of the services: called by them, within their transactions.
 """
 
 from typing import Any
@@ -27,9 +26,7 @@ def fingerprint_of(batch: Batch, new_sample: NewSample) -> text_similarity.Finge
 
 
 def run_checks(row: Draft, batch: Batch, value: DraftValue, fingerprint: text_similarity.Fingerprint | None) -> bool:
-    """Run the batch's checks on a finished draft and store their findings; return whether to stop
-    the draft.
-    """
+    """Run the batch's checks on a finished draft and store findings; return whether to stop it."""
     results = [check.run(value) for check in registry.recipe(batch.benchmark).checks if check.name in batch.checks]
     rows: list[dict[str, Any]] = [
         {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail}

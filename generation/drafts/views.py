@@ -44,9 +44,7 @@ DRAFT_ACTIONS = tuple(
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Can.PRODUCE)
 def findings(request: HttpRequest, pk: int) -> HttpResponse:
-    """Findings in the drafts of a batch, filtered by the query string; a POST decides on the
-    selected drafts.
-    """
+    """A batch's findings, filtered by the query string; a POST decides on the selected drafts."""
     batch = BATCHES.get(pk)
     drafts = Draft.objects.filter(batch=batch).select_related("record").defer("data", *RECORD_FIELDS)
     if response := apply_bulk_action(request, DRAFT_ACTIONS, drafts, lambda draft: draft.record.title):

@@ -18,8 +18,9 @@ class LaneReport:
 
     `wish`: slots wanted. `flying`: calls in flight. `opened`: the circuit breaker opened here since
     the last report; otherwise `openings` is only what the lane was told. `proved`: the endpoint has
-    answered since the last report. `down`: the lane gave the endpoint up, which nobody knows yet.
-    `bears`: None if the lane has not found out what the endpoint supports.
+    answered since the last report. `down`: the lane gave the endpoint up, which the database does
+    not know yet. `bears`: the share of its concurrency that the endpoint was found to support; None
+    if not found out yet.
     """
 
     wish: int

@@ -56,7 +56,7 @@ def prepare(job: Job, endpoint: Endpoint, requests: Sequence[BatchRequest]) -> b
 def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool:
     fresh = lock_job(job.pk)
     if fresh.status != Job.Status.RUNNING:
-        _give_back([item.row for item in requests])
+        _requeue([item.row for item in requests])
         return False
     settings, batch_settings = endpoint.settings, endpoint.batch_settings
     names = [identity(settings, item.request) for item in requests]
@@ -110,11 +110,11 @@ def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool
         for line in lines.values():
             line.batch = batch
         ProviderLine.objects.bulk_create(lines.values())
-        _give_back(own_rows, via=batch)
+        _requeue(own_rows, via=batch)
     for pk, rows in elsewhere_rows.items():
-        _give_back(rows, via=pk)
-    _give_back(cached, live=True)
-    _give_back(left_over)
+        _requeue(rows, via=pk)
+    _requeue(cached, live=True)
+    _requeue(left_over)
     return all_fit
 
 
@@ -130,7 +130,7 @@ def _estimate(settings: ModelSettings, request: Request, mean_reply: int | None)
     return replace(used, tokens_out=tokens_out)
 
 
-def _give_back(rows: Sequence[Work], **fields: Any) -> None:
+def _requeue(rows: Sequence[Work], **fields: Any) -> None:
     """Requeue taken rows, as if they had not been taken, with these fields. Raises BatchGone."""
     if not rows:
         return

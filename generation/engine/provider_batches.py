@@ -41,8 +41,8 @@ ONE_DAY = timedelta(days=1)
 State = ProviderBatch.State
 Status = Work.Status
 
-# Filters on rows with `via` and `live` (see `evaluation.models.Asked`): rows whose request has been
-# in a provider batch, and rows that may be put into one.
+# Filters on rows with `via` and `live` (see `evaluation.models.ModelWork`): rows whose request has
+# been in a provider batch, and rows that may be put into one.
 COLLECTED = Q(via__state=State.COLLECTED)
 NOT_YET_SENT = Q(live=False) & (Q(via__isnull=True) | Q(via__state=State.DROPPED))
 
@@ -147,7 +147,7 @@ def _postpone(batch: ProviderBatch, /, *, wait: float | None = None, **fields: A
 
 @contextlib.asynccontextmanager
 async def _renewing_lease(batch: ProviderBatch) -> AsyncIterator[None]:
-    """Renew the lease of a provider batch meanwhile: transferring a file may take longer."""
+    """Keep renewing the lease of a provider batch: a file transfer may outlast it."""
 
     async def renew_repeatedly() -> None:
         while True:

@@ -1,8 +1,8 @@
-"""The sweep: finds jobs whose work nobody does."""
+"""The sweep: finds jobs with work that no worker is doing."""
 
 from typing import Any
 
-from generation.engine.task_queue import give_back_expired
+from generation.engine.task_queue import requeue_expired
 from generation.jobs.kinds import JobKind
 from generation.jobs.services import settle
 
@@ -13,7 +13,7 @@ def sweep(kind: JobKind[Any]) -> list[int]:
     Returns the jobs that need a worker, each once for every further lane it may have.
     """
     for rows in kind.rows.values():
-        give_back_expired(rows)
+        requeue_expired(rows)
     kind.clean_up()
     for pk in kind.unsettled():
         settle(pk)

@@ -140,7 +140,7 @@ def _prepared(kind: type[Work], fields: Mapping[str, Any]) -> list[Any]:
     return [field.get_db_prep_save(value, connection) for field, value in prepared]  # type: ignore[union-attr]
 
 
-def put_back(row: Work, *, tried: bool = False) -> bool:
+def requeue(row: Work, *, tried: bool = False) -> bool:
     """Requeue a row that is still ours, as if it had never been taken: the row is not to blame.
 
     `tried`: one of its own calls had failed, so that this counts as a try.
@@ -155,7 +155,7 @@ def renew(model: type[Work], tokens: Collection[uuid.UUID | None]) -> None:
     )
 
 
-def give_back_expired(model: type[Work]) -> int:
+def requeue_expired(model: type[Work]) -> int:
     """Requeue rows whose lease has expired; returns how many."""
     expired = model._default_manager.filter(status=Work.Status.RUNNING, lease_until__lt=timezone.now())
     return expired.update(status=Work.Status.QUEUED, token=None, lease_until=None)

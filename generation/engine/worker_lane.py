@@ -21,7 +21,7 @@ from generation.engine import ledger
 from generation.engine.bound_models import BoundModels
 from generation.engine.group_commit import GroupCommit, run_each, with_database_retries
 from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
-from generation.engine.task_queue import MIN_ROWS, Claim, lease, put_back, run_lane
+from generation.engine.task_queue import MIN_ROWS, Claim, lease, requeue, run_lane
 from generation.errors import JobOver
 from generation.images.files import open_image
 from generation.jobs import life_cycle, queries
@@ -54,9 +54,8 @@ R = TypeVar("R")
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
 REQUEUE_ERRORS = (Postponed, KeyMissing, NotAllowed)  # a row whose work raises one of these goes back to the queue
-COUNTED_ERRORS = [
-    kind.__name__ for kind in ENDPOINT_ERRORS if kind is not NotReached
-]  # errors that count against a request
+# Errors that count against a request.
+COUNTED_ERRORS = [kind.__name__ for kind in ENDPOINT_ERRORS if kind is not NotReached]
 RETRY_DOWN_AFTER = timedelta(hours=1)  # after which an endpoint that was given up is tried once more
 DRAIN_SECONDS = 60.0  # seconds that a lane whose time is up grants to rows that wait for admission
 
@@ -139,7 +138,7 @@ class RunningLane:
             # Only a row that was cut short or lost can have any, so the others need not ask.
             return await sync_to_async(with_database_retries)(_failures, self.job, subject, identity) if repeated else 0
 
-        async def form(prompt: str) -> Format:
+        async def last_format(prompt: str) -> Format:
             if (endpoint.pk, prompt) not in self._formats:  # once per lane
                 lookup = asyncio.ensure_future(
                     sync_to_async(with_database_retries)(ledger.last_format, endpoint, prompt)
@@ -147,7 +146,7 @@ class RunningLane:
                 self._formats[endpoint.pk, prompt] = lookup
             return await asyncio.shield(self._formats[endpoint.pk, prompt])
 
-        return Ledger(write, self._check, find, failures, form)
+        return Ledger(write, self._check, find, failures, last_format)
 
     def bind_models(self, endpoints: Mapping[str, Endpoint], row: Work) -> "BoundModels":
         return BoundModels(self, endpoints, row)
@@ -172,7 +171,7 @@ class RunningLane:
         return self.gateway.admission(endpoint.settings)
 
     def slots(self) -> int:
-        """How many rows to hold at once: twice as many as the available endpoints accept calls.
+        """How many rows to hold at once: twice the calls that the available endpoints accept.
 
         While one row is being written, the call of another one is in flight; admission control
         limits the calls. A job without endpoints gets as many as are worth taking together.
@@ -187,7 +186,7 @@ class RunningLane:
         try:
             await work()
         except REQUEUE_ERRORS as error:
-            await self.run(partial(put_back, row, tried=isinstance(error, CutShort)))
+            await self.run(partial(requeue, row, tried=isinstance(error, CutShort)))
             if isinstance(error, (BudgetSpent, KeyMissing, NotAllowed)):
                 await sync_to_async(_pause)(self.job, error)
             if not isinstance(error, (EndpointDown, Away)):
@@ -239,7 +238,7 @@ class RunningLane:
             self.stop(LaneOver())
 
     async def wait_for_news(self) -> None:
-        """Return as soon as there is something that the next pulse should not wait with."""
+        """Return as soon as there is news that should not wait for the next regular pulse."""
         await self._news.wait()
 
     def _report(self, endpoint: Endpoint) -> LaneReport:
@@ -268,9 +267,8 @@ class RunningLane:
             admission.bears = order.bears
         rates = [None if rate is None else rate / order.lanes for rate in (order.endpoint.rpm, order.endpoint.tpm)]
         admission.set_share(order.hold, rpm=rates[0], tpm=rates[1])
-        unchanged = (
-            admission.openings == report.openings
-        )  # else something happened meanwhile, and the order is outdated
+        # Otherwise something happened meanwhile, and the order is outdated.
+        unchanged = admission.openings == report.openings
         if order.down:
             admission.mark_down(order.because, order.detail)
             self._down.add(pk)
@@ -361,9 +359,8 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     EndpointState.objects.bulk_create(
         (EndpointState(endpoint=endpoint) for endpoint in endpoints), ignore_conflicts=True
     )
-    probe_again(
-        endpoints, down_before=now - RETRY_DOWN_AFTER if fresh.calls else now
-    )  # a new job tries endpoints that are down
+    # A new job tries endpoints that are down.
+    probe_again(endpoints, down_before=now - RETRY_DOWN_AFTER if fresh.calls else now)
     life_cycle.mark(job.pk, now)
     worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
     return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)

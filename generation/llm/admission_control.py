@@ -38,6 +38,7 @@ MAX_WAIT = 120.0  # seconds; for a longer wait the row is requeued
 BURST = 1.0  # seconds' worth of a rate limit that may be used at once
 
 ACCOUNT_ERRORS = (AuthFailed, NoCredit, NotThere)  # of the account or the address: waiting does not help
+# Faults of the endpoint, whatever was asked.
 ENDPOINT_ERRORS = (
     RateLimited,
     ServerError,
@@ -46,7 +47,7 @@ ENDPOINT_ERRORS = (
     NotReached,
     UnexpectedError,  # caused by whatever it sent
     *ACCOUNT_ERRORS,
-)  # faults of the endpoint, whatever was asked
+)
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -134,7 +135,7 @@ class AdmissionControl:
         self._wake_next()
 
     def block(self, seconds: float, because: str = "") -> None:
-        """Admit nobody for so many seconds, unless it is blocked for longer already."""
+        """Block the endpoint for `seconds`, unless it is blocked for longer already."""
         until = self._clock() + seconds
         if until > self.blocked_until:
             self.blocked_until, self.because = until, because or self.because
@@ -200,7 +201,7 @@ class AdmissionControl:
             self.waiting -= 1
 
     def leave(self, ticket: Ticket, error: LLMError | None = None, *, tokens: int = 0) -> bool:
-        """Record the end of a call, which used so many tokens.
+        """Record the end of a call, which used `tokens`.
 
         Returns whether a failure counts against the request. It does not if the call was a probe or
         did not reach the endpoint, as any request would have failed then.
@@ -233,7 +234,7 @@ class AdmissionControl:
         self._wake_next()
 
     async def back_off(self, seconds: float) -> None:
-        """Sleep before a retry. Raises the error of a `close` meanwhile."""
+        """Sleep before a retry. Raises the error passed to `close`, if it is closed meanwhile."""
         await self._wait_for_first(self._sleep(seconds), self._closing.wait())
         if self._closed is not None:
             raise self._closed

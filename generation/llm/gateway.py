@@ -1,4 +1,4 @@
-"""The gateway: calls models, owns all retries, and reports every HTTP attempt to the ledger."""
+"""The gateway: calls models when admitted, owns all retries, reports attempts to the ledger."""
 
 import asyncio
 import json
@@ -208,7 +208,8 @@ class Gateway:
                     self._formats[endpoint] = max(Format(output_format + 1), self._formats.get(endpoint, output_format))
                     continue
                 failures += counts
-                # Out of reach, it is retried until the breaker opens; the row is requeued unharmed.
+                # An endpoint out of reach is retried until the breaker opens; then the row is
+                # requeued unharmed.
                 out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
                 # Account errors are retried: they soon open the breaker, so that no row fails
                 # because of them. Permanent errors of the row's own content are final.
@@ -271,7 +272,7 @@ class Gateway:
     async def _attempt(
         self, admission: AdmissionControl, draft: Attempt, api_key: str, ledger: Ledger
     ) -> tuple[Reply | LLMError, bool]:
-        """Make one HTTP attempt and write its line; the flag: a failure counts against the request.
+        """Make one HTTP attempt and write its line: the outcome, and whether a failure counts.
 
         An error is returned for the caller to raise: raised where it occurs, its context would
         carry the HTTP request, and so the key, to whatever prints or collects tracebacks.
@@ -296,9 +297,8 @@ class Gateway:
         attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
         if isinstance(outcome, Reply):
             used = outcome.usage.tokens_in + outcome.usage.tokens_out
-            counts = admission.leave(
-                ticket, tokens=used or ticket.tokens
-            )  # the estimate if the endpoint reports no usage
+            # The ticket has an estimate, for endpoints that report no usage.
+            counts = admission.leave(ticket, tokens=used or ticket.tokens)
             await ledger.write(replace(attempt, reply=outcome))
         else:
             # A refused format is not a failure: it says nothing about later calls.

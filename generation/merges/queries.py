@@ -85,9 +85,7 @@ def _describe(batch: Batch, row: Draft) -> tuple[str, str]:
 
 
 def _latest_events(drafts: Iterable[int]) -> Mapping[int, MergeEvent]:
-    """The latest event of each draft, which says where it is now; drafts without events are
-    missing.
-    """
+    """The latest event of each draft, which says where it is now; missing if it has none."""
     latest = MergeEvent.objects.filter(draft__in=list(drafts)).values("draft").annotate(last=Max("pk")).values("last")
     events = MergeEvent.objects.filter(pk__in=latest).select_related("actor")
     return {event.draft_id: event for event in events}
@@ -143,9 +141,7 @@ def near_rows(batch: Batch, matches: Iterable[NearMatch]) -> list[NearRow]:
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """How many drafts reached the barriers of a batch, as how many they went on, and how many still
-    wait.
-    """
+    """How many drafts reached a batch's barriers, as how many they went on, how many still wait."""
 
     arrived: int
     onward: int

@@ -1,5 +1,6 @@
-"""Merges drafts and undoes merges: an admin's decision against the barrier's step, recorded as an
-event.
+"""Merges drafts and undoes merges: an admin's decision against the barrier's step.
+
+The decision is recorded as an event.
 
 A draft past a barrier is made from one of the drafts that arrived, its lead; the others merged into
 it are only named in its data. So taking one of them out changes nothing that was made, and gives it
@@ -151,8 +152,9 @@ def _lock_descendants(onward: Draft) -> tuple[set[int], list[Sample]]:
 def _end_descendants(
     family: set[int], samples: Sequence[Sample], onward: Draft, actor: User | None, reason: str
 ) -> str:
-    """End all descendants of a draft (see `_lock_descendants`); returns the keys of the samples
-    withdrawn.
+    """End all descendants of a draft (see `_lock_descendants`).
+
+    Returns the keys of the samples withdrawn.
     """
     withdrawn = [sample.key for sample in samples if _withdraw_sample(sample, actor, reason)]
     unfinished = Draft.objects.filter(

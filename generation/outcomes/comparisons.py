@@ -78,8 +78,9 @@ class ComparisonResult:
 
 
 def sign_test(one: int, other: int) -> float | None:
-    """The two-sided exact binomial probability of a split at least as uneven as `one` to `other` if
-    both are equally likely.
+    """The two-sided exact binomial probability of a split at least as uneven as `one` to `other`.
+
+    It is the probability if both are equally likely.
     """
     n = one + other
     if not n:

@@ -1,5 +1,6 @@
-"""Named ways to compose a benchmark's release: by length, in equal parts, or by how samples were
-made.
+"""Named ways to compose a benchmark's release.
+
+By length, in equal parts, or by how samples were made.
 """
 
 from collections.abc import Mapping

@@ -191,9 +191,7 @@ class DraftGroup:
 
 @dataclass(frozen=True, slots=True)
 class NearDraft:
-    """A draft of a later round that resembles one of an earlier round: their distance and the
-    reason.
-    """
+    """A later round's draft that resembles one of an earlier round: their distance, the reason."""
 
     number: int
     earlier: int

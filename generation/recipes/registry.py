@@ -67,9 +67,7 @@ def _task_labels() -> Mapping[str, str]:
 
 
 def task_label(task: str) -> str:
-    """The label of a task in its benchmark's `taxonomy.TASKS`; the task's name if it has none
-    there.
-    """
+    """The label of a task in its benchmark's `taxonomy.TASKS`; the task's name if it has none."""
     return _task_labels().get(task, task)
 
 
@@ -126,12 +124,12 @@ def resolve_prompt_set(benchmark: str, prompts: str = "", preset_name: str = "")
 
 
 def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The values of a preset ("" for the default) with a launch's overrides; {} if the recipe has
-    no presets.
+    """The values of a preset with a launch's overrides; {} if the recipe has no presets.
 
-    An override must be of a kind that the setting has in some preset: null, a boolean, a number, or
-    a list of the same length. It must be an integer if all those values are; a word must be one of
-    the presets' or of the recipe's `choices`. Raises UnknownPreset, WrongSetting.
+    The preset "" is the default one. An override must be of a kind that the setting has in some
+    preset: null, a boolean, a number, or a list of the same length. It must be an integer if all
+    those values are; a word must be one of the presets' or of the recipe's `choices`. Raises
+    UnknownPreset, WrongSetting.
     """
     chosen = preset(benchmark, name)
     values = dict(chosen.values) if chosen else {}
@@ -149,9 +147,7 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
 
 
 def _is_same_kind(value: Any, known: Any) -> bool:
-    """Whether a value is of the same kind as a known one: words must be equal, numbers finite and
-    not negative.
-    """
+    """Whether a value is of a known one's kind: words equal, numbers finite and not negative."""
     if isinstance(known, bool) or known is None:
         return isinstance(value, type(known))
     if isinstance(known, int | float):
@@ -170,17 +166,13 @@ def roles_for(benchmark: str, kinds: Collection[str]) -> tuple[ModelRole, ...]:
 
 
 def role_name(benchmark: str, name: str) -> str:
-    """The short name of a role, without the description of its task; its key if the recipe no
-    longer has the role.
-    """
+    """A role's short name, without the description of its task; its key if the recipe lost it."""
     label = next((role.label for role in recipe(benchmark).roles if role.name == name), name)
     return re.split("[:：]", gettext(label))[0]
 
 
 def check_names(benchmark: str) -> tuple[str, ...]:
-    """The checks that the benchmark's drafts go through before physicians see them; the engine's
-    own come first.
-    """
+    """The checks of the benchmark's drafts before physicians see them; the engine's come first."""
     benchmark_recipe = recipe(benchmark)
     recipe_checks = tuple(check.name for check in benchmark_recipe.checks)
     return recipe_checks if benchmark_recipe.compared is None else (IDENTICAL, NEARLY_IDENTICAL, *recipe_checks)
@@ -199,9 +191,7 @@ def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> 
 
 
 def supervision(benchmark: str) -> ModuleType | None:
-    """The benchmark's `supervision` module with `STAGES` and `example(content, stages)`; None if it
-    has none.
-    """
+    """The benchmark's `supervision` module (`STAGES`, `example(content, stages)`), or None."""
     recipe_module = module(benchmark, "recipe")
     if find_spec(f"{recipe_module.__package__}.supervision") is None:
         return None
@@ -238,8 +228,7 @@ def question_messages(benchmark: str, key: str, task: str, content: Mapping[str,
 
 
 def training_example(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a model is trained on for a sample: messages, names of its origins, and the publishers'
-    split.
+    """What a model is trained on for a sample: messages, names of origins, the publishers' split.
 
     From the benchmark's `protocol.PROTOCOL`; None if it offers no training example.
     """
@@ -259,8 +248,7 @@ RESPONSE, CRITERION = "@@RESPONSE@@", "@@CRITERION@@"
 
 
 def judge_messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
-    """What a judge is sent to decide on one criterion, with placeholders for response and
-    criterion.
+    """What a judge is sent to decide on one criterion, with placeholders for it and the response.
 
     None if the benchmark's judge is asked in another way.
     """
@@ -276,9 +264,7 @@ def judge_messages(benchmark: str, key: str, task: str, content: Mapping[str, An
 
 
 def points_facet(benchmark: str) -> str:
-    """The facet by whose values the benchmark weights its criteria, some below 0; empty: all count
-    the same.
-    """
+    """The facet whose values weight a benchmark's criteria, some below 0; empty: equal weights."""
     rates = getattr(module(benchmark, "protocol").PROTOCOL, "rates", ())
     return next((rate.points for rate in rates if rate.points), "")
 
@@ -286,8 +272,7 @@ def points_facet(benchmark: str) -> str:
 def facets(
     benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]
 ) -> dict[str, list[str]]:
-    """The values under which a rubric is counted, from `taxonomy.facets(task, traps, terms,
-    content)`.
+    """The values to count a rubric under, from `taxonomy.facets(task, traps, terms, content)`.
 
     It reads only the `facet_fields` of the sample's `content`.
     """

@@ -28,17 +28,16 @@ _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text, ignoring case, punctuation and spacing; single characters in scripts
-    without spaces.
+    """The words of a text, ignoring case, punctuation and spacing.
+
+    In scripts without spaces, its single characters.
     """
     return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What is stored of a text to find similar ones: the hash of its words, its MinHash signature
-    and its bands.
-    """
+    """What is stored to find similar texts: the words' hash, the MinHash signature, its bands."""
 
     digest: str
     signature: bytes
@@ -96,8 +95,9 @@ def likeness(one: bytes, other: bytes) -> float:
 
 
 def word_overlap(one: str, other: str) -> float:
-    """The share of words that two short texts have in common (Dice's coefficient over their words),
-    from 0 to 1.
+    """The share of words that two short texts have in common, from 0 to 1.
+
+    It is Dice's coefficient over their words.
     """
     first, second = Counter(tokens(one)), Counter(tokens(other))
     total = first.total() + second.total()
@@ -116,8 +116,7 @@ class Leak:
 
 
 def longest_leak(description: str, text: str, *, source: str = "", min_share: float) -> Leak | None:
-    """The longest run of words that `text` shares with `description`; None unless it gives away
-    enough of it.
+    """The longest run of words `text` shares with `description`; None unless it gives away enough.
 
     Enough is `min_share` of the description and at least `MIN_LEAK` words. Words that also occur in
     `source` do not count, because a description may quote its source.
@@ -133,8 +132,9 @@ def longest_leak(description: str, text: str, *, source: str = "", min_share: fl
 
 
 def _longest_run(words: Sequence[str], text: Sequence[str], source: Sequence[str]) -> list[str]:
-    """The longest run of `words` that is in `text` and not in `source`, tried from the longest
-    length down. A description has a few dozen words.
+    """The longest run of `words` that is in `text` and not in `source`.
+
+    Tried from the longest length down: a description has a few dozen words.
     """
     for length in range(len(words), 0, -1):
         runs = [tuple(words[at : at + length]) for at in range(len(words) - length + 1)]

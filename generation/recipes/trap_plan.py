@@ -20,10 +20,9 @@ class PlanMistake(ValueError):
 
 
 def largest_remainder(weights: Mapping[K, Fraction], total: int) -> dict[K, int]:
-    """Integers in proportion to `weights` that add up to `total` (Hamilton's method); ties go to
-    the first.
+    """Integers in proportion to `weights` that add up to `total` (Hamilton's method).
 
-    Raises ValueError if no weight is above zero although `total` is.
+    Ties go to the first. Raises ValueError if no weight is above zero although `total` is.
     """
     weight_sum = sum(weights.values())
     if not weight_sum:
@@ -67,9 +66,9 @@ def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[st
 
 
 def read_plan(plan_json: object, name: str = "") -> TrapPlan:
-    """Parse a plan from JSON: ``{"A1": 30, "C": 20}`` for every task, or ``{"dialogue": {...},
-    "report": {...}}``.
+    """Parse a plan from JSON: targets of subtypes, the same for every task or by task.
 
+    ``{"A1": 30, "C": 20}`` for every task, or ``{"dialogue": {...}, "report": {...}}``.
     ``"samples"`` beside the targets is the number of samples they are meant for, for plans in which
     a sample carries more than one trap on average; without it, the targets add up to that number.
     Raises PlanMistake.
@@ -94,8 +93,7 @@ def read_plan(plan_json: object, name: str = "") -> TrapPlan:
 
 
 def targets_for(plan: TrapPlan, task: str, count: int, terms: Iterable[Term]) -> dict[str, int]:
-    """How many of `count` samples of a task should carry each subtype; {} if the plan does not
-    cover the task.
+    """How many of `count` samples of a task should carry each subtype; {} if the plan lacks it.
 
     Scaled by the largest remainder; never more than `count` of one subtype. Raises PlanMistake.
     """

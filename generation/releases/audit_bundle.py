@@ -1,6 +1,4 @@
-"""The audit trail of a release: the events of each of its samples up to the freeze, and a program
-to check them.
-"""
+"""A release's audit trail: its samples' events up to the freeze, and a program to check them."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,8 +14,7 @@ FORMAT = 1
 
 
 def write(release: Release, folder: Path, split: str = ReleasedSample.Split.PUBLIC) -> list[Path]:
-    """Write `audit.jsonl` and `verify_trail.py` into the existing `folder` and return the two
-    paths.
+    """Write `audit.jsonl` and `verify_trail.py` into the existing `folder`; return the two paths.
 
     docs/audit.md describes the format. The same release gives the same bytes: events never change,
     and those after the freeze are left out.
@@ -30,9 +27,7 @@ def write(release: Release, folder: Path, split: str = ReleasedSample.Split.PUBL
 
 
 def _lines(release: Release, split: str) -> Iterator[str]:
-    """A header line; then for each sample, in the order of the release, a line that names it and
-    its events.
-    """
+    """A header line; then for each sample, in release order, a line that names it, its events."""
     chosen = ReleasedSample.objects.filter(release=release, split=split)
     header = {
         "trail": FORMAT,

@@ -13,10 +13,10 @@ from review.rules.state_machine import Ground
 
 
 def data_card(release: Release, *, by_reference: bool = False) -> str:
-    """The data card as Markdown: composition, sources with licences and restrictions, review,
-    checksum.
+    """The data card as Markdown: composition, sources and their terms, review, checksum.
 
-    `by_reference`: for an export without the text of the sources.
+    The terms are licences and restrictions. `by_reference`: for an export without the text of the
+    sources.
     """
     context = {
         "release": release,
@@ -40,8 +40,7 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
 
 
 def _questions(release: Release) -> tuple[Question, ...]:
-    """The questions physicians were asked, from the first sample reviewed with each version of the
-    form.
+    """The questions physicians were asked, from the first sample reviewed with each form version.
 
     They explain every stored answer.
     """

@@ -120,9 +120,7 @@ def check_samples(
 
 
 def stages_of(release: Release, format_name: str) -> tuple[str, ...]:
-    """The stages of reasoning to choose from for this format, the default last; empty if it has
-    none.
-    """
+    """The stages of reasoning that this format offers, the default last; empty if it has none."""
     supervision_module = registry.supervision(release.benchmark)
     supervises = getattr(exporter_of(format_name), "supervises", False)
     return tuple(supervision_module.STAGES) if supervision_module is not None and supervises else ()
@@ -213,9 +211,7 @@ def _with_messages(release: Release, samples: Iterator[dict[str, Any]], *, judge
 
 
 def _with_points(release: Release, samples: Iterator[dict[str, Any]], facet: str) -> Iterator[dict[str, Any]]:
-    """Replace the facet `facet` of each sample, whose values are the points of its criteria, by
-    `points`.
-    """
+    """Replace each sample's facet `facet`, the points of its criteria, by `points`."""
     for sample in samples:
         identity = release.benchmark, sample["task"]
         rubric_facets = (
@@ -286,9 +282,7 @@ def files_of(
     by_reference: bool = False,
     stages: str = "",
 ) -> Iterator[Path]:
-    """Write the files into the existing `folder`, one after the other; each may be removed once it
-    is yielded.
-    """
+    """Write the files into the existing `folder` one by one; each may be removed once yielded."""
     sums = Checksums(folder)
     card = folder / "DATACARD.md"
     text = data_card(release, by_reference=by_reference)

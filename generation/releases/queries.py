@@ -37,11 +37,10 @@ class TermCounts:
 
 
 def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[TermCounts]:
-    """The taxonomy's terms that have a parent, with their `counts` (facet -> value -> {"samples",
-    "rubrics"}).
+    """The taxonomy's terms that have a parent, with their `counts`.
 
-    In a taxonomy of one level, all terms. Terms without samples are included with 0, because
-    missing ones are what makers look for.
+    `counts`: facet -> value -> {"samples", "rubrics"}. In a taxonomy of one level, all terms. Terms
+    without samples are included with 0, because missing ones are what makers look for.
     """
     by_code = {code: cell for values in counts.values() for code, cell in values.items()}
     taxonomy = terms(benchmark)
@@ -63,12 +62,11 @@ def _term_label(term: Term, label: str) -> str:
 
 
 def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
-    """The composition of a batch so far, counted as in a release: facet -> value -> {"samples",
-    "rubrics"}.
+    """A batch's composition so far, counted as in a release.
 
-    Counts the current version of each sample (in review or approved). One query besides the
-    taxonomy's: samples that count the same way are one row of it, and only those fields of their
-    content are read that the benchmark counts by.
+    As facet -> value -> {"samples", "rubrics"}. Counts the current version of each sample (in
+    review or approved). One query besides the taxonomy's: samples that count the same way are one
+    row of it, and only those fields of their content are read that the benchmark counts by.
     """
     taxonomy = terms(batch.benchmark)
     declared = registry.facet_fields(batch.benchmark)
@@ -90,8 +88,7 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _similar_samples(batch: Batch, fields: Sequence[str] | None) -> list[tuple[Any, ...]]:
-    """Groups of samples: task, number of samples, the traps of each of their rubrics, and the
-    fields of content as JSON.
+    """Groups of samples: task, number, the traps of each of their rubrics, content fields as JSON.
 
     `fields`: None for the whole content.
     """
@@ -146,9 +143,7 @@ def shown_freezes() -> list[Freeze]:
 
 
 def approved_counts() -> dict[str, tuple[int, int]]:
-    """Benchmark -> the numbers of approved samples, and of those among them that no physician
-    reviewed.
-    """
+    """Benchmark -> the numbers of approved samples, and of those that no physician reviewed."""
     approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample__benchmark")
     unreviewed_count = Count("pk", filter=Q(case__ground=Ground.UNREVIEWED))
     rows = approved.values_list("sample__benchmark").annotate(n=Count("pk"), aside=unreviewed_count)

@@ -1,5 +1,6 @@
-"""Physicians' answers about the samples of a release, under pseudonyms: a row for each review and
-question, and for each highlight.
+"""Physicians' answers about a release's samples, under pseudonyms.
+
+A row for each review and question, and for each highlight.
 """
 
 from collections import defaultdict
@@ -32,16 +33,15 @@ SampleRef = tuple[str, int, int]  # key, version, case
 
 
 def pseudonym(key: str, canary: str, physician: int) -> str:
-    """A physician's pseudonym: the same in all versions of a release, different in releases of
-    another name.
+    """A physician's pseudonym: the same in all versions of a release.
+
+    Different in releases of another name.
     """
     return "rater-" + sha256(f"{key}\n{canary}\n{physician}".encode()).hexdigest()[:10]
 
 
 def _reviews(chunks: Iterable[list[SampleRef]], canary: str) -> Iterator[list[ReviewData]]:
-    """The reviews of each chunk of samples, in order; a chunk is queried while the previous one is
-    processed.
-    """
+    """The reviews of each chunk of samples, in order; the next chunk is queried meanwhile."""
     secret = pseudonym_key()
     request = repeatable_query(_review_rows)
     for samples, fetch in read_ahead((chunk, request([case for _key, _version, case in chunk])) for chunk in chunks):
@@ -83,8 +83,9 @@ def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
 
 
 def agreement(samples: Sequence[SampleRef], canary: str) -> list[dict[str, Any]]:
-    """The agreement of the blind answers about these samples, as `verify_release.py` computes it
-    from the ratings.
+    """The agreement of the blind answers about these samples.
+
+    Computed as `verify_release.py` does from the ratings.
     """
     result = Agreement()
     for reviews in _reviews(chunked(iter(samples)), canary):

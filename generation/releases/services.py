@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from generation import errors
-from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
+from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Facet, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.models.work import Work
@@ -51,9 +51,7 @@ class FreezePreview:
 
     @property
     def seen(self) -> str:
-        """The counts as the form sends them back: a different string means that something has
-        changed since.
-        """
+        """The counts as the form sends them back: if they differ, something has changed since."""
         return f"{self.approved}+{self.not_sampled}" + (f"-{self.held_out}" if self.held_out else "")
 
 
@@ -150,7 +148,7 @@ def _fail(row: Freeze, error: Exception) -> None:
 
 def sweep() -> list[int]:
     """Return freezes of lost workers to the queue; return the ids of all queued ones."""
-    give_back_expired(Freeze)
+    requeue_expired(Freeze)
     return list(Freeze.objects.filter(status=Work.Status.QUEUED).values_list("pk", flat=True))
 
 
@@ -168,9 +166,7 @@ def _latest(name: str, benchmark: str) -> Release | None:
 
 
 def _freeze(row: Freeze) -> None:
-    """Read everything, then store everything in one transaction: readers see the whole release or
-    nothing.
-    """
+    """Read all, then store all in one transaction: readers see the whole release or nothing."""
     composition = Composition.from_json(row.composition)
     latest = _latest(row.name, row.benchmark)
     counted = tally(row.benchmark, composition)

@@ -148,9 +148,7 @@ def history(sample: Sample) -> QuerySet[Erratum]:
 
 
 def errata_of(release: Release) -> Iterable[Erratum]:
-    """The errata in force for the samples of a release, in the order of its samples; dismissed
-    reports are left out.
-    """
+    """The errata in force for a release's samples, in their order, without dismissed reports."""
     latest = Erratum.objects.filter(sample=OuterRef("sample")).order_by("-pk").values("pk")[:1]
     rows = Erratum.objects.filter(pk=Subquery(latest), sample__versions__released__release=release)
     return rows.filter(~Q(kind=Kind.DISMISSED)).select_related("sample", "actor").order_by("sample_id").distinct()

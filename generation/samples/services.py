@@ -102,10 +102,10 @@ def make_version(
 
 
 def _decide_review(new_sample: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
-    """Decide whether physicians review the sample, if they review a share; a later version repeats
-    the first decision.
+    """Decide whether physicians review the sample, if they review a share.
 
-    Counts the sample in its stratum, within the caller's transaction.
+    A later version repeats the first decision. Counts the sample in its stratum, within the
+    caller's transaction.
     """
     share = new_sample.review_share
     if share is None:

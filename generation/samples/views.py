@@ -36,9 +36,7 @@ def samples(request: HttpRequest) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def sample(request: HttpRequest, pk: int) -> HttpResponse:
-    """One sample: the version chosen by `?version=` (default: the newest), or two side by side
-    (`?beside=`).
-    """
+    """One sample: version `?version=` (default: newest), or two side by side (`?beside=`)."""
     rows = Sample.objects.select_related("record__source", "batch").defer("record__private", "record__content")
     sample = get_object_or_404(rows, pk=pk)
     versions = queries.versions(sample)

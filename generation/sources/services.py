@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 
 from generation import errors
 from generation.common import chunks, formats
-from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
+from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
 from generation.images.checks import BadImage
 from generation.images.services import store_image
 from generation.llm.errors import GivenUp
@@ -273,5 +273,5 @@ def _stored_keys(source: Source, rows: list[Row]) -> Iterator[tuple[int, Row]]:
 
 def sweep() -> list[int]:
     """Requeue imports with an expired lease; returns the ids of all queued imports."""
-    give_back_expired(Import)
+    requeue_expired(Import)
     return list(Import.objects.filter(status=Status.QUEUED).values_list("pk", flat=True))

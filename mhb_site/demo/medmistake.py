@@ -23,12 +23,13 @@ ROLES = {
     "target_2": "sim-reckless",
     "replication_judge": "sim-judge",
 }
+# Those that no other benchmark of the demo has.
 MODELS = (
     "sim-writer",
     "sim-checker",
     simulate_conversation.PATIENT,
     simulate_conversation.EXTRACTOR,
-)  # those that no other benchmark of the demo has
+)
 LIMIT = 6  # patients; the others are for a visitor's own batch
 CASES_LEFT = 2  # in review, so that a first visitor can review one
 MAX_REVIEWS = 40

@@ -104,7 +104,7 @@ class Client(HTTPChannel):  # type: ignore[misc]
 
     @property
     def waiting_for_us(self) -> bool:
-        """Whether the client is waiting for us."""
+        """Whether a complete request is waiting for its response."""
         return bool(self.requests) and not self.held
 
     @property

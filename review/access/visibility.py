@@ -12,7 +12,7 @@ from review import errors
 from review.common import sql
 from review.models import Assignment, Case, Event, FirstLook, Review, RewordingOutcome, User
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.consolidation import answers_decision, retained_wording
+from review.rules.consolidation import answers_decision, comparable_rubrics
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import Consent, Declaration, Opinion, Phase, Role, State, Verdict, position
 
@@ -38,7 +38,7 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
         reviews = list(counted_reviews().filter(case=case).order_by("id"))
     policy, form = case.frozen.policy, case.frozen.form
     several_roles = any(review.role != Role.PRIMARY for review in reviews)
-    compared_part = answers_decision if policy.third_decides else retained_wording if policy.settle_wording else None
+    compared_part = answers_decision if policy.third_decides else comparable_rubrics if policy.settle_wording else None
     result = []
     for review in reviews:
         opinion = Opinion(Role(review.role), Phase(review.phase), Verdict(review.verdict), review.inadequate)
@@ -63,15 +63,15 @@ def current_assignments(physician: User) -> QuerySet[Assignment]:
 
 
 CLAIMS = (Event.Kind.CLAIMED, Event.Kind.TAKEN_OVER)
-RETURNED_BY_HOLDER = (Event.Kind.RELEASED, Event.Kind.DECLINED)
+RELEASED_BY_HOLDER = (Event.Kind.RELEASED, Event.Kind.DECLINED)
 HOUR, WEEK = timedelta(hours=1), timedelta(days=7)
-_HOLD_ENDS = (*RETURNED_BY_HOLDER, Event.Kind.EXPIRED, Event.Kind.REASSIGNED)
+_HOLD_ENDS = (*RELEASED_BY_HOLDER, Event.Kind.EXPIRED, Event.Kind.REASSIGNED)
 
 
-def count_returned_cases(physician: User, within: timedelta) -> int:
+def count_released_cases(physician: User, within: timedelta) -> int:
     """How many times the physician returned or declined a case during the last `within`."""
     since = timezone.now() - within
-    return Event.objects.filter(actor=physician, kind__in=RETURNED_BY_HOLDER, at__gte=since).count()
+    return Event.objects.filter(actor=physician, kind__in=RELEASED_BY_HOLDER, at__gte=since).count()
 
 
 def has_held(physician: User, assignment: Assignment) -> bool:
@@ -171,8 +171,8 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
         return Review.objects.none()
     own.case = case
     if State(case.state).final:
-        # A physician who held the case but submitted nothing before it ended (e.g. was withdrawn)
-        # is not entitled to what others wrote.
+        # A physician who held the case but submitted nothing before it ended (for example because
+        # it was withdrawn) is not entitled to what others wrote.
         return _reviews_of(case).filter(Exists(counted_reviews().filter(case=case, physician=user)))
     if not is_revealed(user, own):
         return Review.objects.none()

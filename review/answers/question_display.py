@@ -1,5 +1,7 @@
-"""How the page presents a question that is not a plain choice: as text, optional, conditional, or
-about one rubric or trap."""
+"""How the page presents a question that is not a plain choice.
+
+Such a question is a text, optional, conditional, or about one rubric or trap.
+"""
 
 from dataclasses import dataclass
 

@@ -77,13 +77,15 @@ def needs_declaration(me: User, assignment: Assignment, answers: Answers) -> boo
     case = assignment.case
     if not may_declare(case.frozen.policy, Role(assignment.role), Phase(assignment.phase)):
         return None
-    return _is_reworded(assignment, answers, anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
+    return _changes_rubrics(
+        assignment, answers, anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment))
+    )
 
 
-def _is_reworded(assignment: Assignment, answers: Answers, columns: Sequence[ReviewColumn]) -> bool:
+def _changes_rubrics(assignment: Assignment, answers: Answers, columns: Sequence[ReviewColumn]) -> bool:
     # If the secondary never sees the primary's answers (no confirmation), no column holds them.
     primary = next((column.answers for column in columns if column.role == Role.PRIMARY), None)
-    return consolidation.is_reworded(assignment.case.frozen.form, answers, primary)
+    return consolidation.changes_rubrics(assignment.case.frozen.form, answers, primary)
 
 
 def keeping_needs_declaration(assignment: Assignment, columns: Sequence[ReviewColumn]) -> bool:
@@ -92,7 +94,7 @@ def keeping_needs_declaration(assignment: Assignment, columns: Sequence[ReviewCo
     If so, the page asks for it next to the button that keeps the answer.
     """
     own = next((column.answers for column in columns if column.role == assignment.role), None)
-    return assignment.phase == Phase.CONFIRM and own is not None and _is_reworded(assignment, own, columns)
+    return assignment.phase == Phase.CONFIRM and own is not None and _changes_rubrics(assignment, own, columns)
 
 
 def render_case(
@@ -160,7 +162,7 @@ def render_case(
             rejected_before=rejected_before,
             declares=declares,
         ),
-        "needs_declaration": _is_reworded(assignment, answers, columns)
+        "needs_declaration": _changes_rubrics(assignment, answers, columns)
         or any(problem.field == "declaration" for problem in refused_for)
         if declares
         else None,

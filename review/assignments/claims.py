@@ -217,7 +217,7 @@ def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     assignment = _uncommitted_assignment(physician, assignment_id, token)
-    _check_return_limit(physician)
+    _check_release_limit(physician)
     _release_hold(assignment)
     record(assignment.case, Event.Kind.RELEASED, physician, role=assignment.role)
 
@@ -229,7 +229,7 @@ def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Decli
     Raises as `release` does.
     """
     assignment = _uncommitted_assignment(physician, assignment_id, token)
-    _check_return_limit(physician)
+    _check_release_limit(physician)
     declined = Declined.objects.create(
         case=assignment.case, physician=physician, reason=reason, text=text, at=timezone.now()
     )
@@ -358,8 +358,8 @@ def _check_reservable(assignment: Assignment, to: User) -> None:
         raise errors.NotReserved(str(problem))
 
 
-def _check_return_limit(physician: User) -> None:
-    if visibility.count_returned_cases(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
+def _check_release_limit(physician: User) -> None:
+    if visibility.count_released_cases(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
         raise errors.TooManyReleases
 
 

@@ -101,7 +101,7 @@ def search_rounds(physician: User, *, reserved_for_me: bool | None = None) -> It
     still_mine = _Where("(a.reserved_for_id IS NULL OR a.reserved_for_id = %s)", (physician.pk,))
     still_open = _STILL_OPEN & still_mine
     still_lapsed = _Where("a.lease_until < %s", (now,)) & still_mine
-    returned, seen = _returned_earlier(physician), _seen_earlier_version(physician)
+    returned, seen = _released_earlier(physician), _seen_earlier_version(physician)
     permitted = _permitted(physician)
     # Calibration cases are reserved for the physician. Without any reservation none was passed, so
     # there is nothing to look up.
@@ -324,7 +324,7 @@ def _seen_earlier_version(physician: User) -> _Where:
     )
 
 
-def _returned_earlier(physician: User) -> _Where:
+def _released_earlier(physician: User) -> _Where:
     """The physician has returned the case to the queue before."""
     return _Where(
         "EXISTS (SELECT 1 FROM review_event v WHERE v.case_id = w.case_id AND v.actor_id = %s AND v.kind = 'released')",

@@ -72,8 +72,10 @@ def _committed(assignment: Assignment) -> bool:
 
 def _delete_unheld(assignment: Assignment) -> None:
     """Delete an assignment that a review opened. Raises NotUndoable if anybody has ever held it."""
-    claims = Event.objects.filter(case_id=assignment.case_id, kind__in=visibility.CLAIMS, data__role=assignment.role)
+    claim_events = Event.objects.filter(
+        case_id=assignment.case_id, kind__in=visibility.CLAIMS, data__role=assignment.role
+    )
     worked_on = assignment.drafts.exists() or assignment.first_looks.exists() or assignment.intervals.exists()
-    if assignment.hold != Hold.OPEN or assignment.reserved_for_id or worked_on or claims.exists():
+    if assignment.hold != Hold.OPEN or assignment.reserved_for_id or worked_on or claim_events.exists():
         raise errors.NotUndoable
     assignment.delete()

@@ -31,7 +31,7 @@ from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, Rewording, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json, specs_to_json
-from review.rules.consolidation import declaration_problems, is_reworded, may_declare, with_verdict
+from review.rules.consolidation import changes_rubrics, declaration_problems, may_declare, with_verdict
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Phase, Position, Role, State, Verdict, position
@@ -85,7 +85,7 @@ def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
     for spec, stored in zip(opened, specs_to_json(opened), strict=True):
         final_position = position(spec.policy, [])
         if not final_position.state.final:
-            raise ValueError(f"{spec.lineage}: its policy asks somebody")
+            raise ValueError(f"{spec.lineage}: its policy requires a review")
         cases.append(
             Case(
                 benchmark=spec.benchmark,
@@ -128,9 +128,11 @@ def save_draft(
         loaded: the result of `queries.assignment_for_post`, if it was already called.
 
     Raises:
-        LeaseLost, CaseClosed: too late to review; the draft was stored all the same.
+        LeaseLost, CaseClosed: too late to review. The draft was stored, unless another window has
+            saved one since `revision`; the error's `detail` then says so.
         StaleDraft: another window has saved a draft since `revision`; nothing was stored.
         Incomplete: the words of a highlight are not at its position; nothing was stored.
+        AlreadySubmitted, NotYours: nothing was stored.
     """
     assignment = loaded or queries.assignment_for_post(physician, assignment_id)
     require(physician, Can.REVIEW)
@@ -273,7 +275,7 @@ def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answ
     if faults := faults + citation_problems + highlight_problems(spec, answers):
         raise errors.Incomplete(faults)
     answers = without_unasked(spec.form, answers)
-    if not (declares and is_reworded(spec.form, answers, primary)):
+    if not (declares and changes_rubrics(spec.form, answers, primary)):
         answers = replace(answers, declaration="")
     signatures.check_code(physician, spec.policy, code)
     own_opinion = opinion(spec.form, answers, role, phase)

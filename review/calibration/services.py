@@ -156,8 +156,10 @@ def _calibrate(physician: User, item: CalibrationItem) -> None:
 
 
 def _repeat(physician: User) -> None:
-    """Copy the first case that the physician reviewed, that was not repeated yet, and that closed
-    more than REPEAT_AFTER ago."""
+    """Copy the physician's first reviewed case that is due for repetition.
+
+    That is one that was not repeated yet and closed more than REPEAT_AFTER ago.
+    """
     candidates = Review.objects.filter(
         physician=physician,
         phase=Phase.COMMIT,

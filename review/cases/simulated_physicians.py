@@ -258,7 +258,7 @@ def _declare(held: Assignment, form: Form, confirmed: Answers, primary: Answers,
         reworded = _with_rewording(form, confirmed, chance)
         confirmed = replace(reworded, change_reason=confirmed.change_reason or f"More exact. {SIGNED}")
     declaration = Declaration.WORDING if chance.random() < SAME_MEANING else Declaration.MEANING
-    differs = consolidation.is_reworded(form, confirmed, primary)
+    differs = consolidation.changes_rubrics(form, confirmed, primary)
     return replace(confirmed, declaration=declaration) if differs else confirmed
 
 

@@ -82,8 +82,9 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class RadarChart:
-    """Series over the same axes, from 0 to 1, as in the paper's Figure 4; `rows` is the data
-    table.
+    """Series over the same axes, from 0 to 1, as in the paper's Figure 4.
+
+    `rows` is the data table.
     """
 
     name: str

@@ -115,9 +115,7 @@ class PointsChart:
 
 
 def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
-    """A scatter plot on scales that need not start at 0, with small points in front of large
-    ones.
-    """
+    """A scatter plot on scales that need not start at 0, small points in front of large ones."""
     shown = block.points[:MAX_POINTS]
     left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 56
     x_scale = PERCENT if block.percent else scale_between([point.x for point in shown])

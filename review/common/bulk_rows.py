@@ -42,9 +42,7 @@ def reserve_keys(model: type[models.Model], count: int) -> list[int]:
 
 
 def insert_missing_rows(model: type[models.Model], columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Insert a few hundred `rows` (as for `insert_rows`), skipping those that violate a
-    constraint.
-    """
+    """Insert a few hundred `rows` (see `insert_rows`), skipping those that violate a constraint."""
     if not rows:
         return
     marks = "(" + ", ".join(["%s"] * len(columns)) + ")"

@@ -135,7 +135,7 @@ class _Placeholder(list[Any]):
 
 
 def repeatable_query(
-    rows_of: Callable[..., Rows], values: int = 1
+    build_query: Callable[..., Rows], values: int = 1
 ) -> Callable[..., Callable[[], list[tuple[Any, ...]]]]:
     """Prepare a query that is run for many sets of values.
 
@@ -143,15 +143,15 @@ def repeatable_query(
     `pipelined` the statement is sent as soon as the values are passed; elsewhere it runs on
     fetching.
 
-    rows_of: builds the query (a `values_list` of numbers, texts and booleans) from that many
+    build_query: builds the query (a `values_list` of numbers, texts and booleans) from that many
     `values`, which it may pass to `among` and `between` only. Inside `pipelined` it is called only
     once, as the ORM takes as long to build a statement as PostgreSQL takes to answer it.
     """
     if not is_pipelined():
-        return lambda *arguments: lambda: list(rows_of(*arguments))
+        return lambda *arguments: lambda: list(build_query(*arguments))
     driver = connection.connection
     placeholders = [_Placeholder() for _ in range(values)]
-    sql, params = rows_of(*placeholders).query.sql_with_params()
+    sql, params = build_query(*placeholders).query.sql_with_params()
 
     def request(*arguments: Any) -> Callable[[], list[tuple[Any, ...]]]:
         by_placeholder = {id(placeholder): value for placeholder, value in zip(placeholders, arguments, strict=True)}
@@ -249,10 +249,10 @@ def _update_statement(row: models.Model, names: tuple[str, ...]) -> tuple[str, l
 def _store(rows: Sequence[models.Model], on_conflict: str = "", prefix: str = "", values: Sequence[Any] = ()) -> int:
     """Insert rows and return how many were inserted; `prefix` (a WITH clause) takes `values`."""
     head, marks, fields = _insert_sql(type(rows[0]))
-    columns = [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows for field in fields]
+    row_values = [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows for field in fields]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"{prefix}{head} {', '.join([marks] * len(rows))} {on_conflict} RETURNING id", [*values, *columns]
+            f"{prefix}{head} {', '.join([marks] * len(rows))} {on_conflict} RETURNING id", [*values, *row_values]
         )
         keys = cursor.fetchall()
     for row, (key,) in zip(rows, keys, strict=not on_conflict):

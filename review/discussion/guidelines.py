@@ -15,9 +15,7 @@ STAGES = (State.PRIMARY, State.SECONDARY, State.ADJUDICATION)
 
 
 def guideline(benchmark: str, stage: State) -> Guideline | None:
-    """The guideline in force; None if admins have written none, so that the built-in text
-    applies.
-    """
+    """The guideline in force; None if admins have written none and the built-in text applies."""
     return Guideline.objects.filter(benchmark=benchmark, stage=stage).order_by("-version").first()
 
 

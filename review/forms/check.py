@@ -191,8 +191,9 @@ def _texts(design: Design, question: Question) -> Iterator[str]:
 
 
 def _locked_faults(question: Question, default: Question, reason: str, field: str) -> Iterator[FormFault]:
-    """Faults of a locked question: only its wording may change, not the meaning of stored
-    answers.
+    """Faults of a locked question.
+
+    Only its wording may change, not the meaning of stored answers.
     """
     fixed = ("first_look", "kind", "required", "compared", "when", "stages", "per")
     changed = [part for part in fixed if getattr(question, part) != getattr(default, part)]

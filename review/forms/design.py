@@ -79,9 +79,7 @@ def unknown_names(sent: Any, parsed: Any, path: str = "") -> Iterator[str]:
 
 
 def apply_design(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
-    """The case, built with the folder's form, with the questions and the policy of a form
-    version.
-    """
+    """The case, built with the folder's form, with a form version's questions and policy."""
     keys = {question.key for question in design.questions}
     rubrics_when = spec.form.rubrics_when if spec.form.rubrics_when.partition("=")[0] in keys else ""
     questions = _case_questions(design, spec.form)
@@ -122,9 +120,7 @@ def _severities(design: Design, form: Form) -> tuple[Level, ...]:
 
 
 def _case_questions(design: Design, form: Form) -> tuple[Question, ...]:
-    """The questions of a case, in which those per rubric or per trap are repeated for each of
-    them.
-    """
+    """The questions of a case, with those per rubric or per trap repeated for each of them."""
     questions: list[Question] = []
     names = {term.code: term.name for term in form.terms}
     subjects = {

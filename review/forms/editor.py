@@ -86,8 +86,9 @@ def _row_numbers(data: QueryDict, pattern: str) -> list[int]:
 
 
 def _apply_button(design: Design, do: str) -> Design:
-    """The design after a button was pressed: add or remove a question or choice, move a
-    question.
+    """The design after a button was pressed.
+
+    Buttons add or remove a question or choice, or move a question.
     """
     action, *numbers = do.split(".")
     if not all(number.isdecimal() and len(number) < 4 for number in numbers):

@@ -49,9 +49,8 @@ class Audit(models.Model):
     total = models.PositiveBigIntegerField(default=0)
     checked = models.PositiveBigIntegerField(default=0)
     reviews = models.PositiveBigIntegerField(default=0)
-    unsealed = models.PositiveBigIntegerField(
-        default=0
-    )  # reviews older than the chain, without a digest in their event
+    # Reviews older than the chain, without a digest in their event.
+    unsealed = models.PositiveBigIntegerField(default=0)
     sequence = models.PositiveBigIntegerField(default=0)
     hash = models.CharField(max_length=64, blank=True)
     faults = models.JSONField(default=list)

@@ -58,9 +58,8 @@ class User(AbstractUser):
     daily_cap = models.PositiveSmallIntegerField(null=True, blank=True)  # cases a day; empty: no cap
     paused_at = models.DateTimeField(null=True, blank=True)  # paused by an admin: takes no new case
     invited_at = models.DateTimeField(null=True, blank=True)  # when the open invitation was created
-    sessions_ended = models.PositiveIntegerField(
-        default=0
-    )  # part of the session hash: incrementing it ends all sessions
+    # Part of the session hash: incrementing it ends all sessions.
+    sessions_ended = models.PositiveIntegerField(default=0)
 
     keys_off = models.BooleanField(default=False)  # single-letter shortcuts are disabled
     keys = models.JSONField(default=dict, blank=True)  # remapped shortcuts: {"n": "j"}

@@ -206,7 +206,7 @@ def _whole_person(user: User) -> dict[str, Any]:
     return {
         **{name: getattr(user, name) for name in PersonSerializer.Meta.fields},
         "today": eligibility.done_today(user),
-        "given_back": visibility.count_returned_cases(user, visibility.HOUR),
+        "given_back": visibility.count_released_cases(user, visibility.HOUR),
         "calibration": queries.standings(user),
         "trail": accounts.account_trail(user),
     }

@@ -26,8 +26,9 @@ log = logging.getLogger(__name__)
 
 
 class _Signer(PasswordResetTokenGenerator):
-    """Django's token generator over the values that end an invitation; see
-    PASSWORD_RESET_TIMEOUT.
+    """Django's token generator over the values that end an invitation.
+
+    See PASSWORD_RESET_TIMEOUT.
     """
 
     key_salt = "review.people.invitations"

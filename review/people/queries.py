@@ -4,7 +4,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from review.access.visibility import RETURNED_BY_HOLDER, WEEK, counted_reviews
+from review.access.visibility import RELEASED_BY_HOLDER, WEEK, counted_reviews
 from review.models import Assignment, Case, Event, User
 from review.rules.permissions import UserRole
 
@@ -17,7 +17,7 @@ def people(*, text: str = "", role: str = "", specialty: str = "", status: str =
     `done`: cases that they have reviewed, except copies. `held`: cases in progress. `left`: cases
     returned or declined within a week.
     """
-    returns = Event.objects.filter(actor=OuterRef("pk"), kind__in=RETURNED_BY_HOLDER, at__gte=timezone.now() - WEEK)
+    returns = Event.objects.filter(actor=OuterRef("pk"), kind__in=RELEASED_BY_HOLDER, at__gte=timezone.now() - WEEK)
     left = returns.order_by().values("actor")
     done = counted_reviews().filter(physician=OuterRef("pk"), case__kind=Case.Kind.WORK).order_by().values("physician")
     held = Assignment.objects.filter(physician=OuterRef("pk"), hold=Hold.HELD).order_by().values("physician")

@@ -91,9 +91,7 @@ def new_account(**values: str) -> User:
 
 
 def _default_username(name: str) -> str:
-    """The username derived from a person's name, without characters that usernames cannot
-    contain.
-    """
+    """The username derived from a name, without characters that usernames cannot contain."""
     return ".".join(part for word in name.split() if (part := re.sub(r"[^\w.@+-]", "", word)))
 
 

@@ -23,12 +23,12 @@ from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters
 from review.rules.permissions import Can, UserRole
 
 ACTIONS = (
-    Action("pause", gettext_lazy("Pause"), lambda key, actor, _said: accounts.set_paused(key, True, actor=actor)),
-    Action("resume", gettext_lazy("Resume"), lambda key, actor, _said: accounts.set_paused(key, False, actor=actor)),
+    Action("pause", gettext_lazy("Pause"), lambda key, actor, _data: accounts.set_paused(key, True, actor=actor)),
+    Action("resume", gettext_lazy("Resume"), lambda key, actor, _data: accounts.set_paused(key, False, actor=actor)),
     Action(
         "specialty",
         gettext_lazy("Set specialty"),
-        lambda key, actor, said: accounts.edit_person(key, {"specialty": said["specialty"]}, actor=actor),
+        lambda key, actor, data: accounts.edit_person(key, {"specialty": data["specialty"]}, actor=actor),
         SpecialtyForm,
     ),
 )
@@ -121,7 +121,7 @@ def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None
         "recent": visibility.reviews_by(shown)[:20],
         "standings": calibration_queries.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
         "today": eligibility.done_today(shown),
-        "left_hour": visibility.count_returned_cases(shown, visibility.HOUR),
+        "left_hour": visibility.count_released_cases(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),
         "invitable": invitations.is_invitable(shown),

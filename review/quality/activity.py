@@ -62,8 +62,9 @@ def record_stretches(physician: User, assignment_id: int, stretches: Iterable[St
 
 
 def parse_stretches(pairs: object) -> list[Stretch]:
-    """The stretches sent by a page as pairs of milliseconds since 1970; anything else is
-    ignored.
+    """The stretches sent by a page as pairs of milliseconds since 1970.
+
+    Anything else is ignored.
     """
     stretches: list[Stretch] = []
     for pair in pairs[:MAX_STRETCHES] if isinstance(pairs, list) else []:
@@ -112,17 +113,13 @@ def _with_duration(rows: QuerySet[ActiveInterval]) -> QuerySet[ActiveInterval]:
 
 
 def active_time(physician: User, *, since: datetime | None = None) -> timedelta:
-    """The active time of a physician, optionally only of stretches that began at or after
-    `since`.
-    """
+    """The active time of a physician, optionally only of stretches that began from `since` on."""
     rows = ActiveInterval.objects.filter(physician=physician)
     total = _with_duration(rows.filter(began_at__gte=since) if since else rows).aggregate(total=Sum("spent"))["total"]
     return total or timedelta()
 
 
 def minutes_by_assignment(physician: User) -> dict[int, float]:
-    """A physician's active minutes by assignment; assignments without measured time are left
-    out.
-    """
+    """A physician's active minutes by assignment, without assignments that have none measured."""
     rows = _with_duration(ActiveInterval.objects.filter(physician=physician)).values("assignment").order_by()
     return {row["assignment"]: row["total"].total_seconds() / 60 for row in rows.annotate(total=Sum("spent"))}

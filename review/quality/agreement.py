@@ -144,8 +144,9 @@ def kappa(tables: "Tables") -> "Values":
 
 
 def ac1(tables: "Tables") -> "Values":
-    """(po - pe) / (1 - pe), where pe = sum(pi_q (1 - pi_q)) / (Q - 1), pi_q the mean share of
-    category q of Q.
+    """(po - pe) / (1 - pe), where pe = sum(pi_q (1 - pi_q)) / (Q - 1).
+
+    pi_q is the mean share of category q of Q.
     """
     import numpy as np
 

@@ -224,9 +224,7 @@ def _read_findings(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 
 def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:
-    """The levels of the rubrics that both keep; on other rubrics a level is a meaningless
-    leftover.
-    """
+    """The levels of the rubrics that both keep; on others a level is a meaningless leftover."""
     both = [(finding, second["rubrics"].get(key, {})) for key, finding in first["rubrics"].items()]
     retained = [two for two in both if all(finding.get("value") in RETAINED_VALUES for finding in two)]
     pairs = [(one.get("severity", ""), other.get("severity", "")) for one, other in retained]

@@ -25,7 +25,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Running text. `tone` distinguishes e.g. a bait question."""
+    """Running text. `tone` sets it apart, for example as a bait question."""
 
     title: str
     text: str

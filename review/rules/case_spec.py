@@ -1,5 +1,6 @@
-"""The frozen specification of a case, as its producer submits it; stored as JSON on the case
-row.
+"""The frozen specification of a case, as its producer submits it.
+
+It is stored as JSON on the case row.
 """
 
 import json
@@ -149,9 +150,7 @@ def spec_from_json(data: dict[str, Any]) -> CaseSpec:
 
 @lru_cache(maxsize=200)  # about 50 KB each
 def spec_from_text(text: str) -> CaseSpec:
-    """The spec from JSON text, cached because every page, draft and submission of a case needs
-    it.
-    """
+    """The spec from JSON text, cached, as every page, draft and submission of a case needs it."""
     return spec_from_json(json.loads(text))
 
 

@@ -91,7 +91,7 @@ def settled_rubrics(
     return tuple(settled)
 
 
-def retained_wording(form: Form, answers: Answers) -> str:
+def comparable_rubrics(form: Form, answers: Answers) -> str:
     """The rubrics that these answers keep or add, as text; equal for equal sets.
 
     Whitespace and the order of added rubrics make no difference.
@@ -130,7 +130,7 @@ def may_declare(policy: Policy, role: Role, phase: Phase) -> bool:
     return policy.settle_wording and role is Role.SECONDARY and phase is last_phase
 
 
-def is_reworded(form: Form, answers: Answers, primary: Answers | None) -> bool:
+def changes_rubrics(form: Form, answers: Answers, primary: Answers | None) -> bool:
     """Whether an approval keeps other rubrics than the primary approved.
 
     If the secondary must not know the primary's answers (None), compares with the generated
@@ -139,12 +139,12 @@ def is_reworded(form: Form, answers: Answers, primary: Answers | None) -> bool:
     if answers.verdict != Verdict.APPROVE or (primary is not None and primary.verdict != Verdict.APPROVE):
         return False
     untouched = Answers(rubrics={rubric.key: RubricAnswer("adequate") for rubric in form.rubrics})
-    return retained_wording(form, answers) != retained_wording(form, primary or untouched)
+    return comparable_rubrics(form, answers) != comparable_rubrics(form, primary or untouched)
 
 
 def declaration_problems(form: Form, answers: Answers, primary: Answers | None) -> list[Problem]:
     """The problems with the declaration of a secondary who may make one."""
-    if not is_reworded(form, answers, primary) or answers.declaration in set(Declaration):
+    if not changes_rubrics(form, answers, primary) or answers.declaration in set(Declaration):
         return []
     return [Problem("declaration", "unknown-value" if answers.declaration else "undeclared")]
 

@@ -37,9 +37,7 @@ class Nesting:
             self._feed(piece[start : start + _BLOCK])
 
     def shallow(self, piece: bytes) -> bytes:
-        """Read the next piece up to where it nests too deeply, and return the part that was
-        read.
-        """
+        """Read the next piece up to where it nests too deeply, and return the part read."""
         end, size = 0, len(piece)
         while size and end < len(piece):
             trial = copy.copy(self)

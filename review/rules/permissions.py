@@ -33,8 +33,9 @@ GRANTS: dict[UserRole, frozenset[Can]] = {
 
 
 class Operator:
-    """Whoever can run management commands has full access to the database, and so acts as an
-    admin.
+    """Whoever can run management commands, which makes them act as an admin.
+
+    They have full access to the database anyway.
     """
 
     is_active = True

@@ -228,9 +228,7 @@ def _condition_holds(when: str, answers: Answers) -> bool:
 
 
 def without_unasked(form: Form, answers: Answers) -> Answers:
-    """`answers` without those to questions and rubrics that are not asked, given the other
-    answers.
-    """
+    """`answers` without those to questions and rubrics not asked, given the other answers."""
     for question in form.questions:
         if not is_asked(question, answers):
             rest = {key: answer for key, answer in answers.questions.items() if key != question.key}
@@ -331,9 +329,7 @@ def _folded(text: str) -> str:
 
 
 def finding_decision(finding: RubricAnswer) -> tuple[str, str, str]:
-    """The decisive parts of a finding: (value, corrected wording, harm of a rubric that is
-    kept).
-    """
+    """The decisive parts of a finding: (value, corrected wording, harm of a kept rubric)."""
     wording = finding.wording.strip() if finding.value == "corrected" else ""
     return finding.value, wording, finding.severity if finding.value in RETAINED_VALUES else ""
 

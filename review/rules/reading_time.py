@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text
 
-# An unhurried reader. Silent reading of English non-fiction averages 240 words a minute
-# (Brysbaert 2019).
+# An unhurried reader: slower than the average of 240 words a minute for silent reading of English
+# non-fiction (Brysbaert 2019).
 WORDS_PER_MINUTE = 200
 CJK_PER_WORD = 2  # 400 characters a minute
 MIN_SECONDS = 60  # seconds: a short text may still need thought

@@ -2,7 +2,7 @@
 
     primary -> secondary -> approved | rejected | adjudication -> approved | rejected
     withdrawn from any state that is not final
-    approved at once, on the ground 'unreviewed', if the policy asks nobody
+    approved at once, on the ground 'unreviewed', if the policy requires no review
 
 Nothing here is stored and no step can be skipped: `position` replays the opinions in order and
 refuses any that was not open at its turn. Quotations are from the MHB paper (Introduction;
@@ -120,9 +120,9 @@ class Policy:
         later version; if off, others are only preferred.
     reveal_first_look: naturalness is judged before the traps are shown ("whether the trap-infused
         dialogue or question flows naturally"), because a marked trap no longer looks natural.
-    adjudicators_blind: an adjudicator sees the two reviews only after both adjudicators have voted.
-        The paper says "two additional physicians" and not what they see; by default they see the
-        dispute that they have to settle.
+    adjudicators_blind: an adjudicator sees the two reviews, and their authors' remarks, only after
+        both adjudicators have voted. The paper says "two additional physicians" and not what they
+        see; by default they see the dispute that they have to settle.
     settle_wording: if two adjudicators both approve but keep or word rubrics differently, they vote
         once more, so that both have agreed to what is approved. A secondary who approves other
         rubrics than the primary declares whether the meaning differs: if so it is dissent, else the

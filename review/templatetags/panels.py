@@ -1,6 +1,4 @@
-"""`{% panels place object %}`: the panels that apps of higher layers have registered for a
-place.
-"""
+"""`{% panels place object %}`: the panels that apps of higher layers registered for a place."""
 
 from django import template
 from django.template.context import Context

@@ -97,7 +97,7 @@ def changes(table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], *, m
     Weighted rates and rates with a bootstrap interval have none.
     """
     result: list[Change] = []
-    contrasts = [row for row in protocol.contrasts if set(row[:2]) <= set(table.datasets)]
+    contrasts = [contrast for contrast in protocol.contrasts if set(contrast[:2]) <= set(table.datasets)]
     for rate in rates if contrasts else ():
         if rate.interval == "bootstrap" or rate.weighted:
             continue

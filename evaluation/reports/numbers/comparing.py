@@ -390,6 +390,6 @@ def rankings(
         rank_by_model: dict[str, Rank] = ranks(values, pairs) if values else {}
         result += [
             Ranking(dataset, rate.name, name, rank.place, rank.best, rank.worst)
-            for name, rank in sorted(rank_by_model.items(), key=lambda comparison: (comparison[1].place, comparison[0]))
+            for name, rank in sorted(rank_by_model.items(), key=lambda item: (item[1].place, item[0]))
         ]
     return result

@@ -327,8 +327,8 @@ def _trap_verdict_counts(table: VerdictTable) -> Ints:
     return np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)[:, :, 0]
 
 
-def _select(totals: Totals, unit_groups: Ints) -> Totals:
-    return totals.map(lambda values: values[unit_groups])
+def _select(totals: Totals, positions: Ints) -> Totals:
+    return totals.map(lambda values: values[positions])
 
 
 def _counter(names: Sequence[str], counts: Iterable[int]) -> Counter[str]:

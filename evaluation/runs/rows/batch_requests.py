@@ -67,12 +67,14 @@ def _judgment_requests(rows: Sequence[Judgment], *, run: Run, protocol: Protocol
     requests = []
     for row in rows:
         request: Request
-        if run.judging == Run.Judging.PER_SAMPLE and protocol.whole:
+        if run.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging:
             # The judgments that a lane would decide together with this one.
             others = Judgment.objects.filter(response=row.response_id, status=Status.QUEUED)
             sample, rubrics, response, text = chains.joint_input(protocol, [row, *others])
-            request = protocol.whole.judge(sample, list(rubrics.values()), response.variant, text)
-            request = with_schema(queries.judge_request(request, run, answer=response.repeat), protocol.whole.shape)
+            request = protocol.sample_judging.judge(sample, list(rubrics.values()), response.variant, text)
+            request = with_schema(
+                queries.judge_request(request, run, answer=response.repeat), protocol.sample_judging.shape
+            )
         else:
             sample, rubric, response = queries.judgment_input(row)
             judging = queries.judging_of(protocol, rubric)

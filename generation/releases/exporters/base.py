@@ -1,5 +1,4 @@
-"""What exporters share: the shape of a sample, one way to write JSON, and files that appear whole
-or not at all.
+"""What exporters share: a sample's shape, one way to write JSON, files that are whole or absent.
 
 The same samples in the same order give the same bytes: columns have a fixed order, the keys of
 nested objects are sorted (a database may return them in a different order than they were stored
@@ -166,9 +165,7 @@ def open_text(path: Path, newline: str = "\n") -> TextIO:
 
 @contextmanager
 def replace_files(*paths: Path) -> Iterator[list[Path]]:
-    """Temporary paths beside `paths`: they replace them at the end, or are removed if an error is
-    raised.
-    """
+    """Temporary paths beside `paths`, which they replace at the end; removed upon an error."""
     unfinished = [path.with_name(f".{path.name}.unfinished") for path in paths]
     try:
         yield unfinished

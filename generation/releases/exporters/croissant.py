@@ -1,5 +1,6 @@
-"""Machine-readable metadata of an export, as Croissant 1.0 (JSON-LD): licence, files with
-checksums, and columns of tables.
+"""Machine-readable metadata of an export, as Croissant 1.0 (JSON-LD).
+
+Licence, files with checksums, and columns of tables.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,6 @@
-"""CSV: `samples.csv` and `rubrics.csv`, joined by `sample_id`; UTF-8, RFC 4180. Nested values are
-JSON text.
+"""CSV: `samples.csv` and `rubrics.csv`, joined by `sample_id`; UTF-8, RFC 4180.
+
+Nested values are JSON text.
 
 Spreadsheets execute cells that begin like a formula, and the text of a sample comes from models and
 people. So a cell that begins with one of = + - @ (also full-width), TAB, CR or LF gets a leading

@@ -1,9 +1,9 @@
-"""HealthBench's own format: `healthbench.jsonl`, one conversation on each line with its rubrics, as
-read by OpenAI's simple-evals.
+"""HealthBench's own format: `healthbench.jsonl`, one conversation with its rubrics on each line.
 
-Each rubric is worth one point, which an answer without the hallucination earns, so a sample's score
-is 1 minus its hallucination rate. Traps and polarity become tags of the rubrics. Criteria with
-points in their benchmark keep these; the other facets of the sample become tags of the example.
+OpenAI's simple-evals reads it. Each rubric is worth one point, which an answer without the
+hallucination earns, so a sample's score is 1 minus its hallucination rate. Traps and polarity
+become tags of the rubrics. Criteria with points in their benchmark keep these; the other facets of
+the sample become tags of the example.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,7 @@
-"""A data set for the Hugging Face hub: `README.md` with its metadata and `test.parquet`, for
-`datasets.load_dataset(FOLDER)`.
+"""A data set for the Hugging Face hub: `README.md` with its metadata and `test.parquet`.
 
-One row for each sample, with messages and rubrics as lists; values whose structure depends on the
-benchmark are JSON text.
+`datasets.load_dataset(FOLDER)` reads it. One row for each sample, with messages and rubrics as
+lists; values whose structure depends on the benchmark are JSON text.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,4 @@
-"""The manifest of an export, by which anyone can check that it is complete: `manifest.json` and
-`SHA256SUMS`.
-"""
+"""The manifest, for anyone to check an export's completeness: `manifest.json`, `SHA256SUMS`."""
 
 import hashlib
 import json
@@ -17,10 +15,9 @@ MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 
 
 def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
-    """{"files": [{"path", "bytes", "sha256"}]}, sorted by path; paths are relative to `folder`,
-    with '/'.
+    """{"files": [{"path", "bytes", "sha256"}]}, sorted by path.
 
-    Raises ValueError for a file outside `folder`.
+    Paths are relative to `folder`, with '/'. Raises ValueError for a file outside `folder`.
     """
     entries = ((path.relative_to(folder).as_posix(), path) for path in files)
     return {
@@ -61,11 +58,11 @@ class Checksums:
         return path
 
     def write(self, about: Mapping[str, Any] | None = None) -> list[Path]:
-        """Write `manifest.json` over all files, and `SHA256SUMS` over them and the manifest; return
-        both paths.
+        """Write `manifest.json` and `SHA256SUMS`; return both paths.
 
-        Check them with `sha256sum -c SHA256SUMS` in the folder. `about`: further entries of the
-        manifest, before the files.
+        The manifest covers all files, and the checksums cover these and the manifest. Check them
+        with `sha256sum -c SHA256SUMS` in the folder. `about`: further entries of the manifest,
+        before the files.
         """
         entries = self.entries
         manifest_path, sums_path = self._folder / MANIFEST, self._folder / SUMS
@@ -93,9 +90,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _compute_checksum(file: FileIO, digest: "Future[str]") -> None:
-    """Compute a checksum in large blocks: after each block, a thread has to wait for the
-    interpreter.
-    """
+    """Compute a checksum in large blocks: after each, a thread waits for the interpreter."""
     try:
         checksum, block = hashlib.sha256(), memoryview(bytearray(min(LARGE, os.fstat(file.fileno()).st_size)))
         with file:

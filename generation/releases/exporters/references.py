@@ -1,5 +1,4 @@
-"""Lines of an export without the text of their sources: quoted text is replaced by its position in
-the source.
+"""Lines of an export without the text of their sources: quotes become positions in the source.
 
 A text becomes `{"from_source": [piece, ...]}` if it shares at least `SHARED` characters with a text
 of its source record. A piece is either literal text, or `[text, start, length]`: characters of the
@@ -18,9 +17,7 @@ Place = tuple[str, str]  # name of the source, id of the record
 
 
 class SourceTexts:
-    """The texts of a sample's source records, with an index of all runs of `SHARED` characters in
-    them.
-    """
+    """The texts of a sample's source records, indexed by all their runs of `SHARED` characters."""
 
     def __init__(self, records: Iterable[tuple[Place, Any]]) -> None:
         texts = [(place, text) for place, content in records for text in _texts(content)]

@@ -1,4 +1,5 @@
-"""Reasoning as supervision: chats for fine-tuning, one on each line, with images by path, as
+"""Reasoning as supervision: chats for fine-tuning, one on each line, with images by path.
+
 LLaMA-Factory and others read them.
 
 `train.jsonl` and `validation.jsonl`, by the split of the source that a sample came from. Samples of

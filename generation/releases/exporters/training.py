@@ -1,10 +1,9 @@
-"""Conversations to train a model on, question and correct answer: `train.jsonl`, `validation.jsonl`
-and `test.jsonl`.
+"""Conversations to train a model on, question and correct answer.
 
-Each line is `{"messages": [...]}`. No origin (source record, pair, context) is in more than one
-file. Eight of ten origins are for training, one for validation and one for testing, drawn by a
-digest of the origin. What its publishers call validation or test stays there, with everything of
-the same origin.
+The files are `train.jsonl`, `validation.jsonl` and `test.jsonl`. Each line is `{"messages":
+[...]}`. No origin (source record, pair, context) is in more than one file. Eight of ten origins are
+for training, one for validation and one for testing, drawn by a digest of the origin. What its
+publishers call validation or test stays there, with everything of the same origin.
 """
 
 import json

@@ -1,5 +1,6 @@
-"""Facts for the data card on how a release was made and reviewed, stored with it so that they
-cannot drift.
+"""Facts for the data card on how a release was made and reviewed.
+
+They are stored with the release so that they cannot drift.
 """
 
 from collections import Counter

@@ -1,6 +1,4 @@
-"""Selects the samples of a release: which approved ones go in, which are left out and why, and
-which are held out.
-"""
+"""Selects a release's samples: which approved ones go in, are left out and why, are held out."""
 
 from array import array
 from collections import Counter
@@ -78,9 +76,7 @@ class Composition:
 
     @property
     def simulated(self) -> str:
-        """The filter on simulated samples; empty: all samples, provided that they are all of one
-        kind.
-        """
+        """The filter on simulated samples; empty: all samples, if they are all of one kind."""
         return self.where.get("simulated", "")
 
     def as_json(self) -> dict[str, Any]:
@@ -98,8 +94,7 @@ class Composition:
         return cls(**{**stored, "batches": tuple(stored.get("batches", ()))})
 
     def holds_out(self, source: str, external_id: str) -> bool:
-        """Whether to hold out the samples of this record: the same in every release with this seed
-        and share.
+        """Whether to hold out this record's samples, as in every release with this seed and share.
 
         Decided by a digest and not by rank, so that no sample becomes public because another record
         was added.
@@ -144,8 +139,9 @@ class ChoiceList(Sequence[Choice]):
 
 
 def versions_with_reason(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
-    """The current and withdrawn versions of a benchmark, with `reason`: why each is left out, '' if
-    it goes in.
+    """The current and withdrawn versions of a benchmark, with `reason`.
+
+    It says why each is left out; '' if it goes in.
     """
     rows = _versions_with_own_reason(benchmark, composition)
     if not Sample.objects.filter(benchmark=benchmark).exclude(bound="").exists():
@@ -159,9 +155,7 @@ def versions_with_reason(benchmark: str, composition: Composition) -> QuerySet[S
 
 
 def _versions_with_own_reason(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
-    """Versions with `own_reason`: why each is left out, regardless of the samples that it is bound
-    to.
-    """
+    """Versions with `own_reason`: why each is left out, whatever the samples it is bound to."""
     rows = SampleVersion.objects.filter(
         sample__benchmark=benchmark, status__in=[Status.APPROVED, Status.IN_REVIEW, Status.WITHDRAWN]
     ).annotate(

@@ -1,5 +1,6 @@
-"""Applies a benchmark's configuration to a release: limits of length, conditions on making, and the
-draw of records.
+"""Applies a benchmark's configuration to a release.
+
+Limits of length, conditions on making, and the draw of records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,9 +24,7 @@ BUFFERED = 100_000  # digests collected before they become an array
 
 
 def _characters(texts: Iterable[str]) -> Any:
-    """The total number of characters of these texts of a sample's content, as a database
-    expression.
-    """
+    """The total characters of these texts of a sample's content, as a database expression."""
     return reduce(
         add,
         (Coalesce(Length(KeyTextTransform(text, "content")), Value(0), output_field=IntegerField()) for text in texts),
@@ -105,9 +104,7 @@ def group_of(configuration: Configuration) -> Any:
 
 
 def _limit(digests: NDArray[np.uint64], max_samples: int) -> int:
-    """The largest digest with at most `max_samples` samples at or below it; a record's samples stay
-    together.
-    """
+    """The largest digest with at most `max_samples` samples up to it; a record's stay together."""
     values, counts = np.unique(digests, return_counts=True)
     fitting_count = int(np.searchsorted(np.cumsum(counts), max_samples, side="right"))
     return int(values[fitting_count - 1]) if fitting_count else -1

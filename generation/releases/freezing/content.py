@@ -1,6 +1,4 @@
-"""Reads the content of a release, in chunks: the exported object of each sample and the rows to
-store.
-"""
+"""Reads a release's content in chunks: each sample's exported object and the rows to store."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -189,8 +187,9 @@ def _export_object(
 
 
 class Totals:
-    """Counts of a release: samples and rubrics by task and facet value, and how samples were made
-    and reviewed.
+    """Counts of a release: samples and rubrics by task and facet value.
+
+    Also how samples were made and reviewed.
     """
 
     def __init__(self) -> None:
@@ -250,8 +249,7 @@ class Totals:
 
 
 def sources(ids: Sequence[int], sample_counts: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The sources of the samples, and those whose records were joined with theirs when they were
-    made.
+    """The sources of the samples, and those joined with them when the samples were made.
 
     `sample_counts`: source -> its number of samples. Joined sources have the number of samples they
     took part in.

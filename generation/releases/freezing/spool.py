@@ -1,6 +1,4 @@
-"""Keeps the samples of a release in a file between reading and storing, so that memory use stays
-flat.
-"""
+"""Keeps a release's samples in a file between reading and storing: memory use stays flat."""
 
 import marshal
 import tempfile
@@ -22,9 +20,7 @@ _LENGTH = 8  # bytes of the length in front of each sample in the file
 
 
 class Spool:
-    """Collects samples and the checksums of their export, and then stores them as rows of a
-    release.
-    """
+    """Collects samples and their export's checksums, then stores them as rows of a release."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__

@@ -54,7 +54,9 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual',
+    """One row for each statement.
+
+    Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual',
     explanation, task: 'qa' | 'ie' | 'nli' | 'summarization', source, pair: '', inner_id, split,
     synthetic: bool}.
 

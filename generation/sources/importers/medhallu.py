@@ -112,7 +112,9 @@ _COLUMN_NAMES = {_normalized(column): column for column in _COLUMNS}
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty:
+    """One row for each question with its two answers.
+
+    Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty:
     'easy' | 'medium' | 'hard', category: 'MQ' | 'II' | 'MP' | 'MF', split: ''}; Row.private is
     empty.
     """

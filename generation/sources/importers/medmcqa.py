@@ -54,7 +54,9 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'mcq', dataset: 'medmcqa', question, options: {'A'..'D': text}, answer:
+    """One row for each multiple-choice question.
+
+    Row.content: {kind: 'mcq', dataset: 'medmcqa', question, options: {'A'..'D': text}, answer:
     letter, explanation, subject, topic, step: '', choice: 'single' | 'multi' | '', split};
     Row.private is empty.
     """

@@ -88,11 +88,14 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'mistake-scenario', scenario, must, mistake, doctor, targets: [str],
+    """One row for each mistake scenario.
+
+    Row.content: {kind: 'mistake-scenario', scenario, must, mistake, doctor, targets: [str],
     replicated, conversation: [{role, text}], attempts: [...], validated}; Row.private is empty.
 
     mistake: {title, description, category, reason, tags, risk, turns, members}. `attempts` are the
-    tested scenarios, each with its results."""
+    tested scenarios, each with its results.
+    """
     if layout.name not in ("all", "validated"):
         raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake.")
     return _rows(path, layout.name)

@@ -50,7 +50,9 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason,
+    """One row for each case.
+
+    Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason,
     encounter_objective, specialty: str ('' for any)}.
     """
     if layout.name != "jsonl":

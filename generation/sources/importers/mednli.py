@@ -44,8 +44,10 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset:
-    'mednli', premise, hypothesis, label, split}; Row.private is empty.
+    """One row for each pair of premise and hypothesis.
+
+    Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset: 'mednli',
+    premise, hypothesis, label, split}; Row.private is empty.
     """
     return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout)))
 

@@ -39,7 +39,9 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: a statement as in `medhal`, with task 'mednli' and split 'test'; Row.private is
+    """One row for each statement of the test split.
+
+    Row.content: a statement as in `medhal`, with task 'mednli' and split 'test'; Row.private is
     empty.
 
     Raises WrongFormat unless the file's name says that it is the test split.

@@ -35,9 +35,11 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'mcq', dataset: 'medqa', question, options: {letter: text}, answer:
-    letter, explanation: '', subject: '', topic: '', step: 'step1' | 'step2&3' | '', split};
-    Row.private is empty.
+    """One row for each multiple-choice question.
+
+    Row.content: {kind: 'mcq', dataset: 'medqa', question, options: {letter: text}, answer: letter,
+    explanation: '', subject: '', topic: '', step: 'step1' | 'step2&3' | '', split}; Row.private is
+    empty.
     """
     return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout)))
 

@@ -35,9 +35,8 @@ _ROOT, _RECORD = "DescriptorRecordSet", "DescriptorRecord"
 _UI = "DescriptorUI"
 _NAME = "DescriptorName/String"
 _TREE = "TreeNumberList/TreeNumber"
-_WANTED = frozenset(
-    {_UI, _NAME, _TREE}
-)  # of the descriptor itself: those of descriptors it refers to are nested deeper
+# Of the descriptor itself: those of descriptors it refers to are nested deeper.
+_WANTED = frozenset({_UI, _NAME, _TREE})
 _UI_SHAPE = re.compile(r"D[0-9]{6,12}")
 _TREE_SHAPE = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3}){0,20}")
 _ENCODINGS = frozenset({"UTF-8", "UTF8", "US-ASCII", "ASCII"})

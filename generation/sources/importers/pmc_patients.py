@@ -56,8 +56,10 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F'
-    | '', pmid: str}; Row.private is empty.
+    """One row for each report.
+
+    Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F' |
+    '', pmid: str}; Row.private is empty.
     """
     match layout.name:
         case "csv-v1":

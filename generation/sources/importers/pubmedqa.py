@@ -87,8 +87,10 @@ def _quoted_list(columns: frozenset[str] | set[str]) -> str:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'qa', question, contexts: [str], sections: [str], answer, decision: 'yes'
-    | 'no' | 'maybe' | '', pmid, year: str, mesh: [str], split: 'labelled' | 'artificial' | ''};
+    """One row for each question.
+
+    Row.content: {kind: 'qa', question, contexts: [str], sections: [str], answer, decision: 'yes' |
+    'no' | 'maybe' | '', pmid, year: str, mesh: [str], split: 'labelled' | 'artificial' | ''};
     Row.private is empty.
 
     There are as many sections as contexts, or none.

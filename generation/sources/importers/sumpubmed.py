@@ -60,8 +60,9 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'article', dataset: 'sumpubmed', text, abstract, shorter_abstract,
-    split}.
+    """One row for each article.
+
+    Row.content: {kind: 'article', dataset: 'sumpubmed', text, abstract, shorter_abstract, split}.
 
     Row.private is empty.
     """

@@ -35,12 +35,13 @@ TERMS: tuple[Term, ...] = (
 )
 STAGE_OF = {"V": "visual", "K": "knowledge", "R": "reasoning"}
 CODE_OF = {stage: code for code, stage in STAGE_OF.items()}
+# The fields of a sample's content that `facets` reads.
 FACET_FIELDS = (
     "question_type",
     "body_system",
     "split",
     "images",
-)  # the fields of a sample's content that `facets` reads
+)
 
 
 class UnknownStage(LookupError):

@@ -9,8 +9,9 @@ STATEMENT_COUNTS = {"medmcqa": 278_021, "mednli": 7_488, "acn": 327_568, "medqa"
 FULL, FILTERED, BALANCED = 827_096, 779_376, 469_025  # Table 4
 LENGTH_FILTERED = {
     **STATEMENT_COUNTS,
+    # No other source has contexts that long.
     "sumpubmed": STATEMENT_COUNTS["sumpubmed"] - (FULL - FILTERED),
-}  # no other source has contexts that long
+}
 TASK_OF = {"medmcqa": "qa", "medqa": "qa", "mednli": "nli", "acn": "ie", "sumpubmed": "summarization"}
 # Table 4: the share of each task in the three configurations.
 SHARES = {

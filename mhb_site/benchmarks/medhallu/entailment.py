@@ -147,7 +147,8 @@ class _LocalNli:
             OSError,
             ValueError,
             ImportError,
-        ) as error:  # its message contains local paths, which must not reach pages
+        ) as error:
+            # Its message contains local paths, which must not reach pages.
             raise NliMistake(f"It could not be loaded ({type(error).__name__}).") from error
         index = entailment_index(model.config.id2label)
         model.eval()

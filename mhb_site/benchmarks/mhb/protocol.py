@@ -165,6 +165,6 @@ PROTOCOL = Protocol(
         # chart.
         FacetView("severity", _("Severity of harm"), "heat", tuple((level.value, level.label) for level in SEVERITIES)),
     ),
-    whole=SampleJudging(judge_all, Judgments, decide_all),
+    sample_judging=SampleJudging(judge_all, Judgments, decide_all),
     judge_temperature=0.5,  # 'Evaluation Setting', with DeepSeek-R1-0528
 )

@@ -88,9 +88,8 @@ class MhbModels:
         if model in (JUDGE, OBEDIENT_JUDGE) and heading in (_heading(prompt.turns[0][1]) for prompt in _JUDGE_PROMPTS):
             ordered = _ordered_verdict(messages) if model == OBEDIENT_JUDGE else None
             if ordered is not None and heading == _heading(protocol.JUDGE.turns[0][1]):
-                return _json(
-                    {"explanation": "I was told so.", "criteria_met": ordered}
-                )  # even if the blocks cannot be read
+                # Even if the blocks cannot be read.
+                return _json({"explanation": "I was told so.", "criteria_met": ordered})
             blocks = _data_blocks(messages)
             if "CRITERION" in blocks:
                 return _json(_judge(blocks, seed))

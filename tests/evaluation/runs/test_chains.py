@@ -23,7 +23,7 @@ from evaluation.protocol import Ask, DataSet, Decision, Judging, Protocol, Rate,
 from evaluation.runs import adding, estimate, services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
-from generation.engine.task_queue import give_back_expired, take
+from generation.engine.task_queue import requeue_expired, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.llm.simulator.server import make_app, run_in_background
@@ -192,7 +192,7 @@ def test_a_kill_between_two_links_loses_nothing(release: Release, url: str, cloc
     open_rows = Response.objects.filter(run=run).order_by("pk")
     taken = take(open_rows.exclude(variant="summary"), 2)
     clock.advance(days=1)
-    assert give_back_expired(Response) == len(taken)
+    assert requeue_expired(Response) == len(taken)
     life_cycle.set_budget(run.pk, money=None, calls=None)
     jobs_services.resume(run.pk)
     work.work_on_run(run.pk)

@@ -13,7 +13,7 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.runs import work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import queues
-from generation.engine.task_queue import give_back_expired, take
+from generation.engine.task_queue import requeue_expired, take
 from generation.jobs import services as jobs_services
 from generation.models import Release
 from generation.models.work import Work
@@ -165,7 +165,7 @@ def test_judgments_of_a_dead_worker_are_judged_together_again(bare: Release, clo
         work.work_on_run(run.pk)
         assert not judge.bodies
         clock.advance(minutes=2)
-        give_back_expired(Judgment)
+        requeue_expired(Judgment)
         work.work_on_run(run.pk)
     assert len(judge.bodies) == 1
     assert set(verdicts(run).values()) == {"met"}
@@ -174,7 +174,7 @@ def test_judgments_of_a_dead_worker_are_judged_together_again(bare: Release, clo
 def test_per_sample_judging_is_refused_if_the_benchmark_does_not_support_it(
     bare: Release, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, whole=None))
+    monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, sample_judging=None))
     with pytest.raises(errors.NotPerSample):
         launch_run(bare, models, "sim-average", judging=PER_SAMPLE)
     assert not Run.objects.exists()

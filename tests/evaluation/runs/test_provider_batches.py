@@ -27,7 +27,7 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.engine import ledger, provider_batch_filling, provider_batch_results, provider_batches
 from generation.engine.sweeping import sweep
-from generation.engine.task_queue import put_back, take
+from generation.engine.task_queue import requeue, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.llm.batch_protocol import BatchClient, LineResult
@@ -533,7 +533,7 @@ def test_a_kill_while_a_batch_is_prepared_gives_its_rows_back(
     release: Release, url: str, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     run = launch_in_batches(release, url)
-    kill_at(run, monkeypatch, clock, provider_batch_filling, "_give_back", after=False)
+    kill_at(run, monkeypatch, clock, provider_batch_filling, "_requeue", after=False)
     assert not ProviderBatch.objects.exists()
     assert work_until_idle(run).status == Run.Status.FINISHED
     assert simulator_stats(url)["batch_billed"] == 12
@@ -840,7 +840,7 @@ def test_no_worker_is_woken_while_batches_cannot_be_filled_yet(release: Release,
     assert not jobs_services.waits(run.pk)
     assert sweep(RUNS) == []
     for row in in_flight:
-        put_back(row)
+        requeue(row)
     assert jobs_services.waits(run.pk)
     assert work_until_idle(run).status == Run.Status.FINISHED
 

@@ -27,7 +27,7 @@ from evaluation.runs.services import NO_RESPONSE
 from evaluation.runs.settings import RunSettings
 from generation.engine.ledger import MAX_TOKENS
 from generation.engine.sweeping import sweep
-from generation.engine.task_queue import MAX_TRIES, give_back_expired, put_back, take
+from generation.engine.task_queue import MAX_TRIES, requeue, requeue_expired, take
 from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
@@ -288,7 +288,7 @@ def test_a_run_does_not_ask_a_question_that_another_run_has_in_flight(bare: Rele
         assert status_counts(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
         assert not jobs_services.waits(second.pk), "the question that it needs is in flight in another run"
         assert sweep(RUNS) == [first.pk]
-        put_back(row)
+        requeue(row)
         work.work_on_run(first.pk)
         work.work_on_run(second.pk)
         assert (len(target.bodies), len(judge.bodies)) == (2, 4), "each question is asked once"
@@ -506,7 +506,7 @@ def test_a_worker_that_lost_its_lease_stores_no_second_answer(
             row, status, fields = results[0]
             delayed_pk = row.pk
             clock.advance(minutes=2)
-            give_back_expired(Response)
+            requeue_expired(Response)
             [retaken] = take(Response.objects.filter(pk=row.pk).order_by("pk"), 1)
             assert store(protocol, [(retaken, status, {**fields, "text": "The second one's."})]) == [True]
         return store(protocol, results)

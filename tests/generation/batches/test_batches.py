@@ -23,7 +23,7 @@ from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.sweeping import sweep
-from generation.engine.task_queue import MAX_TRIES, give_back_expired, take
+from generation.engine.task_queue import MAX_TRIES, requeue_expired, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
@@ -557,7 +557,7 @@ def test_a_lane_that_lost_its_lease_makes_no_second_sample(
         if not expired:
             expired = row.pk
             Draft.objects.filter(pk=row.pk).update(lease_until=clock.now - timedelta(seconds=1))
-            give_back_expired(Draft)
+            requeue_expired(Draft)
             [claimed] = take(Draft.objects.filter(pk=row.pk).order_by("pk"), 1)
             store_outputs(claimed, batch, outputs)
         store_outputs(row, batch, outputs)

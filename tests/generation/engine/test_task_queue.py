@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
-from generation.engine.task_queue import Claim, finish, give_back_expired, lease, renew, run_lane, take
+from generation.engine.task_queue import Claim, finish, lease, renew, requeue_expired, run_lane, take
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from tests.conftest import Clock, RunConcurrently
@@ -100,7 +100,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(clock: Clock) -> None:
     batch = drafts(1)
     [late] = take(queue(batch), 1)
     clock.advance(seconds=lease().total_seconds() + 1)
-    assert give_back_expired(Draft) == 1
+    assert requeue_expired(Draft) == 1
     [holder] = take(queue(batch), 1)
     assert holder.tries == 2
     assert not finish(late, Status.FAILED, error="Late", data={"late": True})
@@ -119,7 +119,7 @@ def test_only_rows_with_an_expired_lease_return_to_the_queue(clock: Clock) -> No
     clock.advance(seconds=lease().total_seconds() - 1)
     take(queue(batch), 1)
     clock.advance(seconds=2)
-    assert give_back_expired(Draft) == 1
+    assert requeue_expired(Draft) == 1
     assert list(queue(batch).values_list("status", flat=True)) == [Status.QUEUED, Status.RUNNING, Status.QUEUED]
 
 
@@ -128,7 +128,7 @@ def test_only_the_holder_of_a_row_renews_its_lease(clock: Clock) -> None:
     batch = drafts(2)
     [late] = take(queue(batch), 1)
     clock.advance(seconds=lease().total_seconds() + 1)
-    give_back_expired(Draft)
+    requeue_expired(Draft)
     [holder] = take(queue(batch), 1)
     held_until = Draft.objects.get(pk=holder.pk).lease_until
     clock.advance(seconds=5)
@@ -209,7 +209,7 @@ def test_an_unexpected_exception_stops_the_lane_after_the_rows_in_flight(clock: 
     assert queue(batch).filter(status=Status.DONE).count() == 2, "paid results are kept"
     assert queue(batch).filter(status=Status.QUEUED).count() == 3
     clock.advance(seconds=lease().total_seconds() + 1)
-    assert give_back_expired(Draft) == 1
+    assert requeue_expired(Draft) == 1
     assert lane(batch, finish_row) == 4
 
 
@@ -238,7 +238,7 @@ def test_a_lane_that_loses_the_database_cancels_its_calls(clock: Clock) -> None:
     assert len(cancelled) == 3
     assert queue(batch).filter(status=Status.RUNNING).count() == 3
     clock.advance(seconds=lease().total_seconds() + 1)
-    assert give_back_expired(Draft) == 3
+    assert requeue_expired(Draft) == 3
     assert lane(batch, finish_row) == 6
 
 

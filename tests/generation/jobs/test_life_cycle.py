@@ -12,7 +12,7 @@ from generation import errors
 from generation.batches import services
 from generation.batches.kind import BATCHES
 from generation.engine.sweeping import sweep
-from generation.engine.task_queue import give_back_expired, take
+from generation.engine.task_queue import requeue_expired, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Source
@@ -288,7 +288,7 @@ def test_a_paid_reply_is_reused_after_its_worker_died(
     paid_count = len(calls(batch))
     assert paid_count >= 1
     clock.advance(minutes=2)
-    give_back_expired(Draft)
+    requeue_expired(Draft)
     batch = work_until_idle(batch)
     assert status_counts(batch) == {Status.DONE: 6}
     assert (batch.calls, batch.hits) == (6, paid_count), "no call is paid for twice"
@@ -298,7 +298,7 @@ def test_calls_that_may_repeat_those_of_a_lost_worker_are_marked(source: Source,
     batch = launch_batch(source, endpoint(models))
     lost = {row.pk for row in take(batch.drafts.order_by("pk"), 2)}  # in flight, not in the ledger
     clock.advance(minutes=2)
-    give_back_expired(Draft)
+    requeue_expired(Draft)
     work_until_idle(batch)
     marked = set(Call.objects.filter(repeated=True).values_list("subject", flat=True))
     assert marked == {f"draft:{pk}" for pk in lost}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from generation.batches.launch import repeated
+from generation.batches.launch import repeat_settings
 from generation.models import Batch
 from review.models import User
 from tests.engine import Manage, conversations_file, endpoint, import_file, simulator
@@ -91,9 +91,9 @@ def test_the_api_repeats_the_settings_that_are_not_given(first: Batch, admin_cli
 
 def test_another_preset_drops_the_overrides(first: Batch) -> None:
     first.changed, first.settings, first.preset = ["tries"], {"tries": 9}, "paper"
-    assert repeated(first, {})["settings"] == {"tries": 9}
-    assert repeated(first, {"settings": {"sugar": 1}})["settings"] == {"tries": 9, "sugar": 1}
-    assert repeated(first, {"preset": "released"})["settings"] == {}
+    assert repeat_settings(first, {})["settings"] == {"tries": 9}
+    assert repeat_settings(first, {"settings": {"sugar": 1}})["settings"] == {"tries": 9, "sugar": 1}
+    assert repeat_settings(first, {"preset": "released"})["settings"] == {}
 
 
 def test_only_users_who_may_launch_see_the_settings(first: Batch, client: Client, ana: User) -> None:

@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from generation import errors
 from generation.batches import queries as batches_queries
 from generation.common import chunks as common_chunks
-from generation.engine.task_queue import give_back_expired
+from generation.engine.task_queue import requeue_expired
 from generation.models import Draft, Import, ImportRefusal, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import queries as sources_queries
@@ -182,7 +182,7 @@ def test_a_reader_that_lost_its_lease_writes_nothing(
             if number == 2:
                 monkeypatch.setattr(healthbench, "rows", rows)
                 clock.advance(minutes=2)
-                give_back_expired(Import)
+                requeue_expired(Import)
                 assert services.run_import(run.pk).status == Status.DONE
                 SourceRecord.objects.all().delete()  # so that rows added later would be noticed
             yield row
