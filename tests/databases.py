@@ -1,4 +1,4 @@
-"""Migrated, empty databases: made once per test run and copied by whoever needs one."""
+"""Migrated, empty databases: made once per test run and copied for each use."""
 
 import fcntl
 import os

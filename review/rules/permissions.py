@@ -33,7 +33,7 @@ GRANTS: dict[UserRole, frozenset[Can]] = {
 
 
 class Operator:
-    """Whoever can run management commands, which makes them act as an admin.
+    """A person who can run management commands, and therefore acts as an admin.
 
     They have full access to the database anyway.
     """
