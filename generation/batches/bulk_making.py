@@ -31,7 +31,7 @@ from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from generation.recipes.review_sampling import NOT_SAMPLED_FOR_REVIEW, SAMPLED_FOR_REVIEW, ReviewDraw
-from generation.samples.services import generator_of
+from generation.samples.services import generator_of, rubric_rows
 from review.assignments import services
 from review.audit.trail import recording_events
 from review.common import bulk_rows
@@ -236,18 +236,8 @@ def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], 
         for sample, spec, is_reviewed, (row, new) in zip(samples, specs, needs_review, completed, strict=True)
     ]
     bulk_rows.bulk_insert(versions)
-    rubrics = [
-        Rubric(
-            version=version,
-            key=rubric.key,
-            criterion=rubric.criterion,
-            polarity=rubric.polarity,
-            traps=list(rubric.traps),
-        )
-        for version, (_row, new) in zip(versions, completed, strict=True)
-        for rubric in new.rubrics
-    ]
-    bulk_rows.bulk_insert(rubrics)
+    pairs = zip(versions, completed, strict=True)
+    bulk_rows.bulk_insert([rubric for version, (_row, new) in pairs for rubric in rubric_rows(version, new)])
 
 
 def _complete_sample(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewSample:

@@ -84,7 +84,16 @@ def make_version(
         created_at=now,
     )
     sql.insert(version)
-    rubrics = [
+    if rubrics := rubric_rows(version, new_sample):
+        sql.insert(*rubrics)
+    if row.sample is not None:
+        Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
+    return version
+
+
+def rubric_rows(version: SampleVersion, new_sample: NewSample) -> list[Rubric]:
+    """The unsaved rubrics of a new version."""
+    return [
         Rubric(
             version=version,
             key=rubric.key,
@@ -94,11 +103,6 @@ def make_version(
         )
         for rubric in new_sample.rubrics
     ]
-    if rubrics:
-        sql.insert(*rubrics)
-    if row.sample is not None:
-        Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
-    return version
 
 
 def _decide_review(new_sample: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
