@@ -59,8 +59,8 @@ def label(benchmark: str) -> str:
 
 
 @cache
-def _task_labels() -> Mapping[str, str]:
-    with_terms = [benchmark for benchmark in names() if find_spec(f"{settings.MHB_BENCHMARKS}.{benchmark}.taxonomy")]
+def _task_labels(package: str) -> Mapping[str, str]:
+    with_terms = [benchmark for benchmark in names() if find_spec(f"{package}.{benchmark}.taxonomy")]
     return {
         name: label for benchmark in with_terms for name, label in getattr(module(benchmark, "taxonomy"), "TASKS", ())
     }
@@ -68,7 +68,7 @@ def _task_labels() -> Mapping[str, str]:
 
 def task_label(task: str) -> str:
     """The label of a task in its benchmark's `taxonomy.TASKS`; the task's name if it has none."""
-    return _task_labels().get(task, task)
+    return _task_labels(settings.MHB_BENCHMARKS).get(task, task)
 
 
 NO_PLAN = "none"

@@ -114,3 +114,14 @@ def test_a_prompt_set_replaces_only_the_files_that_it_has(tmp_path: Path) -> Non
         "": ["toy/hello@7", "toy/bye@1"],
         "brief": ["toy/brief/hello@7", "toy/bye@1"],
     }
+
+
+def test_task_labels_belong_to_their_package_of_benchmarks(settings: Any) -> None:
+    """A label that was looked up among other benchmarks is not kept for these."""
+    package = settings.MHB_BENCHMARKS
+    settings.MHB_BENCHMARKS = "tests.toys"
+    registry.module.cache_clear()
+    assert registry.task_label("qa") == "qa"
+    settings.MHB_BENCHMARKS = package
+    registry.module.cache_clear()
+    assert registry.task_label("qa") == "Question answering"
