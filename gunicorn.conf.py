@@ -1,10 +1,10 @@
-"""gunicorn's configuration.
+"""gunicorn's configuration, which it reads by itself.
 
-gunicorn reads it automatically, so `gunicorn mhb_site.wsgi` always gets the worker class that
-protects the site from slow clients.
+Its threads hold a connection while they read and write, so a handful of slow clients could stop a
+process: it belongs behind a proxy that buffers (mhb_site/server/nginx.conf).
 """
 
-worker_class = "mhb_site.server.web_server.BufferingWorker"
 threads = 8
+limit_request_line = 8190  # the most that it allows: the site refuses from 4,096 bytes on, in its own words
 loglevel = "warning"
 control_socket_disable = True  # unused

@@ -377,7 +377,7 @@ def measure() -> Iterator[Result]:
         prepared = sites.run_module(["-m", "bench.keystrokes", "--prepare"], environment)
         family, port = children.Children(cwd=str(sites.ROOT), environment=environment), servers.free_port()
         try:
-            family.start("web", [*children.web(sites.HOST, port), "--workers", "1"])
+            family.start("web", children.web(sites.HOST, port))
             if not children.wait_for_port(sites.HOST, port):
                 raise RuntimeError("the site does not start")
             with sync_playwright() as playwright:

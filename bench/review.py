@@ -2,7 +2,7 @@
 
 `python -m bench.review [--quick] [--json]`.
 
-The site runs as real processes (gunicorn, the database, the clients) with few and with many open
+The site runs as real processes (web server, database, clients) with few and with many open
 cases. The two sizes take turns in blocks, so that other work on the machine affects both. Goals are
 for two cores.
 """

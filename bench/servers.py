@@ -40,6 +40,13 @@ def chromium() -> str:
     raise Missing("Chromium is not installed")
 
 
+def nginx() -> str:
+    """Path of nginx. Raises Missing."""
+    if path := shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"):
+        return path
+    raise Missing("nginx is not installed")
+
+
 def _postgres_tool(name: str) -> str:
     installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     tool = str(installed[-1]) if installed else shutil.which(name)

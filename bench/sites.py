@@ -1,4 +1,4 @@
-"""Sites to measure: a database with open cases, and gunicorn as in the demo or in production."""
+"""Sites to measure: a database with open cases, and the web server of the demo or of production."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def sqlite_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
         shutil.copytree(folder / "empty", home)
         sites.append(Site(size, servers.free_port(), str(home / "mhb.sqlite3")))
         environments.append({"MHB_DATA_DIR": str(home), **EMBEDDED})
-    with _running(sites, environments, ["--workers", "1"]):
+    with _running(sites, environments, [children.web(HOST, site.port) for site in sites]):
         yield sites
 
 
@@ -77,7 +77,7 @@ def postgres_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
             sites.append(Site(size, servers.free_port(), f"{url}_{size}"))
             environments.append({**settings, "MHB_DATABASE_URL": sites[-1].database})
             _copy_database(url, f"mhb_{size}")
-        with _running(sites, environments, ["--workers", "2"]):
+        with _running(sites, environments, [_gunicorn(site.port) for site in sites]):
             yield sites
 
 
@@ -91,15 +91,21 @@ def _copy_database(url: str, name: str) -> None:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE mhb'.encode())
 
 
+def _gunicorn(port: int) -> list[str]:
+    return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{HOST}:{port}", "--workers", "2"]
+
+
 @contextmanager
-def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], workers: Sequence[str]) -> Iterator[None]:
+def _running(
+    sites: Sequence[Site], environments: Sequence[dict[str, str]], commands: Sequence[Sequence[str]]
+) -> Iterator[None]:
     families = [children.Children(cwd=str(ROOT), environment=environment) for environment in environments]
     for site, environment in zip(sites, environments, strict=True):
         site.environment = environment
         site.seeded = dict(run_module(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
     try:
-        for site, family in zip(sites, families, strict=True):
-            family.start("web", [*children.web(HOST, site.port), *workers])
+        for command, family in zip(commands, families, strict=True):
+            family.start("web", command)
         for site in sites:
             if not children.wait_for_port(HOST, site.port):
                 raise RuntimeError("the site does not start")

@@ -6,6 +6,9 @@ class SiteConfig(AppConfig):
     name = "mhb_site"
     default = True
 
+    def ready(self) -> None:
+        from mhb_site import checks  # noqa: F401 -- registers them
+
 
 class BackOfficeConfig(admin.AdminConfig):
     """Django's admin with the site `review.common.back_office.BackOffice`."""

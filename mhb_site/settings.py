@@ -74,13 +74,8 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
         "OPTIONS": {
-            "loaders": [
-                (
-                    "mhb_site.web.templates.Loader",
-                    ["django.template.loaders.filesystem.Loader", "django.template.loaders.app_directories.Loader"],
-                )
-            ],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.template.context_processors.i18n",

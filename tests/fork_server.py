@@ -35,9 +35,8 @@ HEADER = 4  # bytes, which contain the length of a request
 PACKAGE_MODULES = (  # third-party modules that can be imported without the settings
     *("PIL.Image", "aiohttp", "allauth", "celery.apps.worker", "celery.bin.celery", "celery.concurrency.thread", "csp"),
     *("django.core.handlers.wsgi", "django.core.management", "django.core.serializers.json", "django.db.models"),
-    *("django.forms", "django.template.loader", "django_stubs_ext", "drf_spectacular", "gunicorn.app.wsgiapp"),
+    *("django.forms", "django.template.loader", "django_stubs_ext", "drf_spectacular"),
     *(
-        "gunicorn.workers.gthread",
         "ijson",
         "kombu.transport.filesystem",
         "kombu.transport.redis",
@@ -49,8 +48,7 @@ PACKAGE_MODULES = (  # third-party modules that can be imported without the sett
 )
 SITE_MODULES = (
     "celery.apps.worker",
-    "gunicorn.app.wsgiapp",
-    "mhb_site.server.web_server",
+    "mhb_site.management.commands.serve",
     "generation.tasks",
     "evaluation.tasks",
 )

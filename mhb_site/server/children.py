@@ -60,8 +60,8 @@ def worker() -> list[str]:
 
 
 def web(host: str, port: int) -> list[str]:
-    """The command line of gunicorn with our worker class (gunicorn.conf.py)."""
-    return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{host}:{port}", "--threads", "8"]
+    """The command line of the embedded site's web server."""
+    return django("serve", "--host", host, "--port", str(port))
 
 
 class Process(Protocol):
@@ -134,7 +134,7 @@ class Children:
 
 
 def kill_group(group: int) -> None:
-    """Kill what is left of a child: gunicorn's workers outlive their master and keep its port."""
+    """Kill what is left of a child, such as processes of its own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 

@@ -1,7 +1,7 @@
 """What the site depends on disappears during a run and comes back: PostgreSQL, Redis, the network,
 disk space for logs.
 
-Real gunicorn, Celery worker and sweeper. None of them may die, every result exists once, and the
+Real web server, Celery worker and sweeper. None of them may die, every result exists once, and the
 ledger matches the count of the models' server.
 """
 

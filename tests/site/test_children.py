@@ -31,15 +31,14 @@ def is_healthy(port: int) -> bool:
     return False
 
 
-def test_a_killed_master_is_restarted(tmp_path: Path) -> None:
-    """SIGKILL hits the master alone; its workers would keep the port for their silent clients."""
+def test_a_killed_web_server_is_restarted(tmp_path: Path) -> None:
     with running_site("embedded", tmp_path) as site:
         site.start_web()
         web = site.children.processes["web"]
-        master = web.pid
+        server = web.pid
         with connect(site.port, b"GET / HTTP/1.1\r\n"):
-            os.kill(master, signal.SIGKILL)
-            site.wait_until("a new master runs", lambda: site.children.processes["web"].pid != master)
+            os.kill(server, signal.SIGKILL)
+            site.wait_until("a new server runs", lambda: site.children.processes["web"].pid != server)
             site.wait_until("the site answers", lambda: is_healthy(site.port))
         assert web.wait() == web.poll() == -signal.SIGKILL
         assert len(site.children.deaths["web"]) == 1
