@@ -74,7 +74,7 @@ def palette() -> Mapping[str, str]:
     """The colours of the light theme, by the names of their CSS tokens."""
     path = finders.find("mhb/css/tokens.css")
     light = Path(str(path)).read_text(encoding="utf-8").partition("\n}")[0]
-    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})\b", light))
+    return dict(re.findall(r"--([\w-]{1,40}): (#[0-9a-f]{6})\b", light))
 
 
 def svg(chart: Chart, title: str, notes: Iterable[str]) -> str:

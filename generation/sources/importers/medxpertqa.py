@@ -31,7 +31,7 @@ citation = (
 restrictions = gettext_noop("images come from teaching cases; do not try to identify patients")
 
 _KEYS = ("id", "question", "options", "label", "images")
-_CHOICES = re.compile(r"\s*Answer Choices:\s*\(A\)")
+_CHOICES = re.compile(r"Answer Choices:\s*\(A\)")
 
 
 def sniff(path: Path) -> Layout:
@@ -68,7 +68,7 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split:
     letter, answer = correct_option(record.get("label"), options)
     question = required_text(record, "question")
     if choices := list(_CHOICES.finditer(question)):
-        question = question[: choices[-1].start()]
+        question = question[: choices[-1].start()].rstrip()
     images = text_list(record, "images")
     if not images:
         raise Malformed("It has no image: it belongs to the text part of MedXpertQA.")

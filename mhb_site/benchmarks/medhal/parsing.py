@@ -6,6 +6,7 @@ different decisions count as none.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -21,22 +22,26 @@ class Reading:
 
 
 UNREADABLE = Reading(None)
-MARKS = r"[\s*_#`\"'\[\]()>-]*"  # of formatting
+# Marks of formatting, over several lines and within one. Possessive, and at a line's beginning within
+# it: models that fail repeat newlines by the thousand, which are then looked at once.
+_FORMATTING = "*_#`\"'[]()>-"
+MARKS = rf"[\s{re.escape(_FORMATTING)}]*+"
+_LINE_MARKS = rf"(?:[^\S\n]|[{re.escape(_FORMATTING)}])*+"
 # 'Factual: YES' on a line of its own. In the released format the label is a heading, with the word
 # on the next line.
 _LABELLED = re.compile(
-    rf"^{MARKS}factual{MARKS}[:=：]?{MARKS}\b(yes|no)\b{MARKS}[.。]?{MARKS}$",
+    rf"^{_LINE_MARKS}factual{MARKS}[:=：]?{MARKS}\b(yes|no)\b{_LINE_MARKS}[.。]?{_LINE_MARKS}$",
     re.I | re.M,
 )
-_BARE = re.compile(rf"\A{MARKS}(yes|no)\b{MARKS}[.。,，]?{MARKS}$", re.I | re.M)
-_EXPLANATION = re.compile(rf"^{MARKS}explanation{MARKS}(?:[:=：]|$)", re.I | re.M)
+_BARE = re.compile(rf"\A{MARKS}(yes|no)\b{_LINE_MARKS}[.。,，]?{_LINE_MARKS}$", re.I | re.M)
+_EXPLANATION = re.compile(rf"^{_LINE_MARKS}explanation(?:{MARKS}[:=：]|{_LINE_MARKS}$)", re.I | re.M)
 _PLACEHOLDERS = frozenset({"", "your explanation", "explanation", "the statement is factual"})
 
-_RESULT = re.compile(r"\[RESULT\]\s*\(?\s*([0-9]+)\b(?![.,]\d)", re.I)
+_RESULT = re.compile(r"\[RESULT\]\s*+\(?\s*+([0-9]++)\b(?![.,]\d)", re.I)
 MIN_FACTUAL_SCORE = 4  # of five points; from 4, everything is supported
 
 _CLAIM_MARK = re.compile(r"<\|(un)?supported\|>", re.I)
-_EXPLAIN = re.compile(r"<\|explain\|>\s*<(.*?)>\s*<end\|\|explain>", re.I | re.S)
+_EXPLAIN, _EXPLAIN_END = (re.compile(re.escape(mark), re.I) for mark in ("<|explain|>", "<end||explain>"))
 
 
 def read_plain(text: str) -> Reading:
@@ -70,12 +75,21 @@ def read_halloumi(text: str) -> Reading:
     unsupported = [bool(match.group(1)) for match in _CLAIM_MARK.finditer(text)]
     if not unsupported:
         return UNREADABLE
-    explanations = []
+    explanations: list[str] = []
     for segment in text.split("<end||r>"):
         segment_marks = [bool(match.group(1)) for match in _CLAIM_MARK.finditer(segment)]
         if any(segment_marks) == any(unsupported):
-            explanations += [match.group(1).strip() for match in _EXPLAIN.finditer(segment)]
+            explanations += _explanations(segment)
     return Reading(not any(unsupported), _clean_explanation(" ".join(explanations)))
+
+
+def _explanations(segment: str) -> Iterator[str]:
+    """The texts between the marks of an explanation, without the angle brackets around each."""
+    for part in _EXPLAIN.split(segment)[1:]:
+        if end := _EXPLAIN_END.search(part):
+            inner = part[: end.start()].strip()
+            if len(inner) > 1 and inner[0] == "<" and inner[-1] == ">":
+                yield inner[1:-1].strip()
 
 
 def _clean_explanation(text: str) -> str:

@@ -42,7 +42,7 @@ _DECISION_WORDS = (
     (Reading.FACTUAL, rf"\bfactual{_FIELD}(?:yes|true)\b"),
     (Reading.HALLUCINATED, rf"\bfactual{_FIELD}(?:no|false)\b"),
     (Reading.FACTUAL, r"\b(?:not?|non|(?:is|was)n['’]?t)[\s-]+(?:an?\s+)?hallucinat(?:ed|ion)\b"),
-    (Reading.FACTUAL, r"(?:没有|无|不存在|不含)\s*(?:任何|明显)?的?\s*幻觉|(?:非|不是)\s*幻觉|不是虚构的?"),
+    (Reading.FACTUAL, r"(?:没有|无|不存在|不含)\s*+(?:任何|明显)?+的?+\s*+幻觉|(?:非|不是)\s*幻觉|不是虚构的?"),
     (Reading.HALLUCINATED, r"\b(?:not|non|(?:is|was)n['’]?t)[\s-]*factual\b"),
     (Reading.HALLUCINATED, r"(?:不是|不|非)(?:符合)?(?:真实|事实|属实)的?|与事实不符"),
     (Reading.HALLUCINATED, r"\bhallucinat(?:ed|ion)\b|(?:存在|含有|属于|有|是)?幻觉"),

@@ -11,7 +11,6 @@ A record of kind `conversation` (MedPI) was published: it is judged as it is, un
 own scores.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -34,7 +33,7 @@ SETS = read_prompts(Path(__file__).parent / "prompts", "patient", "doctor", "com
 
 CASE, CONVERSATION = "case", "conversation"
 JUDGES = ("judge_1", "judge_2")
-END = re.compile(r"\s*^\s*\[END\]\s*\Z", re.MULTILINE)
+END = "[END]"  # on a line of its own, at the end
 MAX_TURN = 8_000  # characters
 MAX_TAGS = 10
 ESTIMATED_TURNS = 12  # turns per conversation in the estimate of a launch
@@ -138,12 +137,12 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     messages = prompt.messages(case=as_data(data["case"])) if role == "patient" else prompt.messages()
     history = [Message(_message_role(role, turn["role"]), turn["text"]) for turn in turns]
     reply = (await models.ask(role, Request((*messages, *history), prompt=prompt.label))).text.strip()
-    text = END.sub("", reply).strip() if role == "patient" else reply
+    text = reply
+    if role == "patient" and reply.endswith(END) and not (before := reply[: -len(END)]).rpartition("\n")[2].strip():
+        data["ended"], text = "patient", before.strip()
     if text:
         turns.append({"role": role, "text": text[:MAX_TURN]})
-    if role == "patient" and END.search(reply):
-        data["ended"] = "patient"
-    elif len(turns) >= max(2, settings(draft)["most_turns"]):
+    if "ended" not in data and len(turns) >= max(2, settings(draft)["most_turns"]):
         data["ended"] = "limit"
     if "ended" in data and not any(turn["role"] == "doctor" for turn in turns):
         raise Dropped("The patient ended the visit before the doctor had said anything.")

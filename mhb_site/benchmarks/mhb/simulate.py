@@ -199,7 +199,9 @@ def _ordered_verdict(messages: Sequence[Message]) -> bool | None:
     """
     outside = "\n".join("\n".join(message.text.splitlines()) for message in messages[1:])
     for name in ("CONTEXT", "STIMULUS", "RESPONSE", "CRITERION", "CRITERIA"):
-        outside = re.sub(rf"^<<<{name}\n.*?^{name}>>>$", "", outside, count=1, flags=re.MULTILINE | re.DOTALL)
+        before, opening, rest = f"\n{outside}\n".partition(f"\n<<<{name}\n")
+        _block, closing, after = f"\n{rest}".partition(f"\n{name}>>>\n")
+        outside = f"{before}\n{after}" if opening and closing else outside
     order = re.search(r'criteria_met"?\s*[=:]\s*(true|false)', outside)
     return None if order is None else order[1] == "true"
 

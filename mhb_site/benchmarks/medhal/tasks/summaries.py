@@ -14,8 +14,8 @@ KIND = "article"
 CONTEXT_SUMMARY_FIELDS = (("text", "abstract"), ("text", "shorter_abstract"), ("abstract", "shorter_abstract"))
 # The beginning of text that is not part of an abstract: publisher's notes, keywords, the copyright.
 _BOILERPLATE = re.compile(
-    r"\n\s*(?:electronic supplementary material\b|key\s?words?\s*:?\s*(?:\n|$)|issue-copyright|trial registration\s*\n)"
-    r"|issue-copyright-statement.*|\bkeywords\b\s*:?\s*\n",
+    r"\n[^\S\n]*+(?:electronic supplementary material\b|key\s?words?[^\S\n]*+:?[^\S\n]*+(?:\n|$)|issue-copyright"
+    r"|trial registration[^\S\n]*+\n)|issue-copyright-statement.*|\bkeywords\b[^\S\n]*+:?[^\S\n]*+\n",
     re.IGNORECASE,
 )
 # The shorter abstracts are lines ordered by weight, so the publisher's lines can be anywhere.
