@@ -22,6 +22,7 @@ from review.rules.case_spec import UNDETERMINED
 Status = Work.Status
 MAX_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
 MAX_JUDGES = 9
+NOT_JUDGED = "NotJudged"  # error of judgments that count by the outcome of their response alone
 TARGET, JUDGE = "target", "judge"
 ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 
@@ -304,3 +305,17 @@ def is_simulated(run: Run) -> bool:
 def judgments_of(response: Response) -> QuerySet[Judgment]:
     """All judgments of one response, in the order of its rubrics."""
     return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
+
+
+def count_not_done(run: Run) -> int:
+    """How much of what a run was launched for was not done: rows that failed, or are open.
+
+    An answer that was refused, filtered or cut off is a result, and so are the judgments that the
+    plan leaves out. 1 at least if nothing was judged.
+    """
+    responses = Response.objects.filter(run=run)
+    open_or_failed = Q(status__in=(Status.QUEUED, Status.RUNNING)) | Q(status=Status.DROPPED)
+    undone = responses.filter(open_or_failed | Q(outcome=Response.Outcome.FAILED)).count()
+    unjudged = Judgment.objects.filter(run=run, response__status=Status.DONE).exclude(status=Status.DONE)
+    undone += unjudged.exclude(error=NOT_JUDGED).count()
+    return undone or int(not Judgment.objects.filter(run=run, status=Status.DONE).exists())

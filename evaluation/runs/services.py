@@ -25,7 +25,7 @@ from review.models import User
 Status = Work.Status
 CHUNK = 500
 NO_RESPONSE = "NoResponse"  # error of judgments whose response failed
-NOT_JUDGED = "NotJudged"  # error of judgments that count by the outcome of their response alone
+NOT_JUDGED = queries.NOT_JUDGED
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:

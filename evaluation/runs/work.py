@@ -70,16 +70,17 @@ def work_on_run(run_id: int) -> int:
             return []
         work: worker_lane.Rows = []
         # Judgments first: answers that are paid for are judged before more questions are asked.
-        if asks := {pk: judge for pk, judge in judges.items() if not lane.is_away(judge)}:
+        if asks := {pk: judge for pk, judge in judges.items() if lane.room_for(judge)}:
             open_rows = votes.votes_to_take(run, asks) if panel else queues.judgments_to_take(run)
             waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run)
-            rows: list[Any] = take(waiting, count, lane.claim)
+            rows: list[Any] = take(waiting, min(count, sum(map(lane.room_for, asks.values()))), lane.claim)
             if panel or run.judging == Run.Judging.PER_RUBRIC:
                 _load_inputs(rows, protocol)
             for row in rows:
                 judge = judges[row.judge_id if isinstance(row, Vote) else next(iter(judges))]
+                row.asks = judge.pk
                 work.append((row, partial(judge_row, row, run, protocol, lane, judge, store_verdicts)))
-        available = [pk for pk, endpoint in endpoints.items() if not lane.is_away(endpoint)]
+        available = [pk for pk, endpoint in endpoints.items() if lane.room_for(endpoint)]
         if available and len(work) < count:
             responses = queues.for_lanes(queues.responses_to_take(run), run)
             if len(available) < len(endpoints):
@@ -87,7 +88,7 @@ def work_on_run(run_id: int) -> int:
             taken = take(queues.without_questions_in_flight(responses, run), count - len(work), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for row in taken:
-                row.sample = samples[row.sample_id]
+                row.sample, row.asks = samples[row.sample_id], row.endpoint_id
             earlier = chains.earlier_answers(taken)
             work += [
                 (row, partial(_ask, row, earlier[row.pk], run, protocol, lane, endpoints[row.endpoint_id], store))

@@ -83,11 +83,16 @@ def work_on_batch(batch_id: int) -> int:
         return bound if row.endpoint_id is None else {**bound, several: endpoints[row.endpoint_id]}
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
-        if not life_cycle.is_running(batch.pk) or any(lane.is_away(endpoint) for endpoint in endpoints.values()):
+        away = {pk for pk, endpoint in endpoints.items() if lane.is_away(endpoint)}
+        shared = {endpoint.pk for role, endpoint in bound.items() if role != several}
+        if not life_cycle.is_running(batch.pk) or away & shared or (away and away == endpoints.keys()):
             return []
+        queue = drafts.exclude(endpoint__in=away) if away else drafts
+        if several in bound and bound[several].pk in away:  # who plays for drafts that name nobody
+            queue = queue.exclude(endpoint=None)
         taken: worker_lane.Rows = [
             (row, partial(_work_on_draft, row, batch, lane, lane.bind_models(endpoints_for(row), row)))
-            for row in take(drafts.order_by("pk"), count, lane.claim)
+            for row in take(queue.order_by("pk"), count, lane.claim)
         ]
         if len(taken) < count and rounds.has_barrier(batch):
             rounds.open_round(batch.pk)

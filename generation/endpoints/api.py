@@ -16,6 +16,7 @@ from generation.endpoints import queries, services, testing
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
+from generation.models.endpoints import base_address
 from review.common.api import OldestFirst, validated_body, validated_query
 from review.rules.permissions import Can
 
@@ -120,8 +121,11 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         change.is_valid(raise_exception=True)
         with transaction.atomic():  # all or nothing: the service skips what it must not change
             changed = services.change_endpoint(endpoint, **change.validated_data)
+            wanted = dict(change.validated_data)
+            if "url" in wanted:
+                wanted["url"] = base_address(wanted["url"])
             for field in ("url", "model"):
-                if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
+                if wanted.get(field, getattr(changed, field)) != getattr(changed, field):
                     raise serializers.ValidationError(
                         {
                             field: _(

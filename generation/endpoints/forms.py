@@ -14,7 +14,11 @@ from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 class EndpointForm(forms.ModelForm[Endpoint]):
     """A model's address and settings."""
 
-    url = forms.CharField(label=_("Base URL"), max_length=500, help_text=_("Up to and including /v1."))
+    url = forms.CharField(
+        label=_("Base URL"),
+        max_length=500,
+        help_text=_("Up to and including /v1. The path of a call, such as /chat/completions, is taken off."),
+    )
     key_env = forms.RegexField(
         label=_("API key variable"),
         regex=ENV_NAME_PATTERN,

@@ -175,16 +175,17 @@ async def run_lane(
     take_rows: RowTaker,
     *,
     slots: Callable[[], int],
+    stuck: Callable[[], int] = lambda: 0,
     pulse: Callable[[], Awaitable[None]],
     wait_for_news: Callable[[], Awaitable[None]] = _never,
 ) -> int:
     """Keep up to `slots()` rows in flight until nothing is left to take; returns how many ran.
 
-    `pulse` is called every `PULSE` seconds, and as soon as `wait_for_news` returns. Leases are
-    renewed three times within their length. An exception from a row's work is a bug of ours:
-    nothing more is taken, rows in flight finish (their calls are being paid for), and the first
-    such exception is raised; the row is requeued when its lease expires. A cancelled lane cancels
-    its rows.
+    `stuck`: how many of those in flight only wait and take no slot. `pulse` is called every `PULSE`
+    seconds, and as soon as `wait_for_news` returns. Leases are renewed three times within their
+    length. An exception from a row's work is a bug of ours: nothing more is taken, rows in flight
+    finish (their calls are being paid for), and the first such exception is raised; the row is
+    requeued when its lease expires. A cancelled lane cancels its rows.
     """
     in_flight: dict[asyncio.Task[None], Work] = {}
     ended: list[asyncio.Task[None]] = []
@@ -214,7 +215,7 @@ async def run_lane(
                 next_renewal = loop.time() + (third if renewed else min(PULSE, third))
             room = slots()
             # Not for a row or two: a take costs the same whether it returns one row or many.
-            if failure is None and (free := room - len(in_flight)) >= max(1, room // 8):
+            if failure is None and (free := room + stuck() - len(in_flight)) >= max(1, room // 8):
                 # Not all at once: rows taken together would also be written together, with no call
                 # in flight meanwhile.
                 wanted = min(free, max(MIN_ROWS, room // 4))

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -27,6 +28,7 @@ from generation.images.files import open_image
 from generation.jobs import life_cycle, queries
 from generation.llm.admission_control import ENDPOINT_ERRORS, MAX_OPENINGS, AdmissionControl
 from generation.llm.errors import (
+    STOPPING_ERRORS,
     Away,
     BudgetSpent,
     CutShort,
@@ -53,10 +55,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
-REQUEUE_ERRORS = (Postponed, KeyMissing, NotAllowed)  # a row whose work raises one of these goes back to the queue
+REQUEUE_ERRORS = (Postponed, *STOPPING_ERRORS)  # a row whose work raises one of these goes back to the queue
 # Errors that count against a request.
 COUNTED_ERRORS = [kind.__name__ for kind in ENDPOINT_ERRORS if kind is not NotReached]
 RETRY_DOWN_AFTER = timedelta(hours=1)  # after which an endpoint that was given up is tried once more
+REST_BESIDE_OTHERS = timedelta(seconds=5)  # of a job whose other lanes still work
 DRAIN_SECONDS = 60.0  # seconds that a lane whose time is up grants to rows that wait for admission
 
 # Set when this process is being stopped: its lanes finish what is in flight and start nothing new.
@@ -78,6 +81,7 @@ class RunningLane:
         self._answered: dict[int, int] = {}
         self._opened: dict[int, int] = {}
         self._endpoints_met: set[int] = set()
+        self._held: Counter[int] = Counter()  # rows in flight by the endpoint that they ask
         self._attempts_in_write: set[uuid.UUID] = set()  # ids
         self._formats: dict[tuple[int, str], asyncio.Future[Format]] = {}
         loop = asyncio.get_running_loop()
@@ -178,8 +182,26 @@ class RunningLane:
         """
         if not self.endpoints:
             return MIN_ROWS
-        available = [endpoint for endpoint in self.endpoints.values() if not self.is_away(endpoint)]
-        return 2 * sum(max(1, self.admission(endpoint).ceiling) for endpoint in available) or 1
+        return sum(map(self._most_rows, self.endpoints.values())) or 1
+
+    def stuck(self) -> int:
+        """How many rows in flight are more than their endpoint may have: it pauses or is down."""
+        return sum(max(0, self._held[pk] - self._most_rows(endpoint)) for pk, endpoint in self.endpoints.items())
+
+    def room_for(self, endpoint: Endpoint) -> int:
+        """How many more rows to take that ask this endpoint: none may use up the others' slots."""
+        return max(0, self._most_rows(endpoint) - self._held[endpoint.pk])
+
+    def _most_rows(self, endpoint: Endpoint) -> int:
+        if self.is_away(endpoint):
+            return 0
+        admission = self.admission(endpoint)
+        return 1 if admission.openings else 2 * max(1, admission.ceiling)  # 1: the probe that ends a pause
+
+    def hold(self, row: Work) -> None:
+        """Count a row that was taken against the endpoint that it asks."""
+        if row.asks is not None:
+            self._held[row.asks] += 1
 
     async def run_row(self, row: Work, work: Callable[[], Awaitable[None]]) -> None:
         """Work on a row; requeue it if it is stopped by an error that is not its own."""
@@ -187,10 +209,13 @@ class RunningLane:
             await work()
         except REQUEUE_ERRORS as error:
             await self.run(partial(requeue, row, tried=isinstance(error, CutShort)))
-            if isinstance(error, (BudgetSpent, KeyMissing, NotAllowed)):
-                await sync_to_async(_pause)(self.job, error)
-            if not isinstance(error, (EndpointDown, Away)):
+            if isinstance(error, BudgetSpent):
+                await sync_to_async(_pause)(self.job, error.kind, str(error))
+            if not isinstance(error, (EndpointDown, Away, *STOPPING_ERRORS)):  # those concern one endpoint alone
                 self.stop(LaneOver())
+        finally:
+            if row.asks is not None:
+                self._held[row.asks] -= 1
 
     # ----------------------------------------------------------------------------------- the ledger
 
@@ -320,9 +345,17 @@ async def _run_lane(
             running.claim = Claim()
             rows = with_database_retries(_take_safely, take, running, count)
             running.has_more = len(rows) == count
+            for row, _work in rows:
+                running.hold(row)
             return [(row, partial(running.run_row, row, run)) for row, run in rows]
 
-        done = await run_lane(take_rows, slots=running.slots, pulse=running.pulse, wait_for_news=running.wait_for_news)
+        done = await run_lane(
+            take_rows,
+            slots=running.slots,
+            stuck=running.stuck,
+            pulse=running.pulse,
+            wait_for_news=running.wait_for_news,
+        )
         await running.pulse()  # tell the other lanes what this one found out in its last moments
         admissions = {endpoint.name: running.admission(endpoint) for endpoint in endpoints}
         away = {
@@ -370,24 +403,31 @@ def _close_lane(lane: Lane) -> None:
     Lane.objects.filter(pk=lane.pk).delete()
 
 
-def _pause(job: Job, error: LLMError) -> None:
+def _pause(job: Job, because: str, detail: str) -> None:
     try:
-        with_database_retries(partial(life_cycle.pause, job.pk, because=error.kind, detail=str(error)))
+        with_database_retries(partial(life_cycle.pause, job.pk, because=because, detail=detail))
     except JobOver:  # cancelled meanwhile
         return
 
 
 def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
-    """Let a job rest until its endpoints are available; pause it if all of them are down."""
+    """Let a job rest until its endpoints are available; pause it if all of them are down.
+
+    While another lane works on the job with the endpoints that answer, it rests: that lane decides.
+    """
     waits = [wait for wait in away.values() if wait is not None]
+    now = timezone.now()
+    if not waits and Lane.objects.filter(job=job.pk, until__gt=now).exists():
+        waits = [REST_BESIDE_OTHERS]
     if waits:
-        life_cycle.rest(job.pk, timezone.now() + min(waits))
-    else:
-        states = EndpointState.objects.filter(endpoint__name__in=away, down_since__isnull=False)
-        details = [
-            f"{state.endpoint.name} ({state.because}: {state.detail})" for state in states.select_related("endpoint")
-        ]
-        _pause(job, EndpointDown("; ".join(details or away)))
+        life_cycle.rest(job.pk, now + min(waits))
+        return
+    states = EndpointState.objects.filter(endpoint__name__in=away, down_since__isnull=False)
+    states = states.select_related("endpoint").order_by("endpoint__name")
+    causes = {state.because for state in states}
+    details = [f"{state.endpoint.name} ({state.because}: {state.detail})" for state in states]
+    because = next((kind.__name__ for kind in (KeyMissing, NotAllowed) if causes == {kind.__name__}), "")
+    _pause(job, because or EndpointDown.__name__, str(EndpointDown("; ".join(details or away))))
 
 
 def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:

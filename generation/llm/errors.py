@@ -43,6 +43,14 @@ class NotReached(LLMError):
     """Could not connect to the endpoint. Nothing was sent."""
 
 
+class HostNotFound(NotReached):
+    """The endpoint's host is not known. Nothing was sent."""
+
+
+class TLSFailed(NotReached):
+    """No secure connection to the endpoint: its certificate or its protocol is not accepted. Nothing was sent."""
+
+
 class UnexpectedError(LLMError):
     """An unexpected error occurred during the call. The log has the details."""
 
@@ -68,7 +76,7 @@ class NotThere(LLMError, permanent=True):
 
 
 class KeyMissing(LLMError, permanent=True):
-    """The environment variable that should hold the endpoint's key is not set."""
+    """The key of the endpoint is missing."""
 
 
 class NotAllowed(LLMError, permanent=True):
@@ -121,3 +129,7 @@ class BatchRefused(LLMError, permanent=True):
 
 class BatchLost(LLMError, permanent=True):
     """The endpoint no longer knows this batch, or has lost its results."""
+
+
+# The same for every request to the endpoint, and waiting does not help: it is stopped at once.
+STOPPING_ERRORS = (KeyMissing, NotAllowed, HostNotFound, TLSFailed)

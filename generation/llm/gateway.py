@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import BaseModel
 
 from generation.llm.admission_control import ACCOUNT_ERRORS, AdmissionControl
-from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
+from generation.llm.errors import (
+    STOPPING_ERRORS,
+    BadRequest,
+    BrokenReply,
+    CutShort,
+    LaneOver,
+    LLMError,
+    NotReached,
+    ServerError,
+)
 from generation.llm.http.access import DEFAULT_ACCESS, Access, check_address
 from generation.llm.http.clients import Client, make_client
 from generation.llm.http.failures import (
@@ -157,7 +166,11 @@ class Gateway:
         usable: Callable[[Reply], object],
     ) -> Reply:
         """The reply to a request, paid for once: a second call waits and finds it in the ledger."""
-        api_key = self._authorize(settings)
+        try:
+            api_key = self._authorize(settings)
+        except STOPPING_ERRORS as error:
+            self.admission(settings).mark_down(error.kind, error.detail)
+            raise
         ledger = ledger or self._ledger
         if ledger is None:
             raise ValueError("a call needs a ledger")
@@ -207,6 +220,8 @@ class Gateway:
                     # The larger of the two: a later format may have been refused meanwhile.
                     self._formats[endpoint] = max(Format(output_format + 1), self._formats.get(endpoint, output_format))
                     continue
+                if isinstance(outcome, STOPPING_ERRORS):  # of no row: those that wait return to the queue
+                    admission.mark_down(outcome.kind, outcome.detail)
                 failures += counts
                 # An endpoint out of reach is retried until the breaker opens; then the row is
                 # requeued unharmed.

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from generation.llm.errors import NotAllowed
@@ -121,6 +123,9 @@ class Endpoint(models.Model):
             value = getattr(self, name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValidationError({name: _("Enter a number.")})
+        self.url = base_address(self.url)
+        if mistake := address_mistake(self.url):
+            raise ValidationError({"url": mistake})
         allowed: Access = settings.MHB_ENDPOINT_ACCESS
         try:
             allowed.check_url(self.url)
@@ -163,6 +168,26 @@ class Endpoint(models.Model):
     def settings(self) -> ModelSettings:
         """The settings that the gateway needs."""
         return ModelSettings(**{field.name: getattr(self, field.name) for field in fields(ModelSettings)})
+
+
+_PATHS_OF_CALLS = re.compile(r"(/+(chat/completions|completions|responses|embeddings))?/*$", re.I)
+
+
+def base_address(url: str) -> str:
+    """The base URL in an address as people copy it, without the path of a call."""
+    return _PATHS_OF_CALLS.sub("", url.strip()) if "?" not in url and "#" not in url else url.strip()
+
+
+def address_mistake(url: str) -> Promise | str:
+    """Why this cannot be a base URL, in one sentence; "" if it can."""
+    if "?" in url or "#" in url:
+        return _(
+            "Enter the base URL without a query, everything from '?' or '#': it would be lost, or end up before the path of "
+            "the call."
+        )
+    if urlsplit(url).path.lower().rstrip("/").endswith("/messages"):
+        return _("This is the address of another protocol (messages). Enter the provider's OpenAI-compatible base URL.")
+    return ""
 
 
 def derived_family(model: str) -> str:

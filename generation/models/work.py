@@ -26,6 +26,8 @@ class Work(models.Model):
     error = models.CharField(max_length=64, blank=True)  # the name of the error class
     detail = models.TextField(blank=True)
 
+    asks: int | None = None  # of a row that was taken: the endpoint that its work calls, if it is a single one
+
     class Meta:
         abstract = True
 

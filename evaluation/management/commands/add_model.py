@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from evaluation.runs import adding
+from evaluation.runs import adding, queries
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
@@ -43,5 +43,5 @@ class Command(Step):
             "cost": progress.responses.cost,
             "status": run.status,
             "paused": run.paused_detail,
-            "failed": paused_exit_code(run),
+            "failed": queries.count_not_done(run) if options["wait"] else paused_exit_code(run),
         }

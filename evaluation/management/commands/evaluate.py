@@ -130,7 +130,7 @@ class Command(Step):
             "simulated": queries.is_simulated(run),
             "status": run.status,
             "paused": run.paused_detail,
-            "failed": int(bool(options["wait"]) and progress.judgments.done == 0) or paused_exit_code(run),
+            "failed": queries.count_not_done(run) if options["wait"] else paused_exit_code(run),
         }
 
 

@@ -121,11 +121,13 @@ def read_key(name: str) -> str:
             with Path(file).open(encoding="utf-8", errors="replace") as file_object:
                 key = file_object.read(MAX_KEY_CHARS).strip()
         except OSError as error:
-            raise KeyMissing(f"Variable: {name}{FILE_SUFFIX} (its file cannot be read: {error.strerror}).") from None
+            raise KeyMissing(
+                f"The file that the environment variable {name}{FILE_SUFFIX} names cannot be read: {error.strerror}."
+            ) from None
     if not key:
-        raise KeyMissing(f"Variable: {name}.")
+        raise KeyMissing(f"The environment variable {name} is not set.")
     if not (key.isascii() and key.isprintable()):  # the HTTP client would fail with an error that quotes the key
-        raise KeyMissing(f"Variable: {name} (it contains characters that a key cannot have).")
+        raise KeyMissing(f"The environment variable {name} contains characters that a key cannot have.")
     return key
 
 

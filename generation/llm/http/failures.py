@@ -3,6 +3,8 @@
 import json
 import logging
 import re
+import socket
+import ssl
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,6 +19,7 @@ from generation.llm.errors import (
     ConnectionCut,
     ContentFiltered,
     ContextTooLong,
+    HostNotFound,
     LLMError,
     NoCredit,
     NotAllowed,
@@ -25,9 +28,10 @@ from generation.llm.errors import (
     RateLimited,
     ServerError,
     TimedOut,
+    TLSFailed,
     UnexpectedError,
 )
-from generation.llm.http.access import Forbidden
+from generation.llm.http.access import PORTS, Forbidden
 from generation.llm.parsing import storable
 
 if TYPE_CHECKING:  # takes a second to import, so it is imported late
@@ -156,7 +160,7 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
 
     The transport reports every lost connection as a timeout.
     """
-    from aiohttp import ClientConnectorError, ConnectionTimeoutError
+    from aiohttp import ClientConnectorError, ClientSSLError, ConnectionTimeoutError
 
     from generation.llm.http.transport import TooLong
 
@@ -173,6 +177,15 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
     detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
     if any(isinstance(cause, TooLong) for cause in (failure, *causes)):
         return BrokenReply(detail)
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return HostNotFound(f"The host name {failure.request.url.host} cannot be resolved.")
+    if any(isinstance(cause, (ClientSSLError, ssl.SSLError)) for cause in causes):
+        return TLSFailed(detail)
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        url = failure.request.url
+        return NotReached(
+            f"ConnectionRefusedError: {url.host}:{url.port or PORTS.get(url.scheme, '')} refuses connections."
+        )
     if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
         return NotReached(detail)
     if any(isinstance(cause, TimeoutError) for cause in causes):

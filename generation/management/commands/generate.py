@@ -98,7 +98,7 @@ class Command(Step):
             "plan": batch.plan.get("name", ""),
             "preset": batch.preset,
             "changed": {name: batch.settings[name] for name in batch.changed},
-            "failed": progress.failed or paused_exit_code(batch),
+            "failed": progress.failed or paused_exit_code(batch) or int(wait and not progress.done),
             "open": progress.queued + progress.running,
             "calls": progress.calls,
             "cost": progress.cost,

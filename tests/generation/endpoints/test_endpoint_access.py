@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
+from generation.endpoints import services
 from generation.llm.http.access import Access
 from generation.models import Batch, Endpoint
 from review.models import User
@@ -83,3 +85,34 @@ def test_an_endpoint_that_is_no_longer_allowed_pauses_its_batch(
     assert reverse("generation:endpoint", args=[target.name]) in page
     if field == "key_env":
         assert "not allowed on this server" in client.get(reverse("generation:endpoints")).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("typed", "stored"),
+    [
+        ("https://models.example/v1/chat/completions", "https://models.example/v1"),
+        ("https://models.example/v1/Chat/Completions/", "https://models.example/v1"),
+        ("https://models.example/v1/completions", "https://models.example/v1"),
+        ("https://models.example/v1/responses", "https://models.example/v1"),
+        ("https://models.example/api/v1//", "https://models.example/api/v1"),
+        ("https://models.example", "https://models.example"),
+    ],
+)
+def test_the_path_of_a_call_is_taken_off_an_address(db: None, typed: str, stored: str) -> None:
+    added = services.add_endpoint(name="copied", url=typed, model="m")
+    assert added.url == stored
+    assert services.change_endpoint(added, url=typed).url == stored
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "https://own.example/openai/deployments/m/chat/completions?api-version=2024-10-21",
+        "https://own.example/v1#chat",
+        "https://own.example?v=1",
+        "https://own.example/v1/messages",
+    ],
+)
+def test_an_address_with_a_query_or_of_another_protocol_is_refused(db: None, typed: str) -> None:
+    with pytest.raises(ValidationError, match=r"base URL"):
+        services.add_endpoint(name="copied", url=typed, model="m")

@@ -335,8 +335,8 @@ def test_an_endpoint_that_nobody_listens_at_goes_down_without_failing_the_row():
     )
 
 
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "127.0.0.1"])
-def test_a_connection_that_was_never_made_is_reported_as_not_reached(host, monkeypatch):
+@pytest.mark.parametrize(("host", "error"), [("no-such-host.invalid", "HostNotFound"), ("127.0.0.1", "NotReached")])
+def test_a_connection_that_was_never_made_is_reported_as_not_reached(host, error, monkeypatch):
     """A name that does not exist; a socket whose queue is full and that accepts nothing."""
     monkeypatch.setattr(llm_gateway, "CONNECT_TIMEOUT", 0.2)
     monkeypatch.setattr(admission_control, "BREAK_AFTER", 1)
@@ -351,7 +351,21 @@ def test_a_connection_that_was_never_made_is_reported_as_not_reached(host, monke
                 waiting.connect(full.getsockname())
         with pytest.raises(EndpointDown):
             ask(f"http://{host}:{full.getsockname()[1]}/v1", ledger, attempts=2)
-    assert [attempt.error for attempt in ledger] == ["NotReached"]
+    assert [attempt.error for attempt in ledger] == [error]
+
+
+def test_a_host_that_does_not_exist_stops_its_model_at_once_and_in_words():
+    ledger = Ledger()
+    with pytest.raises(EndpointDown, match=r"The host name no-such-host\.invalid cannot be resolved"):
+        ask("http://no-such-host.invalid/v1", ledger)
+    assert [attempt.error for attempt in ledger] == ["HostNotFound"]
+
+
+def test_a_server_without_tls_at_an_https_address_stops_its_model_at_once():
+    ledger = Ledger()
+    with run_in_background(make_app([])) as url, pytest.raises(EndpointDown, match="TLSFailed"):
+        ask(url.replace("http://", "https://"), ledger)
+    assert [attempt.error for attempt in ledger] == ["TLSFailed"]
 
 
 def test_a_network_outage_uses_up_none_of_a_rows_attempts():
