@@ -92,16 +92,6 @@ def django_db_keepdb(django_db_keepdb: bool) -> bool:
     return django_db_keepdb or copied or "TEST_TEMPLATE" in os.environ
 
 
-@pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Have Django ask SQLite now whether it supports JSON, which it does once per connection.
-
-    Otherwise the query would count in the first test that counts its queries.
-    """
-    with django_db_blocker.unblock():
-        assert connection.features.supports_json_field
-
-
 @pytest.fixture(scope="session", autouse=True)
 def fast_flush() -> Iterator[None]:
     """Empty the database after a transactional test in our own way, instead of by Django's flush.

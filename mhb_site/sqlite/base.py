@@ -8,17 +8,37 @@ SQLite's own waiting remains.
 import sqlite3
 import threading
 from collections import defaultdict
+from contextlib import closing
 from typing import Any
 
 from django.db import OperationalError
-from django.db.backends.sqlite3 import base
+from django.db.backends.sqlite3 import base, features
 
 _write_locks: dict[str, threading.Lock] = defaultdict(threading.Lock)  # by database file
+
+
+def _has_json() -> bool:
+    with closing(sqlite3.connect(":memory:")) as memory:
+        try:
+            return bool(memory.execute("SELECT JSON('{}')"))
+        except sqlite3.OperationalError:
+            return False
+
+
+class DatabaseFeatures(features.DatabaseFeatures):
+    """Asks the library, not the site's database.
+
+    Django asks the database at first use and remembers the answer: no JSON for the rest of the
+    process if it was locked at that moment.
+    """
+
+    supports_json_field = _has_json()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """Holds the process's write lock from BEGIN IMMEDIATE to the end of the transaction."""
 
+    features_class = DatabaseFeatures
     _write_lock: "threading.Lock | None" = None
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:

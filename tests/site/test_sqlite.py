@@ -82,3 +82,18 @@ def test_an_error_of_the_file_has_sqlites_own_name(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.DatabaseError) as error:
         wrapper.connect()
     assert error.value.__notes__ == ["SQLite calls it SQLITE_NOTADB."]
+
+
+def test_a_locked_database_at_first_use_does_not_cost_json_fields(transactional_db: None, tmp_path: Path) -> None:
+    holder, late = connection.copy(), connection.copy()
+    try:
+        holder.ensure_connection()
+        holder.cursor().execute("BEGIN IMMEDIATE")
+        with late.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout = 1")
+        assert late.features.supports_json_field, "asked while the database is locked"
+        assert late.features.has_json_object_function
+        assert late.features.can_introspect_json_field
+    finally:
+        holder.close()
+        late.close()
