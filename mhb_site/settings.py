@@ -89,10 +89,10 @@ TEMPLATES = [
 
 DATABASES = {"default": ENV.database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# Short-lived state shared by all processes: used codes, numbers of attempts. No page reads it.
+# Shared by all processes: used codes, numbers of attempts, results of finished runs.
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "BACKEND": "mhb_site.web.cache.SignedDatabaseCache",
         "LOCATION": "mhb_site_cache",  # mhb_site.models.CacheEntry
         "OPTIONS": {"MAX_ENTRIES": 10_000},  # above it, expired entries are deleted first
     }

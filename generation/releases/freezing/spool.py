@@ -1,6 +1,6 @@
 """Keeps a release's samples in a file between reading and storing: memory use stays flat."""
 
-import marshal
+import json
 import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
@@ -43,7 +43,7 @@ class Spool:
             for rubric, facets in zip(entry.sample["rubrics"], entry.facets, strict=True)
         ]
         row = (entry.choice.version_id, str(entry.choice.split), entry.sample["sample_id"], entry.sample["task"])
-        stored = marshal.dumps((*row, jsonl.as_object(sample), rubrics))
+        stored = json.dumps((*row, jsonl.as_object(sample), rubrics)).encode()
         self._file.write(len(stored).to_bytes(_LENGTH))
         self._file.write(stored)
 
@@ -65,7 +65,7 @@ class Spool:
 
     def _stored(self) -> Iterator[tuple[Any, ...]]:
         while length := self._file.read(_LENGTH):
-            yield marshal.loads(self._file.read(int.from_bytes(length)))  # noqa: S302 - what `add` wrote
+            yield json.loads(self._file.read(int.from_bytes(length)))
 
 
 def _compress_fast() -> None:
