@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from inspect import unwrap
 from typing import Any
 
 import psycopg
@@ -30,6 +31,13 @@ RETRY_AFTER = 5  # seconds; drafts.js retries at the same interval
 # lock not available, operator intervention (statement timeout, shutdown). A full disk is not among
 # them.
 BUSY_STATES = ("08", "40", "53300", "55P03", "57")
+
+
+# Without Django's check for a CSRF token, which reads the body: a body that cannot be read would
+# make the error page fail. `CsrfViewMiddleware` has already read the cookie.
+_bad_request = unwrap(defaults.bad_request)
+_page_not_found = unwrap(defaults.page_not_found)
+_server_error = unwrap(defaults.server_error)
 
 
 class ErrorsMiddleware:
@@ -158,12 +166,12 @@ def refusal(request: HttpRequest, status: int, message: str) -> HttpResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400: requests refused before any view."""
-    return _plain_problem(400) if _for_api(request) else defaults.bad_request(request, exception)
+    return _plain_problem(400) if _for_api(request) else _bad_request(request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler404: unknown URLs."""
-    return _plain_problem(404) if _for_api(request) else defaults.page_not_found(request, exception)
+    return _plain_problem(404) if _for_api(request) else _page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -173,7 +181,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     if is_busy(sys.exc_info()[1]):
         return busy(request)
-    return _plain_problem(500) if _for_api(request) else defaults.server_error(request)
+    return _plain_problem(500) if _for_api(request) else _server_error(request)
 
 
 def locked_out(request: HttpRequest, _response: HttpResponse | None, _credentials: object) -> HttpResponse:

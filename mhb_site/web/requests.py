@@ -5,6 +5,9 @@ from typing import Any
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.multipartparser import MultiPartParserError
+from django.http.request import MediaType
+from django.utils.functional import cached_property
 from django.utils.http import parse_header_parameters
 from django.utils.translation import gettext as _
 
@@ -17,18 +20,45 @@ MAX_URL_LENGTH = 4096
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
-class Utf8WSGIRequest(WSGIRequest):
-    """A request that is decoded as UTF-8 whatever it declares.
+# What Python's parser of header parameters raises on malformed ones (RFC 2231): unknown charsets,
+# numbers without end, continuations with and without numbers.
+MALFORMED = (LookupError, TypeError, ValueError)
 
-    Django fails on encodings that are not text encodings.
+
+class Utf8WSGIRequest(WSGIRequest):
+    """A request that is decoded as UTF-8 whatever it declares, and whose headers may be malformed.
+
+    Django fails on encodings that are not text encodings, and on parameters that cannot be parsed.
     """
 
+    is_malformed = False  # its Content-Type or Content-Length
+
     def _set_content_type_params(self, meta: Mapping[str, Any]) -> None:
-        self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        length = meta.get("CONTENT_LENGTH") or "0"
+        self.is_malformed = not (length.isascii() and length.isdecimal() and len(length) < 20)
+        try:
+            self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        except MALFORMED:
+            self.content_type, self.content_params, self.is_malformed = "", {}, True
+
+    @cached_property
+    def accepted_types(self) -> list[MediaType]:
+        """As Django's; a header that cannot be parsed accepts everything, as if it were absent."""
+        try:
+            return super().accepted_types
+        except MALFORMED:
+            return [MediaType("*/*")]
+
+    def parse_file_upload(self, META: Mapping[str, Any], post_data: Any) -> Any:
+        """Parse a multipart body. Raises MultiPartParserError (400)."""
+        try:
+            return super().parse_file_upload(META, post_data)
+        except MALFORMED as error:
+            raise MultiPartParserError("A part has a malformed header.") from error
 
 
 class RequestsMiddleware:
-    """Refuses URLs that are too long (414), texts not in UTF-8 (415) or not storable (400).
+    """Refuses malformed headers (400), long URLs (414), texts not in UTF-8 (415) or storable (400).
 
     `review.common.api` reads the bodies of API requests and refuses them in the same way.
     """
@@ -40,6 +70,8 @@ class RequestsMiddleware:
         if len(request.get_full_path()) > MAX_URL_LENGTH:
             request.GET = QueryDict()  # the refusal page does not need it
             return refusal(request, 414, _("This address is too long. Shorten it, or include less data in it."))
+        if getattr(request, "is_malformed", False):
+            return refusal(request, 400, _("The header Content-Type or Content-Length is malformed."))
         if request.content_params and request.content_params.get("charset", "utf-8").lower() not in ENCODINGS:
             return refusal(request, 415, _("This request is not encoded in UTF-8. Send it in UTF-8."))
         if not (is_storable(request.path_info) and _is_storable_dict(request.GET)):
