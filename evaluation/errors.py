@@ -89,6 +89,14 @@ class ModelAlreadyTested(EvaluationError, status=409):
     """This model is already in the run."""
 
 
+class NotTested(EvaluationError, status=404):
+    """This model is not in the run."""
+
+
+class LastModel(EvaluationError, status=409):
+    """No other model would remain in the run. Cancel the run instead."""
+
+
 class NotCallable(EvaluationError, status=422):
     """This model is known from imported results only. It has no address and cannot be called."""
 

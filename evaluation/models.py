@@ -111,11 +111,14 @@ class RunEndpoint(models.Model):
 
     `filled_to`: the position in the release up to which response rows exist; null: for the whole
     release. It is written together with the rows.
+    `left_out_at`: since when the run goes on without it, and why (`evaluation.runs.leaving`).
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tested")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     filled_to = models.PositiveIntegerField(null=True, blank=True)
+    left_out_at = models.DateTimeField(null=True, blank=True)
+    left_out_because = models.TextField(blank=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_endpoint_once")]

@@ -17,6 +17,8 @@ urlpatterns = [
     path("runs/", runs_views.runs, name="runs"),
     path("runs/new/", runs_views.run_new, name="run-new"),
     path("runs/<int:pk>/", runs_views.run, name="run"),
+    path("runs/<int:pk>/models/<slug:name>/leave-out/", runs_views.leave_out, name="run-leave-out"),
+    path("runs/<int:pk>/models/<slug:name>/add-again/", runs_views.add_again, name="run-add-again"),
     path("runs/import/", interchange_views.import_results, name="run-import"),
     path("result-imports/<int:pk>/", interchange_views.results_import, name="results-import"),
     path(

@@ -34,6 +34,10 @@ def as_markdown(report: Report) -> str:
         lines += [f"> **{SIMULATED_REVIEWERS}**", ""]
     if not report.finished:
         lines += ["> Results so far: unfinished items count as not judged.", ""]
+    for each in report.left_out:
+        at, reason = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC", _cell(each.left_out_because)
+        reason = f" ({reason})" if reason else ""
+        lines += [f"> `{each.endpoint.name}` was left out of the run at {at}{reason}: its numbers are incomplete.", ""]
     lines += [
         f"Run {run.pk}, {_how_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
         f"Release SHA-256 `{run.release.sha256}`.",

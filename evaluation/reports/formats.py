@@ -46,6 +46,10 @@ def as_dict(report: Report) -> dict[str, Any]:
         "datasets": [{"name": name, "label": label} for name, label in report.datasets],
         "endpoints": list(report.endpoints),
         "responses_failed": dict(report.responses_failed),
+        "left_out": [
+            {"endpoint": each.endpoint.name, "at": str(each.left_out_at), "because": each.left_out_because}
+            for each in report.left_out
+        ],
         "overall": [_row(row) for row in report.overall],
         "facets": {name: [_row(row) for row in rows] for name, rows in report.facets.items()},
         "without": dict(report.without),

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
 from evaluation.metrics import UNJUDGED
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNPARSED, FacetView, Protocol, Rate
 from evaluation.reports.numbers.averages import Averages, averages
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
@@ -18,7 +18,7 @@ from evaluation.reports.numbers.counting import Row as Row
 from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, report_numbers
 from evaluation.reports.numbers.verdict_table import BROKEN, POLARITY
 from evaluation.runs.plan import Plan, outcomes_of, plan_of
-from evaluation.runs.queries import data_sets_of, is_simulated
+from evaluation.runs.queries import data_sets_of, is_simulated, left_out
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.models import Call, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
@@ -79,6 +79,7 @@ class Report:
     simulated: bool
     finished: bool
     cost: Decimal
+    left_out: tuple[RunEndpoint, ...] = ()
 
     @property
     def rates(self) -> tuple[Rate, ...]:
@@ -174,6 +175,7 @@ def report(run: Run, options: Options | None = None) -> Report:
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
         cost=run.cost,
+        left_out=tuple(left_out(run)),
     )
 
 

@@ -13,12 +13,13 @@ from rest_framework.views import APIView
 from evaluation.interchange.power import CellPower, release_power
 from evaluation.models import MAX_SEED, Run
 from evaluation.runs import estimate as runs_estimate
-from evaluation.runs import queries, services
+from evaluation.runs import leaving, queries, services
 from evaluation.runs.kind import RUNS
 from evaluation.runs.plan import MAX_MINIMUM
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation import tasks
+from generation.endpoints import queries as endpoints_queries
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
     JOB_FIELDS,
@@ -170,6 +171,9 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
     """
 
     simulated = serializers.BooleanField()
+    left_out = serializers.ListField(
+        child=serializers.CharField(), help_text="Models that the run goes on, or ended, without."
+    )
     progress = RunProgressSerializer()
     provider_batches = ProviderBatchSerializer(many=True)
     totals = TotalsSerializer()
@@ -179,6 +183,7 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
         fields = [
             *RunSerializer.Meta.fields,
             "simulated",
+            "left_out",
             *JOB_FIELDS,
             "progress",
             "provider_batches",
@@ -312,6 +317,7 @@ def whole_run(run: Run) -> dict[str, Any]:
         "variants": run.variants,
         **job_values(run),
         "simulated": queries.is_simulated(run),
+        "left_out": [each.endpoint.name for each in queries.left_out(run)],
         "progress": RUNS.progress(run),
         "provider_batches": queries.provider_batches_of(run),
         "totals": run,
@@ -320,6 +326,41 @@ def whole_run(run: Run) -> dict[str, Any]:
 
 
 register_answer(RUNS.name, WholeRunSerializer, whole_run)
+
+
+class LeaveOutSerializer(serializers.Serializer[Any]):
+    """Why the run goes on without the model."""
+
+    because = serializers.CharField(default="", allow_blank=True, max_length=500)
+
+
+class LeaveOut(APIView):
+    """Leave a model out of a run that goes on without it."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=LeaveOutSerializer, responses=WholeRunSerializer)
+    def post(self, request: Request, pk: int, name: str) -> Answer:
+        """Its open responses are dropped; answers that it gave are judged. 409 if the run has ended, or no other model
+        would remain."""
+        run, body = RUNS.get(pk), validated_body(LeaveOutSerializer, request)
+        leaving.leave_out(run.pk, endpoints_queries.endpoint(name), because=body["because"])
+        wake_after_commit(tasks.work_on_job, run.pk)
+        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data)
+
+
+class AddAgain(APIView):
+    """Add a model again that was left out of a run."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=None, responses={202: WholeRunSerializer})
+    def post(self, request: Request, pk: int, name: str) -> Answer:
+        """It is asked the questions that it was not asked. 409 if the run was cancelled."""
+        run = RUNS.get(pk)
+        leaving.add_again(run.pk, endpoints_queries.endpoint(name))
+        wake_after_commit(tasks.work_on_job, run.pk)
+        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class Runs(ListAPIView[Run]):

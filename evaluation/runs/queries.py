@@ -1,5 +1,6 @@
 """Queries on runs, and the requests that runs send."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,7 +8,7 @@ from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext_noop as _
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunJudge
+from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
@@ -279,7 +280,8 @@ class RunProgress:
 
 def count_rubrics(run: Run) -> int:
     """The number of judgments that all responses of a run need."""
-    responses, protocol = Response.objects.filter(run=run), registry.protocol(run.release.benchmark)
+    protocol = registry.protocol(run.release.benchmark)
+    responses = Response.objects.filter(run=run).exclude(status=Status.DROPPED)  # those of a model that was left out
     left_out = [
         responses.filter(sample__rubrics__key=key).exclude(variant__in=judging.variants).count()
         for key, judging in protocol.by_rubric.items()
@@ -307,6 +309,40 @@ def judgments_of(response: Response) -> QuerySet[Judgment]:
     return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
 
 
+def left_out(run: Run) -> list[RunEndpoint]:
+    """The models that were left out of a run, in their order."""
+    return list(run.tested.filter(left_out_at__isnull=False).select_related("endpoint").order_by("pk"))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """How far a model under test is: its responses by status, and since when it is left out."""
+
+    tested: RunEndpoint
+    open: int
+    done: int
+    failed: int
+    not_asked: int
+
+    @property
+    def name(self) -> str:
+        return self.tested.endpoint.name
+
+
+def model_states(run: Run) -> list[ModelState]:
+    """The state of each model under test, in their order: two queries."""
+    counts: dict[int, Counter[str]] = {}
+    rows = Response.objects.filter(run=run).order_by().values_list("endpoint", "status").annotate(n=Count("pk"))
+    for endpoint, status, n in rows:
+        counts.setdefault(endpoint, Counter())[status] += n
+    states = []
+    for tested in run.tested.select_related("endpoint").order_by("pk"):
+        count = counts.get(tested.endpoint_id, Counter())
+        is_open = count[Status.QUEUED] + count[Status.RUNNING]
+        states.append(ModelState(tested, is_open, count[Status.DONE], count[Status.FAILED], count[Status.DROPPED]))
+    return states
+
+
 def count_not_done(run: Run) -> int:
     """How much of what a run was launched for was not done: rows that failed, or are open.
 
@@ -314,8 +350,8 @@ def count_not_done(run: Run) -> int:
     plan leaves out. 1 at least if nothing was judged.
     """
     responses = Response.objects.filter(run=run)
-    open_or_failed = Q(status__in=(Status.QUEUED, Status.RUNNING)) | Q(status=Status.DROPPED)
-    undone = responses.filter(open_or_failed | Q(outcome=Response.Outcome.FAILED)).count()
+    not_asked = Q(status__in=(Status.QUEUED, Status.RUNNING, Status.DROPPED))
+    undone = responses.filter(not_asked | Q(outcome=Response.Outcome.FAILED)).count() + len(left_out(run))
     unjudged = Judgment.objects.filter(run=run, response__status=Status.DONE).exclude(status=Status.DONE)
     undone += unjudged.exclude(error=NOT_JUDGED).count()
     return undone or int(not Judgment.objects.filter(run=run, status=Status.DONE).exists())

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -11,7 +12,7 @@ from django.urls import reverse
 from django.utils.crypto import get_random_string
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from evaluation.errors import EvaluationError
 from evaluation.interchange import power
@@ -25,12 +26,13 @@ from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.reports.forms import read_options
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
-from evaluation.runs import forms, queries, services
+from evaluation.runs import forms, leaving, queries, services
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.bootstrap import DRAWS
 from generation import tasks
+from generation.endpoints import queries as endpoints_queries
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs.queries import with_role_names
 from generation.jobs.views import job_context
@@ -101,6 +103,26 @@ def run_new(request: HttpRequest) -> HttpResponse:
     return render(request, "evaluation/runs/run_new.html", context, status=status)
 
 
+@require_POST
+@requires(Can.MEASURE)
+def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    """Leave a model out of a run."""
+    leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), because=request.POST.get("because", "")[:500])
+    wake_after_commit(tasks.work_on_job, pk)
+    messages.success(request, _("%(name)s is left out. The run goes on without it.") % {"name": name})
+    return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
+
+
+@require_POST
+@requires(Can.MEASURE)
+def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    """Add a model again that was left out of a run."""
+    leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name))
+    wake_after_commit(tasks.work_on_job, pk)
+    messages.success(request, _("%(name)s is asked again.") % {"name": name})
+    return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
+
+
 def power_context(settings: RunSettings) -> dict[str, Any]:
     """The context of the power table: the precision to expect from these settings."""
     models, datasets = len(settings.tested), queries.data_sets_asked(settings)
@@ -154,6 +176,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "models": with_role_names(queries.models_asked(watched_run), lambda role: _(queries.ROLES[role])),
         "judging": summary.as_dict(watched_run, report.numbers.judged),
         "further_judges": queries.further_judges(watched_run),
+        "left_out": report.left_out,
+        "model_states": _model_states(watched_run),
         "failed": [
             (endpoint, count, _link(watched_run)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())
@@ -171,6 +195,15 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     report_html = cached_page(cache_key and f"page:{cache_key}", render_report)
     context["report_html"] = mark_safe(report_html)  # noqa: S308 - rendered by our template
     return render(request, "evaluation/runs/run.html", context)
+
+
+def _model_states(run: Run) -> list[tuple[queries.ModelState, Any]]:
+    """The models under test and their endpoints now, unless all have simply ended."""
+    states = queries.model_states(run) if run.origin == Run.Origin.LAUNCHED else []
+    if run.status == Run.Status.FINISHED and not any(state.tested.left_out_at for state in states):
+        return []
+    now = {endpoint.name: endpoint for endpoint in RUNS.live(run).endpoints}
+    return [(state, now.get(state.name)) for state in states]
 
 
 def _plan(report: reports_queries.Report) -> dict[str, object]:

@@ -37,7 +37,8 @@ def work_on_run(run_id: int) -> int:
     """Work on a run in a lane until nothing is queued or its time is up; returns the rows done."""
     run = Run.objects.select_related("release", "judge").get(pk=run_id)
     protocol = registry.protocol(run.release.benchmark)
-    tested = run.tested.select_related("endpoint")
+    tested = run.tested.filter(left_out_at=None).select_related("endpoint")
+    all_tested = run.tested.count()
     endpoints = {row.endpoint_id: queries.endpoint_as_launched(run, row.endpoint) for row in tested}
     judges = {judge.pk: queries.endpoint_as_launched(run, judge) for judge in queries.judges_of(run)}
     panel = votes.panel_of(run) if run.panel else None
@@ -83,7 +84,7 @@ def work_on_run(run_id: int) -> int:
         available = [pk for pk, endpoint in endpoints.items() if lane.room_for(endpoint)]
         if available and len(work) < count:
             responses = queues.for_lanes(queues.responses_to_take(run), run)
-            if len(available) < len(endpoints):
+            if len(available) < all_tested:
                 responses = responses.filter(endpoint__in=available)
             taken = take(queues.without_questions_in_flight(responses, run), count - len(work), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})

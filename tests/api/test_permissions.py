@@ -158,6 +158,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-import", "POST"): ADMIN,
     ("results-import", "GET"): ADMIN,
     ("run-models", "POST"): ADMIN,
+    ("run-leave-out", "POST"): ADMIN,
+    ("run-add-again", "POST"): ADMIN,
     ("run-models-estimate", "POST"): ADMIN,
     ("run-bundle", "GET"): READERS,
     ("run-compare", "GET"): READERS,

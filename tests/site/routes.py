@@ -69,7 +69,9 @@ def address(route: str, world: World) -> str:
         "item_id": world.calibration_id,
         "judgment_id": world.judgment_id,
         "key": world.released_key,
-        "name": "model-1" if "/endpoints/" in route else _figure_name(route) or _release_name(route),
+        "name": "model-1"
+        if "/endpoints/" in route or "/models/" in route
+        else _figure_name(route) or _release_name(route),
         "notice_id": world.notice_id,
         "person_id": world["ines" if "/invitation/" in route else "ana"].pk,
         "pk": world.pk(route),

@@ -22,8 +22,8 @@ from mhb_site.env import ROOT
 pytestmark = pytest.mark.plain
 
 APPS = ("review", "generation", "evaluation", "mhb_site")  # each may include the templates of those before it
-MODULES = 12
-LINES = 400
+MODULES = 16
+LINES = 500
 TEMPLATE_LINE = 160
 DOCUMENT_LINE = 100
 TEMPLATE_SENTENCE = 240  # a line with a sentence to translate
@@ -42,7 +42,7 @@ def product_modules(root: Path) -> Iterator[Path]:
 
 
 def crowded_folders(root: Path) -> list[str]:
-    """Folders with more than 12 modules."""
+    """Folders with more modules than that."""
     modules: dict[Path, int] = defaultdict(int)
     for path in product_modules(root):
         relative = path.relative_to(root)
@@ -52,7 +52,7 @@ def crowded_folders(root: Path) -> list[str]:
 
 
 def long_modules(root: Path) -> list[str]:
-    """Modules with more than 400 lines."""
+    """Modules with more lines than that."""
     sizes = {path.relative_to(root): len(path.read_text().splitlines()) for path in product_modules(root)}
     return [f"{path}: {size}" for path, size in sizes.items() if size > LINES]
 

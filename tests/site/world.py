@@ -17,6 +17,7 @@ from django.utils import timezone
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.models import Judgment, ResultsImport, Run
 from evaluation.releases import services as results_services
+from evaluation.runs import leaving
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
 from generation.images.services import store_image
@@ -175,9 +176,10 @@ class World:
         return next((pk for folder, pk in pks.items() if f"/{folder}/" in route), self.record_id)
 
     def _run_of(self, route: str) -> int:
-        if route.endswith("/resume/"):
+        if route.endswith(("/resume/", "/add-again/")):
             return self.paused_run_id
-        return self.running_id if route.endswith(("/progress/", "/cancel/", "/pause/", "/budget/")) else self.run_id
+        of_running = ("/progress/", "/cancel/", "/pause/", "/budget/", "/leave-out/")
+        return self.running_id if route.endswith(of_running) else self.run_id
 
     def __getitem__(self, name: str) -> User:
         return self.people[name]
@@ -379,6 +381,7 @@ class World:
         put_in_progress(running, self.judge)
         self.running_id = running.pk
         self.paused_run_id = life_cycle.pause(self._launch_run(release).pk).pk
+        leaving.leave_out(self.paused_run_id, endpoint("http://models.example/v1", "model-1"))
         self.release_id = release.pk
         queued = {"file_name": "r.jsonl", "path": "/nowhere/r.jsonl", "study": "s", "created_at": timezone.now()}
         self.results_import_id = ResultsImport.objects.create(release=release, **queued).pk

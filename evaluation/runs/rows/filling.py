@@ -64,7 +64,7 @@ def fill(run: Run) -> bool:
 
     Locks the rows of the models, so that two workers never create the same responses.
     """
-    unfilled = RunEndpoint.objects.filter(run=run, filled_to__isnull=False)
+    unfilled = RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None)
     all_tested = list(unfilled.select_for_update(of=("self",)).select_related("endpoint").order_by("pk"))
     if not all_tested:
         return False
@@ -109,9 +109,21 @@ def fill(run: Run) -> bool:
     is_last = end is None or not samples.filter(position__gte=end).exists()
     RunEndpoint.objects.filter(pk__in=[tested.pk for tested in current]).update(filled_to=stop if is_last else end)
     if is_last and stop is None:
-        run.responses_total, run.rubrics_total = run.responses.count(), queries.count_rubrics(run)
-        run.save(update_fields=["responses_total", "rubrics_total"])
+        set_totals(run)
     return True
+
+
+def set_totals(run: Run) -> None:
+    """Set the totals of a run: its rows, and those expected of models that still lack some."""
+    run.responses_total, run.rubrics_total = run.responses.count(), queries.count_rubrics(run)
+    unfilled = list(RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None))
+    if unfilled:
+        responses, rubrics = expected_rows(run)
+        for tested in unfilled:
+            missing = max(0, responses - run.responses.filter(endpoint=tested.endpoint_id).count())
+            run.responses_total += missing
+            run.rubrics_total += rubrics * missing // max(1, responses)
+    run.save(update_fields=["responses_total", "rubrics_total"])
 
 
 def _key(tested: RunEndpoint, sample: ReleasedSample, variant: str, repeat: int) -> tuple[int, int, str, int]:

@@ -4,15 +4,23 @@ import asyncio
 
 import pytest
 from aiohttp import web
+from django.test import Client
+from django.urls import reverse
 
+from evaluation import errors
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import services, work
+from evaluation.runs import leaving, queries, services, work
+from evaluation.runs.kind import RUNS
+from evaluation.runs.rows import filling
 from evaluation.runs.settings import RunSettings
+from generation.errors import JobOver
 from generation.jobs import services as jobs_services
 from generation.llm.simulator.server import run_in_background
 from generation.models import Endpoint, EndpointState, Release
 from generation.models.work import Work
-from tests.engine import bare_release, endpoint
+from review.models import User
+from tests.engine import Manage, bare_release, endpoint
+from tests.engine import manage as manage
 from tests.generation.llm.helpers import app_of, completion
 from tests.populations import population
 
@@ -90,3 +98,60 @@ def test_a_model_that_hangs_takes_no_slot_of_another(release: Release) -> None:
     assert release_slow.is_set()
     assert answered == {"quick": 12, "judge": 12}, "a judgment of the same answer is paid for once"
     assert statuses(run) == {Status.DONE}
+
+
+def test_a_model_is_left_out_of_a_running_run_and_added_again(
+    release: Release, client: Client, adela: User, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MHB_KEY_GONE", raising=False)
+    with run_in_background(app_of(agree)) as url:
+        dead = endpoint(url, "dead", key_env="MHB_KEY_GONE")
+        run = services.launch_run(RunSettings(release, [dead, endpoint(url, "good")], endpoint(url, "judge")))
+        work.work_on_run(run.pk)
+        client.force_login(adela)
+        page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+        assert "The environment variable MHB_KEY_GONE is not set." in page
+        client.post(reverse("evaluation:run-leave-out", args=[run.pk, "dead"]), {"because": "no account"})
+        run.refresh_from_db()
+        assert (run.status, run.paused_because) == (Run.Status.FINISHED, "")
+        rows = Response.objects.filter(run=run, endpoint=dead)
+        assert set(rows.values_list("status", "error", "detail")) == {(Status.DROPPED, "LeftOut", "no account")}
+        assert RUNS.progress(run).percent == 100
+        page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+        assert "dead is left out" in page
+        report = client.get(reverse("evaluation:report-json", args=[run.pk])).json()
+        assert [(each["endpoint"], each["because"]) for each in report["left_out"]] == [("dead", "no account")]
+        document = client.get(reverse("evaluation:report-markdown", args=[run.pk])).content.decode()
+        assert "`dead` was left out of the run" in document
+        assert queries.count_not_done(run) == 13
+        with pytest.raises(JobOver):
+            leaving.leave_out(run.pk, endpoint(url, "good"))
+        monkeypatch.setenv("MHB_KEY_GONE", "it-is-there-now")
+        assert manage.json("leave_out", run.pk, "dead", "--again")["left_out"] == []
+        work.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert statuses(run) == {Status.DONE}
+    assert (run.status, run.responses_total, run.rubrics_total) == (Run.Status.FINISHED, 24, 24)
+    assert RUNS.progress(run).percent == 100
+    assert queries.count_not_done(run) == 0
+
+
+def test_the_last_model_is_not_left_out_and_an_unfilled_one_gets_no_more_rows(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "CHUNK", 2)
+    with run_in_background(app_of(agree)) as url:
+        first, second = endpoint(url, "first"), endpoint(url, "second")
+        run = services.launch_run(RunSettings(release, [first, second], endpoint(url, "judge")))
+        leaving.leave_out(run.pk, first)
+        with pytest.raises(errors.LastModel):
+            leaving.leave_out(run.pk, second)
+        run.refresh_from_db()
+        assert (run.responses_total, run.rubrics_total) == (13, 12)
+        work.work_on_run(run.pk)
+        assert run.responses.filter(endpoint=first).count() == 1
+        assert RUNS.progress(RUNS.get(run.pk)).percent == 100
+        leaving.add_again(run.pk, first)
+        work.work_on_run(run.pk)
+    assert run.responses.filter(status=Status.DONE).count() == 24
+    assert RUNS.progress(RUNS.get(run.pk)).percent == 100

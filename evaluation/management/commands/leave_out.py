@@ -1,0 +1,50 @@
+"""leave_out RUN ENDPOINT [--because TEXT] [--again]"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from evaluation.runs import leaving, queries
+from evaluation.runs.kind import RUNS
+from generation.endpoints import queries as endpoints_queries
+from generation.management.command_line import Step
+from generation.tasks import work_on_job
+from review.common.waking import wake
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Leave a model out of a run that goes on without it, or add it again. Safe to repeat."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("run", type=int)
+        parser.add_argument("endpoint")
+        parser.add_argument("--because", default="", metavar="TEXT", help="why; the report says so")
+        parser.add_argument("--again", action="store_true", help="add a model again that was left out")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.MEASURE)
+        run, endpoint = RUNS.get(options["run"]), endpoints_queries.endpoint(options["endpoint"])
+        if options["again"] and options["because"]:
+            raise CommandError("--because belongs to leaving out, not to --again.")
+        if options["again"]:
+            run = leaving.add_again(run.pk, endpoint)
+        else:
+            run = leaving.leave_out(run.pk, endpoint, because=options["because"])
+        wake(work_on_job, run.pk)
+        return {
+            "run": run.pk,
+            "status": run.status,
+            "left_out": [each.endpoint.name for each in queries.left_out(run)],
+            "models": [
+                {
+                    "model": each.name,
+                    "done": each.done,
+                    "open": each.open,
+                    "failed": each.failed,
+                    "not_asked": each.not_asked,
+                }
+                for each in queries.model_states(run)
+            ],
+        }
