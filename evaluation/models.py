@@ -326,6 +326,7 @@ class ResultsImport(Work):
 
     Rows that exist already are not added again, so an interrupted import simply starts over.
     `sha256`: checksum of the release, as stated in the results.
+    `model_names`: the endpoints of models that the file names otherwise.
     `run`: the run with the imported results; null until the import has ended, or if nothing could
     be imported.
     `without_verdict`: rubrics of imported answers for which the file has no verdict.
@@ -334,6 +335,7 @@ class ResultsImport(Work):
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="+")
     study = models.CharField(max_length=100)
     sha256 = models.CharField(max_length=64, blank=True)
+    model_names = models.JSONField(default=dict)  # name in the file -> endpoint
     file_name = models.CharField(max_length=300)
     path = models.CharField(max_length=1000)
     rows = models.PositiveIntegerField(default=0)

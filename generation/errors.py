@@ -76,10 +76,6 @@ class UnfitFormat(GenerationError, status=422):
     benchmark are different."""
 
 
-class UnweightedFormat(UnfitFormat, status=422):
-    """This format counts all criteria alike, but the criteria of this benchmark have points."""
-
-
 class UntrainedFormat(UnfitFormat, status=422):
     """This format is for training a detector, and this benchmark has no samples for that."""
 

@@ -28,6 +28,7 @@ from generation.engine.task_queue import lease
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, Job, Lane, Release, Sample, Source
 from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
 from mhb_site.benchmarks.mhb import simulate
@@ -166,9 +167,9 @@ def launch_batch(source: Source, generator: Endpoint, limit: int | None = None, 
     )
 
 
-def run_batch(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
+def run_batch(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
     """Launch a batch and work on it until nothing is left to do."""
-    batch = launch_batch(source, generator, limit)
+    batch = launch_batch(source, generator, limit, **options)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
@@ -185,9 +186,11 @@ def create_lane(job: Batch | Run) -> Lane:
     return Lane.objects.create(job=job, until=now + lease(), started_at=now)
 
 
-def approve_samples(source: Source, url: str, physicians: Sequence[User], limit: int | None = None) -> list[Sample]:
+def approve_samples(
+    source: Source, url: str, physicians: Sequence[User], limit: int | None = None, **options: Any
+) -> list[Sample]:
     """Make samples of a source and have physicians approve them unchanged."""
-    batch = run_batch(source, endpoint(url), limit)
+    batch = run_batch(source, endpoint(url), limit, **options)
     approve_everything(physicians)
     samples_services.apply_outcomes()
     return list(Sample.objects.filter(batch=batch, status=Sample.Status.APPROVED).order_by("pk"))
@@ -204,6 +207,17 @@ def make_release(
         path = reports_file(folder / "own.json", reports)
         assert len(approve_samples(import_file(path, "own-reports", "pmc-patients"), url, physicians)) == reports
     return releases_services.freeze_release("own", benchmark="mhb")
+
+
+def make_release_with_controls(folder: Path, url: str, physicians: Sequence[User]) -> Release:
+    """Make, approve and freeze three conversations and two reports, each with a control."""
+    sources = (
+        import_file(conversations_file(folder / "own.jsonl", 3), "own-conversations"),
+        import_file(reports_file(folder / "own.json", 2), "own-reports", "pmc-patients"),
+    )
+    for source in sources:
+        approve_samples(source, url, physicians, preset="controls")
+    return releases_services.freeze_release("own", benchmark="mhb", composition=Composition(with_controls=True))
 
 
 def launch_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:

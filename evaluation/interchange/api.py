@@ -34,7 +34,7 @@ from review.rules.permissions import Can
 
 
 class ImportResultsSerializer(serializers.Serializer[Any]):
-    """A file of verdicts made elsewhere: JSON Lines, or a JSON log of inspect-ai."""
+    """A file of verdicts made elsewhere: JSON Lines, or a log of inspect-ai or lm-eval."""
 
     file = serializers.FileField(max_length=300)
     release = serializers.RegexField(
@@ -48,6 +48,13 @@ class ImportResultsSerializer(serializers.Serializer[Any]):
         default="",
         allow_blank=True,
         help_text="Checksum of the release that the results belong to.",
+    )
+    models = serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=10_000,
+        help_text="Endpoints of models that the file names otherwise: `NAME=ENDPOINT`, one a line. `=ENDPOINT` is the"
+        " model of rows without one, as in the logged samples of lm-eval.",
     )
 
 
@@ -96,6 +103,7 @@ class ImportResults(APIView):
             release=releases_queries.release(body["release"]),
             study=body["study"],
             sha256=body["sha256"],
+            models=body["models"].splitlines(),
             actor=signed_in_account(request),
         )
         wake_after_commit(evaluation_tasks.import_results, row.pk)

@@ -30,7 +30,18 @@ class ImportResultsForm(forms.Form):
         help_text=_("If you enter it, the file is refused unless the checksums match."),
     )
     file = forms.FileField(
-        label=_("File"), help_text=_("JSON Lines with one verdict per line, or a JSON log of Inspect.")
+        label=_("File"),
+        help_text=_("JSON Lines with one verdict per line, a log of Inspect, or the logged samples of lm-eval."),
+    )
+    models = forms.CharField(
+        label=_("Names of models"),
+        required=False,
+        max_length=10_000,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=_(
+            "One per line: the name in the file, =, and the endpoint. Only where they differ. For logged samples of "
+            "lm-eval, which name no model: = and the endpoint."
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from django.db import connection, transaction
@@ -90,12 +91,28 @@ def check_study(release: Release, study: str, sha256: str) -> str:
     return study
 
 
+def model_names(lines: Iterable[str]) -> dict[str, str]:
+    """Endpoints by the names that results use, from lines `NAME=ENDPOINT`.
+
+    NAME may be empty: the model of rows without one. Raises WrongResults, which names the line.
+    """
+    names: dict[str, str] = {}
+    for line in (line.strip() for line in lines):
+        name, sign, endpoint = (part.strip() for part in line.rpartition("="))
+        if line and not (sign and endpoint):
+            raise errors.WrongResults(f"models: {line[:100]} is not NAME=ENDPOINT")
+        if line and names.setdefault(name, endpoint) != endpoint:
+            raise errors.WrongResults(f"models: {name[:100]} is named twice")
+    return names
+
+
 def import_results(
     entries: Iterable[Entry],
     *,
     release: Release,
     study: str,
     sha256: str = "",
+    models: Mapping[str, str] = MappingProxyType({}),
     actor: User | None = None,
     on_chunk: Callable[[ImportResult], object] = lambda _progress: None,
 ) -> ImportResult:
@@ -104,6 +121,8 @@ def import_results(
     Verdicts that exist already are counted as known. Rows that cannot be matched, or that
     contradict others, are refused one by one.
     `sha256`: checksum of the release, as stated in the results.
+    `models`: the endpoints of models and judges that the results name otherwise; '' for rows
+    without a model.
     `on_chunk` gets the progress in the transaction of each chunk of rows; an exception from it
     undoes the chunk.
     Raises the errors of `check_study`, and WrongResults while `entries` are read; earlier chunks
@@ -118,7 +137,8 @@ def import_results(
         for chunk in chunks:
             if importer is None:
                 verdicts: dict[bool, Verdict] = {True: (met, ""), False: (not_met, "")}
-                importer = _Importer(_run_of(release, study, actor), protocol, verdicts, chunks.parse_next)
+                run = _run_of(release, study, actor)
+                importer = _Importer(run, protocol, verdicts, models, chunks.parse_next)
             importer.store(chunk, on_chunk)
     if importer is None:
         raise errors.WrongResults("it has no rows")
@@ -156,10 +176,15 @@ class _Importer:
     """
 
     def __init__(
-        self, run: Run, protocol: Protocol, verdicts: Mapping[bool, Verdict], parse_next: Callable[[], object]
+        self,
+        run: Run,
+        protocol: Protocol,
+        verdicts: Mapping[bool, Verdict],
+        names: Mapping[str, str],
+        parse_next: Callable[[], object],
     ) -> None:
         self.result = ImportResult(run)
-        self._run, self._verdicts, self._parse_next = run, verdicts, parse_next
+        self._run, self._verdicts, self._names, self._parse_next = run, verdicts, names, parse_next
         self._variants = {dataset.task: dataset.variant for dataset in protocol.datasets}
         self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key
         self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
@@ -257,7 +282,10 @@ class _Importer:
     def _model(self, name: str) -> int | str:
         """The endpoint for a model under test, or the reason to refuse it."""
         if name not in self._models:
-            endpoint = endpoints_services.get_or_create_endpoint(name)
+            known_as = self._names.get(name, name)
+            if not known_as:
+                return "model: missing; name it when you import the file"
+            endpoint = endpoints_services.get_or_create_endpoint(known_as)
             if isinstance(endpoint, Endpoint):
                 self._models[name] = endpoint.pk
                 if endpoint.pk not in self._tested:
@@ -277,7 +305,9 @@ class _Importer:
         if not name:
             return "judge: missing, in a study with several judges" if self._run.panel else SOLE_JUDGE
         if name not in self._judges:
-            judge = several_judges.judge_named(self._run, name) or endpoints_services.get_or_create_endpoint(name)
+            known_as = self._names.get(name, name)
+            known = several_judges.judge_named(self._run, known_as)
+            judge = known or endpoints_services.get_or_create_endpoint(known_as)
             if isinstance(judge, str):
                 self._judges[name] = judge.replace("model", "judge", 1)
                 return self._judges[name]

@@ -1,11 +1,11 @@
-"""Reads verdicts made elsewhere, from JSON Lines or inspect-ai logs.
+"""Reads verdicts made elsewhere, from JSON Lines or the logs of inspect-ai and lm-eval.
 
 Each verdict becomes one row that knows its place in the file.
 """
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from evaluation import errors
+from evaluation.interchange import tool_logs
 from review.rules.text import is_storable
 
 OUTCOMES = frozenset({"judged", "refused", "empty", "filtered", "cut_off", "unparsed", "failed"})
 MAX_REPEATS = 2**15 - 1
 MAX_LINE = 2**22  # bytes
-MAX_LOG = 2**29  # bytes; a log of inspect-ai is read into memory
+MAX_LOG = 2**29  # bytes; a JSON log of inspect-ai is read into memory
+MAX_UNPACKED = 2**32  # bytes; all samples of an .eval file, of which one is in memory
 MAX_NAME = 200
 
 
@@ -116,18 +118,27 @@ def _line_rows(file: IO[bytes]) -> Iterator[Entry]:
             while line and not line.endswith(b"\n"):
                 line = file.readline(MAX_LINE)
         elif line.strip():
-            yield _parse_line(where, line)
+            yield from _parse_line(where, line)
 
 
-def _parse_line(where: str, line: bytes) -> Entry:
+def _parse_line(where: str, line: bytes) -> Iterator[Entry]:
     try:
         row = json.loads(line.decode())  # with bytes, json would detect the encoding first
     except (ValueError, RecursionError):
-        return RefusedRow(where, "not JSON")
+        yield RefusedRow(where, "not JSON")
+        return
+    if tool_logs.is_lm_eval(row):
+        yield from _checked(tool_logs.lm_eval_rows(where, row))
     # A character that no database stores can only occur as an escape.
-    if (b"\\u0000" in line or b"\\ud" in line or b"\\uD" in line) and not is_storable(row):
-        return RefusedRow(where, "contains a character that cannot be stored (NUL, or half of a surrogate pair)")
-    return _validated(where, row)
+    elif (b"\\u0000" in line or b"\\ud" in line or b"\\uD" in line) and not is_storable(row):
+        yield RefusedRow(where, tool_logs.NOT_STORABLE)
+    else:
+        yield _validated(where, row)
+
+
+def _checked(found: Iterable[tool_logs.Found]) -> Iterator[Entry]:
+    for where, row in found:
+        yield RefusedRow(where, row) if isinstance(row, str) else _validated(where, row)
 
 
 def _validated(where: str, row: Any) -> Entry:
@@ -136,9 +147,11 @@ def _validated(where: str, row: Any) -> Entry:
         return RefusedRow(where, "not a JSON object")
     get = row.get
     sample, rubric, model = get("sample", ""), get("rubric", ""), get("model", "")
-    for name, value in (("sample", sample), ("rubric", rubric), ("model", model)):
+    for name, value in (("sample", sample), ("rubric", rubric)):
         if not isinstance(value, str) or not value:
             return RefusedRow(where, f"{name}: missing or not text")
+    if not isinstance(model, str):
+        return RefusedRow(where, "model: not text")
     met = get("met", where)
     if met is not True and met is not False and met is not None:
         return RefusedRow(where, "met: must be true, false or null")
@@ -164,76 +177,35 @@ def _validated(where: str, row: Any) -> Entry:
     return VerdictRow(where, sample, rubric, model, met, outcome, response, explanation, repeat, judge, release)
 
 
-# --------------------------------------------------------------------------------------- inspect-ai
+# ----------------------------------------------------------------------------- logs of other tools
 
 
 def _eval_file_rows(path: Path) -> Iterator[Entry]:
-    """The rows of an .eval file, which is a zip of JSON files.
-
-    Newer versions use a compression that Python cannot read.
-    """
+    """The rows of an .eval file of inspect-ai, which is a zip of JSON files."""
     try:
         with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read("header.json"))
-            names = [name for name in archive.namelist() if name.startswith("samples/")]
-            if sum(archive.getinfo(name).file_size for name in names) > MAX_LOG:
-                raise errors.WrongResults(f"the log is longer than {MAX_LOG >> 20} MB")
-            for name in names:
-                yield from _sample_rows(header, json.loads(archive.read(name)))
-    except NotImplementedError as error:
-        raise errors.WrongResults(
-            "this .eval file must be converted first: inspect log dump FILE > log.json"
-        ) from error
-    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
+            names = archive.namelist()
+            # An evaluation that was broken off has only the beginning of its journal.
+            first = "header.json" if "header.json" in names else "_journal/start.json"
+            header = json.loads(tool_logs.read_member(archive, first))
+            samples = [name for name in names if name.startswith("samples/")]
+            if sum(archive.getinfo(name).file_size for name in samples) > MAX_UNPACKED:
+                raise errors.WrongResults(f"the log is longer than {MAX_UNPACKED >> 20} MB, unpacked")
+            for name in samples:
+                sample = json.loads(tool_logs.read_member(archive, name))
+                yield from _checked(tool_logs.inspect_rows(header, sample))
+    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
         raise errors.WrongResults(f"not a log of inspect-ai ({type(error).__name__})") from error
+    except OSError as error:
+        if error.errno:  # the file itself cannot be read
+            raise
+        raise errors.WrongResults("not a log of inspect-ai: it is damaged") from error
 
 
 def _log_rows(log: Any) -> Iterator[Entry]:
+    if isinstance(log, dict) and "results" in log and "configs" in log:
+        raise errors.WrongResults("this is a summary of lm-eval; import its logged samples, samples_….jsonl")
     if not isinstance(log, dict) or not isinstance(log.get("eval"), dict) or not isinstance(log.get("samples"), list):
         raise errors.WrongResults("neither JSON Lines nor a log of inspect-ai with its samples")
     for sample in log["samples"]:
-        yield from _sample_rows(log, sample)
-
-
-def _sample_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Entry]:
-    """The verdicts of one sample in one epoch, as the task in our Inspect export writes them."""
-    fields = sample if isinstance(sample, dict) else {}
-    epoch = fields.get("epoch", 1)
-    where = f"sample {fields.get('id')!s:.100} epoch {epoch!s:.20}"
-    try:
-        verdicts = json.loads(fields["scores"]["criteria"]["explanation"]) if not fields.get("error") else {}
-        output = fields.get("output") or {}
-        text = str(output.get("completion") or "")
-        model = log["eval"]["model"]
-        judge = ((log["eval"].get("model_roles") or {}).get("grader") or {}).get("model") or ""
-        rubrics = [rubric["key"] for rubric in fields["metadata"]["rubrics"]]
-        stop_reason = ((output.get("choices") or [{}])[0]).get("stop_reason", "")
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
-        yield RefusedRow(where, "no verdicts of the task that comes with the Inspect export of a release")
-        return
-    for rubric in rubrics:
-        met = verdicts.get(rubric) if isinstance(verdicts, dict) else None
-        row = {
-            "sample": fields["id"],
-            "rubric": rubric,
-            "model": model,
-            "met": met,
-            "outcome": _outcome(fields, text, stop_reason, met),
-            "response": text,
-            "repeat": epoch - 1 if type(epoch) is int else epoch,
-            "judge": judge,
-        }
-        if is_storable(row):
-            yield _validated(f"{where} {rubric!s:.20}", row)
-        else:
-            yield RefusedRow(where, "contains a character that cannot be stored (NUL, or half of a surrogate pair)")
-
-
-def _outcome(sample: Mapping[str, Any], text: str, stop_reason: str, met: bool | None) -> str:
-    if sample.get("error"):
-        return "failed"
-    if stop_reason in ("content_filter", "max_tokens", "model_length"):
-        return "filtered" if stop_reason == "content_filter" else "cut_off"
-    if not text.strip():
-        return "empty"
-    return "unparsed" if met is None else "judged"
+        yield from _checked(tool_logs.inspect_rows(log, sample))

@@ -1,6 +1,7 @@
 """Imports of results as work: a worker reads the file, and an interrupted import starts over."""
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from django.conf import settings
@@ -27,16 +28,25 @@ class _LeaseLost(Exception):
 
 
 def start_import(
-    path: Path, *, release: Release, study: str, sha256: str = "", file_name: str = "", actor: User | None = None
+    path: Path,
+    *,
+    release: Release,
+    study: str,
+    sha256: str = "",
+    models: Iterable[str] = (),
+    file_name: str = "",
+    actor: User | None = None,
 ) -> ResultsImport:
     """Queue the import of a file on this machine, which a worker (or `run_import`) then reads.
 
+    `models`: lines for `importing.model_names`.
     Raises OtherRelease, NoCriteria, WrongResults.
     """
     return ResultsImport.objects.create(
         release=release,
         study=importing.check_study(release, study, sha256),
         sha256=sha256.lower(),
+        model_names=importing.model_names(models),
         file_name=(file_name or path.name)[:300],
         path=str(path.resolve()),
         created_by=actor,
@@ -67,6 +77,7 @@ def _read(row: ResultsImport) -> None:
             release=row.release,
             study=row.study,
             sha256=row.sha256,
+            models=row.model_names,
             actor=row.created_by,
             on_chunk=store_progress,
         )

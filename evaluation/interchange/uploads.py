@@ -1,6 +1,7 @@
 """Uploaded files of results, stored under a generated name until they have been read."""
 
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from django.conf import settings
@@ -13,7 +14,13 @@ from review.models import User
 
 
 def start_import(
-    upload: "UploadedFile[bytes]", *, release: Release, study: str, sha256: str = "", actor: User | None = None
+    upload: "UploadedFile[bytes]",
+    *,
+    release: Release,
+    study: str,
+    sha256: str = "",
+    models: Iterable[str] = (),
+    actor: User | None = None,
 ) -> ResultsImport:
     """Store `upload` and queue its import.
 
@@ -27,7 +34,13 @@ def start_import(
             for block in upload.chunks():
                 file.write(block)
         return services.start_import(
-            path, release=release, study=study, sha256=sha256, file_name=upload.name or "", actor=actor
+            path,
+            release=release,
+            study=study,
+            sha256=sha256,
+            models=models,
+            file_name=upload.name or "",
+            actor=actor,
         )
     except BaseException:  # including a full disk
         path.unlink(missing_ok=True)

@@ -47,6 +47,7 @@ def import_results(request: HttpRequest) -> HttpResponse:
                 release=data["release"],
                 study=data["study"],
                 sha256=data["sha256"],
+                models=data["models"].splitlines(),
                 actor=signed_in_account(request),
             )
         except EvaluationError as error:

@@ -19,6 +19,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from generation.errors import UnknownBenchmark, UnknownPreset, WrongPlan, WrongSetting
+from generation.llm.request_body import with_schema
+from generation.llm.types import Request
 from generation.recipes.recipe import ModelRole, NewSample, Preset, Recipe, Term, TrapPlan
 from generation.recipes.text_similarity import IDENTICAL, NEARLY_IDENTICAL
 from generation.recipes.trap_plan import PlanMistake, read_plan
@@ -261,6 +263,46 @@ def judge_messages(benchmark: str, key: str, task: str, content: Mapping[str, An
     messages = [{"role": message.role, "content": message.content} for message in request.messages]
     text = "".join(message["content"] for message in messages)
     return messages if text.count(RESPONSE) == text.count(CRITERION) == 1 else None
+
+
+def judging(benchmark: str) -> dict[str, Any] | None:
+    """How other tools read a judge's verdict on one criterion, and which rates they count from it.
+
+    `field`: the boolean in the judge's reply that decides; true speaks for the model. `schema`,
+    `temperature`: of the judge. `empty`: the verdict on an answer without text, usually none.
+    `rates`: those that count criteria or points alike, the benchmark's first one first. `hit`: the
+    verdict they count. None if the benchmark's judge replies in another way.
+    """
+    protocol = module(benchmark, "protocol").PROTOCOL
+    if not getattr(protocol, "judge", None):
+        return None
+    schema: Mapping[str, Any] = with_schema(Request(()), protocol.shape).schema or {}
+    flags = [name for name, value in schema["properties"].items() if value.get("type") == "boolean"]
+    if len(flags) != 1:
+        return None
+    reply = {**dict.fromkeys(schema["properties"], ""), flags[0]: True}
+    verdicts = {
+        protocol.decide(protocol.shape.model_construct(**{**reply, flags[0]: met})).verdict: met
+        for met in (True, False)
+    }
+    rates = [
+        {
+            **{name: getattr(rate, name) for name in ("name", "arm", "polarity", "rubric", "unit")},
+            "points": bool(rate.points),
+            "hit": verdicts[next(iter(rate.hits))],
+        }
+        for rate in protocol.rates
+        if rate.counted == dict.fromkeys(verdicts, 1) and len(rate.hits) == 1 and not rate.weighted
+    ]
+    if not rates or any(verdicts.get(verdict) for verdict in protocol.failing_verdicts):
+        return None
+    return {
+        "field": flags[0],
+        "schema": dict(schema),
+        "temperature": protocol.judge_temperature,
+        "empty": verdicts.get(protocol.outcomes.get("empty", "")),
+        "rates": rates,
+    }
 
 
 def points_facet(benchmark: str) -> str:

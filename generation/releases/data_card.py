@@ -39,6 +39,29 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
     return render_to_string("generation/releases/data_card.md", context)
 
 
+def responsible_use(release: Release) -> dict[str, str | list[str]]:
+    """What the card says in the words of Croissant's RAI vocabulary: name -> text or texts."""
+    sources = [f"{source['label']} ({source['licence']})" for source in release.sources]
+    models = ", ".join(release.generators)
+    unreviewed = [f"{release.unreviewed} samples were not reviewed by a physician."] if release.unreviewed else []
+    simulated = ["The samples were made by simulated models."] if release.simulated else []
+    if release.simulated_samples:
+        simulated.append(f"{release.simulated_samples} samples were reviewed by simulated physicians.")
+    return {
+        "dataCollection": "Made from records of the sources" + (f" by {models}." if models else "."),
+        "dataCollectionRawData": "; ".join(sources),
+        "dataAnnotationProtocol": _reviewed_how(release),
+        "dataAnnotationPlatform": ["MHB"],
+        "machineAnnotationTools": release.generators,
+        "dataUseCases": ["Measuring what language models get wrong in medicine. Not for training models."],
+        "dataLimitations": [*unreviewed, *simulated],
+        "personalSensitiveInformation": [
+            source["restrictions"] for source in release.sources if source["restrictions"]
+        ],
+        "dataReleaseMaintenancePlan": "A release never changes. DATACARD.md lists errata; the next version corrects them.",
+    }
+
+
 def _questions(release: Release) -> tuple[Question, ...]:
     """The questions physicians were asked, from the first sample reviewed with each form version.
 

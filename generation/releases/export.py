@@ -15,10 +15,10 @@ from generation import errors
 from generation.common import formats
 from generation.common.stored_json import parsed
 from generation.images.files import open_image
-from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, SourceRecord
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
 from generation.recipes import registry
 from generation.releases import audit_bundle, exporters, queries, ratings
-from generation.releases.data_card import data_card
+from generation.releases.data_card import data_card, responsible_use
 from generation.releases.exporters import jsonl, references, supervision
 from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest, sha256_of
@@ -75,24 +75,23 @@ def check_fits(
 ) -> exporters.Exporter:
     """Check that a format can hold the release, and return its exporter.
 
-    Raises UnknownExportFormat, UnfitFormat, UnweightedFormat, UntrainedFormat, NotByReference,
-    NoSupervision, WrongStages.
+    Raises UnknownExportFormat, UnfitFormat, UntrainedFormat, NotByReference, NoSupervision,
+    WrongStages.
     """
     exporter = exporter_of(format_name)
-    if by_reference and not getattr(exporter, "lines", ""):
+    if by_reference and not exporter.lines:
         raise errors.NotByReference(format_name)
-    if getattr(exporter, "supervises", False):
+    if exporter.supervises:
         _supervision(release, stages)
     elif stages:
         raise errors.WrongStages(f"{format_name} has none.")
-    if getattr(exporter, "asks", False):
+    if exporter.asks:
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _messages(release, first.exported, first.key, first.task) is None:
             raise errors.UnfitFormat(format_name)
-        unweighted = getattr(exporter, "judges", False) and not getattr(exporter, "weighs", False)
-        if unweighted and registry.points_facet(release.benchmark):
-            raise errors.UnweightedFormat(format_name)
-    if getattr(exporter, "trains", False):
+    if exporter.judges and registry.judging(release.benchmark) is None:
+        raise errors.UnfitFormat(format_name)
+    if exporter.trains:
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _training(release, first.exported, first.key, first.task) is None:
             raise errors.UntrainedFormat(format_name)
@@ -107,7 +106,7 @@ def check_samples(
     Raises what `check_fits` raises, and NothingToEarn, which names samples.
     """
     exporter = check_fits(release, format_name, by_reference=by_reference, stages=stages)
-    if getattr(exporter, "earns", False):
+    if exporter.earns:
         facet = registry.points_facet(release.benchmark)
         earning: QuerySet[Any] = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
         if facet:
@@ -122,8 +121,8 @@ def check_samples(
 def stages_of(release: Release, format_name: str) -> tuple[str, ...]:
     """The stages of reasoning that this format offers, the default last; empty if it has none."""
     supervision_module = registry.supervision(release.benchmark)
-    supervises = getattr(exporter_of(format_name), "supervises", False)
-    return tuple(supervision_module.STAGES) if supervision_module is not None and supervises else ()
+    offered = supervision_module is not None and exporter_of(format_name).supervises
+    return tuple(supervision_module.STAGES) if supervision_module is not None and offered else ()
 
 
 def _supervision(release: Release, stages: str) -> tuple[ModuleType, str]:
@@ -204,10 +203,10 @@ def _with_messages(release: Release, samples: Iterator[dict[str, Any]], *, judge
         if messages is None:
             raise errors.UnfitFormat(sample["sample_id"])
         identity = sample["sample_id"], sample["task"], sample["content"]
-        judge_fields: dict[str, Any] = (
-            {"judging": registry.judge_messages(release.benchmark, *identity) or []} if judges else {}
-        )
-        yield {**sample, "messages": messages, **judge_fields}
+        judging = registry.judge_messages(release.benchmark, *identity) if judges else []
+        if judging is None:
+            raise errors.UnfitFormat(sample["sample_id"])
+        yield {**sample, "messages": messages, **({"judging": judging} if judges else {})}
 
 
 def _with_points(release: Release, samples: Iterator[dict[str, Any]], facet: str) -> Iterator[dict[str, Any]]:
@@ -289,27 +288,28 @@ def files_of(
     card.write_text(text, encoding="utf-8", newline="\n")
     yield sums.add(card)
     exporter = check_fits(release, format_name, stages=stages)
-    if readme := getattr(exporter, "readme", None):
+    about = metadata(release, split)
+    if readme := exporter.readme(text, about):
         path = folder / "README.md"
-        path.write_text(readme(text, _metadata(release)), encoding="utf-8", newline="\n")
+        path.write_text(readme, encoding="utf-8", newline="\n")
         yield sums.add(path)
-    supervises = getattr(exporter, "supervises", False)
     images: dict[str, None] = {}
-    samples = _collect_images(exported_samples(release, split), images, supervision.SPLITS if supervises else None)
+    splits = supervision.SPLITS if exporter.supervises else None
+    samples = _collect_images(exported_samples(release, split), images, splits)
     reference_entry: dict[str, Any] = {}
-    if getattr(exporter, "asks", False):
-        samples = _with_messages(release, samples, judges=getattr(exporter, "judges", False))
-    if getattr(exporter, "weighs", False) and (facet := registry.points_facet(release.benchmark)):
+    if exporter.asks:
+        samples = _with_messages(release, samples, judges=exporter.judges)
+    if (exporter.weighs or exporter.judges) and (facet := registry.points_facet(release.benchmark)):
         samples = _with_points(release, samples, facet)
-    if supervises:
+    if exporter.supervises:
         samples = _with_supervision(release, samples, stages)
-    if getattr(exporter, "trains", False):
+    if exporter.trains:
         samples = _with_training(release, samples)
     with pipelined():
-        data = exporter.write(samples, folder)
+        data = exporter.write(samples, folder, about)
     for data_path in data:
         path = data_path
-        if by_reference and path.name == getattr(exporter, "lines", ""):
+        if by_reference and path.name == exporter.lines:
             path, reference_entry["by_reference"] = _write_references(release, split, path)
         yield sums.add(path)
     if not by_reference:  # images come from the sources, so they are left out then
@@ -334,7 +334,7 @@ def files_of(
         yield sums.add(path)
     path = folder / "croissant.json"
     tables = {"ratings": COLUMNS, "highlights": ratings.HIGHLIGHT_COLUMNS}
-    described = json.dumps(croissant(_metadata(release), sums.entries, tables), indent=1, ensure_ascii=False)
+    described = json.dumps(croissant(about, sums.entries, tables), indent=1, ensure_ascii=False)
     path.write_text(described + "\n", encoding="utf-8", newline="\n")
     yield sums.add(path)
     # Releases frozen before these counts existed must keep their bytes.
@@ -346,9 +346,17 @@ def files_of(
     yield from sums.write(header | reference_entry)
 
 
-def _metadata(release: Release) -> dict[str, Any]:
-    """The release's metadata for the Croissant file and the README."""
-    first = ReleasedSample.objects.filter(release=release).order_by("position").first()
+def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict[str, Any]:
+    """What an exporter and the Croissant file say about the release."""
+    samples = ReleasedSample.objects.filter(release=release, split=split)
+    first = samples.order_by("position").first()
+    judging = registry.judging(release.benchmark)
+    if judging is not None:
+        arms = set(samples.values_list("version__sample__arm", flat=True).distinct())
+        judging["rates"] = [
+            rate for rate in judging["rates"] if rate["arm"] != Sample.Arm.CONTROL or rate["arm"] in arms
+        ]
+        judging |= {"release": f"{release.name}@{release.version}", "sha256": release.sha256}
     return {
         "name": release.name,
         "version": f"{release.version}.0.0",
@@ -358,13 +366,16 @@ def _metadata(release: Release) -> dict[str, Any]:
         "citation": " ".join(source["citation"] for source in release.sources),
         "languages": list(release.about.get("counts", {}).get("language", {})),
         "samples": release.samples_count,
+        "split_samples": samples.count(),
         "columns": list(first.exported) if first else [],
-        "licence": "; ".join(sorted({source["licence"] for source in release.sources})) or "unknown",
+        "licences": sorted({source["licence"] for source in release.sources}),
+        "judging": judging,
+        "rai": responsible_use(release),
     }
 
 
 def open_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> IO[bytes]:
     """Open the JSON Lines of a release for reading; the file disappears when it is closed."""
     with tempfile.TemporaryDirectory() as folder:
-        [path] = jsonl.write(exported_samples(release, split), Path(folder))
+        [path] = jsonl.JsonLinesExporter().write(exported_samples(release, split), Path(folder))
         return path.open("rb")

@@ -1,4 +1,4 @@
-"""import_results FILE --release NAME --name STUDY [--sha256 CHECKSUM]"""
+"""import_results FILE --release NAME --name STUDY [--model NAME=ENDPOINT ...] [--sha256 CHECKSUM]"""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -12,7 +12,7 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Import verdicts made elsewhere (JSON Lines, or a log of inspect-ai) as a run. Importing again adds nothing twice."
+    help = "Import verdicts made elsewhere (JSON Lines, a log of inspect-ai or lm-eval). Importing again adds nothing twice."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
@@ -20,12 +20,24 @@ class Command(Step):
         parser.add_argument("--name", required=True, help="the study; files of one study become one run")
         parser.add_argument("--sha256", default="", help="the release's checksum, to check that it is the same release")
 
+        parser.add_argument(
+            "--model",
+            action="append",
+            default=[],
+            metavar="NAME=ENDPOINT",
+            help="the endpoint of a model or judge that the file names NAME; =ENDPOINT for rows without a model",
+        )
+
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
         release = releases_queries.release(options["release"])
         try:
             result = importing.import_results(
-                rows.read(options["file"]), release=release, study=options["name"], sha256=options["sha256"]
+                rows.read(options["file"]),
+                release=release,
+                study=options["name"],
+                sha256=options["sha256"],
+                models=importing.model_names(options["model"]),
             )
         except OSError as error:
             raise WrongResults(str(error)) from error

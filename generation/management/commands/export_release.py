@@ -1,4 +1,4 @@
-"""export_release NAME --format jsonl|csv|parquet|hf|healthbench|inspect|lm-eval|supervision --out DIR [--by-reference]"""
+"""export_release NAME --format FORMAT --out DIR [--by-reference]"""
 
 from argparse import ArgumentParser
 from pathlib import Path

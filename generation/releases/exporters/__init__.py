@@ -1,20 +1,31 @@
-"""Export formats of releases. Each module is one format; `base` describes what it must offer."""
+"""Export formats of releases: each class in a module of this package is one (`base.Exporter`)."""
 
-from typing import cast
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 
-from generation.common import formats
+from generation.common.formats import UnknownFormat
 from generation.releases.exporters.base import Exporter
 
 __all__ = ["Exporter", "available", "load"]
 
-_HELPERS = frozenset({"base", "croissant", "manifest", "programs", "record_sets", "references"})
+
+@cache
+def _formats() -> Mapping[str, Exporter]:
+    modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    classes = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
+    formats = [each() for each in classes if issubclass(each, Exporter) and each.name]
+    return {each.name: each for each in sorted(formats, key=lambda each: each.name)}
 
 
 def available() -> list[str]:
     """The names of all export formats, sorted."""
-    return list(formats.modules(__name__, helpers=_HELPERS))
+    return list(_formats())
 
 
 def load(name: str) -> Exporter:
-    """The exporter with this name. Raises `generation.common.formats.UnknownFormat`."""
-    return cast(Exporter, formats.load(__name__, name, helpers=_HELPERS))
+    """The exporter with this name. Raises UnknownFormat, which lists the known ones."""
+    if name not in _formats():
+        raise UnknownFormat(f"{name!r} is not one of: {', '.join(_formats())}.")
+    return _formats()[name]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from types import MappingProxyType
+from typing import Any, TextIO
 
 from pydantic_core import to_json
 
@@ -55,28 +56,61 @@ class WrongSample(FormatError):
     """A sample does not have the columns of an export."""
 
 
-class Exporter(Protocol):
-    """The interface of a module in this package."""
+class Exporter:
+    """An export format. A subclass with a `name`, in a module of this package, adds one.
 
-    name: str
-    label: str
-    # Optional attributes of a module. Each adds a key to every sample it is given, or a condition:
-    # `asks = True`: `messages`, what a model under test is sent.
-    # `judges = True` (with `asks`): `judging`, what a judge is sent (`registry.judge_messages`).
-    # `weighs = True`: `points`, one for each rubric, if the benchmark's criteria have points.
-    # `earns = True`: some points of each sample must be above 0.
-    # `trains = True`: `training` (`registry.training_example`).
-    # `supervises = True`: `training`, as the benchmark's `registry.supervision` makes it.
-    # `readme(card, about)`: returns the text of a README.md.
-    # `lines`: the name of the module's file, if it is JSON Lines with one sample on each line.
-    # Such a format can also be exported by reference (`references`).
+    Attributes:
+        name, label: the format for commands and for readers.
+        lines: the name of its file, if that is JSON Lines with one sample on each line. Such a
+            format can also be exported by reference (`references`).
+        asks: each sample has `messages`, what a model under test is sent.
+        judges: each sample has `judging`, what a judge is sent (`registry.judge_messages`), and
+            `about["judging"]` says how its replies are counted (`registry.judging`).
+        weighs: each sample has `points`, one for each rubric, if the benchmark's criteria have any.
+        earns: some points of each sample must be above 0.
+        trains: each sample has `training` (`registry.training_example`).
+        supervises: each sample has `training`, as the benchmark's `registry.supervision` makes it.
+    """
 
-    def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+    name = ""
+    label = ""
+    lines = ""
+    asks = judges = weighs = earns = trains = supervises = False
+
+    def write(
+        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Path]:
         """Write `samples`, streamed, into the existing `folder` and return the files written.
 
-        Raises WrongSample, OSError; then no file of this export is left or replaced.
+        `about`: the release (`export.metadata`). Raises WrongSample, OSError; then no file of this
+        export is left or replaced.
         """
-        ...
+        raise NotImplementedError
+
+    def readme(self, card: str, about: Mapping[str, Any]) -> str:
+        """The text of a README.md, from that of the data card; '' for none."""
+        return ""
+
+
+class LinesExporter(Exporter):
+    """A format with one line of JSON for each sample, in the file `lines`."""
+
+    def line(self, sample: Mapping[str, Any]) -> str:
+        """The JSON of a sample, without its line end."""
+        raise NotImplementedError
+
+    def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+        """Write the other files of the format, and return them."""
+        return []
+
+    def write(
+        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Path]:
+        """Write one line for each sample, and the files beside; see `Exporter.write`."""
+        path = folder / self.lines
+        with replace_files(path) as [temporary], open_text(temporary) as file:
+            file.writelines(self.line(sample) + "\n" for sample in check_columns(samples))
+        return [path, *self.beside(folder, about)]
 
 
 def gettext_noop(text: str) -> str:

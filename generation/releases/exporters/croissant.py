@@ -1,11 +1,12 @@
-"""Machine-readable metadata of an export, as Croissant 1.0 (JSON-LD).
+"""Machine-readable metadata of an export, as Croissant 1.0 (JSON-LD) with its RAI vocabulary.
 
-Licence, files with checksums, and columns of tables.
+Licence, how the data was made and reviewed, files with checksums, and columns of tables.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from generation.releases.exporters.licences import spdx_address
 from generation.releases.exporters.record_sets import record_sets
 
 _CONTEXT = {
@@ -32,6 +33,7 @@ _CONTEXT = {
     "md5": "cr:md5",
     "parentField": "cr:parentField",
     "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
     "recordSet": "cr:recordSet",
     "references": "cr:references",
     "regex": "cr:regex",
@@ -58,21 +60,22 @@ def croissant(
 ) -> dict[str, Any]:
     """The Croissant metadata of an export.
 
-    `about`: name, version, date, description, licence, citation, languages, columns (of a sample).
+    `about`: `export.metadata`, of which `rai` says how the data was made and reviewed.
     `files`: the entries of the manifest. `tables`: name -> columns of the further CSV files.
     """
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": about["name"],
         "description": about["description"],
         "version": about["version"],
         "datePublished": about["date"],
-        "license": about["licence"],
+        "license": [spdx_address(licence) for licence in about["licences"]] or ["unknown"],
         "citeAs": about["citation"],
         "url": f"urn:mhb:{about['name']}:{about['version']}",
         "inLanguage": [code for code in about["languages"] if code],
+        **{f"rai:{name}": value for name, value in about["rai"].items() if value},
         "distribution": [
             {
                 "@type": "cr:FileObject",

@@ -11,11 +11,13 @@ leading apostrophe from every cell that has one.
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from generation.releases.exporters.base import (
     NESTED,
     PLAIN,
+    Exporter,
     canonical,
     canonical_traps,
     check_columns,
@@ -23,33 +25,38 @@ from generation.releases.exporters.base import (
     replace_files,
 )
 
-name = "csv"
-label = "CSV"
-
 RUBRIC = ("key", "criterion", "traps", "severity", "polarity")
 _DANGEROUS = frozenset("=+-@＝＋－＠\t\r\n'")
 _QUOTED = re.compile('[",\r\n]').search
 END = "\r\n"
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write `samples.csv` and `rubrics.csv`; see `Exporter.write`."""
-    paths = [folder / "samples.csv", folder / "rubrics.csv"]
-    with (
-        replace_files(*paths) as [samples_path, rubrics_path],
-        open_text(samples_path, "") as samples_file,
-        open_text(rubrics_path, "") as rubrics_file,
-    ):
-        samples_file.write(row([*PLAIN, *NESTED]) + END)
-        rubrics_file.write(row(["sample_id", *RUBRIC]) + END)
-        for sample in check_columns(samples):
-            plain = [_safe(sample.get(column, "")) for column in PLAIN]
-            samples_file.write(row([*plain, *(canonical(sample.get(column, {})) for column in NESTED)]) + END)
-            for rubric in sample["rubrics"]:
-                cells = [spreadsheet_safe(rubric.get(name, "")) for name in RUBRIC if name != "traps"]
-                cells.insert(RUBRIC.index("traps"), canonical_traps(tuple(rubric["traps"])))
-                rubrics_file.write(row([plain[0], *cells]) + END)
-    return paths
+class CsvExporter(Exporter):
+    """CSV files for spreadsheets and data frames."""
+
+    name = "csv"
+    label = "CSV"
+
+    def write(
+        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Path]:
+        """Write `samples.csv` and `rubrics.csv`; see `Exporter.write`."""
+        paths = [folder / "samples.csv", folder / "rubrics.csv"]
+        with (
+            replace_files(*paths) as [samples_path, rubrics_path],
+            open_text(samples_path, "") as samples_file,
+            open_text(rubrics_path, "") as rubrics_file,
+        ):
+            samples_file.write(row([*PLAIN, *NESTED]) + END)
+            rubrics_file.write(row(["sample_id", *RUBRIC]) + END)
+            for sample in check_columns(samples):
+                plain = [_safe(sample.get(column, "")) for column in PLAIN]
+                samples_file.write(row([*plain, *(canonical(sample.get(column, {})) for column in NESTED)]) + END)
+                for rubric in sample["rubrics"]:
+                    cells = [spreadsheet_safe(rubric.get(name, "")) for name in RUBRIC if name != "traps"]
+                    cells.insert(RUBRIC.index("traps"), canonical_traps(tuple(rubric["traps"])))
+                    rubrics_file.write(row([plain[0], *cells]) + END)
+        return paths
 
 
 def row(cells: Iterable[str]) -> str:

@@ -6,57 +6,44 @@ become tags of the rubrics. Criteria with points in their benchmark keep these; 
 the sample become tags of the example.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generation.releases.exporters.base import (
-    canonical,
-    canonical_object,
-    check_columns,
-    conversation,
-    open_text,
-    replace_files,
-)
-
-name = "healthbench"
-label = "HealthBench (simple-evals)"
-lines = "healthbench.jsonl"
-asks = True
-weighs = earns = True
+from generation.releases.exporters.base import LinesExporter, canonical, canonical_object, conversation
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write `healthbench.jsonl`; see `Exporter.write`."""
-    path = folder / "healthbench.jsonl"
-    with replace_files(path) as [temporary], open_text(temporary) as file:
-        file.writelines(_line(sample) for sample in check_columns(samples))
-    return [path]
+class HealthBenchExporter(LinesExporter):
+    """One conversation with its rubrics on each line."""
 
+    name = "healthbench"
+    label = "HealthBench (simple-evals)"
+    lines = "healthbench.jsonl"
+    asks = weighs = earns = True
 
-def _line(sample: Mapping[str, Any]) -> str:
-    points = sample.get("points")
-    rubrics = [
-        {
-            "criterion": rubric["criterion"],
-            "points": 1 if points is None else points[position],
-            "tags": _tags(rubric, points),
+    def line(self, sample: Mapping[str, Any]) -> str:
+        """The sample as an example of simple-evals."""
+        points = sample.get("points")
+        rubrics = [
+            {
+                "criterion": rubric["criterion"],
+                "points": 1 if points is None else points[position],
+                "tags": _tags(rubric, points),
+            }
+            for position, rubric in enumerate(sample["rubrics"])
+        ]
+        tags = [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"]
+        if points is not None:
+            other_facets = sorted(sample["facets"].items())
+            tags += [f"{name}:{value}" for name, values in other_facets if name != "task" for value in values]
+        row = {
+            "prompt_id": canonical(sample["sample_id"]),
+            "prompt": conversation(sample["messages"]),
+            "rubrics": canonical(rubrics),
+            "example_tags": canonical(list(dict.fromkeys(tags))),  # simple-evals fails on duplicate tags
+            "ideal_completions_data": "null",
+            "canary": canonical(sample.get("canary", "")),
         }
-        for position, rubric in enumerate(sample["rubrics"])
-    ]
-    tags = [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"]
-    if points is not None:
-        other_facets = sorted(sample["facets"].items())
-        tags += [f"{name}:{value}" for name, values in other_facets if name != "task" for value in values]
-    row = {
-        "prompt_id": canonical(sample["sample_id"]),
-        "prompt": conversation(sample["messages"]),
-        "rubrics": canonical(rubrics),
-        "example_tags": canonical(list(dict.fromkeys(tags))),  # simple-evals fails on duplicate tags
-        "ideal_completions_data": "null",
-        "canary": canonical(sample.get("canary", "")),
-    }
-    return canonical_object(row) + "\n"
+        return canonical_object(row)
 
 
 def _tags(rubric: Mapping[str, Any], points: Sequence[float] | None) -> list[str]:

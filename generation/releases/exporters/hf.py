@@ -6,74 +6,86 @@ lists; values whose structure depends on the benchmark are JSON text.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, canonical, check_columns, replace_files
+from generation.releases.exporters.base import NESTED, PLAIN, Exporter, canonical, check_columns, replace_files
+from generation.releases.exporters.licences import identifiers
 from generation.releases.exporters.parquet import REPEATED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-name = "hf"
-label = "Hugging Face"
-asks = True
-
 _ROW_GROUP = 200
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write `test.parquet`; see `Exporter.write`."""
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetWriter
+class HuggingFaceExporter(Exporter):
+    """A data set for the hub."""
 
-    pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
-    path, schema = folder / "test.parquet", _schema()
-    with (
-        replace_files(path) as [temporary],
-        ParquetWriter(temporary, schema, compression="zstd", use_dictionary=REPEATED) as file,
-    ):
-        rows: list[dict[str, Any]] = []
-        for sample in check_columns(samples):
-            row = {column: sample.get(column, "") for column in PLAIN}
-            row |= {column: canonical(sample.get(column, {})) for column in NESTED}
-            rubrics = [{"polarity": "", **rubric} for rubric in sample["rubrics"]]
-            rows.append(row | {"messages": sample["messages"], "rubrics": rubrics})
-            if len(rows) == _ROW_GROUP:
+    name = "hf"
+    label = "Hugging Face"
+    asks = True
+
+    def write(
+        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Path]:
+        """Write `test.parquet`; see `Exporter.write`."""
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetWriter
+
+        pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
+        path, schema = folder / "test.parquet", _schema()
+        with (
+            replace_files(path) as [temporary],
+            ParquetWriter(temporary, schema, compression="zstd", use_dictionary=REPEATED) as file,
+        ):
+            rows: list[dict[str, Any]] = []
+            for sample in check_columns(samples):
+                row = {column: sample.get(column, "") for column in PLAIN}
+                row |= {column: canonical(sample.get(column, {})) for column in NESTED}
+                rubrics = [{"polarity": "", **rubric} for rubric in sample["rubrics"]]
+                rows.append(row | {"messages": sample["messages"], "rubrics": rubrics})
+                if len(rows) == _ROW_GROUP:
+                    file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+                    rows.clear()
+            if rows:
                 file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-                rows.clear()
-        if rows:
-            file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-    return [path]
+        return [path]
+
+    def readme(self, card: str, about: Mapping[str, Any]) -> str:
+        """The data card below the hub's metadata."""
+        licences = [identifier.casefold() for identifier in identifiers(about["licences"])]
+        named = "; ".join(about["licences"]) or "unknown"
+        size = next((label for limit, label in _SIZES if about["samples"] < limit), "n>1M")
+        fields = {
+            "pretty_name": about["name"],
+            **({"language": codes} if (codes := [code for code in about["languages"] if code]) else {}),
+            **({"license": licences} if licences else {"license": "other", "license_name": named}),
+            "task_categories": ["text-generation", "question-answering"],
+            "tags": ["medical", "hallucination", "benchmark"],
+            "size_categories": [size],
+            "configs": [{"config_name": "default", "data_files": [{"split": "test", "path": "test.parquet"}]}],
+            "dataset_info": {
+                "features": [{"name": field.name, **_feature(field.type)} for field in _schema()],
+                "splits": [{"name": "test", "num_examples": about["split_samples"]}],
+            },
+        }
+        if len(licences) == 1:
+            fields["license"] = licences[0]
+        # The metadata is YAML, of which JSON is a part.
+        return "---\n" + "".join(f"{name}: {canonical(value)}\n" for name, value in fields.items()) + "---\n\n" + card
 
 
-def readme(card: str, about: Mapping[str, Any]) -> str:
-    """The data card below the hub's metadata. `about`: name, languages, samples, licences."""
-    languages = [code for code in about["languages"] if code]
-    size = next((label for limit, label in _SIZES if about["samples"] < limit), "n>1M")
-    lines = [
-        "---",
-        f"pretty_name: {canonical(about['name'])}",
-        *(["language:", *(f"- {canonical(code)}" for code in languages)] if languages else []),
-        "license: other",
-        f"license_name: {canonical(about['licence'])}",
-        "task_categories:",
-        "- text-generation",
-        "- question-answering",
-        "tags:",
-        "- medical",
-        "- hallucination",
-        "- benchmark",
-        "size_categories:",
-        f"- {size}",
-        "configs:",
-        "- config_name: default",
-        "  data_files:",
-        "  - split: test",
-        "    path: test.parquet",
-        "---",
-        "",
-    ]
-    return "\n".join(lines) + card
+def _feature(kind: "pa.DataType") -> dict[str, Any]:
+    """A column's type as the hub's `dataset_info` names it."""
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        inner = _feature(kind.value_type)
+        return {"list": inner.get("struct", inner.get("dtype"))}
+    if pa.types.is_struct(kind):
+        return {"struct": [{"name": field.name, **_feature(field.type)} for field in kind]}
+    return {"dtype": str(kind)}
 
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))

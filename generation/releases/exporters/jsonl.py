@@ -1,33 +1,24 @@
 """JSON Lines: `samples.jsonl`, one sample on each line including its rubrics, UTF-8."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from generation.releases.exporters.base import (
-    NESTED,
-    PLAIN,
-    canonical,
-    canonical_rubrics,
-    check_columns,
-    open_text,
-    replace_files,
-)
-
-name = "jsonl"
-label = "JSON Lines"
-lines = "samples.jsonl"
+from generation.releases.exporters.base import NESTED, PLAIN, LinesExporter, canonical, canonical_rubrics
 
 _ORDER = (*PLAIN, *NESTED)
 _NAMED = {column: f'"{column}":' for column in (*_ORDER, "rubrics")}
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write `samples.jsonl`; see `Exporter.write`."""
-    path = folder / "samples.jsonl"
-    with replace_files(path) as [temporary], open_text(temporary) as file:
-        file.writelines(line(encoded(sample)) for sample in check_columns(samples))
-    return [path]
+class JsonLinesExporter(LinesExporter):
+    """The plain format, of which a release's checksum is taken."""
+
+    name = "jsonl"
+    label = "JSON Lines"
+    lines = "samples.jsonl"
+
+    def line(self, sample: Mapping[str, Any]) -> str:
+        """The sample with all its columns."""
+        return as_object(encoded(sample))
 
 
 def encoded(sample: Mapping[str, Any]) -> dict[str, str]:

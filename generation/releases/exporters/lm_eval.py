@@ -3,64 +3,63 @@
 Run it with `lm_eval --include_path FOLDER --tasks mhb`.
 """
 
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import (
-    canonical,
-    canonical_object,
-    check_columns,
-    conversation,
-    open_text,
-    replace_files,
-)
+from generation.releases.exporters.base import canonical, canonical_object, conversation
+from generation.releases.exporters.judging import JudgingExporter
 
-name = "lm-eval"
-label = "lm-eval"
-lines = "lm_eval.jsonl"
-asks = True
-judges = weighs = True
-
-TASK, POINTS_TASK = "lm_eval_task.yaml", "lm_eval_points_task.yaml"
 _ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
+_METRIC = """\
+  - metric: {name}
+    aggregation: !function utils.{aggregation}
+    higher_is_better: {higher}
+"""
+# Per sample, lm-eval logs the verdicts; its tables show their number.
+_COUNTS = (("judged", "judged", True), ("unjudged", "total", False))
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write the three files; see `Exporter.write`."""
-    data, has_points = folder / lines, False
-    with replace_files(data) as [temporary], open_text(temporary) as file:
-        for sample in check_columns(samples):
-            has_points = has_points or bool(sample.get("points"))
-            file.write(_line(sample))
-    paths = [data]
-    for target, source in (("mhb.yaml", POINTS_TASK if has_points else TASK), ("utils.py", "lm_eval_utils.py")):
-        paths.append(folder / target)
-        shutil.copyfile(Path(programs.__file__).parent / source, paths[-1])
-    return paths
+class LmEvalExporter(JudgingExporter):
+    """One document of lm-eval on each line, and the task that reads them."""
 
+    name = "lm-eval"
+    label = "lm-eval"
+    lines = "lm_eval.jsonl"
+    programs = {"utils.py": "lm_eval_utils.py"}
 
-def _line(sample: Mapping[str, Any]) -> str:
-    """The sample's line.
+    def line(self, sample: Mapping[str, Any]) -> str:
+        """The sample as a document.
 
-    All objects in a list have the same keys, because lm-eval stores them as a table.
-    """
-    points = sample.get("points")
-    rubrics = [
-        {
-            "key": rubric["key"],
-            "criterion": rubric["criterion"],
-            "polarity": rubric.get("polarity", ""),
-            "points": "" if points is None else str(points[position]),
+        All objects in a list have the same keys, because lm-eval stores them as a table.
+        """
+        points = sample.get("points")
+        rubrics = [
+            {
+                "key": rubric["key"],
+                "criterion": rubric["criterion"],
+                "polarity": rubric.get("polarity", ""),
+                "points": "" if points is None else str(points[position]),
+            }
+            for position, rubric in enumerate(sample["rubrics"])
+        ]
+        row = {
+            **{column: canonical(sample.get(column, "")) for column in _ABOUT},
+            "messages": conversation(sample["messages"]),
+            "judging": conversation(sample["judging"]),
+            "rubrics": canonical(rubrics),
         }
-        for position, rubric in enumerate(sample["rubrics"])
-    ]
-    row = {
-        **{column: canonical(sample.get(column, "")) for column in _ABOUT},
-        "messages": conversation(sample["messages"]),
-        "judging": conversation(sample.get("judging", ())),
-        "rubrics": canonical(rubrics),
-    }
-    return canonical_object(row) + "\n"
+        return canonical_object(row)
+
+    def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+        """Write the task, whose metrics are the benchmark's rates, and the programs."""
+        rates = [(rate["name"], "pooled", rate["hit"]) for rate in about["judging"]["rates"]]
+        metrics = "".join(
+            _METRIC.format(name=name, aggregation=aggregation, higher=str(higher).lower())
+            for name, aggregation, higher in (*rates, *_COUNTS)
+        )
+        task = (Path(programs.__file__).parent / "lm_eval_task.yaml").read_text(encoding="utf-8")
+        path = folder / "mhb.yaml"
+        path.write_text(task.replace("metric_list:\n", f"metric_list:\n{metrics}"), encoding="utf-8", newline="\n")
+        return [path, *super().beside(folder, about)]

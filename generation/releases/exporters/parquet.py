@@ -6,15 +6,13 @@ version of pyarrow, which writes its version into the file.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import ADDED, NESTED, PLAIN, canonical, check_columns, replace_files
+from generation.releases.exporters.base import ADDED, NESTED, PLAIN, Exporter, canonical, check_columns, replace_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-name = "parquet"
-label = "Parquet"
 
 # These columns have few values, so a dictionary pays off; for others it only costs memory.
 REPEATED = ["benchmark", "task", *ADDED]
@@ -23,44 +21,52 @@ REPEATED = ["benchmark", "task", *ADDED]
 _ROWS, _CHARACTERS = 1000, 2**20
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write `samples.parquet` and `rubrics.parquet`; see `Exporter.write`."""
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetWriter
+class ParquetExporter(Exporter):
+    """Two Parquet files."""
 
-    pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
-    paths = [folder / "samples.parquet", folder / "rubrics.parquet"]
-    sample_schema, rubric_schema = _schemas()
-    # Statistics would keep the first and last text of each column and row group in memory.
-    options: dict[str, Any] = {"compression": "zstd", "write_statistics": False}
-    with (
-        replace_files(*paths) as [samples_path, rubrics_path],
-        ParquetWriter(samples_path, sample_schema, use_dictionary=REPEATED, **options) as samples_file,
-        ParquetWriter(rubrics_path, rubric_schema, **options) as rubrics_file,
-    ):
-        sample_rows: list[dict[str, Any]] = []
-        rubric_rows: list[dict[str, Any]] = []
-        size = 0
-        for sample in check_columns(samples):
-            plain = {column: sample.get(column, "") for column in PLAIN}
-            nested = {column: canonical(sample.get(column, {})) for column in NESTED}
-            sample_rows.append(plain | nested)
-            size += sum(map(len, nested.values()))
-            rubric_rows += (
-                {"sample_id": sample["sample_id"], "polarity": "", **rubric} for rubric in sample["rubrics"]
-            )
-            if len(sample_rows) == _ROWS or size >= _CHARACTERS:
+    name = "parquet"
+    label = "Parquet"
+
+    def write(
+        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Path]:
+        """Write `samples.parquet` and `rubrics.parquet`; see `Exporter.write`."""
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetWriter
+
+        pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
+        paths = [folder / "samples.parquet", folder / "rubrics.parquet"]
+        sample_schema, rubric_schema = _schemas()
+        # Statistics would keep the first and last text of each column and row group in memory.
+        options: dict[str, Any] = {"compression": "zstd", "write_statistics": False}
+        with (
+            replace_files(*paths) as [samples_path, rubrics_path],
+            ParquetWriter(samples_path, sample_schema, use_dictionary=REPEATED, **options) as samples_file,
+            ParquetWriter(rubrics_path, rubric_schema, **options) as rubrics_file,
+        ):
+            sample_rows: list[dict[str, Any]] = []
+            rubric_rows: list[dict[str, Any]] = []
+            size = 0
+            for sample in check_columns(samples):
+                plain = {column: sample.get(column, "") for column in PLAIN}
+                nested = {column: canonical(sample.get(column, {})) for column in NESTED}
+                sample_rows.append(plain | nested)
+                size += sum(map(len, nested.values()))
+                rubric_rows += (
+                    {"sample_id": sample["sample_id"], "polarity": "", **rubric} for rubric in sample["rubrics"]
+                )
+                if len(sample_rows) == _ROWS or size >= _CHARACTERS:
+                    samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
+                    sample_rows.clear()
+                    size = 0
+                while len(rubric_rows) >= _ROWS:
+                    rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_ROWS], rubric_schema))
+                    del rubric_rows[:_ROWS]
+            if sample_rows:
                 samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
-                sample_rows.clear()
-                size = 0
-            while len(rubric_rows) >= _ROWS:
-                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_ROWS], rubric_schema))
-                del rubric_rows[:_ROWS]
-        if sample_rows:
-            samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
-        if rubric_rows:
-            rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows, rubric_schema))
-    return paths
+            if rubric_rows:
+                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows, rubric_schema))
+        return paths
 
 
 def _schemas() -> "tuple[pa.Schema, pa.Schema]":

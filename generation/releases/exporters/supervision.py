@@ -9,29 +9,36 @@ measured by.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from generation.releases.exporters.base import canonical, check_columns, replace_files
+from generation.releases.exporters.base import Exporter, canonical, check_columns, replace_files
 
-name = "supervision"
-label = "Supervision (chat JSON Lines for fine-tuning)"
-supervises = True
 SPLITS = ("train", "validation")
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write both files; see `Exporter.write`."""
-    paths = [folder / f"{split}.jsonl" for split in SPLITS]
-    with (
-        replace_files(*paths) as [train_path, validation_path],
-        train_path.open("w", encoding="utf-8", newline="\n") as train,
-        validation_path.open("w", encoding="utf-8", newline="\n") as validation,
-    ):
-        files = dict(zip(SPLITS, (train, validation), strict=True))
-        for sample in check_columns(samples):
-            if (file := files.get(sample["training"]["split"])) is not None:
-                file.write(canonical(_row(sample)) + "\n")
-    return paths
+class SupervisionExporter(Exporter):
+    """Reasoning for fine-tuning, in two parts."""
+
+    name = "supervision"
+    label = "Supervision (chat JSON Lines for fine-tuning)"
+    supervises = True
+
+    def write(
+        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Path]:
+        """Write both files; see `Exporter.write`."""
+        paths = [folder / f"{split}.jsonl" for split in SPLITS]
+        with (
+            replace_files(*paths) as [train_path, validation_path],
+            train_path.open("w", encoding="utf-8", newline="\n") as train,
+            validation_path.open("w", encoding="utf-8", newline="\n") as validation,
+        ):
+            files = dict(zip(SPLITS, (train, validation), strict=True))
+            for sample in check_columns(samples):
+                if (file := files.get(sample["training"]["split"])) is not None:
+                    file.write(canonical(_row(sample)) + "\n")
+        return paths
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:

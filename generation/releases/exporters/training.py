@@ -14,13 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from generation.releases.exporters.base import WrongSample, canonical, check_columns, gettext_noop, replace_files
-
-name = "training"
-label = gettext_noop("Training conversations")
-trains = True  # each sample has `training`: messages, and the names of its origins
+from generation.releases.exporters.base import (
+    Exporter,
+    WrongSample,
+    canonical,
+    check_columns,
+    gettext_noop,
+    replace_files,
+)
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 PARTS = (TRAIN, VALIDATION, TEST)
@@ -81,32 +85,41 @@ class Origins:
         return at
 
 
-def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Write the three files; see `Exporter.write`.
+class TrainingExporter(Exporter):
+    """Conversations for fine-tuning, in three parts."""
 
-    The groups are known only at the end, so the lines are kept in a temporary file.
-    """
-    paths = [folder / f"{part}.jsonl" for part in PARTS]
-    with tempfile.TemporaryDirectory() as temporary_folder, closing(Origins(Path(temporary_folder))) as origins:
-        pending = Path(temporary_folder) / "lines"
-        with pending.open("w", encoding="utf-8", newline="\n") as file:
-            for sample in check_columns(samples):
-                training = sample.get("training")
-                if training is None:
-                    raise WrongSample(f"Sample {sample.get('sample_id')!r} has no conversation to train on.")
-                sample_fields = {
-                    "sample_id": sample["sample_id"],
-                    "task": sample["task"],
-                    "canary": sample.get("canary", ""),
-                }
-                group = origins.add(_origin_names(sample, training), training["split"])
-                file.write(f"{group}\t{canonical({'messages': training['messages'], **sample_fields})}\n")
-        with replace_files(*paths) as temporary, ExitStack() as stack:
-            files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
-            for line in stack.enter_context(pending.open(encoding="utf-8", newline="\n")):
-                number, _tab, text = line.partition("\t")
-                files[PARTS.index(origins.part(int(number)))].write(text)
-    return paths
+    name = "training"
+    label = gettext_noop("Training conversations")
+    trains = True
+
+    def write(
+        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Path]:
+        """Write the three files; see `Exporter.write`.
+
+        The groups are known only at the end, so the lines are kept in a temporary file.
+        """
+        paths = [folder / f"{part}.jsonl" for part in PARTS]
+        with tempfile.TemporaryDirectory() as temporary_folder, closing(Origins(Path(temporary_folder))) as origins:
+            pending = Path(temporary_folder) / "lines"
+            with pending.open("w", encoding="utf-8", newline="\n") as file:
+                for sample in check_columns(samples):
+                    training = sample.get("training")
+                    if training is None:
+                        raise WrongSample(f"Sample {sample.get('sample_id')!r} has no conversation to train on.")
+                    sample_fields = {
+                        "sample_id": sample["sample_id"],
+                        "task": sample["task"],
+                        "canary": sample.get("canary", ""),
+                    }
+                    group = origins.add(_origin_names(sample, training), training["split"])
+                    file.write(f"{group}\t{canonical({'messages': training['messages'], **sample_fields})}\n")
+            with replace_files(*paths) as temporary, ExitStack() as stack:
+                files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
+                for line in stack.enter_context(pending.open(encoding="utf-8", newline="\n")):
+                    number, _tab, text = line.partition("\t")
+                    files[PARTS.index(origins.part(int(number)))].write(text)
+        return paths
 
 
 def _origin_names(sample: Mapping[str, Any], training: Mapping[str, Any]) -> Iterator[str]:

@@ -85,27 +85,24 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     metrics = simple_evals.grade(examples[0], MET)
     assert metrics == dict.fromkeys(("overall_score", "task:dialogue", "arm:trap", "theme:hedging"), 11 / 22)
     assert simple_evals.grader_input(examples[0], "A.")[1][-1] == "[-6] Says 3 of 0."
-    with pytest.raises(errors.UnweightedFormat):  # each criterion would count as one that has to be met
-        export.check_fits(Release.objects.get(), "inspect")
-    offered = dict(export.fitting_formats(Release.objects.get()))
-    assert "lm-eval" in offered
-    assert "inspect" not in offered
+    assert {"inspect", "lm-eval"} <= dict(export.fitting_formats(Release.objects.get())).keys()
 
     task = (tmp_path / "lm-eval" / "mhb.yaml").read_text()
-    assert "points_score" in task
+    assert "metric: healthbench_score" in task
     assert "hallucination_rate" not in task
     for missing in ("datasets", "lm_eval", "lm_eval.api", "lm_eval.api.task"):
         monkeypatch.setitem(sys.modules, missing, MagicMock(ConfigurableTask=object))
     utils = runpy.run_path(str(tmp_path / "lm-eval" / "utils.py"))
     docs = [json.loads(line) for line in (tmp_path / "lm-eval" / "lm_eval.jsonl").read_text().splitlines()]
-    replies = iter([*(f"criteria_met: {str(met).lower()}" for met in MET), "I cannot say.", "criteria_met: true"])
+    replies = iter(json.dumps({"explanation": "So.", "criteria_met": met}) for met in (*MET, None, True))
     monkeypatch.setitem(utils["verdicts_on"].__globals__, "_ask", lambda _messages: next(replies))
     monkeypatch.setitem(utils["verdicts_on"].__globals__, "AT_ONCE", 1)
-    first, second = (utils["scored"](doc, ["An answer."]) for doc in docs)
-    assert first == {"points_score": 11 / 22, "criteria_met": (3, 4), "unjudged": 0}
-    assert second == {"points_score": None, "criteria_met": (1, 1), "unjudged": 1}
-    assert utils["mean_score"]([11 / 22, None]) == 11 / 22
-    assert utils["mean_score"]([-3.0, 1.0]) == 0.0
+    monkeypatch.setenv("MHB_JUDGE_MODEL", "judge")
+    first, second = (utils["judged_answer"](doc, ["An answer."]) for doc in docs)
+    assert (first["healthbench_score"], first["criteria_met"], first["unjudged"]) == ((11 / 22, 1), (3, 4), 0)
+    assert (second["healthbench_score"], second["criteria_met"], second["unjudged"]) == ((0, 0), (1, 1), 1)
+    assert utils["pooled"]([(11 / 22, 1), (0, 0)]) == 11 / 22
+    assert utils["pooled"]([(-3.0, 1), (1.0, 1)]) == 0.0
 
 
 def test_the_export_refuses_and_names_a_sample_without_points_to_earn(manage: Manage, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_no_origin_is_in_two_splits(tmp_path: Path) -> None:
         pair = number // 2
         content = statement(pair, factual=number % 2 == 0, context=f"Note {pair // 10}.", inner_id=str(pair), pair="")
         samples.append(exported_sample(number, {**content, "split": "test" if number % 50 == 7 else "train"}))
-    paths = training.write(samples, tmp_path)
+    paths = training.TrainingExporter().write(samples, tmp_path)
     assert [path.name for path in paths] == ["train.jsonl", "validation.jsonl", "test.jsonl"]
     splits_of: dict[str, set[str]] = {}
     lines = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in paths}
@@ -137,7 +137,9 @@ def test_no_origin_is_in_two_splits(tmp_path: Path) -> None:
     )
     again = tmp_path / "again"
     again.mkdir()
-    assert [path.read_bytes() for path in training.write(samples, again)] == [path.read_bytes() for path in paths]
+    assert [path.read_bytes() for path in training.TrainingExporter().write(samples, again)] == [
+        path.read_bytes() for path in paths
+    ]
 
 
 @pytest.mark.plain
@@ -147,6 +149,8 @@ def test_groups_joined_by_a_later_sample_stay_together(tmp_path: Path) -> None:
     bridge = statement(99, inner_id="3", pair="bridge")
     assigned = {**statement(98, inner_id="", pair="bridge"), "split": "test"}
     contents = [*statements, bridge, assigned]
-    paths = training.write([exported_sample(number, content) for number, content in enumerate(contents)], tmp_path)
+    paths = training.TrainingExporter().write(
+        [exported_sample(number, content) for number, content in enumerate(contents)], tmp_path
+    )
     tested = {json.loads(line)["sample_id"] for line in paths[2].read_text().splitlines()}
     assert {"medhal-3", "medhal-40", "medhal-41"} <= tested

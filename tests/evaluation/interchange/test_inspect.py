@@ -1,11 +1,16 @@
-"""inspect-ai gives exactly our rate on the same release and models; its logs are imported."""
+"""inspect-ai gives exactly our rates on the same release and models; its logs are imported."""
 
 import json
 import os
+import re
+import struct
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+import pyarrow as pa
 import pytest
 
 from evaluation import errors
@@ -15,7 +20,10 @@ from evaluation.reports import queries as reports_queries
 from generation.models import Release
 from generation.releases import export
 from review.models import User
-from tests.engine import bare_release, evaluate_release, make_release
+from tests.engine import bare_release, evaluate_release, make_release_with_controls
+from tests.evaluation.interchange.silent import silent_models
+
+__all__ = ["silent_models"]
 
 pytestmark = pytest.mark.django_db
 TOOLS = os.environ.get("MHB_INTERCHANGE", "")
@@ -34,6 +42,9 @@ from inspect_ai.model import ChatCompletionChoice, ModelAPI, ModelOutput, get_mo
 @modelapi(name="sim")
 class Simulated(ModelAPI):
     async def generate(self, input, tools, tool_choice, config):
+        if self.model_name == "sim-judge":
+            assert config.temperature == 0.5
+            assert set(config.response_schema.json_schema.properties) == {"explanation", "criteria_met"}
         body = {"model": self.model_name, "messages": [{"role": one.role, "content": one.text} for one in input]}
         request = urllib.request.Request(
             sys.argv[1] + "/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
@@ -45,25 +56,39 @@ class Simulated(ModelAPI):
 from task import mhb
 [log] = eval(
     mhb(), model="sim/sim-reckless", model_roles={"grader": get_model("sim/sim-judge")},
-    log_dir="logs", log_format="json", display="none",
+    log_dir="logs", display="none",
 )
 assert log.status == "success", log.error
+print(json.dumps({name: metric.value for name, metric in log.results.scores[0].metrics.items()}))
 print(log.location)
 """
 
 
 @needs_tools
-def test_inspect_gives_exactly_our_rate(tmp_path: Path, models: str, physicians: list[User]) -> None:
-    release = make_release(tmp_path, models, physicians[:3], conversations=3, reports=2)
-    ours = evaluate_release(release, models, "sim-reckless")
+def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, physicians: list[User]) -> None:
+    """Its log, in the format that it writes by default, comes back as a study."""
+    release = make_release_with_controls(tmp_path, silent_models, physicians[:3])
+    ours = evaluate_release(release, silent_models, "sim-reckless")
     export.export_release(release, "inspect", tmp_path / "out")
     environment = {**os.environ, "HOME": str(tmp_path), "INSPECT_DISPLAY": "plain"}
     process = subprocess.run(
-        [TOOLS, "-c", EVALUATE, models], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [TOOLS, "-c", EVALUATE, silent_models],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert process.returncode == 0, process.stderr[-3000:] + process.stdout[-2000:]
-    log = Path(process.stdout.strip().splitlines()[-1])
-    result = importing.import_results(rows.read(log), release=release, study="inspect")
+    *_progress, metrics, location = process.stdout.strip().splitlines()
+    [row] = [row for row in reports_queries.report(ours).overall if row.dataset == "combined"]
+    unjudged = ours.judgments.filter(verdict="").count()
+    values = {name: row.rates[name].value for name in ("hallucination_rate", "samples_failed", "over_suspicion")}
+    assert json.loads(metrics) == {**values, "unjudged": unjudged}
+    assert unjudged > 0
+    assert location.endswith(".eval")
+    names = {"sim/sim-reckless": "sim-reckless", "sim/sim-judge": "sim-judge"}
+    result = importing.import_results(rows.read(Path(location)), release=release, study="inspect", models=names)
     assert (result.added, result.refused, result.without_verdict) == (release.rubrics_count, 0, 0)
     theirs = result.run
     assert theirs is not None
@@ -73,18 +98,17 @@ def test_inspect_gives_exactly_our_rate(tmp_path: Path, models: str, physicians:
     assert [row.verdicts for row in counted[0]] == [row.verdicts for row in counted[1]]
     assert [row.rates for row in counted[0]] == [row.rates for row in counted[1]]
     assert counted[0][0].measured.numerator > 0
+    assert theirs.judge == ours.judge
+    assert set(theirs.tested.values_list("endpoint__name", flat=True)) == {"sim-reckless"}
     comparison = comparing.compare_runs(ours, theirs)
-    rates = counted[0][0].rates
-    assert len(rates) > 1
-    # Each rate on either data set, and on both combined.
-    assert [(row.difference.difference, row.worse, row.better) for row in comparison.rows] == [(0, 0, 0)] * 3 * len(
-        rates
-    )
+    assert len(comparison.rows) > 3  # each rate on either data set, and on both combined
+    assert {(row.difference.difference or 0, row.worse, row.better) for row in comparison.rows} == {(0, 0, 0)}
 
 
 # ----------------------------------------------------------------------------------- hand-made logs
 
 KEY = "mhb-dialogue-000000"
+METADATA = {"sha256": "0" * 64}  # of the release
 
 
 def sample(verdicts: Any = '{"R1": true, "R2": null}', **fields: Any) -> dict[str, Any]:
@@ -97,7 +121,7 @@ def sample(verdicts: Any = '{"R1": true, "R2": null}', **fields: Any) -> dict[st
 
 def write_log(folder: Path, *samples: Any) -> Path:
     path = folder / "log.json"
-    header = {"model": "org/their-model", "model_roles": {"grader": {"model": "org/judge"}}}
+    header = {"model": "org/their-model", "model_roles": {"grader": {"model": "org/judge"}}, "metadata": METADATA}
     path.write_text(json.dumps({"version": 2, "status": "success", "eval": header, "samples": samples}, indent=2))
     return path
 
@@ -143,19 +167,43 @@ def test_samples_that_our_task_did_not_write_are_refused_one_by_one(
     assert "no verdicts of the task" in result.refusals[0].reason
 
 
-def test_a_packed_log_is_read_or_the_error_says_how_to_unpack_it(release: Release, tmp_path: Path) -> None:
-    import zipfile
+def write_packed(path: Path, *, zstd: bool) -> Path:
+    """Write a log as Inspect does, by default with a compression that Python cannot read."""
+    members = {
+        "header.json": json.dumps({"eval": {"model": "theirs"}}),
+        f"samples/{KEY}_epoch_1.json": json.dumps(sample()),
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            packed = bytes(pa.Codec("zstd").compress(text.encode(), asbytes=True)) if zstd else text.encode()
+            archive.writestr(name, packed)
+    if zstd:  # zipfile wrote the packed bytes as if they were the content
+        data = path.read_bytes()
+        for text in members.values():
+            content = text.encode()
+            packed = bytes(pa.Codec("zstd").compress(content, asbytes=True))
+            stored = struct.pack("<LLL", crc32(packed), len(packed), len(packed))
+            data = data.replace(stored, struct.pack("<LLL", crc32(content), len(packed), len(content)))
+        data = re.sub(rb"(PK\x03\x04.{4})\x00\x00", lambda found: found[1] + b"\x5d\x00", data, flags=re.DOTALL)
+        data = re.sub(rb"(PK\x01\x02.{6})\x00\x00", lambda found: found[1] + b"\x5d\x00", data, flags=re.DOTALL)
+        path.write_bytes(data)
+    return path
 
-    path = tmp_path / "log.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", json.dumps({"eval": {"model": "theirs"}}))
-        archive.writestr(f"samples/{KEY}_epoch_1.json", json.dumps(sample()))
-    result = importing.import_results(rows.read(path), release=release, study="s")
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_a_packed_log_is_read(release: Release, tmp_path: Path, zstd: bool) -> None:
+    path = write_packed(tmp_path / "log.eval", zstd=zstd)
+    result = importing.import_results(rows.read(path), release=release, study="s", models={"theirs": "ours"})
     assert (result.added, result.refused) == (2, 0)
-    packed = path.read_bytes().replace(
-        b"\x08\x00", b"\x5d\x00"
-    )  # marked as compressed with zstd, which Python cannot read
-    path.write_bytes(packed)
-    with pytest.raises(errors.WrongResults) as refused:
+    assert result.run is not None
+    assert list(result.run.tested.values_list("endpoint__name", flat=True)) == ["ours"]
+
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_a_damaged_log_is_refused_as_a_whole(release: Release, tmp_path: Path, zstd: bool) -> None:
+    path = write_packed(tmp_path / "log.eval", zstd=zstd)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"samples/") + 60] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(errors.WrongResults, match="not a log of inspect-ai"):
         importing.import_results(rows.read(path), release=release, study="s")
-    assert "inspect log dump" in str(refused.value)

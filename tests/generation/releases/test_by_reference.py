@@ -23,7 +23,7 @@ from tests.populations import population
 from tests.profile import by_profile
 
 WORDS = 8
-LINES = [name for name in available() if hasattr(load(name), "lines")]
+LINES = [name for name in available() if load(name).lines]
 
 
 @population

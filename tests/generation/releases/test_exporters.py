@@ -2,22 +2,27 @@
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import tracemalloc
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generation.common.formats import UnknownFormat
 from generation.releases import exporters
 from generation.releases.exporters.base import NESTED, WrongSample, canonical, canonical_rubrics, conversation
+from generation.releases.exporters.licences import identifiers as licences_of
 from generation.releases.exporters.manifest import manifest, write_checksums
 from tests.profile import by_profile
 
 FORMATS = ["csv", "jsonl", "parquet"]
+TOOLS = ["healthbench", "inspect", "lm-eval", "openai-evals", "promptfoo"]
+ABOUT = {"name": "own", "version": "1.0.0", "judging": {"rates": [{"name": "hallucination_rate", "hit": False}]}}
 
 
 def sample(number=1, **changes):
@@ -89,9 +94,7 @@ READERS = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
 
 
 def test_formats_are_found_by_name():
-    assert exporters.available() == sorted(
-        [*FORMATS, "healthbench", "hf", "inspect", "lm-eval", "supervision", "training"]
-    )
+    assert exporters.available() == sorted([*FORMATS, *TOOLS, "hf", "supervision", "training"])
     for name in exporters.available():
         assert exporters.load(name).name == name
         assert exporters.load(name).label
@@ -99,7 +102,9 @@ def test_formats_are_found_by_name():
 
 @pytest.mark.parametrize("name", ["nope", "base", "manifest", "csv_", "os"])
 def test_an_unknown_format_is_refused_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, lm-eval, parquet"):
+    with pytest.raises(
+        UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, lm-eval, openai-evals, parquet, promptfoo"
+    ):
         exporters.load(name)
 
 
@@ -186,14 +191,58 @@ def test_every_character_is_written_as_python_writes_it():
     assert canonical(text) == json.dumps(text, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("name", ["healthbench", "inspect", "lm-eval"])
+@pytest.mark.parametrize("name", TOOLS)
 def test_lines_for_other_tools_are_in_the_canonical_form(tmp_path, name):
     messages = [{"role": "user", "content": 'He says "stop" \\ 停\n' * 20}]
-    exporters.load(name).write([sample(messages=messages, judging=messages)], tmp_path)
+    exporters.load(name).write([sample(messages=messages, judging=messages)], tmp_path, ABOUT)
     [path] = tmp_path.glob("*.jsonl")
     text = path.read_text(encoding="utf-8")
     assert text == canonical(json.loads(text)) + "\n"
-    assert canonical(messages) in text
+    assert canonical(messages) in (json.loads(text)["vars"]["messages"] if name == "promptfoo" else text)
+
+
+def test_promptfoo_fills_nothing_into_texts_and_negates_negative_points(tmp_path):
+    messages = [{"role": "user", "content": "Is {{ dose }} {% raw %} {#safe#}?"}]
+    rubrics = [{**sample()["rubrics"][0], "criterion": "Says {{ no }}."}, sample()["rubrics"][1]]
+    exporters.load("promptfoo").write([sample(messages=messages, rubrics=rubrics, points=[2, -3])], tmp_path, ABOUT)
+    [case] = [json.loads(line) for line in (tmp_path / "promptfoo.jsonl").read_text().splitlines()]
+    assert json.loads(case["vars"]["messages"]) == messages
+    assert not re.search("{[{%#]", case["vars"]["messages"])
+    assert [(one["type"], one["weight"]) for one in case["assert"]] == [("llm-rubric", 2), ("not-llm-rubric", 3)]
+    assert case["assert"][0]["value"] == 'Says {{ "{" }}{ no }}.'
+    config = yaml.safe_load((tmp_path / "promptfooconfig.yaml").read_text())
+    assert config["prompts"] == ["{{messages}}"]
+
+
+@pytest.mark.parametrize(
+    ("licences", "identifiers"),
+    [
+        (["MIT"], ["MIT"]),
+        (["MIT", "CC BY-NC-SA 4.0"], ["CC-BY-NC-SA-4.0", "MIT"]),
+        (["MIT, CC BY-NC-SA 4.0"], ["CC-BY-NC-SA-4.0", "MIT"]),
+        (["Apache License 2.0", "CC0 1.0", "cc-by-4.0"], ["Apache-2.0", "CC-BY-4.0", "CC0-1.0"]),
+        (["MIT", "NLM MeSH"], []),
+        ([""], []),
+        ([], []),
+    ],
+)
+def test_licences_have_identifiers_if_all_are_known(licences, identifiers):
+    assert licences_of(licences) == identifiers
+
+
+@pytest.mark.parametrize(
+    ("licences", "fields"),
+    [
+        (["MIT"], {"license": "mit"}),
+        (["MIT", "CC BY 4.0"], {"license": ["cc-by-4.0", "mit"]}),
+        (["MIT", "NLM MeSH"], {"license": "other", "license_name": "MIT; NLM MeSH"}),
+    ],
+)
+def test_the_hubs_card_names_the_licence_as_the_hub_does(licences, fields):
+    about = {"name": "own", "languages": [], "samples": 1, "split_samples": 1, "licences": licences}
+    _start, metadata, card = exporters.load("hf").readme("# Card", about).split("---\n")
+    assert {name: value for name, value in yaml.safe_load(metadata).items() if name.startswith("license")} == fields
+    assert card == "\n# Card"
 
 
 def test_jsonl_is_readable_text(tmp_path):

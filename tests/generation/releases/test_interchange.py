@@ -4,7 +4,6 @@ Each export is really loaded by its tool if MHB_INTERCHANGE names a Python that 
 (`make test-interchange`).
 """
 
-import ast
 import csv
 import json
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from django.test import Client
 from django.urls import reverse
 
@@ -22,7 +22,6 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release
 from generation.releases import export, exporters, services
-from generation.releases.exporters import programs
 from generation.releases.freezing.composition import Composition
 from generation.sources import importers
 from generation.sources.importers.base import Row
@@ -106,8 +105,14 @@ def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path
     assert rows[0]["messages"][-1]["role"] == "user"
     assert {row["canary"] for row in rows} == {release.canary}
     readme = (tmp_path / "out" / "README.md").read_text()
-    assert readme.startswith('---\npretty_name: "own"\nlanguage:\n- "en"\n')
-    assert "path: test.parquet" in readme
+    fields = yaml.safe_load(readme.split("---\n")[1])
+    assert (fields["pretty_name"], fields["language"], fields["license"]) == (
+        "own",
+        ["en"],
+        ["cc-by-nc-sa-4.0", "mit"],
+    )
+    assert fields["configs"][0]["data_files"] == [{"split": "test", "path": "test.parquet"}]
+    assert fields["dataset_info"]["splits"] == [{"name": "test", "num_examples": 3}]
     assert "# own, version 1" in readme
 
 
@@ -166,25 +171,14 @@ def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, form
     assert polarities == [rubric["polarity"] for rubric in rubrics]
 
 
-def test_both_judges_have_the_same_prompt() -> None:
-    [one, other] = [
-        next(
-            ast.literal_eval(node.value)
-            for node in ast.parse((Path(programs.__file__).parent / name).read_text()).body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PROMPT"
-        )
-        for name in ("inspect_task.py", "lm_eval_utils.py")
-    ]
-    assert one == other
-
-
 class Judge:
     """A judge that finds criteria with ODD met, and cannot decide on those with SILENCE."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
         prompt = messages[-1].content
         assert '"An answer."' in prompt
-        return "I cannot say." if "SILENCE" in prompt else f"So.\ncriteria_met: {str('ODD' in prompt).lower()}"
+        verdict = {"explanation": "So.", "criteria_met": "ODD" in prompt}
+        return "I cannot say." if "SILENCE" in prompt else json.dumps(verdict)
 
 
 @needs_tools
@@ -231,20 +225,21 @@ def test_inspect_runs_the_task(release: Release, tmp_path: Path) -> None:
     export.export_release(release, "inspect", tmp_path / "out")
     code = (
         # Inspect counts tokens with a table that it would otherwise download.
-        "import sys, tiktoken; sys.path.insert(0, 'out')\n"
+        "import json, sys, tiktoken; sys.path.insert(0, 'out')\n"
         "class Words:\n"
         "    def encode(self, text, **options): return text.split()\n"
         "tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()\n"
         "from inspect_ai import eval\n"
         "from inspect_ai.model import ModelOutput, get_model\n"
         "from task import mhb\n"
-        "yes = ModelOutput.from_content('mockllm/model', 'It does.\\ncriteria_met: true')\n"
+        "reply = json.dumps({'explanation': 'It does.', 'criteria_met': True})\n"
+        "yes = ModelOutput.from_content('mockllm/model', reply)\n"
         "grader = get_model('mockllm/model', custom_outputs=[yes] * 1000)\n"
         "[log] = eval(mhb(), model='mockllm/model', model_roles={'grader': grader}, log_dir='logs', display='none')\n"
         "assert log.status == 'success', log.error\n"
-        "print(log.results.scores[0].metrics['mean'].value, len(log.samples))\n"
+        "print(log.results.scores[0].metrics['hallucination_rate'].value, len(log.samples))\n"
     )
-    assert run_tool(code, tmp_path) == "1.0 3"
+    assert run_tool(code, tmp_path) == "0.0 3"
 
 
 def test_the_page_offers_only_fitting_formats(

@@ -1,0 +1,90 @@
+"""How a judge of MHB is asked, and how its verdicts are counted: for the tasks of other tools.
+
+Needs only the standard library. `judging.json` beside it says what is the benchmark's own: the
+judge's temperature and schema, the field of its reply that decides, and the rates.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+FIELDS = Path(__file__).parent / "judging.json"
+MARKS = re.compile(r'"@@(RESPONSE|CRITERION)@@"|@@(RESPONSE|CRITERION)@@')
+
+
+def load() -> Json:
+    """The contents of `judging.json`."""
+    value: Json = json.loads(FIELDS.read_text(encoding="utf-8"))
+    return value
+
+
+def as_data(text: str) -> str:
+    """A text as one line of JSON that cannot close its block, as in MHB's prompts."""
+    line = json.dumps(text, ensure_ascii=False)
+    for mark in "\x85\u2028\u2029":
+        line = line.replace(mark, f"\\u{ord(mark):04x}")
+    return re.sub("<<(?=<)", r"<\\u003c", re.sub(">>(?=>)", r">\\u003e", line))
+
+
+def judge_messages(messages: list[Json], answer: str, criterion: str) -> list[Json]:
+    """The messages to the judge about one criterion of an answer."""
+    texts = {"RESPONSE": answer, "CRITERION": criterion}
+
+    def fill_placeholder(match: "re.Match[str]") -> str:
+        return as_data(texts[match[1]]) if match[1] else texts[match[2]]
+
+    return [{"role": one["role"], "content": MARKS.sub(fill_placeholder, one["content"])} for one in messages]
+
+
+def read_verdict(judging: Json, reply: str) -> Json:
+    """{"met": true, false or null, "explanation"}; null if the reply is not what was asked for."""
+    answer = reply.rpartition("</think>")[2]
+    try:
+        value = json.loads(answer[answer.find("{") : answer.rfind("}") + 1])
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or value.keys() != judging["schema"]["properties"].keys():
+        return {"met": None, "explanation": ""}
+    met, explanation = value[judging["field"]], value.get("explanation", "")
+    if type(met) is not bool or not isinstance(explanation, str):
+        return {"met": None, "explanation": ""}
+    return {"met": met, "explanation": explanation}
+
+
+def unasked(judging: Json, rubrics: list[Json]) -> dict[str, Json]:
+    """The verdicts on an answer without text, which no judge is asked about."""
+    return {rubric["key"]: {"met": judging["empty"], "explanation": ""} for rubric in rubrics}
+
+
+def count(
+    rate: Json, arm: str | None, rubrics: list[Json], points: list[float] | None, verdicts: dict[str, Json]
+) -> tuple[float, int]:
+    """What a sample adds to the numerator and the denominator of a rate."""
+    if (arm or "trap") != rate["arm"]:
+        return 0, 0
+    met = {key: verdict["met"] for key, verdict in verdicts.items()}
+    if rate["points"]:
+        weights = dict(zip([rubric["key"] for rubric in rubrics], points or [], strict=True))
+        possible = sum(max(weight, 0) for weight in weights.values())
+        if not possible or any(weight and met[key] is None for key, weight in weights.items()):
+            return 0, 0
+        return sum(weight for key, weight in weights.items() if met[key] is rate["hit"]) / possible, 1
+    counted = [
+        met[rubric["key"]]
+        for rubric in rubrics
+        if met[rubric["key"]] is not None
+        and rate["polarity"] in ("", rubric.get("polarity", ""))
+        and rate["rubric"] in ("", rubric["key"])
+    ]
+    hits = counted.count(rate["hit"])
+    return (min(hits, 1), min(len(counted), 1)) if rate["unit"] == "sample" else (hits, len(counted))
+
+
+def pooled(counts: list[tuple[float, int]]) -> float:
+    """A rate from what all samples add to it: the mean, never outside 0 to 1."""
+    total = sum(denominator for _numerator, denominator in counts)
+    value = sum(numerator for numerator, _denominator in counts) / total if total else float("nan")
+    return min(1.0, max(0.0, value)) if total else value

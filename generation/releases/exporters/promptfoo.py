@@ -1,0 +1,59 @@
+"""Test cases of promptfoo: `promptfoo.jsonl`, and `promptfooconfig.yaml` that reads them.
+
+promptfoo decides on each criterion by its own prompt (`llm-rubric`), so its scores are not those of
+MHB's judge.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from generation.releases.exporters.base import LinesExporter, canonical, conversation
+
+CONFIG = """\
+# promptfoo eval --providers MODEL --grader JUDGE
+description: {description}
+prompts:
+  - "{{{{messages}}}}"
+tests: file://promptfoo.jsonl
+"""
+_ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
+_TEMPLATE = re.compile(r"\{(?=[{%#])")  # promptfoo would fill these in
+
+
+class PromptfooExporter(LinesExporter):
+    """One test case on each line, with an assertion for each criterion."""
+
+    name = "promptfoo"
+    label = "promptfoo"
+    lines = "promptfoo.jsonl"
+    asks = weighs = True
+
+    def line(self, sample: Mapping[str, Any]) -> str:
+        """The sample as a test case. Points become weights; negative ones negate the assertion."""
+        arm = sample.get("arm") or "trap"
+        points = sample.get("points") or [1] * len(sample["rubrics"])
+        assertions = [
+            {
+                "type": "not-llm-rubric" if weight < 0 else "llm-rubric",
+                "value": _TEMPLATE.sub('{{ "{" }}', rubric["criterion"]),
+                "metric": f"{arm}: criteria met",
+                "weight": abs(weight),
+            }
+            for rubric, weight in zip(sample["rubrics"], points, strict=True)
+        ]
+        case = {
+            "description": sample["sample_id"],
+            "vars": {"messages": _TEMPLATE.sub(r"\\u007b", conversation(sample["messages"]))},
+            "assert": assertions,
+            "metadata": {column: sample.get(column, "") for column in _ABOUT},
+        }
+        return canonical(case)
+
+    def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+        """Write the configuration."""
+        path = folder / "promptfooconfig.yaml"
+        description = canonical(f"{about['name']} {about['version']}")
+        path.write_text(CONFIG.format(description=description), encoding="utf-8", newline="\n")
+        return [path]
