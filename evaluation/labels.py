@@ -3,8 +3,8 @@
 from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 
-from evaluation.metrics import UNJUDGED
 from evaluation.protocol import Protocol
+from evaluation.verdicts.selection import UNJUDGED
 
 # Defaults for verdicts that the protocol has no words for.
 VERDICTS: dict[str, Promise] = {

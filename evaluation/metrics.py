@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.protocol import Rate
-from evaluation.statistics.bootstrap import bootstrap_patterns, cluster_bootstrap, collapse_rows, ratio_of_totals
+from evaluation.statistics.bootstrap import cluster_bootstrap, ratio_of_totals
 from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
+from evaluation.verdicts.rates import Rate
 
-UNJUDGED = "unjudged"
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -90,10 +89,11 @@ class Totals:
 
     `hits`, `counted`: weights of the numerator and of the denominator.
     `number`, `excluded`: how many criteria or samples are counted, or excluded, without weights.
+    `scope`: how many criteria or samples have a verdict in the scope of the rate, counted or not: a
+    true negative is in the scope of F1 and precision, though neither counts it. None: as `number`.
     `unsure`: samples counted as passed although some of their criteria are excluded.
     `missing`: the weights of the exclusions, if these are not 1.
     `reached`, `possible`: points, for a rate whose hits are scores of samples.
-    `frequencies`: how many identical clusters each entry stands for; None: one each.
     """
 
     hits: Integers
@@ -104,21 +104,23 @@ class Totals:
     missing: Integers | None = None
     reached: Floats | None = None
     possible: Floats | None = None
-    frequencies: Floats | None = None
+    scope: Integers | None = None
+
+    @property
+    def in_scope(self) -> NDArray[np.bool_]:
+        """Which clusters have a verdict in the scope of the rate: those that a comparison pairs."""
+        result: NDArray[np.bool_] = (self.number if self.scope is None else self.scope) > 0
+        return result
 
     def total(self, values: Integers) -> int:
         """The sum over all clusters."""
-        return round(self.float_total(values))
-
-    def float_total(self, values: Any) -> float:
-        """The sum over all clusters of values that may be fractions."""
-        return float((values if self.frequencies is None else values * self.frequencies).sum())
+        return round(float(values.sum()))
 
     def map(self, change: Callable[[Any], Any]) -> "Totals":
         """The totals with `change` applied to each array."""
         counted = change(self.counted)
         number = counted if self.number is self.counted else change(self.number)
-        optional = (self.unsure, self.missing, self.reached, self.possible, self.frequencies)
+        optional = (self.unsure, self.missing, self.reached, self.possible, self.scope)
         changed = (None if values is None else change(values) for values in optional)
         return Totals(change(self.hits), counted, number, change(self.excluded), *changed)
 
@@ -139,10 +141,7 @@ def measure(
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
     if rate.interval == "bootstrap":
         rows = np.column_stack([totals.hits, totals.counted])
-        if totals.frequencies is None:
-            ends, undefined = cluster_bootstrap(rows, ratio_of_totals)
-        else:
-            ends, undefined = bootstrap_patterns(*collapse_rows(rows, totals.frequencies), ratio_of_totals)
+        ends, undefined = cluster_bootstrap(rows, ratio_of_totals)
         low, high = ends if ends is not None and clusters >= minimum else (None, None)
         method = Method.TOO_FEW if low is None else Method.BOOTSTRAP
         return MeasuredRate(hits, counted, excluded, low, high, method.value, clusters, n, undefined, bounds)
@@ -153,7 +152,6 @@ def measure(
         totals.counted if all_nonempty else totals.counted[nonempty],
         n=n if rate.weighted else None,
         minimum=minimum,
-        frequencies=totals.frequencies if all_nonempty or totals.frequencies is None else totals.frequencies[nonempty],
     )
     return MeasuredRate(
         hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
@@ -199,10 +197,7 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
     low = high = None
     if with_intervals and missing.any():
         nonempty = counted + missing > 0
-        frequencies = None if totals.frequencies is None else totals.frequencies[nonempty]
-        bounds = outcome_bounds(
-            hits[nonempty], counted[nonempty], missing[nonempty], minimum=minimum, frequencies=frequencies
-        )
+        bounds = outcome_bounds(hits[nonempty], counted[nonempty], missing[nonempty], minimum=minimum)
         low, high = bounds.best.low, bounds.worst.high
     return RateBounds(least, most, low, high) if better == "low" else RateBounds(most, least, low, high)
 

@@ -15,11 +15,11 @@ from evaluation.protocol import Protocol, Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
 from evaluation.reports.numbers import changes as counted
 from evaluation.reports.numbers.changes import ALL, BROKEN, FIXED, KEPT, STAYED, Change
-from evaluation.reports.numbers.verdict_table import verdict_table
 from evaluation.reports.queries import Report
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.rows import chains
+from evaluation.runs.rows.verdicts import verdict_table
 from generation.models import ReleasedSample
 from review.charts.flow import FlowChart, Stream, flow
 from review.charts.text_measure import format_share

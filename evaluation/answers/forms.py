@@ -11,14 +11,13 @@ from evaluation import registry
 from evaluation.answers import queries
 from evaluation.answers.search import MAX_LETTERS
 from evaluation.labels import verdict_label
-from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.protocol import FacetView
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import excluded_verdicts
 from evaluation.reports.numbers.report_numbers import POLARITIES
-from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.runs import queries as runs_queries
+from evaluation.verdicts.selection import POLARITY, UNJUDGED
 from generation.models import Sample
 from generation.samples import queries as samples_queries
 

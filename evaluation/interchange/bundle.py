@@ -17,16 +17,17 @@ from django.db.models import F, QuerySet
 from evaluation import errors
 from evaluation.interchange import programs
 from evaluation.interchange.evidence import judging
-from evaluation.judges.queries import source_clusters, validation_of
+from evaluation.judges.queries import validation_of
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports import formats, score_lines
 from evaluation.reports import queries as reports_queries
-from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
+from evaluation.runs.rows.verdicts import load_samples
 from evaluation.statistics import distributions
+from evaluation.verdicts.selection import POLARITY
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
@@ -193,7 +194,8 @@ def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
 
 def _clusters(run: Run) -> dict[int, str]:
     """Primary key of each sample -> key of the first sample from the same source record."""
-    cluster_of = source_clusters(run.release)
+    samples = load_samples(run.release)
+    cluster_of = dict(zip(samples.ids.tolist(), samples.clusters.tolist(), strict=True))
     names: dict[int, str] = {}
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
     return {pk: names.setdefault(cluster_of[pk], key) for pk, key in rows}

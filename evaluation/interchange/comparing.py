@@ -13,9 +13,11 @@ from evaluation.models import Run
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.reports.numbers.comparing import Comparison, compare_pair
 from evaluation.reports.numbers.counting import COMBINED, is_present, unit_totals
-from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, verdict_table
 from evaluation.runs import queries
 from evaluation.runs.plan import Plan, plan_of
+from evaluation.runs.rows.verdicts import verdict_table
+from evaluation.verdicts.selection import Ints, in_arm
+from evaluation.verdicts.table import VerdictTable
 from generation.models import ReleasedSample
 
 MAX_FLIPS = 200  # listed per pair of models and data set
@@ -169,21 +171,21 @@ def _model_changes(
     first, second = sides
     table = first.table
     totals = [unit_totals(side.table, rate) for side in sides]
-    in_arm = [side.table.unit_is_control == (rate.arm == "control") for side in sides]
+    of_arm = [in_arm(side.table, rate) for side in sides]
     rows = []
     for name, label, indexes in _groups(datasets, protocol):
         shared_units = [
             (key, unit, second.unit_of[key, dataset])
             for (key, dataset), unit in first.unit_of.items()
             if dataset in indexes and key in shared and (key, dataset) in second.unit_of
-            if in_arm[0][unit] and in_arm[1][second.unit_of[key, dataset]]
+            if of_arm[0][unit] and of_arm[1][second.unit_of[key, dataset]]
         ]
         units = [np.array([unit[column] for unit in shared_units], dtype=np.int64) for column in (1, 2)]
         for pair in pairs:
             before, after = (sides[side].totals(totals[side], pair[side], units[side]) for side in (0, 1))
             names = {"dataset": name, "first": pair[1], "second": pair[0]}
             difference = compare_pair(rate, after, before, table.unit_cluster[units[0]], names, minimum)
-            in_both = (before.counted > 0) & (after.counted > 0)
+            in_both = before.in_scope & after.in_scope
             flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0))).tolist()
             worse = sum(int(after.hits[index] > 0) for index in flipped)
             flips = [

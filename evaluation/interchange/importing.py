@@ -16,7 +16,7 @@ from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
 from evaluation.runs.rows import tallies
-from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
+from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.endpoints import services as endpoints_services
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample

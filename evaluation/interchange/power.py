@@ -13,8 +13,8 @@ from django.utils.translation import gettext_noop
 from evaluation import registry
 from evaluation.protocol import DataSet
 from evaluation.reports.numbers.counting import COMBINED
-from evaluation.reports.numbers.verdict_table import load_samples
 from evaluation.runs import queries
+from evaluation.runs.rows.verdicts import load_samples
 from evaluation.statistics import planning
 from evaluation.statistics.intervals import MINIMUM
 from generation.models import Release, ReleasedRubric
@@ -109,8 +109,8 @@ def _sizes(release: Release, facets: Sequence[str]) -> dict[tuple[str, str], dic
 
     The key ('', '') is for all criteria.
     """
-    place, _tasks, (cluster, is_control) = load_samples(release)
-    known = zip(place.ids.tolist(), cluster.tolist(), is_control.tolist(), strict=True)
+    samples = load_samples(release)
+    known = zip(samples.ids.tolist(), samples.clusters.tolist(), samples.is_control.tolist(), strict=True)
     cluster_of = {sample: cluster for sample, cluster, control in known if not control}
     sizes: dict[tuple[str, str], dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     rubrics = ReleasedRubric.objects.filter(sample__release=release).order_by()

@@ -4,17 +4,16 @@ For panels, also how much a judge favours its own family.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from django.db.models import Count, Q, QuerySet
 
 from evaluation import registry
-from evaluation.models import Judgment, Run, Vote
+from evaluation.models import Run
 from evaluation.runs.queries import judges_of
+from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
+from evaluation.verdicts.selection import JudgeVote, counts_against, votes_in_scope
+from evaluation.verdicts.table import VerdictTable
 from generation.models import BatchRole, Endpoint, Release, ReleasedSample
-from generation.models.work import Work
 
 Counts = Mapping[str, tuple[int, int]]  # model under test -> (failed, judged)
 
@@ -75,7 +74,11 @@ def self_preference(run: Run) -> SelfPreference:
         if same_family := tuple(model.name for model in tested if model.model_family == family):
             kin.append(Kin(role, endpoint.name, family, same_family))
     kin_judges = {relative.endpoint for relative in kin if relative.role == "judge"}
-    preferences = [_preference(run, judge, judges, tested) for judge in judges if judge.name in kin_judges]
+    preferences: list[Preference | None] = []
+    if run.panel and kin_judges and len({judge.model_family for judge in judges}) > 1:
+        protocol, table = registry.protocol(run.release.benchmark), counted_verdicts(run)
+        votes = votes_in_scope(table, protocol.rates[0], protocol.failing_verdicts, read_votes(run))
+        preferences = [_preference(judge, judges, tested, votes, table) for judge in judges if judge.name in kin_judges]
     return SelfPreference(tuple(kin), tuple(preference for preference in preferences if preference is not None))
 
 
@@ -86,53 +89,41 @@ def makers(release: Release) -> list[tuple[str, Endpoint]]:
     return list(dict.fromkeys((row.role, row.endpoint) for row in roles))
 
 
-def _preference(run: Run, judge: Endpoint, judges: list[Endpoint], tested: list[Endpoint]) -> Preference | None:
+def _preference(
+    judge: Endpoint, judges: list[Endpoint], tested: list[Endpoint], votes: Sequence[JudgeVote], table: VerdictTable
+) -> Preference | None:
     """None if the panel has no judge, or the run no tested model, of another family."""
-    others = [other.pk for other in judges if other.model_family != judge.model_family]
-    if not run.panel or not others:
-        return None
-    by_judge, by_others = _vote_counts(run, [judge.pk], others), _vote_counts(run, others, [judge.pk])
+    others = {other.name for other in judges if other.model_family != judge.model_family}
+    family_of = {model.name: model.model_family for model in tested}
+    by_row: dict[int, tuple[list[bool], list[bool]]] = defaultdict(lambda: ([], []))
+    for vote in votes:
+        if vote.judge == judge.name or vote.judge in others:
+            by_row[vote.row][vote.judge in others].append(vote.failed)
     # Is the model of the judge's family? -> failed and judged by the judge, then by the others
-    sums: dict[bool, list[Any]] = defaultdict(lambda: [0, 0, 0, 0])
-    for model in tested:
-        same = model.model_family == judge.model_family
-        for index, value in enumerate((*by_judge.get(model.name, (0, 0)), *by_others.get(model.name, (0, 0)))):
-            sums[same][index] += value
+    sums: dict[bool, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for row, sides in by_row.items():
+        if all(sides):  # criteria on which both voted
+            same = family_of[table.endpoints[table.endpoint[row]]] == judge.model_family
+            for place, failed in enumerate(sides):
+                sums[same][2 * place] += sum(failed)
+                sums[same][2 * place + 1] += len(failed)
     if not all(sums[same][1] and sums[same][3] for same in (True, False)):
         return None
     own, other = (sums[same][0] / sums[same][1] - sums[same][2] / sums[same][3] for same in (True, False))
     return Preference(judge.name, judge.model_family, own, other, sums[True][1], sums[False][1])
 
 
-def _vote_counts(run: Run, judges: list[int], others: list[int]) -> Counts:
-    """Counts the votes of `judges` on criteria on which one of `others` voted too."""
-    protocol = registry.protocol(run.release.benchmark)
-    counted: dict[str, Any] = {"status": Work.Status.DONE, "verdict__in": protocol.rates[0].scope_verdicts}
-    both = Vote.objects.filter(run=run, judge__in=others, **counted).values("judgment")
-    votes: QuerySet[Any] = Vote.objects.filter(run=run, judge__in=judges, judgment__in=both, **counted).order_by()
-    failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
-    rows = votes.values_list("judgment__response__endpoint__name").annotate(failed=failed, n=Count("pk"))
-    return {model: (hits, n) for model, hits, n in rows}
-
-
-def rates_by_family(run: Run, judged: Counts | None = None) -> dict[str, tuple[int, int]]:
-    """Model family -> (failed, judged), over the verdicts that the first rate counts.
-
-    `judged`: the counts of each model, if they are known already.
-    """
+def rates_by_family(run: Run, judged: Counts) -> dict[str, tuple[int, int]]:
+    """Model family -> (failed, judged). `judged`: the counts of each model."""
     families = {row.endpoint.name: row.endpoint.model_family for row in run.tested.select_related("endpoint")}
     sums: dict[str, tuple[int, int]] = {}
-    for endpoint, (failed, n) in (_judgment_counts(run) if judged is None else judged).items():
+    for endpoint, (failed, n) in judged.items():
         previous = sums.get(families[endpoint], (0, 0))
         sums[families[endpoint]] = (previous[0] + failed, previous[1] + n)
     return {family: counts for family, counts in sums.items() if counts[1]}
 
 
-def _judgment_counts(run: Run) -> Counts:
+def judged_counts(run: Run) -> Counts:
+    """The counts of each model, over the verdicts in the protocol's first rate."""
     protocol = registry.protocol(run.release.benchmark)
-    judged = Judgment.objects.filter(
-        run=run, status=Work.Status.DONE, verdict__in=protocol.rates[0].scope_verdicts
-    ).order_by()
-    failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
-    rows = judged.values_list("response__endpoint__name").annotate(failed=failed, n=Count("pk"))
-    return {endpoint: (hits, n) for endpoint, hits, n in rows}
+    return counts_against(counted_verdicts(run), protocol.rates[0], protocol.failing_verdicts)

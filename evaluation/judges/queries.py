@@ -1,16 +1,17 @@
 """Validation of a run's judge: its accuracy by physicians' verdicts, and corrected rates."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluation import panel, registry
 from evaluation.judges.content import MET, NOT_MET, rubric_pk
-from evaluation.models import Judgment, Run, Validation, ValidationItem
-from evaluation.protocol import DataSet, Protocol
+from evaluation.judges.criteria import JudgedCriteria, judged_criteria
+from evaluation.models import Run, Validation, ValidationItem
+from evaluation.protocol import Rate
 from evaluation.runs.plan import plan_of
 from evaluation.runs.queries import data_sets_of
 from evaluation.statistics.clusters import cluster_totals
@@ -18,14 +19,14 @@ from evaluation.statistics.correction import CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
 from evaluation.statistics.label_agreement import LabelAgreement, RatedCriterion, label_agreement
 from evaluation.statistics.validation import JudgeQuality, judge_quality
-from generation.models import Release, ReleasedSample
-from generation.models.work import Work
+from evaluation.verdicts.selection import Ints, has_verdict, in_scope
+from generation.models import ReleasedRubric
 from review.access.visibility import counted_reviews
 from review.models import Case
 from review.rules.case_spec import answers_from_json
 from review.rules.state_machine import ADJUDICATORS, Phase, Role
 
-DATA_SET_COLUMNS = ("response__sample__task", "response__variant")  # which identify a data set
+Floats = NDArray[np.float64]
 FAILED_BY_ANSWER = {NOT_MET: True, MET: False}  # physician's answer -> did the criterion fail?
 
 
@@ -77,11 +78,13 @@ class ModelValidation:
 class ValidationReport:
     """The state and the results of a validation.
 
+    `rate`: the rate whose raw and corrected values are given; the raw one is the report's.
     `drawn`, `closed`: responses drawn, and decided so far. `third`: decided responses for which a
     third physician was asked. `not_drawn`: models added to the run since the draw.
     """
 
     validation: Validation
+    rate: Rate
     drawn: int
     closed: int
     third: int
@@ -100,19 +103,6 @@ def validation_of(run: Run) -> Validation | None:
     return Validation.objects.filter(run=run).select_related("created_by").first()
 
 
-def source_clusters(release: Release) -> dict[int, int]:
-    """Primary key of each released sample -> number of its cluster.
-
-    Samples of a source record that has several form one cluster; any other is a cluster of its own.
-    """
-    columns = ("pk", "version__sample__record", "version__sample")
-    rows = list(ReleasedSample.objects.filter(release=release).order_by().values_list(*columns))
-    samples_of: dict[int, set[int]] = defaultdict(set)
-    for _pk, record, sample in rows:
-        samples_of[record].add(sample)
-    return {pk: -record if len(samples_of[record]) > 1 else pk for pk, record, _sample in rows}
-
-
 def models_not_drawn(validation: Validation) -> list[str]:
     """The models of the run without a drawn response, because they were added after the draw."""
     drawn = validation.items.values("response__endpoint")
@@ -126,7 +116,8 @@ def validation_report(run: Run) -> ValidationReport | None:
     if validation is None:
         return None
     protocol = registry.protocol(run.release.benchmark)
-    minimum, clusters = plan_of(run, protocol, ()).minimum, source_clusters(run.release)
+    plan = plan_of(run, protocol, ())
+    judged = judged_criteria(run, protocol, plan)
     items = list(ValidationItem.objects.filter(validation=validation).select_related("case", "response"))
     closed = {item.case_id: item for item in items if item.case.state == Case.State.APPROVED}
     reviews = counted_reviews().filter(case__in=closed, phase=Phase.COMMIT).select_related("physician")
@@ -146,12 +137,13 @@ def validation_report(run: Run) -> ValidationReport | None:
     }
     return ValidationReport(
         validation,
+        judged.rate,
         len(items),
         len(closed),
         len(third),
         simulated,
-        tuple(_models(run, protocol, by_physicians, clusters, minimum)),
-        _labels(protocol, by_physicians, clusters, minimum),
+        _models(run, judged, by_physicians, plan.minimum),
+        _labels(judged, by_physicians, plan.minimum),
         tuple(models_not_drawn(validation)),
     )
 
@@ -173,97 +165,107 @@ def _physician_verdicts(item: ValidationItem, answers_of: Mapping[str, Mapping[s
 
 
 def _labels(
-    protocol: Protocol,
-    by_physicians: Mapping[tuple[int, int], PhysicianVerdict],
-    clusters: Mapping[int, int],
-    minimum: int,
+    judged: JudgedCriteria, by_physicians: Mapping[tuple[int, int], PhysicianVerdict], minimum: int
 ) -> tuple[LabelAgreement, ...]:
     """The agreement by rubric key, over criteria that both first physicians decided.
 
     Empty unless the protocol judges some rubrics differently from others.
     """
-    both = {
-        key: verdict
-        for key, verdict in by_physicians.items()
-        if verdict.first in FAILED_BY_ANSWER and verdict.second in FAILED_BY_ANSWER
-    }
-    if not protocol.by_rubric or not both:
+    if not judged.protocol.by_rubric:
         return ()
-    judged = Judgment.objects.filter(response__in={key[0] for key in both}, verdict__in=protocol.judge_verdicts)
-    rows = judged.values_list("response", "rubric", "rubric__key", "rubric__sample", "verdict")
+    both = [
+        (row, physicians)
+        for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True)
+        if (physicians := by_physicians.get(key)) is not None
+        and physicians.first in FAILED_BY_ANSWER
+        and physicians.second in FAILED_BY_ANSWER
+    ]
+    rubrics = {physicians.rubric for _row, physicians in both}
+    names = dict(ReleasedRubric.objects.filter(pk__in=rubrics).values_list("pk", "key"))
     rated = [
         RatedCriterion(
-            key,
-            clusters[sample],
+            names[physicians.rubric],
+            int(judged.clusters[row]),
             physicians.weight,
             FAILED_BY_ANSWER[physicians.first],
             FAILED_BY_ANSWER[physicians.second],
-            verdict in protocol.failing_verdicts,
+            bool(judged.failed[row]),
         )
-        for response, rubric, key, sample, verdict in rows
-        if (physicians := both.get((response, rubric))) is not None
+        for row, physicians in both
     ]
     return label_agreement(rated, minimum=minimum)
 
 
 def _models(
-    run: Run,
-    protocol: Protocol,
-    by_physicians: Mapping[tuple[int, int], PhysicianVerdict],
-    clusters: Mapping[int, int],
-    minimum: int,
-) -> list[ModelValidation]:
-    failing, decided = protocol.failing_verdicts, protocol.judge_verdicts
-    judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=decided).order_by("pk")
-    columns = ("response__endpoint__name", "response", "rubric", "response__sample", "verdict", *DATA_SET_COLUMNS)
-    datasets = data_sets_of(run)
-    dataset_index = {(dataset.task, dataset.variant): index for index, dataset in enumerate(datasets)}
-    by_model: dict[str, list[Any]] = {
-        name: [] for name in run.tested.order_by("pk").values_list("endpoint__name", flat=True)
-    }
-    rows = judged.values_list(*columns).iterator(chunk_size=10_000)
-    for name, response, rubric, sample, verdict, *task_and_variant in rows:
-        index = dataset_index.get(tuple(task_and_variant), -1)
-        by_model[name].append((clusters[sample], verdict in failing, by_physicians.get((response, rubric)), index))
-    return [_model(name, judgments, datasets, minimum) for name, judgments in by_model.items() if judgments]
+    run: Run, judged: JudgedCriteria, by_physicians: Mapping[tuple[int, int], PhysicianVerdict], minimum: int
+) -> tuple[ModelValidation, ...]:
+    table, datasets = judged.table, data_sets_of(run)
+    counted, checkable = in_scope(table, judged.rate), np.zeros(len(table.verdict), dtype=np.bool_)
+    checkable[judged.rows] = True
+    # By judgment; NaN and 1 where physicians have not decided.
+    truth, first, second = np.full((3, len(table.verdict)), np.nan)
+    weights = np.ones(len(table.verdict))
+    for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True) if by_physicians else ():
+        if (verdict := by_physicians.get(key)) is not None:
+            truth[row], first[row], second[row] = map(_as_float, (verdict.truth, verdict.first, verdict.second))
+            weights[row] = verdict.weight
+    hit = has_verdict(table, frozenset(judged.rate.hits), np.arange(len(table.verdict)))
+    true_hit = truth if judged.protocol.is_lower_better(judged.rate) else 1 - truth
 
-
-def _model(
-    name: str,
-    judgments: Sequence[tuple[int, bool, PhysicianVerdict | None, int]],
-    datasets: Sequence[DataSet],
-    minimum: int,
-) -> ModelValidation:
-    """`judgments`: (cluster, whether the judge failed the criterion, physicians, data set)."""
-    clusters = np.array([cluster for cluster, _failed, _verdict, _index in judgments])
-    judge = np.array([failed for _cluster, failed, _verdict, _index in judgments])
-    verdicts = [verdict for _cluster, _failed, verdict, _index in judgments]
-    dataset_index = np.array([index for _cluster, _failed, _verdict, index in judgments])
-    truth = np.array([np.nan if verdict is None else _as_float(verdict.truth) for verdict in verdicts])
-    weights = np.array([1.0 if verdict is None else verdict.weight for verdict in verdicts])
-    decided = ~np.isnan(truth)
-    first = np.array([np.nan if verdict is None else _as_float(verdict.first) for verdict in verdicts])
-    second = np.array([np.nan if verdict is None else _as_float(verdict.second) for verdict in verdicts])
-    both = ~np.isnan(first) & ~np.isnan(second)
-
-    def rates(mask: Any) -> tuple[RateInterval, CorrectedRate]:
-        totals = cluster_totals(clusters[mask], judge[mask], np.ones(int(mask.sum())))
-        corrected = corrected_rate(clusters[mask], judge[mask], truth[mask], weights[mask], minimum=minimum)
+    def rates(rows: Ints) -> tuple[RateInterval, CorrectedRate]:
+        totals = cluster_totals(judged.clusters[rows], hit[rows], np.ones(len(rows)))
+        true, weight = _with_settled(hit[rows], true_hit[rows], weights[rows], checkable[rows])
+        corrected = corrected_rate(judged.clusters[rows], hit[rows], true, weight, minimum=minimum)
         return rate_interval(*totals, minimum=minimum), corrected
 
-    raw, corrected = rates(np.ones(len(judgments), dtype=np.bool_))
-    return ModelValidation(
-        endpoint=name,
-        judge=judge_quality(clusters[decided], truth[decided], judge[decided], weights[decided], minimum=minimum),
-        physicians=judge_quality(clusters[both], first[both], second[both], weights[both], minimum=minimum),
-        raw=raw,
-        corrected=corrected,
-        datasets=tuple(
-            DataSetRate(dataset.name, dataset.label, *rates(dataset_index == index))
-            for index, dataset in enumerate(datasets if len(datasets) > 1 else ())
-            if index in dataset_index
-        ),
-    )
+    def quality(rows: Ints, reference: Floats, rated: Floats) -> JudgeQuality:
+        both = rows[~np.isnan(reference[rows]) & ~np.isnan(rated[rows])]
+        return judge_quality(judged.clusters[both], reference[both], rated[both], weights[both], minimum=minimum)
+
+    models = []
+    for endpoint, name in enumerate(table.endpoints):
+        rows = counted[table.endpoint[counted] == endpoint]
+        of_model = judged.rows[table.endpoint[judged.rows] == endpoint]
+        if not len(rows):
+            continue
+        by_dataset = [(data, rows[table.unit_dataset[table.unit[rows]] == at]) for at, data in enumerate(datasets)]
+        raw, corrected = rates(rows)
+        models.append(
+            ModelValidation(
+                endpoint=name,
+                judge=quality(of_model, truth, judged.failed.astype(float)),
+                physicians=quality(of_model, first, second),
+                raw=raw,
+                corrected=corrected,
+                datasets=tuple(
+                    DataSetRate(data.name, data.label, *rates(of_data))
+                    for data, of_data in (by_dataset if len(datasets) > 1 else ())
+                    if len(of_data)
+                ),
+            )
+        )
+    return tuple(models)
+
+
+def _with_settled(
+    hit: NDArray[np.bool_], truth: Floats, weights: Floats, checkable: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """The truth and weight of each criterion, with those that no physician could be asked about.
+
+    A rule of the run or code decided these, so they are known: a stratum that is drawn as a whole.
+    The weights of the drawn criteria add up to those that could have been drawn.
+    """
+    if checkable.all():
+        return truth, weights
+    truth, weights = truth.copy(), weights.copy()
+    for verdict in (True, False):
+        could_be_drawn, settled = checkable & (hit == verdict), ~checkable & (hit == verdict)
+        drawn = could_be_drawn & ~np.isnan(truth)
+        if drawn.any():
+            weights[drawn] *= could_be_drawn.sum() / weights[drawn].sum()
+        if drawn.any() or not could_be_drawn.any():
+            truth[settled] = float(verdict)
+    return truth, weights
 
 
 def _as_float(answer: str) -> float:

@@ -3,25 +3,25 @@
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
+import numpy as np
 from django.db import transaction
-from django.db.models import Count, Q
 from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.judges import queries
 from evaluation.judges.content import CaseContent, case_spec
+from evaluation.judges.criteria import JudgedCriteria, judged_criteria
 from evaluation.judges.draw import DrawnResponse, draw, parse_amount
-from evaluation.models import Judgment, Response, Run, Validation, ValidationItem
-from evaluation.protocol import Protocol
+from evaluation.models import Response, Run, Validation, ValidationItem
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
+from evaluation.runs.plan import plan_of
 from evaluation.runs.rows import chains
-from generation.models.work import Work
+from generation.models import ReleasedRubric
 from review.assignments.services import open_case
 from review.models import Case, User
 
 MAX_ITEMS = 5000
-Status = Work.Status
 
 
 @transaction.atomic
@@ -48,7 +48,8 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     except ValueError:
         raise errors.WrongAmount(str(n)[:40]) from None
     existing = Validation.objects.filter(run=run).first()
-    population = _population(run, protocol)
+    judged = judged_criteria(run, protocol, plan_of(run, protocol, ()))
+    population = _population(run, judged)
     if not population:
         raise errors.NothingToValidate
     if existing is not None:
@@ -61,30 +62,39 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     if not len(sizes) <= size <= MAX_ITEMS:
         raise errors.SampleTooSmall(f"{len(sizes)} … {MAX_ITEMS}")
     validation = existing or Validation.objects.create(run=run, seed=seed, created_by=actor, created_at=timezone.now())
-    _open_cases(validation, run, protocol, draw(population, amount, validation.seed), actor)
+    _open_cases(validation, run, judged, draw(population, amount, validation.seed), actor)
     return validation
 
 
-def _population(run: Run, protocol: Protocol) -> list[tuple[int, tuple[str, str, str, bool]]]:
-    """Each response with a judged criterion, and its stratum.
+def _population(run: Run, judged: JudgedCriteria) -> list[tuple[int, tuple[str, str, str, bool]]]:
+    """Each response with a criterion that physicians can check, and its stratum.
 
     A stratum is a model, task and variant, and whether the judge failed any criterion.
     """
-    judged = Judgment.objects.filter(run=run, status=Status.DONE, verdict__in=protocol.judge_verdicts).order_by()
-    rows = judged.values_list("response", "response__endpoint__name", "rubric__sample__task", "response__variant")
-    failed = Count("pk", filter=Q(verdict__in=protocol.failing_verdicts))
-    return [(pk, (name, task, variant, bool(n))) for pk, name, task, variant, n in rows.annotate(failed=failed)]
+    table, datasets = judged.table, runs_queries.data_sets_of(run)
+    responses, first_rows, places = np.unique(table.response[judged.rows], return_index=True, return_inverse=True)
+    failed = np.bincount(places, judged.failed[judged.rows], len(responses)) > 0
+    rows = judged.rows[first_rows]
+    endpoints, units = table.endpoint[rows], table.unit_dataset[table.unit[rows]]
+    return [
+        (pk, (table.endpoints[endpoint], datasets[dataset].task, datasets[dataset].variant, has_failed))
+        for pk, endpoint, dataset, has_failed in zip(
+            responses.tolist(), endpoints.tolist(), units.tolist(), failed.tolist(), strict=True
+        )
+    ]
 
 
 def _open_cases(
-    validation: Validation, run: Run, protocol: Protocol, drawn: Sequence[DrawnResponse], actor: User | None
+    validation: Validation, run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnResponse], actor: User | None
 ) -> None:
-    pks = [item.pk for item in drawn]
+    pks, protocol = [item.pk for item in drawn], judged.protocol
     responses = Response.objects.select_related("sample__version__case").in_bulk(pks)
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.judge_verdicts)
-    for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
-        criteria[pk].append((rubric, text))
+    keys = [key for key in judged.keys(judged.rows) if key[0] in responses]
+    rubrics = {rubric for _pk, rubric in keys}
+    texts_of = dict(ReleasedRubric.objects.filter(pk__in=rubrics).values_list("pk", "criterion"))
+    for pk, rubric in sorted(keys):
+        criteria[pk].append((rubric, texts_of[rubric]))
     asks = chains.chained_questions(protocol, list(responses.values()), run.seed)
     texts = chains.judged_texts(protocol, list(responses.values()))
     simulated = runs_queries.is_simulated(run)

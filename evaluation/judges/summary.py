@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.judges.agreement import panel_report
-from evaluation.judges.families import Counts, rates_by_family, self_preference
+from evaluation.judges.families import Counts, judged_counts, rates_by_family, self_preference
 from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
@@ -67,7 +67,7 @@ def preference(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     `judged`: (failed, judged) of each model, if these counts are known already.
     """
     result = self_preference(run)
-    rates = rates_by_family(run, judged) if result.kin else {}
+    rates = rates_by_family(run, judged or judged_counts(run)) if result.kin else {}
     return {
         "kin": [asdict(kin) for kin in result.kin],
         "rates": [
@@ -86,6 +86,7 @@ def validation(run: Run) -> dict[str, Any] | None:
     if report is None:
         return None
     return {
+        "rate": report.rate.name,
         "drawn": report.drawn,
         "closed": report.closed,
         "third": report.third,

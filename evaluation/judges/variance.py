@@ -2,14 +2,12 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
-
-from django.db.models import Count, Q, QuerySet
 
 from evaluation import registry
-from evaluation.models import Judgment, Run, Vote
+from evaluation.models import Run
+from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
 from evaluation.statistics.repeats import VarianceComponents, variance_components
-from generation.models.work import Work
+from evaluation.verdicts.selection import JudgeVote, has_verdict, in_scope, votes_in_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +22,30 @@ def variances(run: Run) -> tuple[ModelVariance, ...]:
     """The split for each model; empty unless the run has repeated answers or a panel."""
     if run.answers_each == 1 and not run.panel:
         return ()
-    protocol = registry.protocol(run.release.benchmark)
-    counted = {"run": run, "status": Work.Status.DONE, "verdict__in": protocol.rates[0].scope_verdicts}
-    rows: QuerySet[Any]
-    judge_columns: tuple[str, ...]
+    protocol, table = registry.protocol(run.release.benchmark), counted_verdicts(run)
+    rate, failing = protocol.rates[0], protocol.failing_verdicts
     if run.panel:
-        rows, response, judge_columns = Vote.objects.filter(**counted), "judgment__response", ("judge", "repeat")
+        votes = votes_in_scope(table, rate, failing, read_votes(run))
     else:
-        rows, response, judge_columns = Judgment.objects.filter(**counted), "response", ()
-    keys = [f"{response}__{name}" for name in ("endpoint__name", "sample", "variant")]
-    judged = rows.order_by().values_list(*judge_columns, *keys, response)
-    judged = judged.annotate(n=Count("pk"), failed=Count("pk", filter=Q(verdict__in=protocol.failing_verdicts)))
+        rows = in_scope(table, rate)
+        failed = has_verdict(table, failing, rows)
+        votes = [JudgeVote("", 0, row, bad) for row, bad in zip(rows.tolist(), failed.tolist(), strict=True)]
+    # (judge, vote, answer) -> criteria that failed, and all
+    counts: dict[tuple[str, int, int], list[int]] = defaultdict(lambda: [0, 0])
+    unit_of, responses, units = {}, table.response.tolist(), table.unit.tolist()
+    for vote in votes:
+        answer = responses[vote.row]
+        unit_of[answer] = units[vote.row], int(table.endpoint[vote.row])
+        count = counts[vote.judge, vote.repeat, answer]
+        count[0] += vote.failed
+        count[1] += 1
     # model -> question, answer, share of criteria that failed
-    shares: dict[str, list[tuple[str, int, float]]] = defaultdict(list)
-    for *_judge, model, sample, variant, answer, n, failed in judged:
-        shares[model].append((f"{sample}/{variant}", answer, failed / n))
-    order = run.tested.order_by("pk").values_list("endpoint__name", flat=True)
+    shares: dict[int, list[tuple[int, int, float]]] = defaultdict(list)
+    for (_judge, _repeat, answer), (bad, n) in counts.items():
+        unit, endpoint = unit_of[answer]
+        shares[endpoint].append((unit, answer, bad / n))
     return tuple(
-        ModelVariance(name, variance_components(*zip(*shares[name], strict=True))) for name in order if shares[name]
+        ModelVariance(name, variance_components(*zip(*shares[endpoint], strict=True)))
+        for endpoint, name in enumerate(table.endpoints)
+        if shares[endpoint]
     )

@@ -11,13 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Case, IntegerField, QuerySet, Sum, Value, When
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from evaluation import registry
-from evaluation.models import Judgment, Run
+from evaluation.models import Run
 from evaluation.protocol import Rate
+from evaluation.reports.numbers.counting import unit_totals
+from evaluation.runs.plan import plan_of
+from evaluation.runs.rows.verdicts import counted_verdicts
+from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import MINIMUM, RateInterval, rate_interval
+from evaluation.verdicts.selection import Ints, in_arm
+from evaluation.verdicts.table import VerdictTable
 from generation.models import ReleasedSample
 from generation.samples import queries as samples_queries
 from review.quality.reliability import blind_answers
@@ -103,12 +108,14 @@ class NoticedReport:
 def noticed_report(run: Run) -> NoticedReport:
     """Compare what physicians noticed in the samples of a run's release with its models' failures.
 
-    Takes five database queries.
+    Counts like the report: the rules of the run, no control samples, source records as clusters.
     """
-    rate = registry.protocol(run.release.benchmark).rates[0]
+    protocol = registry.protocol(run.release.benchmark)
+    rate, minimum = protocol.rates[0], plan_of(run, protocol, ()).minimum
     physicians = _physicians(run)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-    models = _models(run, rate, physicians)
+    counted = _models(run, rate, physicians)
+    models = counted.failures()
     pooled = {sample: _pool(by_endpoint.values()) for sample, by_endpoint in models.items()}
     shown = {
         sample: count for sample, count in physicians.items() if count.asked >= MIN_SAMPLE_ANSWERS and sample in pooled
@@ -119,8 +126,8 @@ def noticed_report(run: Run) -> NoticedReport:
         endpoints=endpoints,
         asked=len(physicians),
         answers=sum(count.asked for count in physicians.values()),
-        traps=_traps(run, rate, physicians),
-        groups=_groups(shown, models, endpoints),
+        traps=_traps(run, counted, physicians),
+        groups=_groups(shown, models, endpoints, counted.clusters, minimum),
         samples=tuple(NoticedSample(keys[sample], shown[sample], pooled[sample]) for sample in keys if sample in shown),
     )
 
@@ -138,66 +145,83 @@ def _physicians(run: Run) -> dict[int, PhysicianCount]:
     return {sample: PhysicianCount(count[YES], count.total()) for sample, count in answers.items()}
 
 
-def _judgments(run: Run, physicians: Mapping[int, PhysicianCount]) -> QuerySet[Judgment]:
-    return Judgment.objects.filter(run=run, rubric__sample__in=list(physicians)).order_by()
+@dataclass(frozen=True)
+class _Models:
+    """The totals of the rate for each model and unit, of the samples that physicians saw.
+
+    `units`: those of the arm that the rate counts.
+    """
+
+    table: VerdictTable
+    rate: Rate
+    units: Ints
+
+    def failures(self, rows: Ints | None = None) -> dict[int, dict[str, Failures]]:
+        """Released sample -> endpoint -> failures. `rows`: only these judgments."""
+        totals = unit_totals(self.table, self.rate, rows)
+        sums: dict[int, dict[str, Failures]] = defaultdict(dict)
+        for unit in self.units.tolist():
+            of_sample = sums[int(self.table.unit_sample[unit])]
+            for place, endpoint in enumerate(self.table.endpoints):
+                own = Failures(int(totals.hits[place, unit]), int(totals.counted[place, unit]))
+                if own.counted or totals.excluded[place, unit]:
+                    of_sample[endpoint] = _pool([own, of_sample.get(endpoint, Failures(0, 0))])
+        return {sample: by_endpoint for sample, by_endpoint in sums.items() if by_endpoint}
+
+    @property
+    def clusters(self) -> dict[int, int]:
+        """Released sample -> its cluster."""
+        return dict(zip(self.table.unit_sample.tolist(), self.table.unit_cluster.tolist(), strict=True))
 
 
-def _models(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> dict[int, dict[str, Failures]]:
-    """Released sample -> endpoint -> failures."""
-    rows = _judgments(run, physicians).values_list("rubric__sample", "response__endpoint__name")
-    failures: dict[int, dict[str, Failures]] = defaultdict(dict)
-    for sample, endpoint, hits, counted in rows.annotate(hits=_total(rate.hits), counted=_total(rate.counted)):
-        failures[sample][endpoint] = Failures(hits, counted)
-    return failures
+def _models(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> _Models:
+    table = counted_verdicts(run)
+    return _Models(table, rate, np.flatnonzero(in_arm(table, rate) & np.isin(table.unit_sample, list(physicians))))
 
 
-def _traps(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> tuple[NoticedTrap, ...]:
+def _traps(run: Run, models: _Models, physicians: Mapping[int, PhysicianCount]) -> tuple[NoticedTrap, ...]:
     labels = {term.code: term.label for term in samples_queries.terms(run.release.benchmark)}
-    rows = _judgments(run, physicians).filter(rubric__facets__name=SUBTYPE)
-    by_sample = rows.values_list("rubric__facets__value", "rubric__sample")
-    samples: dict[str, set[int]] = defaultdict(set)
-    failures: dict[str, list[Failures]] = defaultdict(list)
-    for code, sample, hits, counted in by_sample.annotate(hits=_total(rate.hits), counted=_total(rate.counted)):
-        samples[code].add(sample)
-        failures[code].append(Failures(hits, counted))
     traps = []
-    for code in sorted(samples):
-        counts = [physicians[sample] for sample in samples[code]]
+    for code, members in sorted(models.table.members.get(SUBTYPE, {}).items()):
+        failures = models.failures(np.flatnonzero(members[models.table.rubric]))
+        if not failures:
+            continue
+        counts = [physicians[sample] for sample in failures]
         total = PhysicianCount(sum(count.noticed for count in counts), sum(count.asked for count in counts))
+        pooled = _pool(part for by_endpoint in failures.values() for part in by_endpoint.values())
         shown = total if total.asked >= MINIMUM else None
-        traps.append(NoticedTrap(code, labels.get(code, code), total.asked, len(counts), shown, _pool(failures[code])))
+        traps.append(NoticedTrap(code, labels.get(code, code), total.asked, len(counts), shown, pooled))
     return tuple(traps)
 
 
 def _groups(
-    physicians: Mapping[int, PhysicianCount], models: Mapping[int, Mapping[str, Failures]], endpoints: Sequence[str]
+    physicians: Mapping[int, PhysicianCount],
+    models: Mapping[int, Mapping[str, Failures]],
+    endpoints: Sequence[str],
+    clusters: Mapping[int, int],
+    minimum: int,
 ) -> tuple[NoticedGroup, ...]:
     groups: dict[str, list[int]] = {"none": [], "some": [], "all": []}
     for sample, count in physicians.items():
         groups["none" if not count.noticed else "all" if count.noticed == count.asked else "some"].append(sample)
+
+    def rate(samples: Sequence[int], endpoint: str) -> RateInterval:
+        counted = [(clusters[sample], models[sample].get(endpoint, Failures(0, 0))) for sample in samples]
+        numbers = [[cluster, failures.hits, failures.counted] for cluster, failures in counted if failures.counted]
+        columns = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+        return rate_interval(*cluster_totals(columns[0], columns[1], columns[2]), minimum=minimum)
+
     return tuple(
         NoticedGroup(
             name,
             len(samples),
             sum(physicians[sample].asked for sample in samples),
-            tuple(_rate([models[sample].get(endpoint) for sample in samples]) for endpoint in endpoints),
+            tuple(rate(samples, endpoint) for endpoint in endpoints),
         )
         for name, samples in groups.items()
     )
 
 
-def _rate(by_sample: Sequence[Failures | None]) -> RateInterval:
-    """A model's rate on some samples, with samples as clusters."""
-    counted = [failures for failures in by_sample if failures is not None and failures.counted]
-    hits = np.array([failures.hits for failures in counted], float)
-    return rate_interval(hits, np.array([failures.counted for failures in counted], float))
-
-
 def _pool(parts: Iterable[Failures]) -> Failures:
     failures = list(parts)
     return Failures(sum(part.hits for part in failures), sum(part.counted for part in failures))
-
-
-def _total(weights: Mapping[str, int]) -> Sum:
-    whens = [When(verdict=verdict, then=Value(weight)) for verdict, weight in weights.items()]
-    return Sum(Case(*whens, default=Value(0), output_field=IntegerField()))

@@ -17,12 +17,14 @@ from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers import counting
 from evaluation.reports.numbers.comparing import compare_pair
-from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, verdict_table
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.plan import plan_of
 from evaluation.runs.rows import result_cache
+from evaluation.runs.rows.verdicts import verdict_table
 from evaluation.runs.selection import reported_names, selection
 from evaluation.statistics.multiplicity import Rank, holm, ranks
+from evaluation.verdicts.selection import Ints, in_arm
+from evaluation.verdicts.table import VerdictTable
 from generation.models import Endpoint, Release
 from generation.models.work import Work
 
@@ -230,11 +232,11 @@ def _compare_pairs(
         indexes = np.searchsorted(keys, _units(table))
         clusters[indexes] = table.unit_cluster
         unit_totals = counting.unit_totals(table, rate)
-        in_arm = table.unit_is_control == (rate.arm == "control")
+        of_arm = in_arm(table, rate)
         for endpoint in (endpoint for run, endpoint in measured if run.pk == pk):
             row = table.endpoints.index(endpoint.name)
             totals[endpoint.name] = unit_totals.map(
-                lambda values, row=row, mask=in_arm, at=indexes: _scatter(values[row] * mask, at, len(keys))  # type: ignore[misc]
+                lambda values, row=row, mask=of_arm, at=indexes: _scatter(values[row] * mask, at, len(keys))  # type: ignore[misc]
             )
     minimum = max(plan.minimum for plan in plans.values())
     comparisons = [

@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 from evaluation.models import Response
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNPARSED, Protocol, Rate
 from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.numbers.verdict_table import PENDING
 from evaluation.reports.queries import Report
+from evaluation.verdicts.selection import PENDING
 from review.charts.interval import DifferenceMark, difference_mark
 from review.charts.text_measure import format_share
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext
 
 from evaluation.labels import value_name
-from evaluation.metrics import UNJUDGED, MeasuredRate
+from evaluation.metrics import MeasuredRate
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.comparison_lines import (
     ComparisonLine,
@@ -19,9 +19,9 @@ from evaluation.reports.comparison_lines import (
 )
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
-from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.reports.queries import Report
 from evaluation.reports.score_lines import ScoreFigures, score_figures
+from evaluation.verdicts.selection import POLARITY, UNJUDGED
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar

@@ -9,17 +9,15 @@ from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
-from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNPARSED, FacetView, Protocol, Rate
 from evaluation.reports.numbers.averages import Averages, averages
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
 from evaluation.reports.numbers.counting import Row as Row
 from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, report_numbers
-from evaluation.reports.numbers.verdict_table import BROKEN, POLARITY
 from evaluation.runs.plan import Plan, outcomes_of, plan_of
 from evaluation.runs.queries import data_sets_of, is_simulated, left_out
-from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
+from evaluation.verdicts.selection import BROKEN, NO_RESPONSE, NOT_JUDGED, POLARITY, UNJUDGED
 from generation.models import Call, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
 from generation.samples import queries

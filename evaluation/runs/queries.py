@@ -12,6 +12,7 @@ from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
+from evaluation.verdicts.selection import NOT_JUDGED
 from generation.jobs import live_status
 from generation.jobs import queries as jobs_queries
 from generation.jobs.queries import ModelAsked
@@ -23,7 +24,6 @@ from review.rules.case_spec import UNDETERMINED
 Status = Work.Status
 MAX_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
 MAX_JUDGES = 9
-NOT_JUDGED = "NotJudged"  # error of judgments that count by the outcome of their response alone
 TARGET, JUDGE = "target", "judge"
 ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 

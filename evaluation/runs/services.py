@@ -15,6 +15,7 @@ from evaluation.runs.plan import make_plan, plan_overrides
 from evaluation.runs.rows import filling, tallies
 from evaluation.runs.rows.chains import HOPELESS
 from evaluation.runs.settings import RunSettings
+from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches
 from generation.errors import NotRepeatable
 from generation.jobs import life_cycle
@@ -24,8 +25,6 @@ from review.models import User
 
 Status = Work.Status
 CHUNK = 500
-NO_RESPONSE = "NoResponse"  # error of judgments whose response failed
-NOT_JUDGED = queries.NOT_JUDGED
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:

@@ -17,7 +17,6 @@ from django.views.decorators.http import require_POST, require_safe
 from evaluation.errors import EvaluationError
 from evaluation.interchange import power
 from evaluation.judges import summary
-from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.protocol import EXCLUDED
 from evaluation.reports import queries as reports_queries
@@ -31,6 +30,7 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.bootstrap import DRAWS
+from evaluation.verdicts.selection import UNJUDGED
 from generation import tasks
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm

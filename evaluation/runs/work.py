@@ -15,7 +15,7 @@ from evaluation.protocol import JUDGED, Ask, Decision, Protocol, Rubric
 from evaluation.runs import plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, scores, votes
 from evaluation.runs.rows.scores import RubricReading
-from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
+from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches, worker_lane
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
 from generation.engine.worker_lane import RunningLane

@@ -73,7 +73,7 @@ def paired_difference(
         frequencies: the number of clusters that each entry stands for; None: one each.
     """
     y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
-    shared = (m1 > 0) & (m2 > 0)
+    shared = (m1 > 0) | (m2 > 0)
     frequencies = None if frequencies is None else frequencies[shared]
     first, second = ratio(y1[shared], m1[shared], frequencies), ratio(y2[shared], m2[shared], frequencies)
     clusters = int(shared.sum()) if frequencies is None else round(float(frequencies.sum()))

@@ -8,8 +8,8 @@ import pytest
 from django.db.models import F
 
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.verdicts.selection import NO_RESPONSE
 from generation.batches import services as batches_services
 from generation.llm import errors
 from generation.llm.simulator.faults import FaultKind
@@ -66,7 +66,7 @@ def check_ledger(job: Job, url: str, fault: FaultKind, share: float) -> None:
 def check_rows(rows: Any) -> Counter[str]:
     statuses = Counter(rows.values_list("status", flat=True))
     assert not statuses[Status.RUNNING]
-    assert set(rows.filter(status=Status.FAILED).values_list("error", flat=True)) <= NAMED | {runs_services.NO_RESPONSE}
+    assert set(rows.filter(status=Status.FAILED).values_list("error", flat=True)) <= NAMED | {NO_RESPONSE}
     return statuses
 
 

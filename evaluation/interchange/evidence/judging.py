@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from evaluation.judges.content import rubric_pk
+from evaluation.judges.criteria import validated_rate
 from evaluation.judges.families import makers
 from evaluation.judges.queries import validation_of
 from evaluation.models import Run, Validation
 from evaluation.protocol import Protocol
+from evaluation.runs.plan import plan_of
 from evaluation.runs.queries import judges_of
 from evaluation.runs.selection import selecting_models
 from generation.jobs.queries import stage_costs
@@ -42,6 +44,7 @@ def run_fields(run: Run, protocol: Protocol) -> dict[str, Any]:
             "seed": validation.seed,
             "created_at": validation.created_at.isoformat(),
             "by_rubric": bool(protocol.by_rubric),
+            "rate": validated_rate(protocol, plan_of(run, protocol, ())).name,
         },
     }
 

@@ -14,7 +14,7 @@ else:  # in a bundle, with the other files in the same folder
     import verify_intervals  # type: ignore[import-not-found,no-redef]
 
 NAMES = ("label", "rate", "first", "second", "endpoint")  # which identify a change
-NO_SUMS = [0, 0, 0, 0, 0, 0]
+NO_SUMS = [0, 0, 0, 0, 0, 0, 0]
 Pairs = Mapping[str, tuple[Sequence[int], Sequence[int]]]  # sample -> its sums in both data sets
 
 
@@ -73,14 +73,14 @@ def _pairs(counts: Any, rate: dict[str, Any], first: str, second: str) -> list[P
 
 def _change(counts: Any, rate: dict[str, Any], pairs: Pairs) -> dict[str, Any]:
     """The change of one model, or of the sums over all models."""
-    both = {(sample, ""): pair for sample, pair in pairs.items() if pair[0][1] and pair[1][1]}
+    both = {(sample, ""): pair for sample, pair in pairs.items() if pair[0][6] and pair[1][6]}
     clusters = counts.by_cluster(both)
     rates = [verify_intervals.share(rate, [pair[side] for pair in both.values()]) for side in (0, 1)]
     ends = verify_intervals.difference(
         [pair[0] for pair in clusters], [pair[1] for pair in clusters], counts.run["plan"]["minimum"]
     )
     moves = dict.fromkeys(("kept", "broken", "fixed", "stayed"), 0)
-    for now, before in both.values():
+    for now, before in (pair for pair in both.values() if pair[0][1] and pair[1][1]):
         right, was_right = (
             (side[0] == 0) if rate["better"] == "low" else (side[0] == side[1]) for side in (now, before)
         )
@@ -113,7 +113,7 @@ def _pooled(counts: Any, rate: dict[str, Any], pairs: Sequence[Pairs]) -> dict[s
         len({(of_model[sample][0][1], of_model[sample][1][1]) for of_model in pairs}) == 1 for sample in pairs[0]
     )
     sums: dict[str, Any] = {
-        sample: tuple([sum(of_model[sample][side][part] for of_model in pairs) for part in range(6)] for side in (0, 1))
+        sample: tuple([sum(of_model[sample][side][part] for of_model in pairs) for part in range(7)] for side in (0, 1))
         for sample in pairs[0]
     }
     return {**_change(counts, rate, sums), **({} if complete else dict.fromkeys(("low", "high", "p")))}

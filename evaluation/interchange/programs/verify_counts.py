@@ -52,7 +52,6 @@ class BundleCounts:
         self.cells: dict[Cell, list[Row]] = defaultdict(list)
         self.units: set[tuple[str, str]] = set()  # sample and data set
         self.failed: Counter[str] = Counter()  # model -> failed responses
-        self.verdicts: dict[str, Counter[str]] = defaultdict(Counter)  # by model, as given
         # judgment -> judge -> number of the vote -> verdict
         self.votes: dict[Any, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))
         self.clusters: dict[tuple[str, str], set[str]] = defaultdict(set)  # by data set and arm
@@ -87,6 +86,17 @@ class BundleCounts:
         """The cluster of a sample: itself, or the first sample from the same source record."""
         return str(self.samples[sample]["cluster"])
 
+    def in_rate(self, key: Any, rate: dict[str, Any]) -> bool:
+        """Whether a rate is about this judgment: its arm, polarity and key of the rubric."""
+        facets = self._rubrics[key[1], key[4]]
+        return self.samples[key[1]]["arm"] == rate["arm"] and all(
+            not rate[name] or rate[name] in facets.get(name, []) for name in ("polarity", "rubric")
+        )
+
+    def verdict_of(self, key: Any) -> str:
+        """The verdict that a judgment counts as; '' if it is not counted."""
+        return counted_verdict(self.judgments[key], self.outcomes[key[:4]], self.rules)
+
     def _add_response(self, row: dict[str, Any]) -> None:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
         if row["sample"] not in self.samples:
@@ -114,7 +124,6 @@ class BundleCounts:
         if dataset is None or (outcome := self.outcomes[answer]) == OPEN:
             return
         self.units.add((row["sample"], dataset))
-        self.verdicts[row["model"]][row["verdict"]] += 1
         verdict = counted_verdict(row, outcome, self.rules) or UNJUDGED
         state = (
             JUDGED if row["verdict"] else verify_verdicts.failure_of(row) if row["status"] == "failed" else "pending"
@@ -171,7 +180,7 @@ class BundleCounts:
         value = share(rate, sums)
         result: dict[str, Any] = {"excluded": excluded, "n": number, "clusters": len(nonempty), "value": value}
         if rate.get("points"):  # points reached and possible; their quotient is not the mean score
-            hits, counted = (round(sum(cluster[part] for cluster in sums)) for part in (6, 7))
+            hits, counted = (round(sum(cluster[part] for cluster in sums)) for part in (7, 8))
         result |= {"numerator": hits, "denominator": counted}
         result["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         if rate["interval"] == "bootstrap" and len(nonempty) >= max(1, minimum):
@@ -183,13 +192,13 @@ class BundleCounts:
         return {**result, **interval(columns[0], columns[1], number, minimum, bool(rate["weighted"]))}
 
     def shared(self, rate: dict[str, Any], comparison: dict[str, Any]) -> dict[tuple[str, str], tuple[Sums, Sums]]:
-        """The sums of both models on the samples that have verdicts for both of them."""
+        """The sums of both models on the samples in the scope of the rate for both of them."""
         place = (comparison["dataset"], comparison["facet"], comparison["value"], rate["arm"])
         units = [
             verify_intervals.sums_by_unit(rate, self.cells.get((comparison[side], *place), []))
             for side in ("first", "second")
         ]
-        both = (key for key, sums in units[0].items() if sums[1] and units[1].get(key, [0, 0])[1])
+        both = (key for key, sums in units[0].items() if sums[6] and units[1].get(key, [0] * 7)[6])
         return {key: (units[0][key], units[1][key]) for key in both}
 
     def by_cluster(self, shared: dict[tuple[str, str], tuple[Sums, Sums]]) -> list[list[list[int]]]:

@@ -28,7 +28,7 @@ ADDED_PAIR = 1 / 12
 
 # A judgment: sample and variant, facets of the rubric, verdict.
 Row = tuple[tuple[str, str], dict[str, list[str]], str]
-Sums = list[int]  # hits, counted, number, excluded, unsure, weight of the exclusions
+Sums = list[int]  # hits, counted, number, excluded, unsure, weight of the exclusions, in scope
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
@@ -76,7 +76,7 @@ def interval(hits: Sequence[float], counted: Sequence[float], n: int, minimum: i
 
 def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Sums]:
     """The sums of a rate for each sample in each variant."""
-    units: dict[tuple[str, str], Sums] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
+    units: dict[tuple[str, str], Sums] = defaultdict(lambda: [0, 0, 0, 0, 0, 0, 0])
     in_scope = rate["scope"] or list(rate["counted"])
     if rate.get("points"):
         return scores_by_unit(rate, rows)
@@ -93,10 +93,12 @@ def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, s
         sums[2] += counted > 0
         sums[3] += not has_weight or verdict not in in_scope
         sums[5] += weight * (verdict not in in_scope)
+        sums[6] += has_weight and verdict in in_scope
     if rate["unit"] == "sample":
         for sums in units.values():
-            hit, nonempty, missing = sums[0] > 0, sums[1] > 0, sums[3] > 0
-            sums[:] = map(int, (hit, nonempty, nonempty, missing and not nonempty, nonempty and missing and not hit, 0))
+            hit, nonempty, missing, within = sums[0] > 0, sums[1] > 0, sums[3] > 0, sums[6] > 0
+            unsure = nonempty and missing and not hit
+            sums[:] = map(int, (hit, nonempty, nonempty, missing and not nonempty, unsure, 0, within))
     return units
 
 
@@ -114,9 +116,9 @@ def scores_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str,
             sums[1] += max(points, 0)
             sums[2] += verdict not in rate["counted"]
     return {
-        unit: [reached / possible, 1, 1, without, 0, 0, reached, possible]
+        unit: [reached / possible, 1, 1, without, 0, 0, 1, reached, possible]
         if possible > 0 and not without
-        else [0.0, 0, 0, without, 0, 0, 0.0, 0.0]
+        else [0.0, 0, 0, without, 0, 0, 0, 0.0, 0.0]
         for unit, (reached, possible, without) in units.items()
     }
 
@@ -173,7 +175,9 @@ Totals = Sequence[Sequence[float]]  # (hits, counted) of each cluster that both 
 def difference(first: Totals, second: Totals, minimum: int) -> dict[str, Any]:
     """Interval, p and effect sizes of the first rate minus the second over shared clusters."""
     empty = dict.fromkeys(("low", "high", "p", "odds_ratio", "cohens_h"))
-    if not first:
+    informative = [place for place, (one, other) in enumerate(zip(first, second)) if one[1] or other[1]]  # noqa: B905
+    first, second = ([side[place] for place in informative] for side in (first, second))
+    if not all(sum(m for _y, m in side) for side in (first, second)):
         return empty
     sides = []
     for side in (first, second):

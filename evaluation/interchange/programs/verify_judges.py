@@ -147,7 +147,8 @@ def repeats(counts: Any) -> dict[str, Any]:
         return {**result, "models": []}
     failures: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
     for voter, (model, sample, variant, repeat, _rubric), verdict in _verdicts(counts):
-        if verdict in run["verdicts"]["first_rate"]:
+        dataset = counts.dataset_of(sample, variant)
+        if verdict in run["verdicts"]["first_rate"] and dataset is not None:
             count = failures[(*voter, model, sample, variant, repeat)]
             count[0] += verdict in run["verdicts"]["against"]
             count[1] += 1
@@ -159,16 +160,19 @@ def repeats(counts: Any) -> dict[str, Any]:
 
 
 def _verdicts(counts: Any) -> Iterable[tuple[tuple[Any, ...], Any, str]]:
-    """(judge and vote, key of the judgment, verdict) of all votes, or judgments without a panel."""
+    """(judge and vote, key of the judgment, verdict) of all votes, or judgments without a panel.
+
+    Only what the first rate is about.
+    """
+    rate = counts.run["protocol"]["rates"][0]
     if not counts.run["panel"]:
-        judgments = counts.judgments.items()
-        return [((), key, judgment["verdict"]) for key, judgment in judgments if judgment["verdict"]]
+        return [((), key, counts.verdict_of(key)) for key in counts.judgments if counts.in_rate(key, rate)]
     return [
         ((judge, vote), key, verdict)
         for key, by_judge in counts.votes.items()
         for judge, votes in by_judge.items()
         for vote, verdict in votes.items()
-        if verdict
+        if verdict and counts.in_rate(key, rate)
     ]
 
 
@@ -186,11 +190,12 @@ def preference(counts: Any) -> dict[str, Any]:
         if tested := [model for model in run["endpoints"] if families[model] == family]:
             kin.append({"role": role, "endpoint": name, "family": family, "tested": tested})
     rates: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for model, verdicts in counts.verdicts.items() if kin else ():
-        for verdict, n in verdicts.items():
-            if verdict in run["verdicts"]["first_rate"]:
-                rates[families[model]][0] += n * (verdict in run["verdicts"]["against"])
-                rates[families[model]][1] += n
+    first_rate = run["protocol"]["rates"][0]
+    for key in counts.judgments if kin else ():
+        verdict = counts.verdict_of(key)
+        if verdict in run["verdicts"]["first_rate"] and counts.in_rate(key, first_rate):
+            rates[families[key[0]]][0] += verdict in run["verdicts"]["against"]
+            rates[families[key[0]]][1] += 1
     kin_judges = {relative["endpoint"] for relative in kin if relative["role"] == "judge"}
     preferences = [_preference(counts, judge, judges_of) for judge in judges_of if judge in kin_judges]
     return {
@@ -212,6 +217,8 @@ def _preference(counts: Any, judge: str, names: Sequence[str]) -> dict[str, Any]
     # Is the model of the judge's family? -> failed and judged by the judge, then by the others
     sums: dict[bool, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for key, by_judge in counts.votes.items():
+        if not counts.in_rate(key, run["protocol"]["rates"][0]):
+            continue
         by_this, by_others = (_counted_verdicts(run, by_judge, judges_) for judges_ in ([judge], others))
         if not by_this or not by_others:
             continue

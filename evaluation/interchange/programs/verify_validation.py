@@ -29,8 +29,9 @@ PRIMARY, SECONDARY = "primary", "secondary"
 Rated = tuple[str, bool, bool, float]  # sample, truth, verdict, weight
 # Weights by truth and verdict: failed/failed, failed/passed, passed/failed, passed/passed.
 Cells = Sequence[float]
-# Cluster, failed by the judge, physicians, data set.
-Judged = tuple[str, bool, "dict[str, Any] | None", str]
+# Cluster, hit by the judge, physicians (weight and truth: whether it is a hit), data set, whether
+# physicians could be asked.
+Judged = tuple[str, bool, "dict[str, Any] | None", str, bool]
 
 
 def _table(cells: Cells) -> list[list[float]]:
@@ -107,7 +108,7 @@ def raw(rows: Sequence[Judged], minimum: int) -> dict[str, Any]:
 def corrected(rows: Sequence[Judged], minimum: int) -> dict[str, Any]:
     """The corrected rate (Rogan & Gladen), with the uncertainty of the validation sample."""
     result: dict[str, Any] = {"value": None, "low": None, "high": None, "clipped": False, "why": None}
-    truth = [FAILED_BY_ANSWER.get(physicians["truth"]) if physicians else None for *_rest, physicians, _dataset in rows]
+    truth = [physicians["hit"] if physicians else None for _cluster, _hit, physicians, *_rest in rows]
     total, verdicts = len(rows), [verdict for verdict in (True, False) if any(row[1] is verdict for row in rows)]
     if not total or any(
         not any(row[1] is verdict and t is not None for row, t in zip(rows, truth))  # noqa: B905
@@ -119,7 +120,7 @@ def corrected(rows: Sequence[Judged], minimum: int) -> dict[str, Any]:
     for verdict in verdicts:
         size, of_cluster = 0, defaultdict[str, int](int)
         weights: list[tuple[str, float, bool]] = []
-        for (cluster, failed, physicians, _dataset), t in zip(rows, truth):  # noqa: B905
+        for (cluster, failed, physicians, *_rest), t in zip(rows, truth):  # noqa: B905
             if failed is verdict:
                 size += 1
                 of_cluster[cluster] += 1
@@ -231,13 +232,24 @@ def validation(counts: Any, physicians: Physicians) -> dict[str, Any]:
     run, minimum = counts.run, counts.run["plan"]["minimum"]
     models_drawn = {row["model"] for row in physicians.drawn}
     simulated = any(row["simulated"] for row in physicians.rows)
+    rate = next(rate for rate in run["protocol"]["rates"] if rate["name"] == run["validation"]["rate"])
     by_model: dict[str, list[Judged]] = defaultdict(list)
-    for key, judgment in counts.judgments.items():
-        if judgment["status"] == "done" and judgment["verdict"] in run["verdicts"]["judged"]:
-            failed = judgment["verdict"] in run["verdicts"]["against"]
-            dataset = counts.dataset_of(key[1], key[2]) or ""
-            by_model[key[0]].append((counts.cluster_of(key[1]), failed, physicians.checked.get(key), dataset))
+    checked: dict[str, list[tuple[str, bool, dict[str, Any]]]] = defaultdict(list)
+    for key in counts.judgments:
+        verdict, dataset = counts.verdict_of(key), counts.dataset_of(key[1], key[2])
+        if not verdict or dataset is None or counts.samples[key[1]]["arm"] != rate["arm"]:
+            continue
+        cluster, found = counts.cluster_of(key[1]), physicians.checked.get(key) if _is_checkable(counts, key) else None
+        if found:
+            checked[key[0]].append((cluster, verdict in run["verdicts"]["against"], found))
+        if counts.in_rate(key, rate) and verdict in (rate["scope"] or rate["counted"]):
+            truth = FAILED_BY_ANSWER.get(found["truth"]) if found else None
+            of_rate = None
+            if found and truth is not None:
+                of_rate = {"weight": found["weight"], "hit": truth is (rate["better"] == "low")}
+            by_model[key[0]].append((cluster, verdict in rate["hits"], of_rate, dataset, _is_checkable(counts, key)))
     return {
+        "rate": rate["name"],
         "drawn": len(physicians.drawn),
         "closed": len(physicians.closed),
         "third": physicians.third,
@@ -247,14 +259,42 @@ def validation(counts: Any, physicians: Physicians) -> dict[str, Any]:
         "created_at": run["validation"]["created_at"],
         "simulated_physicians": simulated,
         "models": [
-            _model(counts, model, by_model[model], minimum) for model in run["endpoints"] if by_model.get(model)
+            _model(counts, model, by_model[model], checked[model], minimum)
+            for model in run["endpoints"]
+            if by_model.get(model)
         ],
         "labels": _labels(counts, physicians, minimum) if run["validation"]["by_rubric"] else [],
     }
 
 
-def _model(counts: Any, model: str, rows: Sequence[Judged], minimum: int) -> dict[str, Any]:
-    checked = [(cluster, failed, physicians) for cluster, failed, physicians, _dataset in rows if physicians]
+def _is_checkable(counts: Any, key: Any) -> bool:
+    """Whether physicians can be asked: the judge decided, or failed and a rule counts it."""
+    judgment = counts.judgments[key]
+    if counts.outcomes[key[:4]] != "answered" or not counts.verdict_of(key):
+        return False
+    return judgment["verdict"] in counts.run["verdicts"]["judged"] or judgment["status"] == "failed"
+
+
+def _with_settled(rows: Sequence[Judged]) -> list[Judged]:
+    """The rows, with those that a rule or code decided as known; each counts once."""
+    result = []
+    for hit in (True, False):
+        of_verdict = [row for row in rows if row[1] is hit]
+        drawn = sum(row[2]["weight"] for row in of_verdict if row[2])
+        could_be_drawn = sum(row[4] for row in of_verdict)
+        is_known = drawn or not could_be_drawn
+        for cluster, _hit, found, dataset, checkable in of_verdict:
+            if not checkable and is_known:
+                found = {"weight": 1.0, "hit": hit}
+            elif found and could_be_drawn < len(of_verdict):
+                found = {**found, "weight": found["weight"] * could_be_drawn / drawn}
+            result.append((cluster, hit, found, dataset, checkable))
+    return result
+
+
+def _model(
+    counts: Any, model: str, rows: Sequence[Judged], checked: Sequence[tuple[str, bool, dict[str, Any]]], minimum: int
+) -> dict[str, Any]:
     judge = [
         (cluster, FAILED_BY_ANSWER[physicians["truth"]], failed, physicians["weight"])
         for cluster, failed, physicians in checked
@@ -277,9 +317,13 @@ def _model(counts: Any, model: str, rows: Sequence[Judged], minimum: int) -> dic
         "judge": quality(judge, minimum),
         "physicians": quality(both, minimum),
         "raw": raw(rows, minimum),
-        "corrected": corrected(rows, minimum),
+        "corrected": corrected(_with_settled(rows), minimum),
         "datasets": [
-            {"dataset": name, "raw": raw(dataset_rows, minimum), "corrected": corrected(dataset_rows, minimum)}
+            {
+                "dataset": name,
+                "raw": raw(dataset_rows, minimum),
+                "corrected": corrected(_with_settled(dataset_rows), minimum),
+            }
             for name, dataset_rows in of_datasets
             if dataset_rows
         ],
@@ -291,9 +335,9 @@ def _labels(counts: Any, physicians: Physicians, minimum: int) -> list[dict[str,
     run = counts.run
     by_label: dict[str, list[tuple[str, float, bool, bool, bool]]] = defaultdict(list)
     for key, checked in physicians.checked.items():
-        verdict = counts.judgments[key]["verdict"]
+        verdict = counts.verdict_of(key)
         first, second = (FAILED_BY_ANSWER.get(checked[name]) for name in ("first", "second"))
-        if first is not None and second is not None and verdict in run["verdicts"]["judged"]:
+        if first is not None and second is not None and _is_checkable(counts, key):
             failed = verdict in run["verdicts"]["against"]
             by_label[key[4]].append((counts.cluster_of(key[1]), checked["weight"], first, second, failed))
     result = []

@@ -11,8 +11,9 @@ from evaluation.protocol import Protocol, Rate
 from evaluation.reports.numbers.averages import mean
 from evaluation.reports.numbers.comparing import Comparison, compare_pair
 from evaluation.reports.numbers.counting import unit_totals
-from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
 from evaluation.statistics.multiplicity import holm
+from evaluation.verdicts.selection import Ints
+from evaluation.verdicts.table import VerdictTable
 
 ALL = ""  # endpoint name of the mean over models
 KEPT = "kept"  # right before and after

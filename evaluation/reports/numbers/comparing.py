@@ -10,37 +10,23 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals, clip_score
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.contingency import ContingencyTable, contingency_for, depends_on_verdicts_alone
-from evaluation.reports.numbers.counting import (
-    COMBINED,
-    Row,
-    UnitGroup,
-    subtable,
-    unit_groups,
-    unit_totals,
-    weighted_sums,
-)
-from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
-from evaluation.statistics.bootstrap import bootstrap_patterns, cluster_bootstrap, collapse_rows
-from evaluation.statistics.clusters import Ratio, ratio
-from evaluation.statistics.comparisons import (
-    ClusterSizes,
-    McNemar,
-    PairedDifference,
-    cluster_sizes,
-    difference_of_ratios,
-    mcnemar,
-    paired_difference,
-)
+from evaluation.reports.numbers.counting import Row, unit_groups, unit_totals, weighted_sums
+from evaluation.statistics.bootstrap import cluster_bootstrap
+from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
+from evaluation.verdicts.selection import Ints
+from evaluation.verdicts.table import VerdictTable
 
 CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The difference of two models' rates, first minus second, on samples with verdicts for both.
+    """The difference of two models' rates, first minus second, on samples in scope for both.
 
+    A sample is in scope if it has a verdict that the rate does not exclude. A true negative is in
+    the scope of F1, though F1 does not count it: without it, the models' rates would be others.
+    `clusters`: of these samples.
     `p_adjusted`: by Holm over the pairs of a data set; in a breakdown, by Benjamini-Hochberg over
     all its cells. `only_first`, `only_second`, `p_samples`: samples that one model alone failed,
     with McNemar's exact p; None where samples are not independent.
@@ -93,39 +79,18 @@ def _compare_groups(
     rows: Ints | None = None,
 ) -> Iterator[list[Comparison]]:
     """The comparisons on each data set, then on all pooled. `rows`: only these judgments."""
-    contingency = contingency_for(table, [rate], pooled=pooled)
-    if contingency is not None and depends_on_verdicts_alone(rate):
-        yield from _compare_by_counts(contingency, rate, pairs, pooled=pooled, minimum=minimum, rows=rows)
-        return
-    part = subtable(table, rows)
-    units = unit_totals(part, rate)
-    for group in unit_groups(part, rate, pooled=pooled):
-        yield _compare_pairs(table, rate, group, units, pairs, minimum)
-
-
-def _compare_by_counts(
-    contingency: ContingencyTable,
-    rate: Rate,
-    pairs: Sequence[tuple[str, str]],
-    *,
-    pooled: bool,
-    minimum: int,
-    rows: Ints | None,
-) -> Iterator[list[Comparison]]:
-    table, size = contingency.table, contingency.no_verdict + 1
-    first_verdicts, second_verdicts = (indices.ravel() for indices in np.indices((size, size)))
-    models = [(table.endpoints.index(first), table.endpoints.index(second)) for first, second in pairs]
-    counts = [pair_count[:, int(rate.arm == "control")] for pair_count in contingency.pair_counts(models, rows)]
-    for at, name in [*enumerate(table.datasets), *([(-1, COMBINED)] if pooled else [])]:
-        comparisons = []
-        for pair, pair_count in zip(pairs, counts, strict=True):
-            frequencies = (pair_count.sum(axis=0) if at < 0 else pair_count[at]).ravel()
-            first_totals, second_totals = (
-                contingency.totals(rate, verdicts, frequencies) for verdicts in (first_verdicts, second_verdicts)
+    units = unit_totals(table, rate, rows)
+    for group in unit_groups(table, rate, pooled=pooled):
+        of_model = {
+            name: _model_totals(units, table.endpoints.index(name), group.units) for pair in pairs for name in pair
+        }
+        yield [
+            compare_pair(
+                rate, of_model[first], of_model[second], group.clusters,
+                {"dataset": group.name, "first": first, "second": second}, minimum,
             )
-            labels = {"dataset": name, "first": pair[0], "second": pair[1]}
-            comparisons.append(compare_pair(rate, first_totals, second_totals, None, labels, minimum))
-        yield comparisons
+            for first, second in pairs
+        ]  # fmt: skip
 
 
 def compare_cells(
@@ -162,148 +127,49 @@ def _with_adjusted_p(comparisons: Sequence[Comparison], adjust: Any) -> list[Com
     ]
 
 
-def _compare_pairs(
-    table: VerdictTable, rate: Rate, group: UnitGroup, units: Totals, pairs: Sequence[tuple[str, str]], minimum: int
-) -> list[Comparison]:
-    totals = {
-        name: _model_totals(units, table.endpoints.index(name), group.units)
-        for name in {name for pair in pairs for name in pair}
-    }
-    labels = [{"dataset": group.name, "first": first, "second": second} for first, second in pairs]
-    counted = [model_totals.counted > 0 for model_totals in totals.values()]
-    if rate.interval == "bootstrap" or not all(np.array_equal(units_counted, counted[0]) for units_counted in counted):
-        return [
-            compare_pair(rate, totals[label["first"]], totals[label["second"]], group.clusters, label, minimum)
-            for label in labels
-        ]
-    models = _models_on_common_units(totals, counted[0], group.clusters) if pairs else {}
-    sizes: dict[tuple[int, int], ClusterSizes] = {}
-    return [
-        _compare_models(rate, models[label["first"]], models[label["second"]], label, minimum, sizes)
-        for label in labels
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """One model on units that all models have, computed once for all pairs that it is in.
-
-    `number`: the criteria or samples counted. `size_group`: equal for models with the same sizes of
-    clusters. `failed`: whether each unit failed, None where units share clusters.
-    """
-
-    number: int
-    clusters: int
-    ratio: Ratio | None
-    size_group: int
-    failed: NDArray[np.bool_] | None
-
-
-def _models_on_common_units(
-    totals: Mapping[str, Totals], is_counted: NDArray[np.bool_], clusters: Ints | None
-) -> dict[str, _Model]:
-    if not is_counted.all():
-        totals = {name: model_totals.map(lambda values: values[is_counted]) for name, model_totals in totals.items()}
-        clusters = None if clusters is None else clusters[is_counted]
-    failed: dict[str, NDArray[np.bool_]] = {name: model_totals.hits > 0 for name, model_totals in totals.items()}
-    clusters, count = _shared_clusters(clusters)
-    if clusters is not None:
-        failed = {}
-        by_cluster = partial(weighted_sums, clusters, count=count)
-        totals = {name: model_totals.map(by_cluster) for name, model_totals in totals.items()}
-    models: dict[str, _Model] = {}
-    size_groups: list[tuple[Ints, Ratio | None]] = []
-    for name, model_totals in totals.items():
-        estimate = ratio(model_totals.hits, model_totals.counted)
-        size_group = next(
-            (
-                position
-                for position, (sizes, _estimate) in enumerate(size_groups)
-                if np.array_equal(sizes, model_totals.counted)
-            ),
-            len(size_groups),
-        )
-        if size_group == len(size_groups):
-            size_groups.append((model_totals.counted, estimate))
-        models[name] = _Model(
-            model_totals.total(model_totals.number), len(model_totals.counted), estimate, size_group, failed.get(name)
-        )
-    return models
-
-
-def _shared_clusters(clusters: Ints | None) -> tuple[Ints | None, int]:
-    """The clusters numbered from 0, None if each has one unit; and the number of clusters."""
-    if clusters is None:
-        return None, 0
-    cluster_ids, numbered = np.unique(clusters, return_inverse=True)
-    return (numbered, len(cluster_ids)) if len(cluster_ids) < len(clusters) else (None, len(cluster_ids))
-
-
-def _compare_models(
-    rate: Rate,
-    first: _Model,
-    second: _Model,
-    labels: Mapping[str, str],
-    minimum: int,
-    sizes: dict[tuple[int, int], ClusterSizes],
-) -> Comparison:
-    if first.ratio is None or second.ratio is None:
-        difference = PairedDifference(None, None, None, 0)
-    else:
-        size_key = (first.size_group, second.size_group)
-        if size_key not in sizes:
-            sizes[size_key] = cluster_sizes((first.ratio.shares + second.ratio.shares) / 2)
-        difference = difference_of_ratios(first.ratio, second.ratio, sizes[size_key], first.clusters, minimum=minimum)
-    discordance = None
-    if first.failed is not None and second.failed is not None and len(first.failed) and not rate.weighted:
-        discordance = mcnemar(first.failed, second.failed)
-    return _comparison(difference, discordance, {**labels, "rate": rate.name, "n": first.number + second.number})
-
-
 def compare_pair(
     rate: Rate, first: Totals, second: Totals, clusters: Ints | None, labels: Mapping[str, str], minimum: int
 ) -> Comparison:
-    """Compare two sets of totals on the same units.
+    """Compare two sets of totals on the same units, over those in the scope of the rate for both.
 
     `clusters`: the cluster of each unit; None if each is its own. `labels`: data set and the names
     of both sides.
     """
-    shared = (first.counted > 0) & (second.counted > 0)
+    shared = first.in_scope & second.in_scope
     if not shared.all():
         first, second = (side.map(lambda values: values[shared]) for side in (first, second))
         clusters = None if clusters is None else clusters[shared]
     failures = (first.hits > 0, second.hits > 0)
-    clusters, count = _shared_clusters(clusters)
     if clusters is not None:
-        first, second = (side.map(partial(weighted_sums, clusters, count=count)) for side in (first, second))
+        cluster_ids, clusters = np.unique(clusters, return_inverse=True)
+        if len(cluster_ids) < len(clusters):
+            by_cluster = partial(weighted_sums, clusters, count=len(cluster_ids))
+            first, second = (side.map(by_cluster) for side in (first, second))
     n = first.total(first.number) + second.total(second.number)
-    fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n}
+    fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n, "clusters": len(first.hits)}
     if rate.interval == "bootstrap":
         return _compare_by_bootstrap(first, second, fields, minimum)
-    totals = (first.hits, first.counted, second.hits, second.counted)
-    difference = paired_difference(*totals, minimum=minimum, frequencies=first.frequencies)
-    discordance = (
-        mcnemar(*failures, first.frequencies) if clusters is None and len(failures[0]) and not rate.weighted else None
-    )
-    return _comparison(difference, discordance, fields)
-
-
-def _comparison(difference: PairedDifference, discordance: McNemar | None, fields: Mapping[str, Any]) -> Comparison:
+    difference = paired_difference(first.hits, first.counted, second.hits, second.counted, minimum=minimum)
+    are_independent = 0 < len(failures[0]) == len(first.hits)
+    discordance = mcnemar(*failures) if are_independent and not rate.weighted else None
     return Comparison(
         **fields,
-        rates=(difference.first, difference.second),
+        rates=(_share(first), _share(second)),
         difference=difference.difference,
         low=difference.low,
         high=difference.high,
         p=difference.p,
         p_adjusted=None,
-        clusters=difference.clusters,
         odds_ratio=difference.odds_ratio.value if difference.odds_ratio else None,
         cohens_h=difference.cohens_h,
         only_first=discordance.only_first if discordance else None,
         only_second=discordance.only_second if discordance else None,
         p_samples=discordance.p if discordance else None,
     )
+
+
+def _share(totals: Totals) -> float | None:
+    return float(totals.hits.sum()) / totals.total(totals.counted) if totals.counted.any() else None
 
 
 def _model_totals(units: Totals, endpoint: int, group_units: Ints) -> Totals:
@@ -327,18 +193,11 @@ def _compare_by_bootstrap(
         draws.append(differences)
         return differences
 
-    rates = tuple(
-        clip_score(side.float_total(side.hits) / side.total(side.counted)) if len(side.hits) else None
-        for side in (first_totals, second_totals)
+    first, second = (
+        None if (share := _share(side)) is None else clip_score(share) for side in (first_totals, second_totals)
     )
-    clusters = len(table) if first_totals.frequencies is None else round(float(first_totals.frequencies.sum()))
-    first, second = rates
     value = None if first is None or second is None else first - second
-    interval = None
-    if clusters >= minimum and first_totals.frequencies is None:
-        interval = cluster_bootstrap(table, difference)[0]
-    elif clusters >= minimum and first_totals.frequencies is not None:
-        interval = bootstrap_patterns(*collapse_rows(table, first_totals.frequencies), difference)[0]
+    interval = cluster_bootstrap(table, difference)[0] if value is not None and len(table) >= minimum else None
     p = None
     if interval is not None:
         differences = np.concatenate(draws)
@@ -346,9 +205,7 @@ def _compare_by_bootstrap(
         beyond = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
         p = min(1.0, 2 * (beyond + 1) / (len(differences) + 1))
     low, high = interval if interval is not None else (None, None)
-    return Comparison(
-        **fields, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None, clusters=clusters
-    )
+    return Comparison(**fields, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None)
 
 
 @dataclass(frozen=True, slots=True)

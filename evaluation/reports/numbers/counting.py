@@ -1,18 +1,19 @@
 """Counts verdicts: every rate of every model on every data set, overall and by breakdown."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import UNJUDGED, MeasuredRate, Totals, measure
-from evaluation.protocol import JUDGE_FAILURES, Protocol, Rate
+from evaluation.metrics import MeasuredRate, Totals, measure
+from evaluation.protocol import Protocol, Rate
 from evaluation.reports.numbers import points
-from evaluation.reports.numbers.contingency import ContingencyTable, contingency_for, depends_on_verdicts_alone
-from evaluation.reports.numbers.verdict_table import INDEX_TYPE, POLARITY, RUBRIC, Ints, VerdictTable
+from evaluation.verdicts.selection import JUDGE_FAILURES, POLARITY, RUBRIC, UNJUDGED, Ints, criteria_of, in_arm
+from evaluation.verdicts.table import VerdictTable
 
 COMBINED = "combined"
 
@@ -50,12 +51,6 @@ class UnitGroup:
     clusters: Ints | None
     count: int
 
-    def only(self, units: NDArray[np.bool_], number: Ints) -> "UnitGroup":
-        """The group restricted to some units. `number`: the new number of each unit."""
-        is_kept = units[self.units]
-        clusters = None if self.clusters is None else self.clusters[is_kept]
-        return replace(self, units=number[self.units[is_kept]], clusters=clusters)
-
     def totals(self, totals: Totals, endpoint: int) -> Totals:
         """The totals of one model by cluster."""
         of_model = totals.map(lambda values: values[endpoint][self.units])
@@ -71,52 +66,17 @@ def weighted_sums(indices: Ints, weights: Ints, count: int) -> Ints:
     return sums if weights.dtype.kind == "f" else np.rint(sums).astype(np.int64)
 
 
-def subtable(table: VerdictTable, rows: Ints | None) -> VerdictTable:
-    """The table restricted to these judgments and their units; None: the whole table.
-
-    Contains only what rates need. It is kept until `drop_subtables`.
-    """
-    if rows is None:
-        return table
-    parts: dict[int, tuple[Ints, VerdictTable]] = table.memo.setdefault("parts", {})
-    if id(rows) not in parts:
-        unit = table.unit.take(rows)
-        units = np.zeros(table.units, dtype=np.bool_)
-        units[unit] = True
-        number, empty = np.cumsum(units, dtype=INDEX_TYPE) - 1, rows[:0]
-        fields = {name: getattr(table, name).take(rows) for name in ("endpoint", "rubric", "verdict")}
-        fields |= {name: getattr(table, name)[units] for name in ("unit_sample", "unit_dataset", "unit_cluster")}
-        fields |= {"unit": number.take(unit), "kind": empty, "response": empty}
-        memo = {"part of": (table, units, number)}
-        is_control = table.unit_is_control[units]
-        parts[id(rows)] = rows, replace(table, **fields, unit_is_control=is_control, scores={}, memo=memo)
-    return parts[id(rows)][1]
-
-
-def drop_subtables(table: VerdictTable) -> None:
-    """Free the memory of subtables once their breakdown has been counted and compared."""
-    table.memo.pop("parts", None)
-
-
 def unit_groups(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[UnitGroup, ...]:
     """The unit groups of a rate: each data set, and all pooled."""
     key = (rate.arm, pooled)
     if key not in table.memo:
-        if "part of" in table.memo:
-            whole, units, number = table.memo["part of"]
-            table.memo[key] = tuple(group.only(units, number) for group in unit_groups(whole, rate, pooled=pooled))
-        else:
-            table.memo[key] = _unit_groups(table, rate, pooled=pooled)
+        of_arm = in_arm(table, rate)
+        selections = [(name, (table.unit_dataset == position) & of_arm) for position, name in enumerate(table.datasets)]
+        if pooled:
+            selections.append((COMBINED, of_arm))
+        table.memo[key] = tuple(_unit_group(name, np.flatnonzero(units), table) for name, units in selections)
     groups: tuple[UnitGroup, ...] = table.memo[key]
     return groups
-
-
-def _unit_groups(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[UnitGroup, ...]:
-    of_arm = table.unit_is_control == (rate.arm == "control")
-    selections = [(name, (table.unit_dataset == position) & of_arm) for position, name in enumerate(table.datasets)]
-    if pooled:
-        selections.append((COMBINED, of_arm))
-    return tuple(_unit_group(name, np.flatnonzero(units), table) for name, units in selections)
 
 
 def _unit_group(name: str, units: Ints, table: VerdictTable) -> UnitGroup:
@@ -125,25 +85,22 @@ def _unit_group(name: str, units: Ints, table: VerdictTable) -> UnitGroup:
     return UnitGroup(name, units, None if are_single else clusters, len(cluster_ids))
 
 
-def unit_totals(table: VerdictTable, rate: Rate) -> Totals:
-    """The totals of a rate for each model and unit: arrays of (models, units)."""
-    chosen: Ints | None = None
-    for name, value in ((POLARITY, rate.polarity), (RUBRIC, rate.rubric)):
-        if value:
-            chosen = np.arange(len(table.verdict)) if chosen is None else chosen
-            has_value = table.members.get(name, {}).get(value)
-            chosen = chosen[has_value[table.rubric[chosen]]] if has_value is not None else chosen[:0]
+def unit_totals(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Totals:
+    """The totals of a rate for each model and unit: arrays of (models, units).
+
+    `rows`: only these judgments. Units of the other arm are in the arrays too (`unit_groups`).
+    """
+    chosen = criteria_of(table, rate, rows)
     if rate.points:
         chosen = np.arange(len(table.verdict)) if chosen is None else chosen
         return points.scores(table, rate, chosen, _cells(table)[chosen])
-    weighted = bool(rate.weighted) or max(rate.counted.values()) > 1
-    totals = _weighted_totals(table, rate, chosen) if rate.weighted else _totals(table, rate, chosen, weighted)
+    totals = _weighted_totals(table, rate, chosen) if rate.weighted else _totals(table, rate, chosen)
     if rate.unit == "criterion":
         return totals
     is_hit, is_counted, has_excluded = totals.hits > 0, totals.counted > 0, totals.excluded > 0
     parts = (is_hit, is_counted, is_counted, has_excluded & ~is_counted, is_counted & has_excluded & ~is_hit)
     hits, counted, number, excluded, unsure = (part.astype(np.int64) for part in parts)
-    return Totals(hits, counted, number, excluded, unsure)
+    return Totals(hits, counted, number, excluded, unsure, scope=totals.in_scope.astype(np.int64))
 
 
 def _cells(table: VerdictTable) -> Ints:
@@ -174,11 +131,11 @@ def _weight_list(table: VerdictTable, weight_of: Mapping[str, int]) -> list[int]
     return [weight_of.get(verdict, 0) for verdict in table.verdicts]
 
 
-def _exclusion_list(table: VerdictTable, rate: Rate) -> list[int]:
-    return [int(verdict not in rate.scope_verdicts) for verdict in table.verdicts]
+def _scope_list(table: VerdictTable, rate: Rate) -> list[int]:
+    return [int(verdict in rate.scope_verdicts) for verdict in table.verdicts]
 
 
-def _totals(table: VerdictTable, rate: Rate, rows: Ints | None, weighted: bool) -> Totals:
+def _totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Totals:
     """The totals by unit of a rate in which all rubrics have the same weight."""
     counts = verdict_counts(table, rows)
 
@@ -187,10 +144,11 @@ def _totals(table: VerdictTable, rate: Rate, rows: Ints | None, weighted: bool) 
         parts = [count if weight == 1 else count * weight for count, weight in pairs if weight]
         return reduce(np.add, parts) if parts else np.zeros(counts.shape[1:], dtype=np.int64)
 
-    denominator_weights = _weight_list(table, rate.counted)
+    denominator_weights, within = _weight_list(table, rate.counted), _scope_list(table, rate)
     counted = sums(denominator_weights)
-    number = sums([int(weight > 0) for weight in denominator_weights]) if weighted else counted
-    return Totals(sums(_weight_list(table, rate.hits)), counted, number, sums(_exclusion_list(table, rate)))
+    number = sums([int(weight > 0) for weight in denominator_weights]) if max(denominator_weights) > 1 else counted
+    excluded, scope = sums([1 - flag for flag in within]), None if within == denominator_weights else sums(within)
+    return Totals(sums(_weight_list(table, rate.hits)), counted, number, excluded, scope=scope)
 
 
 def _weighted_totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Totals:
@@ -205,11 +163,17 @@ def _weighted_totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Tota
 
     hits, counted = (np.array(_weight_list(table, weight_of))[verdict] for weight_of in (rate.hits, rate.counted))
     weight, has_weight = (of_rubric[table.rubric[chosen]] for of_rubric in _rubric_weights(table, rate))
-    excluded = np.array(_exclusion_list(table, rate))[verdict]
-    missing = sums(excluded * weight * has_weight)
-    hits, counted = hits * weight * has_weight, counted * weight * has_weight
-    number, excluded = (counted > 0).astype(np.int64), np.where(has_weight, excluded, 1)
-    return Totals(sums(hits), sums(counted), sums(number), sums(excluded), missing=missing)
+    within = np.array(_scope_list(table, rate))[verdict]
+    missing = sums((1 - within) * weight * has_weight)
+    hits, counted, within = hits * weight * has_weight, counted * weight * has_weight, within * has_weight
+    return Totals(
+        sums(hits),
+        sums(counted),
+        sums((counted > 0).astype(np.int64)),
+        sums(1 - within),
+        missing=missing,
+        scope=sums(within),
+    )
 
 
 def _rubric_weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:
@@ -264,23 +228,13 @@ class Counting:
         samples, which have no traps.
         """
         rates: dict[tuple[int, str], dict[str, MeasuredRate]] = {}
-        contingency = contingency_for(table, self.rates, pooled=self.pooled)
-        counts = contingency.unit_counts(rows, missing=not value) if contingency else None
-        part = table if contingency and all(map(depends_on_verdicts_alone, self.rates)) else subtable(table, rows)
-        verdicts = self._verdict_counters(table, _trap_verdict_counts(part) if counts is None else counts[:, :, 0, :-1])
+        verdicts = self._verdict_counters(table, _trap_verdict_counts(table, rows))
         for rate in self.rates:
             if value and rate.arm == "control":
                 continue
             better = "low" if self.protocol.is_lower_better(rate) else "high"
-            if contingency is not None and counts is not None and depends_on_verdicts_alone(rate):
-                for endpoint, name, totals in self._totals_by_counts(contingency, counts, rate):
-                    if value:
-                        totals = _select(totals, np.flatnonzero(totals.counted + totals.excluded))
-                    measured = measure(rate, totals, minimum=self.minimum, better=better, with_bounds=not value)
-                    rates.setdefault((endpoint, name), {})[rate.name] = measured
-                continue
-            units = unit_totals(part, rate)
-            for group in unit_groups(part, rate, pooled=self.pooled):
+            units = unit_totals(table, rate, rows)
+            for group in unit_groups(table, rate, pooled=self.pooled):
                 for endpoint in range(len(table.endpoints)):
                     totals = group.totals(units, endpoint)
                     if value:
@@ -293,17 +247,6 @@ class Counting:
             for endpoint in range(len(table.endpoints))
             for name in names
         ]
-
-    def _totals_by_counts(
-        self, contingency: ContingencyTable, counts: Ints, rate: Rate
-    ) -> Iterator[tuple[int, str, Totals]]:
-        """The totals of a rate by model and data set, and pooled, from the contingency table."""
-        arm, verdicts = int(rate.arm == "control"), np.arange(contingency.no_verdict + 1)
-        for endpoint in range(len(contingency.table.endpoints)):
-            for position, name in enumerate(contingency.table.datasets):
-                yield endpoint, name, contingency.totals(rate, verdicts, counts[endpoint, position, arm])
-            if self.pooled:
-                yield endpoint, COMBINED, contingency.totals(rate, verdicts, counts[endpoint, :, arm].sum(axis=0))
 
     def _verdict_counters(self, table: VerdictTable, counts: Ints) -> dict[tuple[int, str], Counter[str]]:
         counters = {
@@ -319,11 +262,12 @@ class Counting:
         return counters
 
 
-def _trap_verdict_counts(table: VerdictTable) -> Ints:
+def _trap_verdict_counts(table: VerdictTable, rows: Ints | None) -> Ints:
     """The counts by model, data set and verdict, without control samples."""
+    chosen: Any = slice(None) if rows is None else rows
     shape = (len(table.endpoints), len(table.datasets), 2, len(table.verdicts))
     arm = table.unit_dataset * 2 + table.unit_is_control
-    cell = (table.endpoint * (shape[1] * 2) + arm[table.unit]) * shape[3] + table.verdict
+    cell = (table.endpoint[chosen] * (shape[1] * 2) + arm[table.unit[chosen]]) * shape[3] + table.verdict[chosen]
     return np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)[:, :, 0]
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
+from evaluation.verdicts.selection import Ints
+from evaluation.verdicts.table import VerdictTable
 
 POINTS = "points"  # the facet
 NUMBER = re.compile(r"-?\d{1,4}(\.\d{1,9})?")

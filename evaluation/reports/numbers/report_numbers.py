@@ -17,11 +17,12 @@ from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
 from evaluation.reports.numbers.points import POINTS, points_rate
 from evaluation.reports.numbers.scoring import ScoreRow
-from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, send_table_query
 from evaluation.runs.plan import Plan
 from evaluation.runs.rows import result_cache
+from evaluation.runs.rows.verdicts import verdict_table
 from evaluation.runs.selection import selecting_models
-from review.common.sql import pipelined
+from evaluation.verdicts.selection import POLARITY, RUBRIC, Ints, counts_against
+from evaluation.verdicts.table import VerdictTable
 
 POLARITIES = FacetView(
     POLARITY,
@@ -55,8 +56,8 @@ class ReportNumbers:
         failed: model -> failed responses.
         samples: counted units, and all units asked.
         key: the cache key, '' if the numbers are not cached.
-        judged: model -> (verdicts against it, verdicts), of those that the protocol's first rate
-            counts, before any rule for outcomes.
+        judged: model -> (verdicts against it, verdicts), of those in scope of the protocol's first
+            rate.
         scores, score_facets: means of scores that code gave responses, overall and by breakdown.
     """
 
@@ -106,7 +107,9 @@ def _count(
     unranked: Sequence[str],
     key: str,
 ) -> ReportNumbers:
-    whole = _read_table(run, protocol, datasets, plan.outcomes)
+    whole = verdict_table(run, datasets, plan.outcomes)
+    if protocol.scores:
+        whole = scoring.with_scores(run, whole, protocol.scores)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
     score_rate = points_rate(protocol)
     all_rates = (*protocol.rates, *([score_rate] if score_rate else []))
@@ -138,7 +141,6 @@ def _count(
                 pooled=pooled, minimum=plan.minimum,
             )
         )  # fmt: skip
-        counting.drop_subtables(table)
     on_trap = ~table.unit_is_control[table.unit]
     all_changes = changes.changes(table, protocol, rates, minimum=plan.minimum)
     score_rows = partial(scoring.score_rows, table, protocol.scores, pooled=pooled, minimum=plan.minimum)
@@ -164,7 +166,7 @@ def _count(
         failed={table.endpoints[position]: n for position, n in sorted(whole.failed.items())},
         samples=(int((np.bincount(table.unit, minlength=1) > 0).sum()), whole.units),
         key=key,
-        judged={name: _judged(whole, position, protocol) for position, name in enumerate(whole.endpoints)},
+        judged=counts_against(whole, protocol.rates[0], protocol.failing_verdicts),
         changes=tuple(all_changes),
         bottlenecks=tuple(changes.bottlenecks(table, protocol, rates, all_changes, minimum=plan.minimum)),
         scores=score_rows(),
@@ -175,21 +177,6 @@ def _count(
             for name, by_value in values.items()
         } if protocol.scores else {},
     )  # fmt: skip
-
-
-def _read_table(run: Run, protocol: Protocol, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> VerdictTable:
-    """Read the verdicts, with scores if the protocol has some."""
-    with pipelined():
-        stored = scoring.send_score_query(run) if protocol.scores else None
-        table = send_table_query(run, datasets, rules)
-        scores = stored() if stored else []  # parsed while the database lists the verdicts
-        return scoring.with_scores(scores, table(), protocol.scores) if protocol.scores else table()
-
-
-def _judged(table: VerdictTable, endpoint: int, protocol: Protocol) -> tuple[int, int]:
-    within, against = protocol.rates[0].scope_verdicts, protocol.failing_verdicts
-    counted = {verdict: n for verdict, n in table.verdict_counts[endpoint].items() if verdict in within}
-    return sum(n for verdict, n in counted.items() if verdict in against), sum(counted.values())
 
 
 def _with_weights(rate: Rate, options: Options) -> Rate:

@@ -1,6 +1,6 @@
 """Scores that code gives responses: mean, spread and interval by model, data set, breakdown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import UNJUDGED
 from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
-from evaluation.reports.numbers.columns import send_float_query
-from evaluation.reports.numbers.contingency import contingency_table
 from evaluation.reports.numbers.counting import COMBINED
-from evaluation.reports.numbers.verdict_table import IdIndex, Ints, VerdictTable
+from evaluation.runs.rows.columns import read_floats
 from evaluation.statistics.intervals import mean_interval
+from evaluation.verdicts.selection import UNJUDGED, Ints
+from evaluation.verdicts.table import VerdictTable
 
 Floats = NDArray[np.float64]
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of a box plot: whiskers, quartiles, median
@@ -55,65 +54,25 @@ class ScoreRow:
     scores: Mapping[str, MeasuredScore]
 
 
-StoredScores = list[tuple[tuple[Any, ...], tuple[Ints, ...], Floats]]
+def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> VerdictTable:
+    """The table with the stored scores of each judgment added.
 
-
-def send_score_query(run: Run) -> Callable[[], StoredScores]:
-    """Query the stored scores of a run; returns a function that reads them.
-
-    The query is sent immediately while statements are `pipelined`.
+    Judgments without a verdict have none.
     """
-    return send_float_query(ResponseScore.objects.filter(run=run), ["names"], ["response_id", "rubric_id"], "numbers")
-
-
-def with_scores(stored: StoredScores, table: VerdictTable, rules: Sequence[ScoreRule]) -> VerdictTable:
-    """The table with the scores of each judgment added. Judgments without a verdict have none."""
     scores = {rule.name: np.full(len(table.verdict), np.nan) for rule in rules}
-    find_judgments = _judgment_places(table)
-    unjudged = table.verdict == table.verdicts.index(UNJUDGED)
-    for (name_list,), (responses, rubrics), numbers in stored:
+    stored = read_floats(ResponseScore.objects.filter(run=run), ["names"], ["response_id", "rubric_id"], "numbers")
+    for (name_list,), ids, numbers in stored:
         names = name_list.split()
         rows = numbers.reshape(-1, len(names))
-        positions, is_found = find_judgments(responses, rubrics)
+        places = table.places(*ids)
+        is_found = places >= 0
         for column, name in enumerate(names):
             if name in scores:
-                scores[name][positions] = rows[is_found, column]
+                scores[name][places[is_found]] = rows[is_found, column]
+    unjudged = table.verdict == table.verdicts.index(UNJUDGED)
     for values in scores.values():
         values[unjudged] = np.nan
     return replace(table, scores=scores)
-
-
-def _judgment_places(table: VerdictTable) -> Callable[[Ints, Ints], tuple[Ints, NDArray[np.bool_]]]:
-    """A function that finds judgments by the ids of response and rubric.
-
-    It returns the positions of the judgments found, and which of the pairs were found.
-    """
-    responses = IdIndex(table.response)
-    if len(responses) == len(table.response):  # one judgment each
-        positions = np.empty(len(responses), dtype=np.int64)
-        positions[responses(table.response)] = np.arange(len(positions))
-        rubric_ids = table.rubric_ids[table.rubric]
-
-        def by_response(response: Ints, rubric: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-            is_found = responses.contains(response)
-            candidates = positions[responses(response[is_found])]
-            is_same = rubric_ids[candidates] == rubric[is_found]
-            is_found[is_found] = is_same
-            return candidates[is_same], is_found
-
-        return by_response
-    rubric_count = max(len(table.rubric_ids), 1)
-    key = table.response * rubric_count + table.rubric
-    order = np.argsort(key)
-    sorted_keys = key[order]
-
-    def by_both(response: Ints, rubric: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        sought = response * rubric_count + np.searchsorted(table.rubric_ids, rubric)
-        positions = np.minimum(np.searchsorted(sorted_keys, sought), len(sorted_keys) - 1)
-        is_found = sorted_keys[positions] == sought
-        return order[positions[is_found]], is_found
-
-    return by_both
 
 
 def score_rows(
@@ -140,7 +99,6 @@ def score_rows(
     scored_cells = cells[scored]
     by_cell = scored[np.argsort(scored_cells, kind="stable")]
     parts = np.split(by_cell, np.cumsum(np.bincount(scored_cells, minlength=count + 1))[: count - 1])
-    independent = contingency_table(table, pooled=pooled) is not None
     result = []
     for endpoint_position, endpoint in enumerate(table.endpoints):
         groups = [(name, [endpoint_position * datasets + position]) for position, name in enumerate(table.datasets)]
@@ -150,9 +108,7 @@ def score_rows(
             n = int(judged_counts[dataset_cells].sum())
             if n:
                 scored_rows = np.concatenate([parts[position] for position in dataset_cells])
-                measured = {
-                    rule.name: _measure(table, rule, scored_rows, n, minimum, independent=independent) for rule in rules
-                }
+                measured = {rule.name: _measure(table, rule, scored_rows, n, minimum) for rule in rules}
                 result.append(ScoreRow(endpoint, name, value, label, measured))
     return tuple(result)
 
@@ -173,16 +129,14 @@ def _cells(table: VerdictTable, rules: Sequence[ScoreRule]) -> tuple[NDArray[Any
     return result
 
 
-def _measure(
-    table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int, *, independent: bool
-) -> MeasuredScore:
+def _measure(table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int) -> MeasuredScore:
     numbers = table.scores[rule.name][rows]
     has_score = np.isfinite(numbers)
     if not has_score.all():
         numbers, rows = numbers[has_score], rows[has_score]
     if not len(numbers):
         return MeasuredScore(0, judged)
-    clusters = None if independent else table.unit_cluster[table.unit[rows]]
+    clusters = table.unit_cluster[table.unit[rows]]
     mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, limits=(rule.low, rule.high))
     deviation = sqrt(float(numbers.var(ddof=1))) if len(numbers) > 1 else None
     return MeasuredScore(len(numbers), judged - len(numbers), mean, deviation, low, high, count, _quantiles(numbers))

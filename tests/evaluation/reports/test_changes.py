@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from evaluation.metrics import UNJUDGED
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.reports.numbers.changes import (
     ALL,
@@ -16,8 +15,9 @@ from evaluation.reports.numbers.changes import (
     changes,
     samples_with_move,
 )
-from evaluation.reports.numbers.verdict_table import VerdictTable
 from evaluation.statistics.comparisons import paired_difference
+from evaluation.verdicts.selection import UNJUDGED
+from evaluation.verdicts.table import VerdictTable
 from review.charts.flow import Stream, flow
 
 RATE = Rate("acc", "Accuracy", "Right ones.", {"right": 1}, {"right": 1, "wrong": 1})
@@ -71,7 +71,6 @@ def table(verdicts: dict[str, dict[str, str]] | None = None) -> VerdictTable:
         unit_cluster=samples,
         unit_is_control=np.zeros(3 * n, dtype=np.bool_),
         rubrics=1,
-        verdict_counts={},
         response=np.zeros(len(rows), dtype=np.int64),
         rubric_ids=np.ones(1, dtype=np.int64),
         members={},

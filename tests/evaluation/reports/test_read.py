@@ -20,8 +20,8 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs import estimate, services, work
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
-from evaluation.runs.services import NO_RESPONSE
 from evaluation.runs.settings import RunSettings
+from evaluation.verdicts.selection import NO_RESPONSE
 from generation.engine.sweeping import sweep
 from generation.jobs import services as jobs_services
 from generation.jobs.estimate import TOKENS_OUT

@@ -23,6 +23,7 @@ from evaluation.protocol import Ask, DataSet, Decision, Judging, Protocol, Rate,
 from evaluation.runs import adding, estimate, services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
+from evaluation.verdicts.selection import NO_RESPONSE
 from generation.engine.task_queue import requeue_expired, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
@@ -218,7 +219,7 @@ def test_a_link_without_a_usable_earlier_answer_is_unasked_and_costs_no_call(rel
     assert jobs_services.retry_failed(run.pk) == 2
     work.work_on_run(run.pk)
     assert outcome_counts(run)["summary", "failed", "unasked"] == 2
-    assert Judgment.objects.filter(run=run, error=services.NO_RESPONSE).count() == 6
+    assert Judgment.objects.filter(run=run, error=NO_RESPONSE).count() == 6
 
 
 def test_a_retry_asks_a_failed_link_and_those_that_follow_it_only(release: Release, url: str) -> None:
@@ -231,7 +232,7 @@ def test_a_retry_asks_a_failed_link_and_those_that_follow_it_only(release: Relea
     chain.filter(variant="summary").update(outcome="unasked")
     for row in chain:
         for rubric in row.sample.rubrics.all()[: 2 if row.variant == "summary" else 1]:
-            failed = {"status": Status.FAILED, "error": services.NO_RESPONSE}
+            failed = {"status": Status.FAILED, "error": NO_RESPONSE}
             Judgment.objects.create(run=run, response=row, rubric=rubric, **failed)
     before = ledger_lines(run)
     jobs_services.retry_failed(run.pk)

@@ -9,8 +9,8 @@ from django.db import IntegrityError, transaction
 
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import services, work
-from evaluation.runs.services import NOT_JUDGED
 from evaluation.runs.settings import RunSettings
+from evaluation.verdicts.selection import NOT_JUDGED
 from generation.llm.reply_reading import read_completion
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply

@@ -23,8 +23,8 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
-from evaluation.runs.services import NO_RESPONSE
 from evaluation.runs.settings import RunSettings
+from evaluation.verdicts.selection import NO_RESPONSE
 from generation.engine.ledger import MAX_TOKENS
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, requeue, requeue_expired, take

@@ -1,0 +1,216 @@
+"""Which verdicts a number counts, against a count by hand over the same rows."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from evaluation.reports.numbers import comparing
+from evaluation.reports.numbers.counting import Counting
+from evaluation.verdicts.rates import Rate
+from evaluation.verdicts.selection import Ints, cluster_numbers, counted_verdict, counts_against
+from evaluation.verdicts.table import (
+    DataSetKey,
+    JudgmentGroup,
+    ResponseGroup,
+    RubricColumns,
+    SampleColumns,
+    VerdictTable,
+    build_table,
+)
+from mhb_site.benchmarks.medhal.protocol import PROTOCOL as MEDHAL
+from mhb_site.benchmarks.mhb.protocol import PROTOCOL as MHB
+
+pytestmark = pytest.mark.plain
+RULES = {
+    "answered": "judged",
+    "refused": "not_met",
+    "empty": "excluded",
+    "unparsed": "not_met",
+    "judge_failed": "excluded",
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A judgment with all that decides whether it counts."""
+
+    model: str
+    sample: int
+    record: int
+    task: str
+    arm: str
+    rubric: int
+    polarity: str
+    outcome: str
+    verdict: str
+    error: str
+
+    @property
+    def counted(self) -> str:
+        """What it counts as by RULES, in words of its own."""
+        if self.outcome == "refused":
+            return "not_met"
+        if self.outcome == "empty":
+            return ""
+        if self.error == "BrokenReply":
+            return "not_met"
+        return self.verdict
+
+
+def world(seed: int) -> list[Judged]:
+    """40 samples, some of one record, a third of them controls; two models, one better."""
+    dice, rows, rubric = Random(seed), [], 0
+    for sample in range(1, 41):
+        record = 100 + (sample if sample < 20 else sample // 2)
+        arm, task = ("control" if sample % 3 == 0 else "trap"), ("dialogue" if sample % 4 else "report")
+        for polarity in ("must", "must not", "must not")[: 1 + sample % 3]:
+            rubric += 1
+            for model, rate in (("good", 0.2), ("bad", 0.6)):
+                outcome = {0: "refused", 1: "empty"}.get((sample + len(model)) % 9, "answered")
+                error = (
+                    {0: "BrokenReply", 1: "ServerError"}.get(dice.randrange(12), "") if outcome == "answered" else ""
+                )
+                verdict = ("not_met" if dice.random() < rate else "met") if outcome == "answered" and not error else ""
+                rows.append(Judged(model, sample, record, task, arm, rubric, polarity, outcome, verdict, error))
+    return rows
+
+
+def table_of(rows: list[Judged], datasets: list[DataSetKey], rules: dict[str, str]) -> VerdictTable:
+    """The rows as a table, in a mixed order, as a database may return them."""
+    mixed = Random(1).sample(rows, len(rows))
+    samples = {row.sample: row for row in mixed}
+    response_ids = {key: n for n, key in enumerate(dict.fromkeys((row.model, row.sample) for row in mixed), 500)}
+    ended: dict[tuple[str, str], set[int]] = defaultdict(set)  # model, outcome -> samples
+    judged: dict[tuple[str, str], list[Judged]] = defaultdict(list)  # verdict, error -> rows
+    for row in mixed:
+        ended[row.model, row.outcome].add(row.sample)
+        judged[row.verdict, row.error].append(row)
+
+    def ids(values: Iterable[int]) -> Ints:
+        return np.array(list(values), dtype=np.int64)
+
+    responses = [
+        ResponseGroup(model, "", outcome, False, ids(response_ids[model, n] for n in numbers), ids(numbers))
+        for (model, outcome), numbers in ended.items()
+    ]
+    judgments = [
+        JudgmentGroup(
+            verdict, "done" if verdict else "failed", error,
+            ids(response_ids[row.model, row.sample] for row in group), ids(row.rubric for row in group),
+        )
+        for (verdict, error), group in judged.items()
+    ]  # fmt: skip
+    numbers = ids(samples)
+    records = ids(row.record for row in samples.values())
+    return build_table(
+        ["good", "bad"], datasets, rules,
+        SampleColumns(
+            numbers, [row.task for row in samples.values()], cluster_numbers(records, numbers, numbers),
+            np.array([row.arm == "control" for row in samples.values()]),
+        ),
+        RubricColumns(
+            np.unique([row.rubric for row in mixed]),
+            {"polarity": {p: np.unique([r.rubric for r in mixed if r.polarity == p]) for p in ("must", "must not")}},
+        ),
+        responses, judgments,
+    )  # fmt: skip
+
+
+DATASETS = [DataSetKey("dialogue", "dialogue", ""), DataSetKey("report", "report", "")]
+PLACES = {"dialogue": {"dialogue"}, "report": {"report"}, "combined": {"dialogue", "report"}}
+RATE, SAMPLES, DOUBT = (
+    next(rate for rate in MHB.rates if rate.name == name)
+    for name in ("hallucination_rate", "samples_failed", "over_suspicion")
+)
+
+
+def test_rates_count_the_rows_that_their_rules_arm_and_criteria_say() -> None:
+    rows = world(3)
+    table = table_of(rows, DATASETS, RULES)
+    counted = Counting(MHB, (RATE, SAMPLES, DOUBT), True, 10).rows(table)
+    for row in counted:
+        own = [r for r in rows if r.model == row.endpoint and r.task in PLACES[row.dataset]]
+        traps, controls = ([r for r in own if r.arm == arm] for arm in ("trap", "control"))
+        doubt = [r for r in controls if r.polarity == "must not"]
+        for rate, of_rate in ((RATE, traps), (DOUBT, doubt)):
+            verdicts = [r.counted for r in of_rate]
+            measured = row.rates[rate.name]
+            assert (measured.numerator, measured.denominator, measured.excluded) == (
+                verdicts.count("not_met"), len(verdicts) - verdicts.count(""), verdicts.count(""),
+            )  # fmt: skip
+        known = {r.sample for r in traps if r.counted}
+        hallucinated = {r.sample for r in traps if r.counted == "not_met"}
+        assert (row.rates[SAMPLES.name].numerator, row.rates[SAMPLES.name].denominator) == (
+            len(hallucinated),
+            len(known),
+        )
+        assert row.rates[RATE.name].clusters == len({r.record for r in traps if r.counted})
+    assert counts_against(table, RATE, MHB.failing_verdicts) == {
+        model: (
+            sum(r.counted == "not_met" for r in rows if r.model == model and r.arm == "trap"),
+            sum(r.counted != "" for r in rows if r.model == model and r.arm == "trap"),
+        )
+        for model in ("good", "bad")
+    }
+
+
+@pytest.mark.parametrize(
+    "rate", [rate for rate in MEDHAL.rates if rate.name in ("f1", "precision", "recall", "accuracy")]
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_differences_are_of_the_samples_that_both_models_answered(rate: Rate, seed: int) -> None:
+    """True negatives are in the scope of F1 and precision, which do not count them."""
+    dice, rows = Random(seed), []
+    for sample in range(1, 121):
+        for model, right in (("good", 0.95), ("bad", 0.7)):
+            positive = sample % 2 == 0
+            verdict = ("tp" if positive else "tn") if dice.random() < right else ("fn" if positive else "fp")
+            verdict = "unparsed-factual" if dice.random() < 0.1 else verdict
+            rows.append(Judged(model, sample, sample, "qa", "trap", sample, "must", "answered", verdict, ""))
+    table = table_of(rows, [DataSetKey("qa", "qa", "")], {})
+    [comparison] = comparing.compare(table, rate, [("good", "bad")], pooled=False, minimum=10)
+    answered = {
+        model: {r.sample: r.verdict for r in rows if r.model == model and len(r.verdict) == 2}
+        for model in ("good", "bad")
+    }
+    both = answered["good"].keys() & answered["bad"].keys()
+
+    def value(model: str) -> float:
+        counts = {name: sum(answered[model][s] == name for s in both) for name in ("tp", "fp", "tn", "fn")}
+        tp, fp, tn, fn = counts.values()
+        ratios = {"f1": (2 * tp, 2 * tp + fp + fn), "precision": (tp, tp + fp), "recall": (tp, tp + fn),
+                  "accuracy": (tp + tn, len(both))}  # fmt: skip
+        return ratios[rate.name][0] / ratios[rate.name][1]
+
+    assert comparison.rates == pytest.approx((value("good"), value("bad")))
+    assert comparison.difference == pytest.approx(value("good") - value("bad"))
+    assert comparison.clusters == len(both)
+    assert comparison.low is not None
+    assert comparison.high is not None
+    assert comparison.low < value("good") - value("bad") < comparison.high
+    assert comparison.p is not None
+    assert comparison.p_adjusted is not None
+    assert comparison.p < 0.01, "the difference is large"
+
+
+def test_rules_decide_once_what_a_judgment_counts_as() -> None:
+    decided = {
+        ("answered", "met", "done", ""): "met",
+        ("answered", "", "failed", "BrokenReply"): "not_met",
+        ("answered", "", "failed", "NoMajority"): "unjudged",
+        ("answered", "", "queued", ""): "unjudged",
+        ("refused", "met", "done", ""): "not_met",
+        ("empty", "met", "done", ""): "unjudged",
+        ("cut_off", "met", "done", ""): "met",
+        ("failed", "", "failed", "NoResponse"): "unjudged",
+    }
+    assert {state: counted_verdict(RULES, *state) for state in decided} == decided
+    without_reply = replace(world(1)[0], outcome="answered", verdict="", error="NoResponse")
+    assert (
+        counted_verdict(RULES | {"judge_failed": "not_met"}, "answered", "", "failed", without_reply.error)
+        == "unjudged"
+    )
