@@ -51,6 +51,7 @@ def paired_difference(
     *,
     minimum: int = MINIMUM,
     frequencies: Floats | None = None,
+    either: bool = False,
 ) -> PairedDifference:
     """The difference of two rates over the clusters in which both models have judged criteria.
 
@@ -71,9 +72,11 @@ def paired_difference(
         second_hits, second_sizes: y2 and m2, of the same clusters in the same order.
         minimum: clusters below which there is neither interval nor p.
         frequencies: the number of clusters that each entry stands for; None: one each.
+        either: also use clusters in which one model alone has something to count. For clusters that
+            both models answered, as a precision counts only some of the answers.
     """
     y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
-    shared = (m1 > 0) | (m2 > 0)
+    shared = (m1 > 0) | (m2 > 0) if either else (m1 > 0) & (m2 > 0)
     frequencies = None if frequencies is None else frequencies[shared]
     first, second = ratio(y1[shared], m1[shared], frequencies), ratio(y2[shared], m2[shared], frequencies)
     clusters = int(shared.sum()) if frequencies is None else round(float(frequencies.sum()))

@@ -149,7 +149,7 @@ def compare_pair(
     fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n, "clusters": len(first.hits)}
     if rate.interval == "bootstrap":
         return _compare_by_bootstrap(first, second, fields, minimum)
-    difference = paired_difference(first.hits, first.counted, second.hits, second.counted, minimum=minimum)
+    difference = paired_difference(first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True)
     are_independent = 0 < len(failures[0]) == len(first.hits)
     discordance = mcnemar(*failures) if are_independent and not rate.weighted else None
     return Comparison(
