@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import Entry, Score, leaderboard
+from evaluation.releases.leaderboard import Difference, Entry, Score, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
@@ -30,6 +30,14 @@ class ScoreSerializer(DataclassSerializer):
     excluded = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
 
 
+class DifferenceSerializer(DataclassSerializer):
+    """A part of how a run was judged that differs from the ranked runs."""
+
+    mirrors = Difference
+    usual = serializers.CharField(allow_blank=True, help_text="The value of the ranked runs.")
+    value = serializers.CharField(allow_blank=True, help_text="The value of this run; empty: none.")
+
+
 class EntrySerializer(DataclassSerializer):
     """A model on the leaderboard, and the run that measured it."""
 
@@ -37,6 +45,9 @@ class EntrySerializer(DataclassSerializer):
     judge = serializers.CharField(allow_blank=True, help_text="Empty: code read the responses.")
     scores = ScoreSerializer(many=True)
     rank = PlaceSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
+    differs = DifferenceSerializer(
+        many=True, help_text="How its judging differs from the ranked runs; such a run has no rank."
+    )
     selected = serializers.BooleanField(
         help_text="Samples were selected because this model failed on them: its rate is biased, and by default it has no rank."
     )

@@ -9,21 +9,24 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from django.db.models import Exists, OuterRef
+from django.utils.translation import gettext_noop as _
 from numpy.typing import NDArray
 
 from evaluation import registry
-from evaluation.models import Response, Run
+from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers import counting
 from evaluation.reports.numbers.comparing import compare_pair
+from evaluation.runs import plan
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.plan import plan_of
 from evaluation.runs.rows import result_cache
 from evaluation.runs.rows.verdicts import verdict_table
 from evaluation.runs.selection import reported_names, selection
 from evaluation.statistics.multiplicity import Rank, holm, ranks
-from evaluation.verdicts.selection import Ints, in_arm
+from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED, Ints, in_arm
 from evaluation.verdicts.table import VerdictTable
 from generation.models import Endpoint, Release
 from generation.models.work import Work
@@ -45,10 +48,21 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of how a run was judged that differs from the ranked runs. `usual`: theirs."""
+
+    name: str
+    label: str
+    value: str
+    usual: str
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A model with its rate on each data set and the run that measured it.
 
-    `rank`: None if the models could not be compared.
+    `rank`: None if the models could not be compared, or if the run was judged in another way than
+    the ranked ones. `differs`: how its judging differs from theirs.
     `selected`: samples were chosen by what the model got wrong, so its rate is biased and it has no
     rank by default.
     """
@@ -62,12 +76,14 @@ class Entry:
     scores: tuple[Score, ...]
     rank: Rank | None = None
     selected: bool = False
+    differs: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
     """The models of a release, the best first, by the first rate on the last or pooled data set.
 
+    Ranked are the models whose runs were judged in the way that most models share.
     `left_out`: finished runs that are not complete or used other settings.
     `judges`: the judges of the runs shown.
     """
@@ -85,6 +101,11 @@ class Leaderboard:
     def selected(self) -> bool:
         """Whether there are models whose failures decided the choice of samples."""
         return any(entry.selected for entry in self.entries)
+
+    @property
+    def unlike(self) -> bool:
+        """Whether some runs were judged in another way than the ranked ones."""
+        return any(entry.differs for entry in self.entries)
 
     @property
     def ranked(self) -> bool:
@@ -105,13 +126,17 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     for run in complete:  # newest first
         answered = _fully_answered(run)
         for endpoint in run.endpoints.all():
-            if endpoint.pk in answered:
+            if endpoint.pk in answered & _judged(run):
                 newest.setdefault(endpoint.pk, (run, endpoint))
     chosen_by = selection(release)
     reported = reported_names(run for run, _endpoint in newest.values()) if chosen_by.names else {}
     runs = {run.pk: run for run, _endpoint in newest.values()}
     keys = {pk: _key(run, "leaderboard", protocol) for pk, run in runs.items()}
-    scores = {pk: result_cache.cached(keys[pk], lambda run=run: _scores(run)) for pk, run in runs.items()}  # type: ignore[misc]
+    results = {
+        pk: result_cache.cached(keys[pk], lambda run=run: (_scores(run), _fingerprint(run, protocol)))  # type: ignore[misc]
+        for pk, run in runs.items()
+    }
+    usual = _usual_fingerprint([results[run.pk][1] for run, _endpoint in newest.values()])
     entries = [
         Entry(
             endpoint=endpoint.name,
@@ -120,13 +145,21 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
             judge=run.judge.name if run.judge else "",
             measured_at=run.finished_at or run.created_at,
             simulated=runs_queries.is_simulated(run),
-            scores=tuple(Score(**score) for score in scores[run.pk].get(endpoint.name, ())),
+            scores=tuple(Score(**score) for score in results[run.pk][0].get(endpoint.name, ())),
+            differs=_differences(results[run.pk][1], usual),
             selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
         )
         for run, endpoint in newest.values()
     ]
     lower = protocol.is_lower_better(rate)
-    ranked = [entry for entry in entries if all_ranked or not entry.selected]
+    ranked = [
+        entry
+        for entry in entries
+        if (all_ranked or not entry.selected)
+        and not entry.differs
+        and entry.scores
+        and entry.scores[-1].value is not None
+    ]
     names = {entry.endpoint for entry in ranked}
     measured = [(run, endpoint) for run, endpoint in newest.values() if endpoint.name in names]
     rank_of = _ranks(measured, ranked, rate, datasets, keys, lower=lower)
@@ -162,6 +195,57 @@ def _fully_answered(run: Run) -> set[int]:
     rows = Response.objects.filter(run=run).order_by()
     failed = rows.exclude(status=Work.Status.DONE).values_list("endpoint", flat=True).distinct()
     return {endpoint.pk for endpoint in run.endpoints.all()} - set(failed)
+
+
+def _judged(run: Run) -> set[int]:
+    """Primary keys of the endpoints of a run, without those whose judge failed throughout."""
+    judgments = Judgment.objects.filter(response__run=run, response__endpoint=OuterRef("endpoint"))
+    failures = judgments.filter(verdict="", status=Work.Status.FAILED).exclude(error__in=[NO_RESPONSE, NOT_JUDGED])
+    judged = run.tested.filter(Exists(judgments.exclude(verdict="")) | ~Exists(failures))
+    return set(judged.values_list("endpoint", flat=True))
+
+
+# Name -> label of each part of a fingerprint.
+FINGERPRINT = {
+    "judges": _("Judges"),
+    "panel": _("Panel"),
+    "judging": _("Judging"),
+    "temperature": _("Judge temperature"),
+    "rules": _("Counting rules"),
+    "prompts": _("Prompts"),
+    "sampling": _("Sampling"),
+    "answers": _("Answers per question"),
+}
+
+
+def _fingerprint(run: Run, protocol: Protocol) -> dict[str, str]:
+    """How the run was judged, as text by part; runs are ranked together only if all are equal."""
+    asked = runs_queries.models_asked(run)
+    rules = plan_of(run, protocol, ()).outcomes
+    usual = plan.default_rules(protocol)
+    return {
+        "judges": ", ".join(f"{judge.name} ({judge.model})" for judge in runs_queries.judges_of(run)),
+        "panel": f"{run.panel} × {run.judgments_each}" if run.panel else "",
+        "judging": run.judging if run.judge_id else "",
+        "temperature": "" if run.judge_temperature is None else f"{run.judge_temperature:g}",
+        "rules": ", ".join(f"{name}: {rule}" for name, rule in sorted(rules.items()) if usual.get(name) != rule),
+        "prompts": ", ".join(sorted({prompt for model in asked for prompt in model.prompts})),
+        "sampling": run.sampling,
+        "answers": str(run.answers_each),
+    }
+
+
+def _usual_fingerprint(fingerprints: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """The one that most models share; of several, the first, which is of the newest run."""
+    return max(fingerprints, key=list(fingerprints).count, default={})
+
+
+def _differences(fingerprint: Mapping[str, str], usual: Mapping[str, str]) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(name, label, fingerprint[name], usual[name])
+        for name, label in FINGERPRINT.items()
+        if fingerprint[name] != usual[name]
+    )
 
 
 def _key(run: Run, kind: str, protocol: Protocol) -> str:
@@ -205,9 +289,9 @@ def _ranks(
 
     Empty if the models cannot be compared.
     """
-    values = {entry.endpoint: entry.scores[-1].value for entry in entries if entry.scores}
+    values = {entry.endpoint: entry.scores[-1].value for entry in entries}
     sort_values = {name: value if lower else -value for name, value in values.items() if value is not None}
-    if len(sort_values) < 2 or len(sort_values) > MAX_RANKED or len(sort_values) < len(entries):
+    if not 2 <= len(sort_values) <= MAX_RANKED:
         return {}
     pooled = entries[0].scores[-1].dataset == reports_queries.COMBINED
     stamp = ",".join(f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured)
@@ -223,7 +307,7 @@ def _compare_pairs(
 
     Counts like the reports of their runs, with the same rules for outcomes and the same clusters.
     """
-    plans = {run.pk: plan_of(run, registry.protocol(run.release.benchmark), ()) for run, _endpoint in measured}
+    plans = {run.pk: plan_of(run, registry.protocol(run.release.benchmark), ()) for run, _tested in measured}
     tables = {run.pk: verdict_table(run, datasets, plans[run.pk].outcomes) for run, _endpoint in measured}
     keys = np.unique(np.concatenate([_units(table) for table in tables.values()]))
     clusters = np.zeros(len(keys), dtype=np.int64)
@@ -238,7 +322,7 @@ def _compare_pairs(
             totals[endpoint.name] = unit_totals.map(
                 lambda values, row=row, mask=of_arm, at=indexes: _scatter(values[row] * mask, at, len(keys))  # type: ignore[misc]
             )
-    minimum = max(plan.minimum for plan in plans.values())
+    minimum = max(of_run.minimum for of_run in plans.values())
     comparisons = [
         compare_pair(
             rate, totals[one], totals[other], clusters, {"dataset": "", "first": one, "second": other}, minimum

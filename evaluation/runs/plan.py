@@ -51,18 +51,19 @@ def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
     stored = run.plan
     if not stored:
         pairs = tuple(combinations(endpoints, 2))
-        return Plan(protocol.rates[0].name, pairs, _default_rules(protocol), MINIMUM, frozen=False)
+        return Plan(protocol.rates[0].name, pairs, default_rules(protocol), MINIMUM, frozen=False)
     pairs = tuple((first, second) for first, second in stored["comparisons"])
     return Plan(stored["metric"], pairs, stored["outcomes"], stored["minimum"], preset=stored.get("preset", ""))
 
 
 def outcomes_of(run: Run, protocol: Protocol) -> Mapping[str, str]:
     """The rule for each outcome of a run's responses and each failure of its judge."""
-    rules: Mapping[str, str] = run.plan.get("outcomes") or _default_rules(protocol)
+    rules: Mapping[str, str] = run.plan.get("outcomes") or default_rules(protocol)
     return rules
 
 
-def _default_rules(protocol: Protocol) -> dict[str, str]:
+def default_rules(protocol: Protocol) -> dict[str, str]:
+    """The benchmark's own rule for each outcome of a response and each failure of the judge."""
     of_responses = {outcome: protocol.outcomes.get(outcome, JUDGED) for outcome in Response.Outcome.values}
     return of_responses | {failure: protocol.outcomes.get(failure, EXCLUDED) for failure in JUDGE_FAILURES}
 
@@ -84,7 +85,7 @@ def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
     if metric not in (known := [rate.name for rate in protocol.rates]):
         raise errors.InvalidPlan(f"Metric {metric!r}; known: {', '.join(known)}.")
     pairs = tuple(_pair(text, names) for text in settings.comparisons) or tuple(combinations(names, 2))
-    rules = {**_default_rules(protocol), **counting.outcomes}
+    rules = {**default_rules(protocol), **counting.outcomes}
     for text in settings.outcomes:
         outcome, _sign, rule = (part.strip() for part in text.partition("="))
         allowed = ", ".join(
@@ -102,13 +103,13 @@ def plan_overrides(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> 
     """The settings that reproduce a run's plan on top of its preset; empty where default."""
     plan = plan_of(run, protocol, endpoints)
     _name, counting = _preset(plan.preset if plan.preset in protocol.presets else "", protocol)
-    default_rules = {**_default_rules(protocol), **counting.outcomes}
+    usual = {**default_rules(protocol), **counting.outcomes}
     all_pairs = {frozenset(pair) for pair in combinations(endpoints, 2)}
     is_subset = {frozenset(pair) for pair in plan.comparisons} != all_pairs
     return {
         "metric": "" if plan.metric == (counting.metric or protocol.rates[0].name) else plan.metric,
         "comparisons": [":".join(pair) for pair in plan.comparisons] if is_subset else [],
-        "outcomes": [f"{name}={rule}" for name, rule in plan.outcomes.items() if default_rules.get(name) != rule],
+        "outcomes": [f"{name}={rule}" for name, rule in plan.outcomes.items() if usual.get(name) != rule],
         "minimum": plan.minimum,
     }
 

@@ -23,7 +23,7 @@ from review.errors import NotAllowed
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
-from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, judged_run, query_count, text_of
+from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, judged_run, model, query_count, text_of
 from tests.evaluation.toy import toy, toy_release
 
 __all__ = ["admin", "api", "toy"]
@@ -88,6 +88,48 @@ def test_incomplete_and_incomparable_runs_are_left_out(release: Release) -> None
     failed.responses.filter(endpoint__name="five").update(status=Work.Status.FAILED)
     assert ranked_models(release) == [("six", failed.pk)]
     assert leaderboard(release).left_out == 3
+
+
+def test_only_runs_judged_alike_are_ranked(large_release: Release, admin: Client) -> None:
+    """The others are listed with what differs, and take no rank away."""
+    judged_run(large_release, "good", "bad", verdicts=GOOD)
+    Judgment.objects.filter(response__endpoint__name="bad").update(verdict="not_met")
+    ranked = {"good": 1, "bad": 2}
+
+    def ranks() -> dict[str, int]:
+        return {entry.endpoint: entry.rank.place for entry in leaderboard(large_release).entries if entry.rank}
+
+    assert ranks() == ranked
+    expected = {}
+    changes: dict[str, tuple[str, dict[str, Any]]] = {
+        "per-sample": ("judging", {"judging": Run.Judging.PER_SAMPLE}),
+        "own-rules": ("rules", {}),
+        "own-judge": ("judges", {"judge": model("another-judge")}),
+        "repeats": ("answers", {"answers_each": 2}),
+        "panel": ("panel", {"panel": "majority"}),
+    }
+    for name, (part, change) in changes.items():
+        run = judged_run(large_release, name)
+        if name == "own-rules":
+            change = {"plan": {**run.plan, "outcomes": {**run.plan["outcomes"], "unparsed": "not_met"}}}
+        Run.objects.filter(pk=run.pk).update(**change)
+        expected[name] = [part]
+        assert ranks() == ranked
+    board = leaderboard(large_release)
+    assert {e.endpoint: [each.name for each in e.differs] for e in board.entries if e.differs} == expected
+    page = text_of(admin.get(address("results", large_release)))
+    assert "another-judge" in page
+    assert "instead of judge" in page
+
+
+def test_a_run_whose_judge_failed_throughout_displaces_none(large_release: Release) -> None:
+    valid = judged_run(large_release, "good", "bad", verdicts=GOOD)
+    failed = judged_run(large_release, "good", "bad", verdicts=("",))
+    rules = {**failed.plan["outcomes"], "unparsed": "not_met"}
+    for outcomes in (failed.plan["outcomes"], rules):
+        Run.objects.filter(pk=failed.pk).update(plan={**failed.plan, "outcomes": outcomes})
+        assert dict(ranked_models(large_release)) == {"good": valid.pk, "bad": valid.pk}
+        assert all(entry.rank for entry in leaderboard(large_release).entries)
 
 
 def test_ranks_show_which_models_differ_clearly(large_release: Release) -> None:
