@@ -67,6 +67,10 @@ class Env(BaseSettings):
     batch_poll_seconds: Annotated[float, Field(ge=0)] = 60.0
     # Of a model's reply, decompressed.
     max_reply_bytes: Annotated[int, Field(ge=2**16, le=2**25)] = 2**20
+    # Of the process that reads an imported file.
+    reader_memory_mb: Annotated[int, Field(ge=256, le=2**20)] = 1024
+    # Of computing, in which it must read the next record or image.
+    reader_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     # Of the endpoints' prices; empty: not shown.
     currency: Annotated[str, Field(max_length=12)] = "USD"
     review_lease_minutes: int = 15

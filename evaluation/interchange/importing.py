@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.interchange import several_judges
-from evaluation.interchange.rows import Chunks, Entry, RefusedRow, VerdictRow
+from evaluation.interchange.files import Entry, RefusedRow, VerdictRow
+from evaluation.interchange.rows import Chunks
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics

@@ -1,54 +1,16 @@
-"""Reads verdicts made elsewhere, from JSON Lines or the logs of inspect-ai and lm-eval.
+"""Verdicts made elsewhere, read from a file in a process with limits, and chunked for storing."""
 
-Each verdict becomes one row that knows its place in the file.
-"""
-
-import json
-import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
 
 from evaluation import errors
-from evaluation.interchange import tool_logs
-from review.rules.text import is_storable
+from evaluation.interchange import files
+from evaluation.interchange.files import Entry, RefusedRow, VerdictRow
+from generation.common import limited
 
-OUTCOMES = frozenset({"judged", "refused", "empty", "filtered", "cut_off", "unparsed", "failed"})
-MAX_REPEATS = 2**15 - 1
-MAX_LINE = 2**22  # bytes
-MAX_LOG = 2**29  # bytes; a JSON log of inspect-ai is read into memory
-MAX_UNPACKED = 2**32  # bytes; all samples of an .eval file, of which one is in memory
-MAX_NAME = 200
-
-
-class VerdictRow(NamedTuple):
-    """One verdict. `met` is None if nobody could decide."""
-
-    where: str
-    sample: str
-    rubric: str
-    model: str
-    met: bool | None
-    outcome: str
-    response: str
-    explanation: str
-    repeat: int
-    judge: str
-    release: str  # its SHA-256; '' if the row does not state it
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedRow:
-    """A row that was not imported, and the reason."""
-
-    where: str
-    reason: str
-
-
-Entry = VerdictRow | RefusedRow
+CHUNK_CHARACTERS = 2**24  # of answers and explanations in memory at once
 
 
 class Chunks:
@@ -63,7 +25,18 @@ class Chunks:
 
         Call once per chunk, when storing it no longer needs Python.
         """
-        self._next = self._reader.submit(lambda: list(islice(self._entries, self._size)))
+        self._next = self._reader.submit(self._parse_chunk)
+
+    def _parse_chunk(self) -> list[Entry]:
+        chunk: list[Entry] = []
+        characters = 0
+        for entry in islice(self._entries, self._size):
+            chunk.append(entry)
+            if isinstance(entry, VerdictRow):
+                characters += len(entry.response) + len(entry.explanation)
+                if characters > CHUNK_CHARACTERS:
+                    break
+        return chunk
 
     def __iter__(self) -> Iterator[list[Entry]]:
         while chunk := self._next.result():
@@ -73,139 +46,10 @@ class Chunks:
 def read(path: Path) -> Iterator[Entry]:
     """The rows of a file, streamed.
 
-    Raises WrongResults if it is neither JSON Lines nor a log of inspect-ai.
+    Raises WrongResults if it is neither JSON Lines nor a log of inspect-ai, or too large to read.
     """
-    with path.open("rb") as file:
-        start = file.read(4)
-        if start.startswith(b"PK"):
-            yield from _eval_file_rows(path)
-            return
-        file.seek(0)
-        first = file.readline(MAX_LINE + 1)
-        if _is_log(first):
-            yield from _log_rows(_load_json(path))
-            return
-        file.seek(0)
-        yield from _line_rows(file)
-
-
-def _is_log(first: bytes) -> bool:
-    """Whether a file with this first line is a JSON log, on one line or on many."""
-    if first.strip() == b"{":
-        return True
-    return first.startswith(b'{"version"') and b'"eval"' in first
-
-
-def _load_json(path: Path) -> Any:
-    if path.stat().st_size > MAX_LOG:
-        raise errors.WrongResults(f"the log is longer than {MAX_LOG >> 20} MB")
     try:
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise errors.WrongResults(f"neither JSON Lines nor a log of inspect-ai ({error})") from error
-
-
-# --------------------------------------------------------------------------------------- JSON Lines
-
-
-def _line_rows(file: IO[bytes]) -> Iterator[Entry]:
-    number = 0
-    while line := file.readline(MAX_LINE + 1):
-        number += 1
-        where = f"line {number}"
-        if len(line) > MAX_LINE:
-            yield RefusedRow(where, f"longer than {MAX_LINE >> 20} MB")
-            while line and not line.endswith(b"\n"):
-                line = file.readline(MAX_LINE)
-        elif line.strip():
-            yield from _parse_line(where, line)
-
-
-def _parse_line(where: str, line: bytes) -> Iterator[Entry]:
-    try:
-        row = json.loads(line.decode())  # with bytes, json would detect the encoding first
-    except (ValueError, RecursionError):
-        yield RefusedRow(where, "not JSON")
-        return
-    if tool_logs.is_lm_eval(row):
-        yield from _checked(tool_logs.lm_eval_rows(where, row))
-    # A character that no database stores can only occur as an escape.
-    elif (b"\\u0000" in line or b"\\ud" in line or b"\\uD" in line) and not is_storable(row):
-        yield RefusedRow(where, tool_logs.NOT_STORABLE)
-    else:
-        yield _validated(where, row)
-
-
-def _checked(found: Iterable[tool_logs.Found]) -> Iterator[Entry]:
-    for where, row in found:
-        yield RefusedRow(where, row) if isinstance(row, str) else _validated(where, row)
-
-
-def _validated(where: str, row: Any) -> Entry:
-    """The row with fields of the right types, or the reason why it is refused."""
-    if not isinstance(row, dict):
-        return RefusedRow(where, "not a JSON object")
-    get = row.get
-    sample, rubric, model = get("sample", ""), get("rubric", ""), get("model", "")
-    for name, value in (("sample", sample), ("rubric", rubric)):
-        if not isinstance(value, str) or not value:
-            return RefusedRow(where, f"{name}: missing or not text")
-    if not isinstance(model, str):
-        return RefusedRow(where, "model: not text")
-    met = get("met", where)
-    if met is not True and met is not False and met is not None:
-        return RefusedRow(where, "met: must be true, false or null")
-    outcome = get("outcome")
-    if outcome is None:
-        outcome = "unparsed" if met is None else "judged"
-    elif not isinstance(outcome, str) or outcome not in OUTCOMES:
-        return RefusedRow(where, f"outcome: must be one of {', '.join(sorted(OUTCOMES))}")
-    if (outcome == "judged" and met is None) or (outcome in ("unparsed", "failed") and met is not None):
-        return RefusedRow(where, f"outcome {outcome} contradicts met {json.dumps(met)}")
-    response, explanation, judge = get("response") or "", get("explanation") or "", get("judge") or ""
-    for name, value in (("response", response), ("explanation", explanation), ("judge", judge)):
-        if not isinstance(value, str):
-            return RefusedRow(where, f"{name}: not text")
-    repeat = get("repeat") or 0
-    if type(repeat) is not int or not 0 <= repeat <= MAX_REPEATS:
-        return RefusedRow(where, f"repeat: must be a whole number from 0 to {MAX_REPEATS}")
-    if len(model) > MAX_NAME or len(judge) > MAX_NAME:
-        return RefusedRow(where, f"a model's name has at most {MAX_NAME} characters")
-    release = get("release") or ""
-    if not isinstance(release, str):
-        return RefusedRow(where, "release: not text")
-    return VerdictRow(where, sample, rubric, model, met, outcome, response, explanation, repeat, judge, release)
-
-
-# ----------------------------------------------------------------------------- logs of other tools
-
-
-def _eval_file_rows(path: Path) -> Iterator[Entry]:
-    """The rows of an .eval file of inspect-ai, which is a zip of JSON files."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            # An evaluation that was broken off has only the beginning of its journal.
-            first = "header.json" if "header.json" in names else "_journal/start.json"
-            header = json.loads(tool_logs.read_member(archive, first))
-            samples = [name for name in names if name.startswith("samples/")]
-            if sum(archive.getinfo(name).file_size for name in samples) > MAX_UNPACKED:
-                raise errors.WrongResults(f"the log is longer than {MAX_UNPACKED >> 20} MB, unpacked")
-            for name in samples:
-                sample = json.loads(tool_logs.read_member(archive, name))
-                yield from _checked(tool_logs.inspect_rows(header, sample))
-    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
-        raise errors.WrongResults(f"not a log of inspect-ai ({type(error).__name__})") from error
-    except OSError as error:
-        if error.errno:  # the file itself cannot be read
-            raise
-        raise errors.WrongResults("not a log of inspect-ai: it is damaged") from error
-
-
-def _log_rows(log: Any) -> Iterator[Entry]:
-    if isinstance(log, dict) and "results" in log and "configs" in log:
-        raise errors.WrongResults("this is a summary of lm-eval; import its logged samples, samples_….jsonl")
-    if not isinstance(log, dict) or not isinstance(log.get("eval"), dict) or not isinstance(log.get("samples"), list):
-        raise errors.WrongResults("neither JSON Lines nor a log of inspect-ai with its samples")
-    for sample in log["samples"]:
-        yield from _checked(tool_logs.inspect_rows(log, sample))
+        for row in limited.stream(files.parse, str(path.resolve()), raises=[files.UnreadableResults]):
+            yield RefusedRow(*row) if len(row) == 2 else VerdictRow(*row)
+    except (files.UnreadableResults, limited.Exhausting) as error:
+        raise errors.WrongResults(error.detail) from error

@@ -22,14 +22,18 @@ STOPPED = {"content_filter": "filtered", "max_tokens": "cut_off", "model_length"
 NOT_STORABLE = "contains a character that cannot be stored (NUL, or half of a surrogate pair)"
 
 
+class TooLong(zipfile.BadZipFile):
+    """A file in an archive is longer than any that is read."""
+
+
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """The bytes of a file in an archive, also if it is compressed with zstd.
 
-    Raises BadZipFile, and OSError for damaged zstd.
+    Raises TooLong, BadZipFile, and OSError for damaged zstd.
     """
     info = archive.getinfo(name)
     if max(info.file_size, info.compress_size) > MAX_MEMBER:
-        raise zipfile.BadZipFile(f"{name[:100]} is longer than {MAX_MEMBER >> 20} MB")
+        raise TooLong(f"{name[:100]} in the log is longer than {MAX_MEMBER >> 20} MB")
     if info.compress_type != ZSTD:
         return archive.read(info)
     import pyarrow as pa

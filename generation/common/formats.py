@@ -12,6 +12,7 @@ class FormatError(Exception):
     permanent = True
 
     def __init__(self, detail: str) -> None:
+        self.detail = detail
         super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
 
 

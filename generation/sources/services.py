@@ -1,10 +1,8 @@
 """Imports files into sources."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from django.db import DataError, transaction
@@ -14,13 +12,13 @@ from django.utils.translation import gettext
 from generation import errors
 from generation.common import chunks, formats
 from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
-from generation.images.checks import BadImage
-from generation.images.services import store_image
+from generation.images.checks import CleanImage
+from generation.images.services import store_clean_image
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
 from generation.models.work import Work
-from generation.sources import importers, other_values, queries
-from generation.sources.importers.base import Exhausting, Malformed, Refusal, Row, WrongFormat, digest_of
+from generation.sources import importers, other_values, queries, reading
+from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat, digest_of
 from review.common import bulk_rows
 from review.models import User
 
@@ -46,7 +44,7 @@ def start_import(
     """
     try:
         importer = importers.load(format_name)
-        layout = importer.sniff(path)
+        layout = _recognise(path, importer, uploaded=uploaded)
     except (WrongFormat, Exhausting, formats.UnknownFormat, OSError) as error:
         raise errors.WrongFile(f"{file_name or path.name}: {error}{_format_hint(path, error)}") from error
     terms = {
@@ -61,23 +59,40 @@ def start_import(
     with transaction.atomic():
         source, _created = Source.objects.get_or_create(name=name, defaults=terms)
         if source.format != format_name:
-            raise errors.SourceExists(f"{name} is {source.format}")
+            if source.records.exists() or source.imports.exclude(status=Status.FAILED).exists():
+                raise errors.SourceExists(f"{name} is {source.format}")
+            # Nothing could be read when it was first named, because its format was a mistake.
+            Source.objects.filter(pk=source.pk).update(**terms)
         return Import.objects.create(
             source=source,
             file_name=file_name or path.name,
             path=str(path.resolve()),
             uploaded=uploaded,
-            layout=layout.name,
+            layout=layout.name if layout else "",
             created_by=actor,
             created_at=timezone.now(),
         )
+
+
+def _recognise(path: Path, importer: Importer, *, uploaded: bool) -> Layout | None:
+    """The layout of a file; None if only its import will show it.
+
+    Of an upload, only the first kilobytes are looked at, because a request waits.
+    """
+    try:
+        layout = reading.recognise(path, importer)
+    except WrongFormat:
+        if uploaded:
+            raise
+        layout = None  # parts of it may lie beside it
+    return layout if layout or uploaded else reading.recognise_whole(path, importer.name)
 
 
 def _format_hint(path: Path, error: Exception) -> str:
     """A hint, after a space, at the one format that fits the file; "" if several or none fit."""
     if not isinstance(error, WrongFormat | formats.UnknownFormat):
         return ""
-    fitting = importers.matching_formats(path)
+    fitting = reading.looks_like(path)
     if len(fitting) != 1:
         return ""
     label = importers.load(fitting[0]).label
@@ -98,7 +113,6 @@ def run_import(import_id: int) -> Import:
 
 
 def _read_file(run: Import) -> None:
-    importer = importers.load(run.source.format)
     path = Path(run.path)
     ImportRefusal.objects.filter(run=run).delete()
     rows = added = refused = 0
@@ -109,8 +123,8 @@ def _read_file(run: Import) -> None:
         check_tries(run, IMPORT_TRIES)
         # The lease is renewed once a chunk, and rows may be slow.
         seconds = lease().total_seconds() / 3
-        layout = replace(importer.sniff(path), file=run.file_name)
-        for chunk, good_rows in _import_chunks(_store_images(importer.rows(path, layout)), seconds):
+        layout, entries = reading.open_file(path, run.source.format, run.file_name)
+        for chunk, good_rows in _import_chunks(_store_images(entries), seconds):
             refusals = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
                 our_import = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
@@ -129,7 +143,7 @@ def _read_file(run: Import) -> None:
                     for facet, value in entry.facets.items():
                         facets.setdefault(facet, Counter())[value] += 1
                 counts = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
-                our_import.update(**counts, facets=facets, joined=joined)
+                our_import.update(**counts, layout=layout.name, facets=facets, joined=joined)
             if added >= count_at:
                 bulk_rows.analyze_tables([SourceRecord])
                 count_at = 10 * added
@@ -142,24 +156,13 @@ def _read_file(run: Import) -> None:
         path.unlink(missing_ok=True)
 
 
-def _store_images(entries: Iterator[Row | Refusal]) -> Iterator[Row | Refusal]:
-    """Store the images of each row and put their digests into its content.
-
-    A row with an image that cannot be stored is refused.
-    """
+def _store_images(entries: Iterator[CleanImage | Row | Refusal]) -> Iterator[Row | Refusal]:
+    """Store the images among the entries of a file, and return the others."""
     for entry in entries:
-        if isinstance(entry, Refusal) or not entry.images:
-            yield entry
-            continue
-        digests: list[str] = []
-        for picture in entry.images:
-            try:
-                digests.append(store_image(picture.read()).sha256)
-            except (Malformed, BadImage) as error:
-                yield Refusal(entry.where, f"Image {picture.name}: {error}", {"left out": "image"})
-                break
+        if isinstance(entry, CleanImage):
+            store_clean_image(entry)
         else:
-            yield replace(entry, content={**entry.content, "images": digests}, images=(), encoded=None)
+            yield entry
 
 
 def _import_failure(error: Exception) -> str:
@@ -188,7 +191,7 @@ def _import_chunks(
     for entry in entries:
         chunk.append(entry)
         if isinstance(entry, Row):
-            encoded = entry.encoded or (json.dumps(entry.content), json.dumps(entry.private))
+            encoded = entry.encoded or ("{}", "{}")  # every row that was read has it
             chunk_rows.append((entry, encoded))
             size += sum(map(len, encoded))
         if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE or time.monotonic() - started >= seconds:

@@ -20,6 +20,7 @@ import ijson
 
 from generation.common.formats import FormatError
 from generation.common.languages import detect
+from generation.common.limited import Exhausting as Exhausting
 from review.rules import json_nesting
 
 MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records in the known files have a few hundred KB
@@ -28,6 +29,11 @@ SNIFF_LIMIT = 50
 TITLE_LENGTH = 80  # characters
 
 PARQUET = b"PAR1"  # the first bytes of every Parquet file
+
+# What is not plain text but can be imported, by its first bytes. A format names those that it
+# accepts as `containers`; they are opened only in a process with limits (`limited.stream`).
+ZIP_ARCHIVE, PARQUET_FILE, PICKLE = "a zip archive", "a Parquet file", "a pickle"
+CONTAINERS = {b"PK\x03\x04": ZIP_ARCHIVE, b"PK\x05\x06": ZIP_ARCHIVE, PARQUET: PARQUET_FILE, b"\x80": PICKLE}
 
 _BOM = b"\xef\xbb\xbf"
 _MAGIC = (
@@ -48,10 +54,6 @@ _MAGIC = (
 
 class WrongFormat(FormatError):
     """The file is not in this format."""
-
-
-class Exhausting(FormatError):
-    """Reading this file would exceed the memory, time or size limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class Importer(Protocol):
 
     `restrictions` says in words what the licence or the authors forbid; it is marked for
     translation by `gettext_noop`. A module sets `withheld = True` if they forbid publishing the
-    text.
+    text, and `containers` to those of CONTAINERS that it reads besides plain text.
     """
 
     name: str

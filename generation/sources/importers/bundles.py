@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from generation.sources.importers.base import Malformed, Picture, WrongFormat
+from generation.sources.importers.base import Exhausting, Malformed, Picture, WrongFormat
 
 # Bytes; images are checked again when decoded (generation.images.checks).
 MAX_IMAGE_FILE = 32 * 2**20
-MAX_DATA_FILE = 4 * 2**30  # bytes of a table or list in an archive, unpacked
+MAX_UNPACKED = 4 * 2**30  # bytes of all tables and lists in an archive, unpacked
+MAX_DATA_FILES = 10_000  # tables and lists in an archive
 MAX_FILES = 1_000_000  # in a folder or an archive
 MAX_RATIO = 500  # unpacked to packed, of a table or list
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
@@ -119,7 +120,7 @@ def open_bundle(path: Path, is_rows: Callable[[str], bool], original_name: str =
     if path.is_dir():
         yield _open_folder(path, is_rows)
     elif _is_zip(path):
-        with tempfile.TemporaryDirectory() as folder, _open_archive(path) as archive:
+        with tempfile.TemporaryDirectory() as folder, open_archive(path) as archive:
             bundle = _open_zip(archive, Path(folder), is_rows)
             bundle.kind = "zip archive"
             yield bundle
@@ -170,7 +171,7 @@ def _open_folder(root: Path, is_rows: Callable[[str], bool] | None, data_files: 
     def archived(name: str) -> bytes | None:
         """Read from `images.zip` in the folder, where some data sets have their images."""
         if not archives and (resolved_root / "images.zip").is_file():
-            archives.append(_open_archive(resolved_root / "images.zip"))
+            archives.append(open_archive(resolved_root / "images.zip"))
         for archive in archives:
             for member in (name, name.removeprefix("images/"), f"images/{name}"):
                 if (data := _read_image(archive, member)) is not None:
@@ -185,7 +186,8 @@ def _open_folder(root: Path, is_rows: Callable[[str], bool] | None, data_files: 
     return Bundle(data, read, names)
 
 
-def _open_archive(path: Path) -> zipfile.ZipFile:
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """Open a zip archive of at most MAX_FILES. Raises WrongFormat."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
@@ -200,8 +202,13 @@ def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], b
     members = {
         name: entry for entry in archive.infolist() if not entry.is_dir() and (name := _safe_path(entry.filename))
     }
-    data = []
-    for number, name in enumerate(sorted(name for name in members if is_rows(name))):
+    data: list[DataFile] = []
+    chosen = sorted(name for name in members if is_rows(name))
+    if len(chosen) > MAX_DATA_FILES:
+        raise Exhausting(f"The archive has more than {MAX_DATA_FILES:,} files of rows.")
+    if sum(members[name].file_size for name in chosen) > MAX_UNPACKED:
+        raise Exhausting(f"The files of rows in the archive have more than {MAX_UNPACKED:,} bytes, unpacked.")
+    for number, name in enumerate(chosen):
         unpacked = folder / f"{number}{PurePosixPath(name).suffix}"
         _unpack(archive, members[name], unpacked)
         data.append(DataFile(name, unpacked))
@@ -210,7 +217,7 @@ def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], b
 
 def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
     """Unpack one file of rows from an archive. Raises WrongFormat if it exceeds the limits."""
-    if entry.file_size > MAX_DATA_FILE or entry.file_size > max(entry.compress_size, 1) * MAX_RATIO + 2**20:
+    if entry.file_size > max(entry.compress_size, 1) * MAX_RATIO + 2**20:
         raise WrongFormat(f"{entry.filename} in the archive is larger than a file of rows may be.")
     try:
         # The library stops at the size that the archive declares, and checks the checksum.
@@ -232,6 +239,6 @@ def _read_image(archive: zipfile.ZipFile, name: str) -> bytes | None:
         raise Malformed(f"The file is larger than {MAX_IMAGE_FILE:,} bytes.")
     try:
         with archive.open(entry) as packed:
-            return packed.read(MAX_IMAGE_FILE)
+            return packed.read(MAX_IMAGE_FILE)  # the library reads no more than the declared size
     except UNREADABLE:
         raise Malformed("It cannot be unpacked: damaged, or with a password.") from None

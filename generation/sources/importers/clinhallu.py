@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, required_text, text_list
+from generation.sources.importers.base import (
+    ZIP_ARCHIVE,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    gettext_noop,
+    required_text,
+    text_list,
+)
 from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
 from generation.sources.importers.visual_questions import (
     answer_text,
@@ -28,6 +37,7 @@ citation = "ClinHallu: A Benchmark for Diagnosing Stage-wise Hallucinations in M
 restrictions = gettext_noop(
     "for research on models, not for decisions about patients; images keep the licences of their data sets"
 )
+containers = (ZIP_ARCHIVE,)
 
 TRACE_KIND = "vqa-trace"
 _KEYS = ("question", "answer", "images")

@@ -10,6 +10,8 @@ from typing import Any
 
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import (
+    PARQUET_FILE,
+    ZIP_ARCHIVE,
     Layout,
     Malformed,
     Picture,
@@ -39,6 +41,7 @@ citation = (
     " Medical VQA Benchmark for Clinical Reasoning. arXiv:2505.16964 (2025)."
 )
 restrictions = gettext_noop("frames come from public videos; name the data set wherever they are shown")
+containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
 _KEYS = ("question_id", "question", "options", "correct_answer")
 _IMAGE_KEYS = tuple(f"image_{number}" for number in range(1, 6))

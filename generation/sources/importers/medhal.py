@@ -12,6 +12,7 @@ from typing import Any
 
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
+    PARQUET_FILE,
     Layout,
     Malformed,
     Refusal,
@@ -33,6 +34,7 @@ citation = (
 restrictions = gettext_noop(
     "half of the statements are wrong on purpose; part of them quote MedNLI (credentialed) and PMC-Patients (non-commercial)"
 )
+containers = (PARQUET_FILE,)
 
 FACTUAL, NON_FACTUAL = "factual", "non-factual"
 TASKS = {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
+    PARQUET_FILE,
     SNIFF_LIMIT,
     Layout,
     Malformed,
@@ -38,6 +39,7 @@ citation = (
     " Hallucinations in Large Language Models. arXiv:2502.14302 (2025)."
 )
 restrictions = gettext_noop("half of the answers are wrong on purpose; abstracts of PubMed stand beside them")
+containers = (PARQUET_FILE,)
 
 DIFFICULTIES = ("easy", "medium", "hard")
 

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, required_text, text_list
+from generation.sources.importers.base import (
+    PARQUET_FILE,
+    ZIP_ARCHIVE,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    gettext_noop,
+    required_text,
+    text_list,
+)
 from generation.sources.importers.bundles import Bundle, open_bundle
 from generation.sources.importers.visual_questions import (
     check_layout,
@@ -29,6 +39,7 @@ citation = (
     " and Understanding. ICML (2025)."
 )
 restrictions = gettext_noop("images come from teaching cases; do not try to identify patients")
+containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
 _KEYS = ("id", "question", "options", "label", "images")
 _CHOICES = re.compile(r"Answer Choices:\s*\(A\)")

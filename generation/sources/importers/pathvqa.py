@@ -19,6 +19,9 @@ from typing import Any
 
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import (
+    PARQUET_FILE,
+    PICKLE,
+    ZIP_ARCHIVE,
     Layout,
     Malformed,
     Picture,
@@ -48,6 +51,7 @@ citation = (
     " (2020)."
 )
 restrictions = gettext_noop("images come from textbooks")
+containers = (ZIP_ARCHIVE, PARQUET_FILE, PICKLE)
 
 _KEYS = ("image", "question", "answer")
 LEFT_OUT = "left out"

@@ -1,39 +1,172 @@
-"""Loads pickles of plain values.
+"""Reads pickles of plain values.
 
-A pickle is a program: here it can build lists, dictionaries, texts and numbers, and nothing else.
+A pickle is a program. This reads its instructions one by one and knows only those that build lists,
+objects with texts as keys, texts and numbers; everything else is refused, so nothing can be called.
+A text may be used again, but no list or object: the value is as large as it looks, and has no loop.
 """
 
-import pickle
+import pickletools
 from pathlib import Path
 from typing import Any, NoReturn
 
-from generation.sources.importers.base import WrongFormat
+from generation.sources.importers.base import Exhausting, WrongFormat
+from review.rules.json_nesting import MAX_DEPTH
 
-MAX_PICKLE = 64 * 2**20  # bytes: it is read whole
+MAX_PICKLE = 64 * 2**20  # bytes: its values are held in memory
+MAX_VALUES = 4_000_000
+MAX_TEXT = 256 * 2**20  # characters of all texts, each counted as often as it occurs
+_BITS = 64  # of a whole number
 
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Resolves no class and no function, so that nothing can be called."""
-
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError("names a class or function")
-
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("names an object outside")
+_TEXTS = {"UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "STRING", "SHORT_BINSTRING", "BINSTRING"}
+_NUMBERS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT"}
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def load_plain(path: Path) -> Any:
-    """Load a pickle of nothing but containers, texts and numbers. Raises WrongFormat."""
+    """Load a pickle of nothing but lists, objects, texts and numbers; tuples become lists.
+
+    Raises WrongFormat, Exhausting.
+    """
     if path.stat().st_size > MAX_PICKLE:
-        raise WrongFormat(f"The pickle is larger than {MAX_PICKLE:,} bytes.")
+        raise Exhausting(f"The pickle is larger than {MAX_PICKLE:,} bytes.")
+    builder = _Builder()
     try:
-        with path.open("rb") as file:
-            return _PlainUnpickler(file).load()
-    except pickle.UnpicklingError as error:
-        if "names" in str(error):
-            raise WrongFormat(
-                "The pickle contains more than lists, texts and numbers. It could run code, so it is not read."
-            ) from None
+        # From memory: of a file, it would make room for whatever length an instruction states.
+        for opcode, argument, _position in pickletools.genops(path.read_bytes()):
+            builder.run(opcode.name, argument)
+        return builder.result()
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError):
+        # The library's message quotes the file.
         raise WrongFormat("The pickle cannot be read: it is damaged or not complete.") from None
-    except Exception:  # a broken pickle can raise anything: EOFError, KeyError, MemoryError, ...
-        raise WrongFormat("The pickle cannot be read: it is damaged or not complete.") from None
+
+
+class _Builder:
+    """The machine that runs the instructions.
+
+    `_stack`: [value, how many lists and objects are in one another in it]; None for a mark.
+    """
+
+    def __init__(self) -> None:
+        self._stack: list[list[Any] | None] = []
+        self._memo: dict[int, list[Any]] = {}
+        self._values = self._characters = 0
+
+    def result(self) -> Any:
+        [[value, _depth]] = self._stack  # type: ignore[misc]  # ValueError for anything else
+        return value
+
+    def run(self, name: str, argument: Any) -> None:
+        match name:
+            case "PROTO" | "FRAME" | "STOP":
+                pass
+            case "MARK":
+                self._count()
+                self._stack.append(None)
+            case _ if name in _TEXTS:
+                if not isinstance(argument, str):
+                    raise ValueError
+                self._push(argument)
+            case _ if name in _NUMBERS:
+                if isinstance(argument, int) and argument.bit_length() > _BITS:
+                    raise WrongFormat(f"The pickle contains a number of more than {_BITS} bits.")
+                self._push(argument)
+            case _ if name in _CONSTANTS:
+                self._push(_CONSTANTS[name])
+            case "EMPTY_LIST":
+                self._push([], 1)
+            case "EMPTY_DICT":
+                self._push({}, 1)
+            case "LIST" | "TUPLE":
+                items = self._since_mark()
+                self._push([], 1)
+                self._append(items)
+            case "DICT":
+                items = self._since_mark()
+                self._push({}, 1)
+                self._set(items)
+            case _ if name in _TUPLES:
+                items = [self._pop() for _ in range(_TUPLES[name])][::-1]
+                self._push([], 1)
+                self._append(items)
+            case "APPEND":
+                self._append([self._pop()])
+            case "APPENDS":
+                self._append(self._since_mark())
+            case "SETITEM":
+                value, key = self._pop(), self._pop()
+                self._set([key, value])
+            case "SETITEMS":
+                self._set(self._since_mark())
+            case "MEMOIZE":
+                self._remember(len(self._memo))
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
+                self._remember(argument)
+            case "GET" | "BINGET" | "LONG_BINGET":
+                value, depth = self._memo[argument]
+                if depth:
+                    raise WrongFormat("The pickle uses a list or an object twice, so it could unfold without end.")
+                self._push(value)
+            case _:
+                self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise WrongFormat(
+            "The pickle contains more than lists, texts and numbers. It could run code, so it is not read."
+        )
+
+    def _count(self) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise Exhausting(f"The pickle has more than {MAX_VALUES:,} values.")
+
+    def _remember(self, number: int) -> None:
+        self._memo[number] = self._top()
+        if len(self._memo) > MAX_VALUES:
+            raise Exhausting(f"The pickle has more than {MAX_VALUES:,} values.")
+
+    def _push(self, value: Any, depth: int = 0) -> None:
+        self._count()
+        self._characters += len(value) if isinstance(value, str) else 0
+        if self._characters > MAX_TEXT:
+            raise Exhausting(f"The texts of the pickle have more than {MAX_TEXT:,} characters.")
+        self._stack.append([value, depth])
+
+    def _top(self) -> list[Any]:
+        entry = self._stack[-1]
+        if entry is None:
+            raise ValueError
+        return entry
+
+    def _pop(self) -> list[Any]:
+        entry = self._top()
+        self._stack.pop()
+        return entry
+
+    def _since_mark(self) -> list[list[Any]]:
+        items = []
+        while (entry := self._stack.pop()) is not None:
+            items.append(entry)
+        return items[::-1]
+
+    def _append(self, items: list[list[Any]]) -> None:
+        target = self._top()
+        if not isinstance(target[0], list):
+            raise ValueError
+        target[0].extend(value for value, _depth in items)
+        self._deepen(target, items)
+
+    def _set(self, items: list[list[Any]]) -> None:
+        target = self._top()
+        if not isinstance(target[0], dict) or len(items) % 2:
+            raise ValueError
+        for (key, _), (value, _depth) in zip(items[::2], items[1::2], strict=True):
+            if not isinstance(key, str):
+                raise WrongFormat("An object in the pickle has a key that is not a text.")
+            target[0][key] = value
+        self._deepen(target, items)
+
+    def _deepen(self, target: list[Any], items: list[list[Any]]) -> None:
+        target[1] = max(target[1], 1 + max((depth for _value, depth in items), default=0))
+        if target[1] > MAX_DEPTH:
+            raise WrongFormat(f"Lists and objects in the pickle are nested more than {MAX_DEPTH} deep.")

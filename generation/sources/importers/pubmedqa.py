@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
+    PARQUET_FILE,
     SNIFF_LIMIT,
     Layout,
     Malformed,
@@ -39,6 +40,7 @@ citation = (
     " EMNLP-IJCNLP 2019: 2567-2577."
 )
 restrictions = gettext_noop("abstracts of PubMed: the rights of authors and publishers stand beside the licence")
+containers = (PARQUET_FILE,)
 
 DECISIONS = ("yes", "no", "maybe")
 

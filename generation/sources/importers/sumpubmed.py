@@ -8,7 +8,6 @@ are not read.
 import codecs
 import os
 import re
-import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
     MAX_RECORD,
-    Exhausting,
+    ZIP_ARCHIVE,
     Layout,
     Malformed,
     Refusal,
@@ -27,7 +26,7 @@ from generation.sources.importers.base import (
     gettext_noop,
     one_line,
 )
-from generation.sources.importers.bundles import UNREADABLE
+from generation.sources.importers.bundles import UNREADABLE, open_archive
 
 name = "sumpubmed"
 label = "SumPubMed"
@@ -37,15 +36,15 @@ citation = (
     " of the ACL-IJCNLP 2021 Student Research Workshop, 292-303 (2021)."
 )
 restrictions = gettext_noop("non-commercial, academic use")
+containers = (ZIP_ARCHIVE,)
 
-MAX_FILES = 400_000  # in an archive; the published one has about 130,000
 _PARTS = {"text": "text", "abstract": "abstract", "shorter_abstract": "abst"}
 _NAME = re.compile(r"(?:^|/)(text|abstract|shorter_abstract)/(text|abstract|abst)_(\d{1,9})\.txt$")
 _ReadFile = Callable[[str], bytes]
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat if there is no document, Exhausting if an archive has too many files."""
+    """Raises WrongFormat if there is no document."""
     if path.is_dir():
         if _folder(path) is None:
             raise WrongFormat("The folder has no text/text_N.txt, in it or one level below.")
@@ -53,7 +52,7 @@ def sniff(path: Path) -> Layout:
     if not _is_zip(path):
         description = "It is a JSON array" if first_byte(path) == b"[" else "It is a file"
         raise WrongFormat(f"{description}; SumPubMed is a folder or a zip archive of text files.")
-    with _archive(path) as archive:
+    with open_archive(path) as archive:
         if not _files_by_number(archive.namelist())["text"]:
             raise WrongFormat("The zip archive has no text/text_N.txt.")
     return Layout("zip")
@@ -77,17 +76,6 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
 def _is_zip(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
-
-
-def _archive(path: Path) -> zipfile.ZipFile:
-    try:
-        archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        raise WrongFormat("It is not a zip archive that can be read: it is damaged or not complete.") from None
-    if len(archive.filelist) > MAX_FILES:
-        archive.close()
-        raise Exhausting(f"The archive has more than {MAX_FILES:,} files.")
-    return archive
 
 
 def _folder(path: Path) -> Path | None:
@@ -135,7 +123,7 @@ def _folder_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
 def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
     if not _is_zip(path):
         raise WrongFormat("It is not a zip archive.")
-    with _archive(path) as archive:
+    with open_archive(path) as archive:
 
         def read(file: str) -> bytes:
             try:

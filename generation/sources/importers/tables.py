@@ -1,25 +1,22 @@
 """Readers of CSV and Parquet, shared by the importers: one record at a time, with its position."""
 
+import base64
 import csv
 import json
-import os
-import signal
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import contextmanager
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from generation.sources.importers import columnar
-from generation.sources.importers.base import MAX_RECORD, PARQUET, Exhausting, Malformed, WrongFormat, numbered_lines
+from generation.sources.importers.base import MAX_RECORD, PARQUET, Malformed, WrongFormat, numbered_lines
 from review.rules import json_nesting
 
-MEMORY = 2**30  # bytes; limit for reading a Parquet file
-SECONDS = 30  # limit for the next `columnar.BATCH` rows of it
+if TYPE_CHECKING:  # it takes a while to import
+    from pyarrow import RecordBatch
+    from pyarrow.parquet import ParquetFile
 
-_ROOT = Path(__file__).resolve().parents[3]
+BATCH = 100  # rows of Parquet in memory at once
+BUFFER = 256 * 1024  # bytes: the pages of a file are read as needed, not whole row groups
 
 
 class _Lines:
@@ -99,82 +96,83 @@ def is_parquet(path: Path) -> bool:
 
 
 def parquet_columns(path: Path) -> list[str]:
-    """The names of the columns. Raises WrongFormat, Exhausting."""
-    status = path.stat()
-    return list(_columns_of(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns))
-
-
-@lru_cache(maxsize=64)
-def _columns_of(path: Path, *_state: int) -> list[str]:
-    # Cached: an import asks several times in a row, to sniff, to match and to read the file.
-    with _reader(path) as reader:
-        return _columns(reader)
+    """The names of the columns. Raises WrongFormat."""
+    with open_parquet(path) as file:
+        return list(file.schema_arrow.names)
 
 
 def parquet_records(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
-    """(position, cells of the columns `wanted`, or the error) of each row, as Python values.
+    """(position, cells of the columns `wanted`, or the error) of each row, as values of JSON.
 
-    If the rest of the file cannot be read, the last entry says so. Raises WrongFormat, Exhausting.
+    If the rest of the file cannot be read, the last entry says so. Raises WrongFormat.
     """
     place = 0
-    with _reader(path) as reader:
-        columns = [name for name in _columns(reader) if wanted(name)]
-        with suppress(BrokenPipeError):  # the process died: `_next_message` raises the reason
-            reader.stdin.write(json.dumps(columns).encode() + b"\n")  # type: ignore[union-attr]  # it is a pipe
-            reader.stdin.flush()  # type: ignore[union-attr]
+    with open_parquet(path) as file:
+        columns = [name for name in file.schema_arrow.names if wanted(name)]
+        batches = parquet_batches(file, columns)
         while True:
-            word, value = _next_message(reader, place)
-            match word:
-                case "end":
-                    return
-                case "damaged":
-                    yield f"row {place + 1}", Malformed("The file is damaged here; what follows cannot be read.")
-                    return
-            place += 1
-            yield f"row {place}", value if word == "row" else Malformed(value)
+            try:
+                with _errors_of_arrow(lambda: Malformed("The file is damaged here; what follows cannot be read.")):
+                    batch = next(batches, None)
+            except Malformed as error:
+                yield f"row {place + 1}", error
+                return
+            if batch is None:
+                return
+            for number in range(batch.num_rows):
+                place += 1
+                yield f"row {place}", _record(batch.slice(number, 1))
+
+
+def parquet_batches(file: "ParquetFile", columns: list[str]) -> "Iterator[RecordBatch]":
+    """Stream these columns, a few rows at a time."""
+    yield from file.iter_batches(BATCH, columns=columns, use_threads=False)
 
 
 @contextmanager
-def _reader(path: Path) -> Iterator[Popen[bytes]]:
-    """Run the process that reads the file (`columnar`); it ends with this context."""
+def open_parquet(path: Path) -> "Iterator[ParquetFile]":
+    """Open the file so that only the requested parts of it are read."""
+    from pyarrow.parquet import ParquetFile
+
     path.open("rb").close()  # raises the usual OSError for a missing file
-    # No secrets, and single-threaded: each thread of a library reserves memory, which counts to the
-    # limit.
-    environment = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    single_threaded = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    with Popen(  # noqa: S603 - our own program
-        _command(path), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, cwd=_ROOT, env=environment | single_threaded
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-            with suppress(BrokenPipeError):
-                process.communicate()
+    damaged = WrongFormat("It is not a Parquet file that can be read: it is damaged or not complete.")
+    with _errors_of_arrow(lambda: damaged):
+        file = ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
+        file.schema_arrow  # noqa: B018 - read now
+    with file:
+        yield file
 
 
-def _command(path: Path) -> list[str]:
-    return [sys.executable, "-m", columnar.__name__, str(path.resolve()), str(MEMORY), str(SECONDS)]
+@contextmanager
+def _errors_of_arrow(result: Callable[[], Exception]) -> Iterator[None]:
+    """Turn what Arrow raises into `result()`; when memory runs out, the reading ends instead."""
+    import pyarrow as pa
 
-
-def _columns(reader: Popen[bytes]) -> list[str]:
-    word, names = _next_message(reader, 0)
-    if word != "columns":
-        raise WrongFormat("It is not a Parquet file that can be read: it is damaged or not complete.")
-    return [str(name) for name in names]
-
-
-def _next_message(reader: Popen[bytes], place: int) -> tuple[str, Any]:
-    """The next message of the process. Raises Exhausting if it ended before the file did."""
-    line = reader.stdout.readline()  # type: ignore[union-attr]  # it is a pipe
     try:
-        word, value = json_nesting.loads(line.decode("utf-8", "surrogatepass")) if line else ("", None)
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, ValueError):
+        raise result() from None
+
+
+def _record(row: "RecordBatch") -> dict[str, Any] | Malformed:
+    try:
+        [record] = row.to_pylist()
+    except (ValueError, OverflowError):  # text that is not UTF-8, a date out of Python's range
+        return Malformed("A cell of the row cannot be read.")
+    # A value that JSON cannot express becomes an object, which no format accepts as a text, a
+    # number or a list of them.
+    text = json.dumps(record, ensure_ascii=False, default=_as_object)
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_RECORD:
+        return Malformed(f"The record is longer than {MAX_RECORD:,} bytes.")
+    try:
+        return dict(json_nesting.loads(text))
     except json_nesting.TooDeep as error:
-        return "bad", f"The row cannot be read: {error}."
-    if word not in ("", "memory"):
-        return word, value
-    if not word and reader.wait() == -signal.SIGALRM:
-        raise Exhausting(f"The {columnar.BATCH} rows after row {place} take longer than {SECONDS} seconds.")
-    raise Exhausting(
-        f"The {columnar.BATCH} rows after row {place} need more than {MEMORY // 2**20:,} MB of memory, or are damaged."
-    )
+        return Malformed(f"The row cannot be read: {error}.")
+
+
+def _as_object(value: Any) -> dict[str, str]:
+    if isinstance(value, bytes):  # images
+        return {"base64": base64.b64encode(value).decode()}
+    return {"type": type(value).__name__}

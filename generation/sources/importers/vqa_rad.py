@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, required_text
+from generation.sources.importers.base import (
+    PARQUET_FILE,
+    ZIP_ARCHIVE,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    gettext_noop,
+    required_text,
+)
 from generation.sources.importers.bundles import Bundle, inline_picture, open_bundle
 from generation.sources.importers.tables import is_parquet
 from generation.sources.importers.visual_questions import (
@@ -30,6 +39,7 @@ citation = (
     " radiology images. Scientific Data 5:180251 (2018)."
 )
 restrictions = gettext_noop("train and test share images")
+containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
 _NAMED_KEYS, _EMBEDDED_KEYS = ("question", "answer", "image_name"), ("question", "answer", "image")
 _COLUMNS = ("image", "question", "answer")

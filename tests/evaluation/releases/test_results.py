@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation import errors
-from evaluation.interchange import importing, rows
+from evaluation.interchange import files, importing
 from evaluation.models import Judgment, Publication, Run
 from evaluation.releases import queries, services
 from evaluation.releases.leaderboard import leaderboard
@@ -160,8 +160,10 @@ def test_results_of_a_run_are_counted_once(release: Release, admin: Client) -> N
     assert query_count(admin, url) <= queries_before + 6, "the new run is counted, the earlier one is not counted again"
 
 
-def verdict_row(where: str, sample: str, model: str, *, met: bool, judge: str = "", repeat: int = 0) -> rows.VerdictRow:
-    return rows.VerdictRow(where, sample, "R1", model, met, "judged", "", "", repeat, judge, "")
+def verdict_row(
+    where: str, sample: str, model: str, *, met: bool, judge: str = "", repeat: int = 0
+) -> files.VerdictRow:
+    return files.VerdictRow(where, sample, "R1", model, met, "judged", "", "", repeat, judge, "")
 
 
 def test_a_study_that_grows_is_counted_again(release: Release) -> None:
@@ -197,7 +199,7 @@ def test_an_interrupted_import_leaves_no_outdated_numbers(release: Release, monk
     monkeypatch.setattr(importing, "CHUNK", 3)
     key = release.samples.order_by("position").values_list("key", flat=True)[0]
 
-    def entries() -> Iterator[rows.VerdictRow]:
+    def entries() -> Iterator[files.VerdictRow]:
         for number in range(importing.CHUNK + 1):
             yield verdict_row(f"row {number}", key, "one", met=True, repeat=number)
         raise errors.WrongResults("cut off")

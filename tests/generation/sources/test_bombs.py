@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +14,8 @@ from django.core.exceptions import ValidationError
 
 from generation.common.fields import ShallowJSON
 from generation.errors import WrongFile
-from generation.sources import importers, services
-from generation.sources.importers import medhallu, mesh, pmc_patients, pubmedqa, tables
+from generation.sources import importers, reading, services
+from generation.sources.importers import medhallu, mesh, pmc_patients, pubmedqa
 from generation.sources.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, vocabulary
 
@@ -122,13 +123,13 @@ def compressed_parquet(path: Path, *records: dict[str, object]) -> Path:
 
 @pytest.mark.parametrize("records", [[pair(), pair(Question="x" * 2**26)], [pair(Question="x" * 2**22)] * 99])
 def test_a_cell_that_expands_too_much_ends_the_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[dict[str, object]]
+    tmp_path: Path, settings: Any, records: list[dict[str, object]]
 ) -> None:
     """In small: 64 MB in one cell, or 99 cells of 4 MB with memory for about 50 of them."""
     path = compressed_parquet(tmp_path / "file", *records)
-    monkeypatch.setattr(tables, "MEMORY", 300 * 2**20)
-    with pytest.raises(Exhausting, match="need more than 300 MB of memory"):
-        list(medhallu.rows(path, medhallu.sniff(path)))
+    settings.MHB_READER_MEMORY = 300 * 2**20
+    with pytest.raises(Exhausting, match="needs more than 300 MB of memory"):
+        list(reading.open_file(path, "medhallu", "file")[1])
 
 
 def test_a_large_but_readable_cell_is_refused_as_a_too_long_record(tmp_path: Path) -> None:
@@ -136,21 +137,6 @@ def test_a_large_but_readable_cell_is_refused_as_a_too_long_record(tmp_path: Pat
     results = list(medhallu.rows(path, medhallu.sniff(path)))
     assert [type(result) for result in results] == [Row, Refusal, Row]
     assert results[1] == Refusal("row 2", "The record is longer than 8,388,608 bytes.")
-
-
-def test_a_reader_that_takes_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = compressed_parquet(tmp_path / "file", pair())
-    endless_program = "import signal; signal.alarm(1); signal.pause()"
-    monkeypatch.setattr(tables, "_command", lambda path: [sys.executable, "-c", endless_program])
-    with pytest.raises(Exhausting, match="longer than 30 seconds"):
-        medhallu.sniff(path)
-
-
-def test_the_process_that_reads_a_foreign_file_knows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MHB_SECRET_KEY", "s" * 40)
-    with tables._reader(compressed_parquet(tmp_path / "file", pair())) as reader:
-        assert b"MHB_SECRET_KEY" not in Path(f"/proc/{reader.pid}/environ").read_bytes()
-    assert reader.returncode is not None
 
 
 def vocabulary_declaring(encoding: str, *, written: str = "utf-8", bom: bytes = b"") -> bytes:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from generation.sources.importers import base, columnar, medhallu, mesh, pubmedqa
+from generation.sources.importers import base, medhallu, mesh, pubmedqa, tables
 from generation.sources.importers.base import Refusal, Row, digest_of
 from tests.generation.rows import (
     ANSWER,
@@ -479,7 +479,8 @@ def test_a_parquet_file_is_read_in_pieces(tmp_path):
     del rows
     assert path.stat().st_size > 100_000_000
     before = pa.total_allocated_bytes()
-    peak = max(pa.total_allocated_bytes() for _ in columnar.batches(columnar.open_parquet(str(path)), list(pair())))
+    with tables.open_parquet(path) as file:
+        peak = max(pa.total_allocated_bytes() for _ in tables.parquet_batches(file, list(pair())))
     assert peak - before < 20_000_000
 
 

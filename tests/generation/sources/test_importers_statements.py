@@ -14,11 +14,10 @@ from django.utils import timezone
 
 from generation.models import NamedValues, Source, SourceRecord
 from generation.sources import importers, other_values, services
-from generation.sources.importers import medhal, sumpubmed
+from generation.sources.importers import bundles, medhal, sumpubmed
 from generation.sources.importers import mednli as mednli_format
 from generation.sources.importers import medqa as medqa_format
 from generation.sources.importers.base import (
-    Exhausting,
     Importer,
     Malformed,
     Refusal,
@@ -346,8 +345,8 @@ def test_a_file_that_is_not_sumpubmed_is_refused(tmp_path, monkeypatch):
     assert "damaged" in refusal_reason(tmp_path, sumpubmed, b"PK\x03\x04 not really")
     write_documents(tmp_path / "d")
     path = zip_documents(tmp_path / "d", tmp_path / "s.zip")
-    monkeypatch.setattr(sumpubmed, "MAX_FILES", 8)
-    with pytest.raises(Exhausting, match="more than 8 files"):
+    monkeypatch.setattr(bundles, "MAX_FILES", 8)
+    with pytest.raises(WrongFormat, match="more than 8 files"):
         sumpubmed.sniff(path)
 
 

@@ -18,10 +18,9 @@ from generation.engine.task_queue import requeue_expired
 from generation.models import Draft, Import, ImportRefusal, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import queries as sources_queries
-from generation.sources import services, uploads
+from generation.sources import reading, services, uploads
 from generation.sources import services as sources_services
 from generation.sources.importers import healthbench
-from generation.sources.importers.base import WrongFormat
 from review.rules.permissions import UserRole
 from tests.conftest import Clock, RunConcurrently
 from tests.engine import CANARY, conversation, conversations_file, drafts, import_file, report, reports_file
@@ -175,19 +174,24 @@ def test_a_reader_that_lost_its_lease_writes_nothing(
     """The lease expires between two chunks, and another worker reads the file meanwhile."""
     set_chunk_size(monkeypatch, 2)
     run = start_import(file_with_a_bad_row(tmp_path / "own.jsonl"))
-    rows = healthbench.rows
+    open_file = reading.open_file
 
-    def rows_with_a_pause(path: Path, layout: Any) -> Iterator[Any]:
-        for number, row in enumerate(rows(path, layout)):
-            if number == 2:
-                monkeypatch.setattr(healthbench, "rows", rows)
-                clock.advance(minutes=2)
-                requeue_expired(Import)
-                assert services.run_import(run.pk).status == Status.DONE
-                SourceRecord.objects.all().delete()  # so that rows added later would be noticed
-            yield row
+    def open_with_a_pause(*arguments: Any) -> Any:
+        layout, rows = open_file(*arguments)
 
-    monkeypatch.setattr(healthbench, "rows", rows_with_a_pause)
+        def rows_with_a_pause() -> Iterator[Any]:
+            for number, row in enumerate(rows):
+                if number == 2:
+                    monkeypatch.setattr(reading, "open_file", open_file)
+                    clock.advance(minutes=2)
+                    requeue_expired(Import)
+                    assert services.run_import(run.pk).status == Status.DONE
+                    SourceRecord.objects.all().delete()  # so that rows added later would be noticed
+                yield row
+
+        return layout, rows_with_a_pause()
+
+    monkeypatch.setattr(reading, "open_file", open_with_a_pause)
     result = services.run_import(run.pk)
     assert result.status == Status.DONE
     assert counts(result) == {"rows": 8, "added": 4, "known": 3, "refused": 1}, "the counts of the second reader"
@@ -205,9 +209,7 @@ def test_concurrent_workers_run_an_import_once(tmp_path: Path, run_concurrently:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_an_upload_is_deleted_as_soon_as_it_has_been_read(
-    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, fails: bool
-) -> None:
+def test_an_upload_is_deleted_as_soon_as_it_has_been_read(tmp_path: Path, settings: Any, fails: bool) -> None:
     settings.MEDIA_ROOT = tmp_path / "uploads"
     content = conversations_file(tmp_path / "own.jsonl", 2).read_bytes()
     options: dict[str, Any] = {"format_name": "healthbench", "actor": account("adela", UserRole.ADMIN)}
@@ -217,13 +219,9 @@ def test_an_upload_is_deleted_as_soon_as_it_has_been_read(
     run = uploads.start_import(SimpleUploadedFile("own.jsonl", content), name="own", **options)
     assert len(list(settings.MEDIA_ROOT.iterdir())) == 1
     if fails:
-        monkeypatch.setattr(healthbench, "sniff", raise_wrong_format)
+        next(settings.MEDIA_ROOT.iterdir()).write_text("It has changed.")
     assert services.run_import(run.pk).status == (Status.FAILED if fails else Status.DONE)
     assert not list(settings.MEDIA_ROOT.iterdir())
-
-
-def raise_wrong_format(path: Path) -> None:
-    raise WrongFormat("It has changed.")
 
 
 def test_a_file_that_vanishes_before_it_is_read_fails_the_import(tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ from generation.batches import services as batches_services
 from generation.common import chunks
 from generation.engine.task_queue import take
 from generation.models import Import, ImportStatus, SourceRecord
+from generation.sources import reading, uploads
 from generation.sources import services as sources_services
-from generation.sources import uploads
-from generation.sources.importers import healthbench, tables
 from mhb_site.server.sweeping import sweep
 from review.models import User
 from tests.api.conftest import Api, api
@@ -80,18 +79,23 @@ def test_a_running_import_stops_when_cancelled_and_keeps_what_it_added(
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK", 2)
     run = queued_import(adela)
-    rows = healthbench.rows
+    open_file = reading.open_file
     numbers_read = []
 
-    def rows_with_cancellation(path: Path, layout: Any) -> Iterator[Any]:
-        for number, row in enumerate(rows(path, layout)):
-            if number == 3:
-                with django_capture_on_commit_callbacks(execute=True):
-                    batches_services.cancel_import(run.pk)
-            numbers_read.append(number)
-            yield row
+    def open_with_cancellation(*arguments: Any) -> Any:
+        layout, rows = open_file(*arguments)
 
-    monkeypatch.setattr(healthbench, "rows", rows_with_cancellation)
+        def rows_with_cancellation() -> Iterator[Any]:
+            for number, row in enumerate(rows):
+                if number == 3:
+                    with django_capture_on_commit_callbacks(execute=True):
+                        batches_services.cancel_import(run.pk)
+                numbers_read.append(number)
+                yield row
+
+        return layout, rows_with_cancellation()
+
+    monkeypatch.setattr(reading, "open_file", open_with_cancellation)
     run = sources_services.run_import(run.pk)
     assert (run.status, run.rows, run.added, run.token) == (Status.CANCELLED, 2, 2, None)
     assert run.finished_at is not None
@@ -145,11 +149,11 @@ def test_an_import_is_cancelled_from_the_shell(adela: User, capsys: pytest.Captu
 
 
 def test_a_file_that_exhausts_its_reader_fails_the_import_at_once(
-    adela: User, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    adela: User, folder: Path, tmp_path: Path, settings: Any
 ) -> None:
     path = tmp_path / "bomb"
     pq.write_table(pa.Table.from_pylist([pair(), pair(Question="x" * 2**26)]), path, compression="zstd")
-    monkeypatch.setattr(tables, "MEMORY", 300 * 2**20)
+    settings.MHB_READER_MEMORY = 300 * 2**20
     run = sources_services.run_import(upload(path.read_bytes(), adela, format_name="medhallu").pk)
     assert (run.status, run.tries, run.error) == (Status.FAILED, 1, "Exhausting")
     assert "mine.jsonl" in run.detail

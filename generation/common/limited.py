@@ -1,0 +1,238 @@
+"""Runs the reader of a foreign file in a process of its own, with limits.
+
+A file of a few bytes can unfold to gigabytes, recurse until the process crashes, or keep a decoder
+busy for minutes. So whatever is not plain text is opened only here: the process has limits of
+memory, computing time and waiting time, knows none of the site's secrets, yields to all other
+processes, and sends what it has read as lines of JSON of limited length. When a limit is hit,
+`Exhausting` names it.
+
+`stream` is the parent's side. It starts a new interpreter and forks nothing, so it may be called
+from any thread of any process. Limits of memory are the kernel's on Linux. On other systems, which
+may not keep to them, the process compares its size with the limit between two entries.
+"""
+
+import contextlib
+import errno
+import importlib
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any, cast
+
+from generation.common.formats import FormatError
+
+MAX_LINE = 64 * 2**20  # bytes of one entry, as JSON
+MAX_ENTRIES = 20_000_000
+MAX_OUTPUT = 32 * 2**30  # bytes of all entries
+MAX_UNPACKED_FILE = 4 * 2**30  # bytes of a temporary file
+TOTAL_SECONDS = 4 * 60 * 60  # of computing, for the whole file
+PATIENCE = 4  # times the seconds of computing that may pass until the next entry
+
+_ROOT = Path(__file__).resolve().parents[2]
+_BUFFER = 64 * 1024  # bytes kept back, at most for _DELAY seconds
+_DELAY = 0.5
+_NICENESS = 10
+
+log = logging.getLogger(__name__)
+
+
+class Exhausting(FormatError):
+    """Reading this file would exceed the memory, time or size limits."""
+
+
+class ReaderFailed(RuntimeError):
+    """The reader itself is broken; the log has its traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader may use. `seconds`: of computing, until its next entry."""
+
+    memory: int
+    seconds: int
+    total_seconds: int = TOTAL_SECONDS
+    entries: int = MAX_ENTRIES
+    output: int = MAX_OUTPUT
+
+    @property
+    def waiting(self) -> int:
+        """Seconds that may pass until the next entry."""
+        return PATIENCE * self.seconds
+
+
+def configured() -> Limits:
+    """The limits that the settings name."""
+    from django.conf import settings  # the process of the reader has none
+
+    return Limits(memory=settings.MHB_READER_MEMORY, seconds=settings.MHB_READER_SECONDS)
+
+
+def stream(
+    reader: Callable[..., Iterable[Any]],
+    *arguments: Any,
+    raises: Iterable[type[Exception]] = (),
+    limits: Limits | None = None,
+) -> Iterator[Any]:
+    """What `reader(*arguments)` yields, in a process of its own, which ends with this iterator.
+
+    Args:
+        reader: a function at the top of a module; its arguments and what it yields are JSON.
+        raises: errors of the reader to raise again here; they are made from one text.
+
+    Raises:
+        Exhausting: it would need more than `limits` (default: `configured`); the text names which.
+        OSError: a file could not be read.
+        ReaderFailed: any other error.
+    """
+    limits = limits or configured()
+    known: dict[str, Any] = {error.__name__: error for error in (Exhausting, *raises)}
+    count = size = 0
+    task = [reader.__module__, reader.__qualname__, list(arguments), list(known), asdict(limits)]
+    with _process(json.dumps(task)) as process:
+        while line := process.stdout.readline(MAX_LINE + 1):  # type: ignore[union-attr]  # it is a pipe
+            word, value = json.loads(line.decode("utf-8", "surrogatepass")) if line.endswith(b"\n") else ("", None)
+            match word:
+                case "entry":
+                    count, size = count + 1, size + len(line)
+                    if count > limits.entries:
+                        raise Exhausting(f"It has more than {limits.entries:,} entries.")
+                    if size > limits.output:
+                        raise Exhausting(f"It has more than {limits.output:,} bytes, unpacked.")
+                    yield value
+                case "end":
+                    return
+                case "known":
+                    raise known[value[0]](value[1])
+                case "system":
+                    raise OSError(*value)
+                case "failed":
+                    log.error("the reader %s failed: %s\n%s", reader.__qualname__, *value)
+                    raise ReaderFailed(value[0])
+                case _:
+                    break
+        raise Exhausting(_limit_hit(process.wait(), limits, count))
+
+
+def _limit_hit(status: int, limits: Limits, count: int) -> str:
+    """The limit at which the process ended, in words."""
+    after = f"What follows entry {count}" if count else "Its beginning"
+    match -status:
+        case signal.SIGALRM:
+            return f"{after} takes longer than {limits.waiting} seconds."
+        case signal.SIGPROF:
+            return f"{after} takes more than {limits.seconds} seconds of computing."
+        case signal.SIGXCPU:
+            return f"It takes more than {limits.total_seconds:,} seconds of computing."
+    return f"{after} needs more than {limits.memory // 2**20:,} MB of memory, or is damaged."
+
+
+@contextlib.contextmanager
+def _process(task: str) -> Iterator[Popen[bytes]]:
+    names = ("PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONPYCACHEPREFIX")
+    with tempfile.TemporaryDirectory(prefix="mhb-reader-") as folder:
+        environment = {name: os.environ[name] for name in names if name in os.environ} | {
+            "TMPDIR": folder,  # what it unpacks is removed here, however it ends
+            # Each thread of a library reserves memory, which counts to the limit.
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+            "MALLOC_ARENA_MAX": "2",
+        }
+        command = [sys.executable, "-m", __name__, task]
+        with Popen(  # noqa: S603 - our own program
+            command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, cwd=_ROOT, env=environment
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+# ----------------------------------------------------------------------- the process of the reader
+
+
+class _Output:
+    """Sends entries; each restarts the clocks for the next one."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._waiting: list[bytes] = []
+        self._size, self._sent_at = 0, time.monotonic()
+
+    def start_clocks(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self.limits.seconds)
+        signal.setitimer(signal.ITIMER_REAL, self.limits.waiting)
+
+    def send(self, word: str, value: Any = None, *, last: bool = False) -> None:
+        line = json.dumps([word, value], ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        if len(line) > MAX_LINE:
+            raise Exhausting(f"An entry of it has more than {MAX_LINE:,} bytes.")
+        self._waiting.append(line)
+        self._size += len(line)
+        if last or self._size > _BUFFER or time.monotonic() - self._sent_at > _DELAY:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # the parent may read slowly
+            sys.stdout.buffer.write(b"".join(self._waiting))
+            sys.stdout.buffer.flush()
+            self._waiting, self._size, self._sent_at = [], 0, time.monotonic()
+        if sys.platform != "linux" and _peak_memory() > self.limits.memory:
+            raise MemoryError
+        self.start_clocks()
+
+
+def _peak_memory() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _confine(limits: Limits) -> None:
+    for kind, limit in (
+        (resource.RLIMIT_AS, limits.memory),
+        (resource.RLIMIT_CPU, limits.total_seconds),
+        (resource.RLIMIT_FSIZE, MAX_UNPACKED_FILE),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with contextlib.suppress(ValueError, OSError):  # a system that does not know this limit
+            resource.setrlimit(kind, (limit, limit))
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+
+
+def _main(module: str, function: str, arguments: list[Any], known: list[str], limits: dict[str, int]) -> None:
+    output = _Output(Limits(**limits))
+    _confine(output.limits)
+    output.start_clocks()
+    try:
+        # Imported only now, so that the limits apply to what it imports as well.
+        reader = cast(Callable[..., Iterable[Any]], getattr(importlib.import_module(module), function))
+        for entry in reader(*arguments):
+            output.send("entry", entry)
+        output.send("end", last=True)
+    except MemoryError:
+        os._exit(1)
+    except BrokenPipeError:
+        os._exit(0)
+    except Exception as error:
+        name = type(error).__name__
+        if name in known:
+            output.send("known", [name, getattr(error, "detail", str(error))], last=True)
+        elif isinstance(error, OSError) and error.errno == errno.EFBIG:
+            text = f"A file in it has more than {MAX_UNPACKED_FILE:,} bytes, unpacked."
+            output.send("known", [Exhausting.__name__, text], last=True)
+        elif isinstance(error, OSError) and error.errno:
+            output.send("system", [error.errno, error.strerror, error.filename], last=True)
+        else:  # without its text, which may quote the file
+            output.send("failed", [name, "".join(traceback.format_tb(error.__traceback__))], last=True)
+
+
+if __name__ == "__main__":
+    _main(*json.loads(sys.argv[1]))

@@ -1,0 +1,223 @@
+"""Reads files with the importers.
+
+`recognise` is what a request may do: it looks at the first kilobytes of plain text. `open_file`
+reads the whole file, with its images, in a process with limits (`generation.common.limited`).
+"""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from generation.common import limited
+from generation.images import checks
+from generation.images.checks import CleanImage
+from generation.sources import importers
+from generation.sources.importers.base import (
+    CONTAINERS,
+    Importer,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    array_items,
+    first_byte,
+    json_lines,
+    object_items,
+)
+
+HEAD = 64 * 1024  # bytes of a file that are looked at before it is queued
+_IMAGES_KNOWN = 100_000  # of one file, whose digests are remembered
+
+
+# -------------------------------------------------------------------------------- before the import
+
+
+def recognise(path: Path, importer: Importer) -> Layout | None:
+    """The layout of a file by its first HEAD bytes; None if they do not show it.
+
+    They do not in a folder, in a container that the format accepts, and in a longer record. Raises
+    WrongFormat; then `looks_like` may know the right format.
+    """
+    if path.is_dir():
+        return None
+    with _beginning(path) as beginning:
+        if beginning.container in getattr(importer, "containers", ()):
+            return None
+        try:
+            return importer.sniff(beginning.path)
+        except WrongFormat:
+            if beginning.is_whole or beginning.container or _has_a_record(beginning.path):
+                raise
+            return None
+
+
+def recognise_whole(path: Path, format_name: str) -> Layout:
+    """The layout of a file or folder, which is opened in a process of its own.
+
+    Raises WrongFormat, Exhausting, OSError.
+    """
+    [name] = limited.stream(sniff, str(path.resolve()), format_name, raises=[WrongFormat])
+    return Layout(name)
+
+
+def looks_like(path: Path) -> list[str]:
+    """The formats that recognise the first HEAD bytes of a file, if it is plain text."""
+    if not path.is_file():
+        return []
+    with _beginning(path) as beginning:
+        return [] if beginning.container else importers.matching_formats(beginning.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """A copy of the first lines of a file, alone in its folder. `container`: if it is one."""
+
+    path: Path
+    container: str | None
+    is_whole: bool
+
+
+@contextmanager
+def _beginning(path: Path) -> Iterator[_Beginning]:
+    with path.open("rb") as file:
+        head = file.read(HEAD + 1)
+    is_whole = len(head) <= HEAD
+    if not is_whole:
+        head = head[: head.rfind(b"\n") + 1] or head[:HEAD]
+    container = next((name for magic, name in CONTAINERS.items() if head.startswith(magic)), None)
+    with tempfile.TemporaryDirectory(prefix="mhb-beginning-") as folder:
+        copy = Path(folder) / "file"
+        copy.write_bytes(head)
+        yield _Beginning(copy, container, is_whole)
+
+
+def _has_a_record(beginning: Path) -> bool:
+    """Whether a text that is cut off has a whole record, so that it shows the format."""
+    match first_byte(beginning, xml=True):
+        case b"<":
+            return b"</" in beginning.read_bytes()
+        case b"[" | b"{" as start:
+            if start == b"{" and not isinstance(next(json_lines(beginning, 1))[1], Malformed):
+                return True
+            try:
+                with beginning.open("rb") as file:
+                    return next(array_items(file) if start == b"[" else object_items(file), None) is not None
+            except Malformed:
+                return False
+    return b"\n" in beginning.read_bytes()
+
+
+# --------------------------------------------------------------------------------------- the import
+
+
+def open_file(path: Path, format_name: str, file_name: str) -> tuple[Layout, Iterator[CleanImage | Row | Refusal]]:
+    """The layout of a file, and its rows and refusals, read in a process of its own.
+
+    The images of a row come before it, checked and without metadata, each once; the row's content
+    names their digests. A row has its content and private part only as `encoded`.
+
+    Raises WrongFormat, Exhausting and OSError, the latter two also while the rows are read.
+    """
+    messages = limited.stream(read, str(path.resolve()), format_name, file_name, raises=[WrongFormat])
+    _word, layout = next(messages)
+    return Layout(layout, file_name), map(_entry, messages)
+
+
+def _entry(message: list[Any]) -> CleanImage | Row | Refusal:
+    word, value = message
+    match word:
+        case "row":
+            return _row(value)
+        case "refusal":
+            return Refusal(*value)
+    return checks.from_json(value)
+
+
+def _row(value: dict[str, Any]) -> Row:
+    return Row(
+        **{
+            **value,
+            "content": {},
+            "private": {},
+            "encoded": (value["content"], value["private"]),
+            "references": {name: tuple(texts) for name, texts in value["references"].items()},
+            "values": tuple((name, text) for name, text in value["values"]),
+        }
+    )
+
+
+# These run in the process of the reader.
+
+
+def sniff(path: str, format_name: str) -> Iterator[str]:
+    """The name of the layout."""
+    yield importers.load(format_name).sniff(Path(path)).name
+
+
+def read(path: str, format_name: str, file_name: str) -> Iterator[list[Any]]:
+    """What `open_file` returns, as JSON."""
+    importer = importers.load(format_name)
+    layout = replace(importer.sniff(Path(path)), file=file_name)
+    yield ["layout", layout.name]
+    images = _Images()
+    for entry in importer.rows(Path(path), layout):
+        if isinstance(entry, Row):
+            yield from images.with_row(entry)
+        else:
+            yield _refusal(entry)
+
+
+def _refusal(refusal: Refusal) -> list[Any]:
+    return ["refusal", [refusal.where, refusal.reason, dict(refusal.facets)]]
+
+
+class _Images:
+    """Checks the images of rows, each once as long as it remembers it."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, str] = {}  # digest of the file -> digest of its copy
+
+    def with_row(self, row: Row) -> Iterator[list[Any]]:
+        """The images of a row that are new, and the row; a refusal if one of them is refused."""
+        digests = []
+        for picture in row.images:
+            try:
+                data = picture.read()
+                key = hashlib.sha256(data).digest()
+                digest = self._known.get(key)
+                if digest is None:
+                    image = checks.clean(data)
+                    yield ["image", checks.as_json(image)]
+                    digest = image.sha256
+                    if len(self._known) < _IMAGES_KNOWN:
+                        self._known[key] = digest
+            except (Malformed, checks.BadImage) as error:
+                yield _refusal(Refusal(row.where, f"Image {picture.name}: {error}", {"left out": "image"}))
+                return
+            digests.append(digest)
+        yield ["row", _encoded(row, digests)]
+
+
+def _encoded(row: Row, digests: list[str]) -> dict[str, Any]:
+    content, private = row.encoded or ("", json.dumps(row.private))
+    if digests or not row.encoded:
+        content = json.dumps({**row.content, **({"images": digests} if digests else {})})
+    return {
+        "external_id": row.external_id,
+        "title": row.title,
+        "language": row.language,
+        "language_confidence": row.language_confidence,
+        "content": content,
+        "private": private,
+        "where": row.where,
+        "match": row.match,
+        "references": {name: list(texts) for name, texts in row.references.items()},
+        "facets": dict(row.facets),
+        "values": [list(value) for value in row.values],
+    }
