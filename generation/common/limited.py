@@ -39,8 +39,8 @@ TOTAL_SECONDS = 4 * 60 * 60  # of computing, for the whole file
 PATIENCE = 4  # times the seconds of computing that may pass until the next entry
 
 _ROOT = Path(__file__).resolve().parents[2]
-_BUFFER = 64 * 1024  # bytes kept back, at most for _DELAY seconds
-_DELAY = 0.5
+_BUFFER = 16 * 1024  # bytes kept back, while entries follow one another within _DELAY seconds
+_DELAY = 0.02
 _NICENESS = 10
 
 log = logging.getLogger(__name__)
@@ -95,12 +95,15 @@ def stream(
         ReaderFailed: any other error.
     """
     limits = limits or configured()
-    known: dict[str, Any] = {error.__name__: error for error in (Exhausting, *raises)}
+    errors: list[type[Exception]] = [Exhausting, *raises]
+    known = {error.__name__: error for error in errors}
     count = size = 0
     task = [reader.__module__, reader.__qualname__, list(arguments), list(known), asdict(limits)]
     with _process(json.dumps(task)) as process:
         while line := process.stdout.readline(MAX_LINE + 1):  # type: ignore[union-attr]  # it is a pipe
-            word, value = json.loads(line.decode("utf-8", "surrogatepass")) if line.endswith(b"\n") else ("", None)
+            if not line.endswith(b"\n"):
+                break
+            word, value = json.loads(line.decode("utf-8", "surrogatepass"))
             match word:
                 case "entry":
                     count, size = count + 1, size + len(line)
@@ -118,8 +121,6 @@ def stream(
                 case "failed":
                     log.error("the reader %s failed: %s\n%s", reader.__qualname__, *value)
                     raise ReaderFailed(value[0])
-                case _:
-                    break
         raise Exhausting(_limit_hit(process.wait(), limits, count))
 
 
@@ -180,13 +181,17 @@ class _Output:
         self._waiting.append(line)
         self._size += len(line)
         if last or self._size > _BUFFER or time.monotonic() - self._sent_at > _DELAY:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # the parent may read slowly
-            sys.stdout.buffer.write(b"".join(self._waiting))
-            sys.stdout.buffer.flush()
-            self._waiting, self._size, self._sent_at = [], 0, time.monotonic()
+            self.flush()
         if sys.platform != "linux" and _peak_memory() > self.limits.memory:
             raise MemoryError
         self.start_clocks()
+
+    def flush(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # the parent may read slowly
+        for line in self._waiting:
+            sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+        self._waiting, self._size, self._sent_at = [], 0, time.monotonic()
 
 
 def _peak_memory() -> int:
@@ -201,8 +206,9 @@ def _confine(limits: Limits) -> None:
         (resource.RLIMIT_FSIZE, MAX_UNPACKED_FILE),
         (resource.RLIMIT_CORE, 0),
     ):
+        hard = limit + 10 if kind == resource.RLIMIT_CPU else limit  # the first one has a signal of its own
         with contextlib.suppress(ValueError, OSError):  # a system that does not know this limit
-            resource.setrlimit(kind, (limit, limit))
+            resource.setrlimit(kind, (limit, hard))
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
 
@@ -218,6 +224,7 @@ def _main(module: str, function: str, arguments: list[Any], known: list[str], li
             output.send("entry", entry)
         output.send("end", last=True)
     except MemoryError:
+        output.flush()
         os._exit(1)
     except BrokenPipeError:
         os._exit(0)

@@ -49,10 +49,13 @@ def recognise(path: Path, importer: Importer) -> Layout | None:
     with _beginning(path) as beginning:
         if beginning.container in getattr(importer, "containers", ()):
             return None
+        if beginning.container:
+            first_byte(beginning.path)  # says what to do
+            raise WrongFormat("It is not text: save it as UTF-8.")
         try:
             return importer.sniff(beginning.path)
         except WrongFormat:
-            if beginning.is_whole or beginning.container or _has_a_record(beginning.path):
+            if beginning.is_whole or _has_a_record(beginning.path):
                 raise
             return None
 
@@ -99,10 +102,13 @@ def _beginning(path: Path) -> Iterator[_Beginning]:
 
 def _has_a_record(beginning: Path) -> bool:
     """Whether a text that is cut off has a whole record, so that it shows the format."""
-    match first_byte(beginning, xml=True):
+    text = beginning.read_bytes().lstrip()
+    match text[:1]:
         case b"<":
-            return b"</" in beginning.read_bytes()
+            return b"</" in text
         case b"[" | b"{" as start:
+            if start == b"{" and b"\n" not in text:  # a line that is cut off, or a whole object on one line
+                return False
             if start == b"{" and not isinstance(next(json_lines(beginning, 1))[1], Malformed):
                 return True
             try:
@@ -110,7 +116,7 @@ def _has_a_record(beginning: Path) -> bool:
                     return next(array_items(file) if start == b"[" else object_items(file), None) is not None
             except Malformed:
                 return False
-    return b"\n" in beginning.read_bytes()
+    return b"\n" in text
 
 
 # --------------------------------------------------------------------------------------- the import

@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from evaluation import errors
-from evaluation.interchange import comparing, importing, rows
+from evaluation.interchange import comparing, files, importing, rows
 from evaluation.models import Judgment, Response
 from evaluation.reports import queries as reports_queries
 from generation.models import Release
@@ -207,3 +208,65 @@ def test_a_damaged_log_is_refused_as_a_whole(release: Release, tmp_path: Path, z
     path.write_bytes(data)
     with pytest.raises(errors.WrongResults, match="not a log of inspect-ai"):
         importing.import_results(rows.read(path), release=release, study="s")
+
+
+def write_packed(path: Path, **members: Any) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in {"header": {"eval": {"model": "theirs"}}, **members}.items():
+            folder = "" if name == "header" else "samples/"
+            archive.writestr(f"{folder}{name}.json", value if isinstance(value, bytes) else json.dumps(value))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"header": b" " * (2**26 + 1)}, "header.json in the log is longer than 64 MB"),
+        ({"header": b"[" * 100_000}, "not a log of inspect-ai"),
+        ({"a": b" " * (2**26 + 1)}, "samples/a.json in the log is longer than 64 MB"),
+        ({"a": b"[" + b"[]," * 12_000_000 + b"[]]"}, "needs more than 256 MB of memory"),
+    ],
+)
+def test_a_packed_log_that_unfolds_is_refused_by_the_limit(
+    release: Release, tmp_path: Path, settings: Any, members: dict[str, Any], reason: str
+) -> None:
+    settings.MHB_READER_MEMORY = 256 * 2**20
+    path = write_packed(tmp_path / "log.eval", **members)
+    with pytest.raises(errors.WrongResults, match=reason):
+        importing.import_results(rows.read(path), release=release, study="s")
+
+
+def test_the_samples_of_a_packed_log_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(write_packed(tmp_path / "log.eval", a=sample(), b=sample()))
+    assert len(list(files.parse(path))) == 4
+    for limit, value, reason in (("MAX_SAMPLES", 1, "more than 1 samples"), ("MAX_UNPACKED", 100, "MB, unpacked")):
+        with monkeypatch.context() as patch:
+            patch.setattr(files, limit, value)
+            with pytest.raises(files.UnreadableResults, match=reason):
+                list(files.parse(path))
+
+
+def test_a_sample_is_not_repeated_for_endless_rubrics(tmp_path: Path) -> None:
+    many = sample(metadata={"rubrics": [{"key": f"R{n}"} for n in range(1001)]})
+    [refused, *others] = files.parse(str(write_log(tmp_path, many, sample(epoch=2))))
+    assert "more than 1,000 rubrics" in refused[1]
+    assert len(others) == 2
+
+
+def test_a_log_that_needs_too_much_memory_is_refused_by_name(release: Release, tmp_path: Path, settings: Any) -> None:
+    settings.MHB_READER_MEMORY = 256 * 2**20
+    path = tmp_path / "log.json"
+    path.write_bytes(b'{"version": 2, "eval": {"model": "m"}, "samples": [' + b"[]," * 12_000_000 + b"[]]}")
+    with pytest.raises(errors.WrongResults, match="needs more than 256 MB of memory"):
+        importing.import_results(rows.read(path), release=release, study="s")
+
+
+def test_long_answers_are_stored_in_small_chunks() -> None:
+    long_rows = [files.VerdictRow("line", "s", "R1", "m", True, "judged", "x" * 2**22, "", 0, "", "")] * 9
+    with ThreadPoolExecutor(1) as reader:
+        chunks = rows.Chunks(iter(long_rows), 5000, reader)
+        sizes = []
+        for chunk in chunks:
+            sizes.append(len(chunk))
+            chunks.parse_next()
+    assert sizes == [5, 4]

@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,63 @@ def several_frames(format_name: str) -> bytes:
 def test_an_unsuitable_image_is_refused_with_the_reason(data: bytes, reason: str) -> None:
     with pytest.raises(checks.BadImage, match=reason):
         checks.clean(data)
+
+
+def jpeg_with_scans(count: int, size: tuple[int, int] = (64, 64)) -> bytes:
+    """A progressive JPEG whose last scan is repeated, so that it has this many."""
+    data = picture("JPEG", size=size, progressive=True)
+    last = data.rfind(b"\xff\xda")
+    missing = count - data.count(b"\xff\xda")
+    return data[:-2] + data[last:-2] * missing + data[-2:]
+
+
+def png_with_chunks(count: int) -> bytes:
+    data, chunk = picture("PNG"), b"zzZz"
+    return data[:33] + (struct.pack(">I", 0) + chunk + struct.pack(">I", zlib.crc32(chunk))) * count + data[33:]
+
+
+def png_with_text(size: int) -> bytes:
+    data, chunk = picture("PNG"), b"zTXtwords\0\0" + zlib.compress(bytes(size))
+    packed = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return data[:33] + packed + data[33:]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (jpeg_with_scans(101), "101 scans"),
+        (jpeg_with_scans(3000), "3,000 scans"),
+        (jpeg_with_scans(90, (4000, 3000)), "90 scans: more than 100, or too many for its size"),
+        (png_with_chunks(20_001), "more than 20,000 chunks"),
+        (png_with_text(2**26), "cut off or broken"),
+    ],
+)
+def test_an_image_that_would_keep_the_decoder_busy_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(checks.BadImage, match=reason):
+        checks.clean(data)
+
+
+def test_a_progressive_jpeg_is_encoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = jpeg_with_scans(100)
+    cleaned = checks.clean(data)
+    assert (cleaned.media_type, pixels(cleaned.data)) == ("image/png", pixels(data))
+    assert b"\xff\xda" not in cleaned.data
+    noise = io.BytesIO()
+    Image.effect_noise((200, 200), 80).save(noise, "JPEG", quality=50, progressive=True)
+    monkeypatch.setattr(checks, "QUALITY", 60)  # of a photograph, any quality is smaller than a PNG
+    monkeypatch.setattr(checks, "MAX_STORED", len(checks.clean(noise.getvalue()).data) - 1)
+    smaller = checks.clean(noise.getvalue())
+    assert (smaller.media_type, smaller.data.count(b"\xff\xda")) == ("image/jpeg", 1)
+
+
+def test_decoding_ends_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comment of a GIF takes time that grows with the square of its length."""
+    monkeypatch.setattr(checks, "SECONDS", 0.2)
+    data = picture("GIF")
+    end_of_palette = data.index(b"\x2c")
+    comment = b"\x21\xfe" + (b"\x01" + b"x") * 4_000_000 + b"\x00"
+    with pytest.raises(checks.BadImage, match=r"longer than 0\.2 seconds"):
+        checks.clean(data[:end_of_palette] + comment + data[end_of_palette:])
 
 
 def test_a_file_that_is_too_large_is_not_even_opened(monkeypatch: pytest.MonkeyPatch) -> None:
