@@ -210,7 +210,7 @@ def test_a_damaged_log_is_refused_as_a_whole(release: Release, tmp_path: Path, z
         importing.import_results(rows.read(path), release=release, study="s")
 
 
-def write_packed(path: Path, **members: Any) -> Path:
+def write_members(path: Path, **members: Any) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, value in {"header": {"eval": {"model": "theirs"}}, **members}.items():
             folder = "" if name == "header" else "samples/"
@@ -231,13 +231,13 @@ def test_a_packed_log_that_unfolds_is_refused_by_the_limit(
     release: Release, tmp_path: Path, settings: Any, members: dict[str, Any], reason: str
 ) -> None:
     settings.MHB_READER_MEMORY = 256 * 2**20
-    path = write_packed(tmp_path / "log.eval", **members)
+    path = write_members(tmp_path / "log.eval", **members)
     with pytest.raises(errors.WrongResults, match=reason):
         importing.import_results(rows.read(path), release=release, study="s")
 
 
 def test_the_samples_of_a_packed_log_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(write_packed(tmp_path / "log.eval", a=sample(), b=sample()))
+    path = str(write_members(tmp_path / "log.eval", a=sample(), b=sample()))
     assert len(list(files.parse(path))) == 4
     for limit, value, reason in (("MAX_SAMPLES", 1, "more than 1 samples"), ("MAX_UNPACKED", 100, "MB, unpacked")):
         with monkeypatch.context() as patch:
