@@ -10,11 +10,11 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, Vote
-from evaluation.protocol import JUDGED, Ask, Decision, Protocol, Rubric
+from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
+from evaluation.protocol import JUDGED, Ask, Decision, Protocol
 from evaluation.runs import plan, queries
-from evaluation.runs.rows import batch_requests, chains, filling, queues, scores, votes
-from evaluation.runs.rows.scores import RubricReading
+from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
+from evaluation.runs.rows.reading import Reader, Reading, Rubrics, format_score, rubrics_of
 from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches, worker_lane
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
@@ -28,6 +28,7 @@ from generation.models.work import Work
 
 Status = Work.Status
 Outcome = Response.Outcome
+READINGS = "readings"  # beside the fields of an ended response: what code has read in it, by rubric
 End = tuple[Response, Work.Status, dict[str, Any]]  # a response, its final status and fields
 StoreResponses = Callable[[list[End]], list[bool]]
 StoreVerdicts = Callable[[Sequence[tuple[Any, Work.Status, Mapping[str, Any]]]], list[bool]]
@@ -48,6 +49,7 @@ def work_on_run(run_id: int) -> int:
     judge_row = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
     if protocol.prepare is not None:
         protocol.prepare()
+    reader = Reader(protocol)
     to_fill = set(queues.unfilled_endpoints(run).values_list("pk", flat=True))
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
@@ -76,11 +78,12 @@ def work_on_run(run_id: int) -> int:
             waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run)
             rows: list[Any] = take(waiting, min(count, sum(map(lane.room_for, asks.values()))), lane.claim)
             if panel or run.judging == Run.Judging.PER_RUBRIC:
-                _load_inputs(rows, protocol)
+                _load_inputs(rows)
+            earlier = _answers_before(rows) if protocol.composed else {}
             for row in rows:
                 judge = judges[row.judge_id if isinstance(row, Vote) else next(iter(judges))]
-                row.asks = judge.pk
-                work.append((row, partial(judge_row, row, run, protocol, lane, judge, store_verdicts)))
+                row.asks, answers = judge.pk, earlier.get(_judgment_of(row)[0].response_id)
+                work.append((row, partial(judge_row, row, answers, run, protocol, reader, lane, judge, store_verdicts)))
         available = [pk for pk, endpoint in endpoints.items() if lane.room_for(endpoint)]
         if available and len(work) < count:
             responses = queues.for_lanes(queues.responses_to_take(run), run)
@@ -91,9 +94,16 @@ def work_on_run(run_id: int) -> int:
             for row in taken:
                 row.sample, row.asks = samples[row.sample_id], row.endpoint_id
             earlier = chains.earlier_answers(taken)
+            rubrics = rubrics_of(samples)
             work += [
-                (row, partial(_ask, row, earlier[row.pk], run, protocol, lane, endpoints[row.endpoint_id], store))
+                (
+                    row,
+                    partial(
+                        _ask, row, earlier[row.pk], rubrics[row.sample_id], run, protocol, reader, lane, endpoint, store
+                    ),
+                )
                 for row in taken
+                for endpoint in [endpoints[row.endpoint_id]]
             ]
         return work
 
@@ -101,7 +111,10 @@ def work_on_run(run_id: int) -> int:
     if run.transport == Run.Transport.BATCH:
         filling.fill_all(run)  # all rows of a batch must exist before it is filled
         _follow_batches(run, protocol, endpoints_by_id)
-    done = worker_lane.work_in_lane(run, endpoints_by_id.values(), take_rows, partial(_has_work, run_id))
+    try:
+        done = worker_lane.work_in_lane(run, endpoints_by_id.values(), take_rows, partial(_has_work, run_id))
+    finally:
+        reader.close()
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, endpoints_by_id)
     life_cycle.pause_if_spent(run_id)
@@ -134,8 +147,10 @@ def _follow_batches(run: Run, protocol: Protocol, endpoints_by_id: Mapping[int, 
 async def _ask(
     row: Response,
     earlier: chains.EarlierAnswers,
+    rubrics: Rubrics,
     run: Run,
     protocol: Protocol,
+    reader: Reader,
     lane: RunningLane,
     endpoint: Endpoint,
     store: StoreResponses,
@@ -144,7 +159,7 @@ async def _ask(
     ask: Ask | None
     try:
         check_tries(row)
-        ask = chains.question(protocol, row.sample, run.seed, row.variant, earlier)
+        ask = await reader.question(row, run.seed, earlier)
         if ask is None:
             unasked = {"outcome": Outcome.UNASKED, "error": chains.NO_ANSWER}
             await lane.run_grouped(store, (row, Status.FAILED, unasked))
@@ -164,8 +179,14 @@ async def _ask(
             fields = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning, "outcome": outcome}
             await lane.run_grouped(store, (row, Status.FAILED, {**fields, "call_id": models.lines[-1]}))
             return
-        fields = {"text": reply.text, "reasoning": reply.reasoning, "outcome": outcome}
-        await lane.run_grouped(store, (row, Status.DONE, {**fields, "call_id": models.lines[-1]}))
+        answered = {"text": reply.text, "reasoning": reply.reasoning, "call_id": models.lines[-1]}
+        try:
+            readings = await reader.readings(row, reply.text, rubrics, earlier)
+        except LLMError as error:  # the answer is kept, but is none that can be judged
+            failed = {"outcome": Outcome.FAILED, "error": error.kind, "detail": str(error)}
+            await lane.run_grouped(store, (row, Status.FAILED, {**answered, **failed}))
+            return
+        await lane.run_grouped(store, (row, Status.DONE, {**answered, "outcome": outcome, READINGS: readings}))
 
 
 def _outcome(reply: Reply) -> str:
@@ -180,71 +201,54 @@ def _outcome(reply: Reply) -> str:
 def _store_responses(
     protocol: Protocol, ends: list[End], rules: Mapping[str, str] | None = None, panel: votes.Panel | None = None
 ) -> list[bool]:
-    """Store ended responses with their judgments and, for a panel, its first votes.
+    """Store ended responses with their judgments and scores and, for a panel, its first votes.
 
-    A judgment is queued, or decided if code reads the answer. It fails at once if there is no
-    answer, or if `rules` count the outcome of the response regardless of its text.
+    A judgment is queued, or decided if code has read the answer (`READINGS`). It fails at once if
+    there is no answer, or if `rules` count the outcome of the response regardless of its text.
     """
-    was_stored = finish_all(ends)
-    stored = [end for end, ours in zip(ends, was_stored, strict=True) if ours]
-    rubrics: dict[int, list[tuple[int, Rubric]]] = defaultdict(list)
-    released = ReleasedRubric.objects.filter(sample__in={row.sample_id for row, _, _ in stored}).order_by("pk")
-    for sample_id, pk, key, criterion, traps in released.values_list("sample_id", "pk", "key", "criterion", "traps"):
-        rubrics[sample_id].append((pk, Rubric(key, criterion, tuple(traps))))
-    for row, _, fields in stored:
-        row.text = fields.get("text", "")
-    texts = chains.judged_texts(protocol, [row for row, _, _ in stored]) if protocol.read or protocol.score else {}
-    readings = [
-        RubricReading(
-            row,
-            pk,
-            rubric,
-            text,
-            _initial_judgment(protocol, rules or {}, row, status, fields["outcome"], rubric, text),
-        )
-        for row, status, fields in stored
-        for text in (texts.get(row.pk, ""),)
-        for pk, rubric in rubrics[row.sample_id]
-        if protocol.rubric_applies(rubric.key, row.variant)
-    ]
-    Judgment.objects.bulk_create(
-        (
-            Judgment(
-                run_id=reading.row.run_id, response_id=reading.row.pk, rubric_id=reading.rubric_id, **reading.judged
-            )
-            for reading in readings
-        ),
-        ignore_conflicts=True,  # an existing judgment must not stop the lane
+    was_stored = finish_all(
+        [
+            (row, status, {name: value for name, value in fields.items() if name != READINGS})
+            for row, status, fields in ends
+        ]
     )
-    scores.store_scores(protocol, readings)
+    stored = [end for end, ours in zip(ends, was_stored, strict=True) if ours]
+    rubrics = rubrics_of({row.sample_id for row, _, _ in stored})
+    judgments: list[Judgment] = []
+    scores: list[ResponseScore] = []
+    for row, status, fields in stored:
+        for pk, rubric in rubrics[row.sample_id]:
+            if not protocol.rubric_applies(rubric.key, row.variant):
+                continue
+            keys = {"run_id": row.run_id, "response_id": row.pk, "rubric_id": pk}
+            reading = fields.get(READINGS, {}).get(pk, Reading())
+            judgment = Judgment(**keys, **_initial_judgment(rules or {}, status, fields["outcome"], reading.decision))
+            judgments.append(judgment)
+            if reading.scores and judgment.status != Status.FAILED:
+                numbers = " ".join(map(format_score, reading.scores.values()))
+                scores.append(ResponseScore(**keys, names=" ".join(reading.scores), numbers=numbers))
+    # Existing rows must not stop the lane.
+    Judgment.objects.bulk_create(judgments, ignore_conflicts=True)
+    ResponseScore.objects.bulk_create(scores, ignore_conflicts=True)
     if panel:
         votes.queue_votes(panel, [row.pk for row, _, _ in stored])
     return was_stored
 
 
 def _initial_judgment(
-    protocol: Protocol,
-    rules: Mapping[str, str],
-    row: Response,
-    status: Work.Status,
-    outcome: str,
-    rubric: Rubric,
-    text: str,
+    rules: Mapping[str, str], status: Work.Status, outcome: str, decision: Decision | None
 ) -> dict[str, str]:
-    """The initial fields of the judgment on a rubric; final ones if code reads the answer."""
+    """The initial fields of the judgment on a rubric; final ones if code has decided."""
     if status == Status.FAILED:
         return {"status": Status.FAILED, "error": NO_RESPONSE}
     if rules.get(outcome, JUDGED) != JUDGED:
         return {"status": Status.FAILED, "error": NOT_JUDGED}
-    decision = None
-    if protocol.read is not None:
-        decision = protocol.read(queries.sample_value(row.sample), rubric, row.variant, row.about, text)
     if decision is None:
         return {"status": Status.QUEUED}
     return {"status": Status.DONE, "verdict": decision.verdict, "explanation": decision.explanation}
 
 
-def _load_inputs(rows: Sequence[Judgment | Vote], protocol: Protocol) -> None:
+def _load_inputs(rows: Sequence[Judgment | Vote]) -> None:
     """Load judgments of votes, responses with texts to judge, and rubrics, for all rows at once.
 
     Without `prefetch_related_objects`, whose chain of ORs SQLite refuses to nest a thousand deep.
@@ -259,8 +263,12 @@ def _load_inputs(rows: Sequence[Judgment | Vote], protocol: Protocol) -> None:
     for row in judgments:
         row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
         row.response.sample = row.rubric.sample
-    for pk, text in chains.judged_texts(protocol, list(responses.values())).items():
-        responses[pk].text = text
+
+
+def _answers_before(rows: Sequence[Judgment | Vote]) -> dict[int, chains.EarlierAnswers]:
+    """The earlier answers of the responses that these rows judge, by the id of the response."""
+    pks = {_judgment_of(row)[0].response_id for row in rows}
+    return chains.earlier_answers(Response.objects.filter(pk__in=pks).only("after"))
 
 
 def _judgment_of(row: Judgment | Vote) -> tuple[Judgment, int]:
@@ -269,7 +277,14 @@ def _judgment_of(row: Judgment | Vote) -> tuple[Judgment, int]:
 
 
 async def _judge(
-    row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, store: StoreVerdicts
+    row: Judgment | Vote,
+    earlier: chains.EarlierAnswers,
+    run: Run,
+    protocol: Protocol,
+    reader: Reader,
+    lane: RunningLane,
+    endpoint: Endpoint,
+    store: StoreVerdicts,
 ) -> None:
     models = lane.bind_models({"judge": endpoint}, row)
     try:
@@ -277,7 +292,8 @@ async def _judge(
         judgment, repeat = _judgment_of(row)
         sample, rubric, response = queries.judgment_input(judgment)
         judging = queries.judging_of(protocol, rubric)
-        request = judging.judge(sample, rubric, response.variant, response.text)
+        text = await reader.judged_text(sample, response.variant, response.text, earlier)
+        request = judging.judge(sample, rubric, response.variant, text)
         request = queries.judge_request(request, run, answer=response.repeat, judgment=repeat)
         reply = await models.ask_structured("judge", request, judging.shape)
     except worker_lane.REQUEUE_ERRORS:
@@ -291,7 +307,14 @@ async def _judge(
 
 
 async def _judge_sample(
-    row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, store: StoreVerdicts
+    row: Judgment | Vote,
+    earlier: chains.EarlierAnswers,
+    run: Run,
+    protocol: Protocol,
+    reader: Reader,
+    lane: RunningLane,
+    endpoint: Endpoint,
+    store: StoreVerdicts,
 ) -> None:
     """Decide all queued rubrics of a response in one call. `row` is the first of them."""
     models = lane.bind_models({"judge": endpoint}, row)
@@ -303,7 +326,8 @@ async def _judge_sample(
     judgments = {joint_row.pk: _judgment_of(joint_row)[0] for joint_row in rows}
     try:
         check_tries(row)
-        sample, rubrics, response, text = await sync_to_async(chains.joint_input)(protocol, list(judgments.values()))
+        sample, rubrics, response = await sync_to_async(queries.joint_judgment_input)(list(judgments.values()))
+        text = await reader.judged_text(sample, response.variant, response.text, earlier)
         request = judging.judge(sample, list(rubrics.values()), response.variant, text)
         request = queries.judge_request(request, run, answer=response.repeat, judgment=repeat)
         reply = await models.ask_structured("judge", request, judging.shape)

@@ -99,6 +99,10 @@ class GivenUp(LLMError, permanent=True):
     """The worker crashed on this several times. The log shows why."""
 
 
+class TooSlow(LLMError, permanent=True):
+    """The model's answer could not be read in time. The log shows what was reading it."""
+
+
 class Postponed(LLMError):
     """Postponed: the row goes back to the queue, and nothing is lost."""
 

@@ -17,6 +17,7 @@ MAX_DEPTH = 32
 # NUL and lone surrogates are legal in a JSON string, but neither PostgreSQL nor UTF-8 can hold
 # them.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_BLANKS = re.compile(r"\s{20,}+")
 
 
 def extract_json(text: str) -> dict[str, Any]:
@@ -67,6 +68,17 @@ def split_reasoning(text: str) -> tuple[str, str]:
             return text, ""
     reasoning, _, answer = stripped.removeprefix("<think>").partition("</think>")
     return answer.lstrip(), reasoning.strip()
+
+
+def readable(text: str) -> str:
+    """A reply for code that looks for something in it: long runs of white space made short.
+
+    Models that fail repeat line breaks by the thousand. Raises BrokenReply if the rest is too long.
+    """
+    text = _BLANKS.sub(lambda run: "\n\n" if run[0].count("\n") > 1 else "\n" if "\n" in run[0] else " ", text)
+    if len(text) > MAX_CHARS:
+        raise BrokenReply(f"The reply is longer than {MAX_CHARS} characters.")
+    return text
 
 
 def storable(text: str) -> str:

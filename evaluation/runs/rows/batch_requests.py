@@ -70,7 +70,8 @@ def _judgment_requests(rows: Sequence[Judgment], *, run: Run, protocol: Protocol
         if run.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging:
             # The judgments that a lane would decide together with this one.
             others = Judgment.objects.filter(response=row.response_id, status=Status.QUEUED)
-            sample, rubrics, response, text = chains.joint_input(protocol, [row, *others])
+            sample, rubrics, response = queries.joint_judgment_input([row, *others])
+            text = chains.judged_texts(protocol, [response])[response.pk]
             request = protocol.sample_judging.judge(sample, list(rubrics.values()), response.variant, text)
             request = with_schema(
                 queries.judge_request(request, run, answer=response.repeat), protocol.sample_judging.shape

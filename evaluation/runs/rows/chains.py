@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from django.db.models import Q
 
-from evaluation.models import Judgment, Response
-from evaluation.protocol import Ask, Protocol, Rubric, Sample
+from evaluation.models import Response
+from evaluation.protocol import Ask, Protocol
 from evaluation.runs import queries
 from generation.models import ReleasedSample
 from generation.models.work import Work
@@ -69,9 +69,3 @@ def judged_texts(protocol: Protocol, rows: Sequence[Response]) -> dict[int, str]
         row.pk: protocol.composed(queries.sample_value(row.sample), row.variant, row.text, earlier[row.pk] or {})
         for row in rows
     }
-
-
-def joint_input(protocol: Protocol, rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response, str]:
-    """The sample, rubrics, response and text of judgments that share a response."""
-    sample, rubrics, response = queries.joint_judgment_input(rows)
-    return sample, rubrics, response, judged_texts(protocol, [response])[response.pk]
