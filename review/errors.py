@@ -117,6 +117,18 @@ class Incomplete(ReviewError, status=422):
         super().__init__()
 
 
+class OverLimits(Incomplete, status=422):
+    """Some texts are too long, or there are too many entries. Nothing was saved."""
+
+
+class TooLong(ReviewError, status=422):
+    """This text is too long. Nothing was saved."""
+
+
+class TooManyComments(ReviewError, status=429):
+    """You have posted many comments within a minute. Wait a minute, then post this one again."""
+
+
 class RewordingAnswered(ReviewError, status=409):
     """You have already answered this change of wording."""
 

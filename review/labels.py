@@ -148,7 +148,8 @@ PROBLEM_MESSAGES: dict[str, Promise] = {
     "highlight-misplaced": _("These words are not in the text. Copy them exactly as they are shown."),
     "highlight-duplicate": _("You have already highlighted these words with this label."),
     "unconfirmed": _("Confirm the answers that both reviewers gave, or change them."),
-    "too-many": _("Too many highlights. Remove some."),
+    "too-many": _("There are too many of these. Remove some."),
+    "too-long": _("This text is too long. Shorten it."),
     "undeclared": _("Your rubrics differ from the first reviewer's. Say whether their meaning is the same."),
     "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
 }

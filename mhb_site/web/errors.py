@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views import defaults
 from rest_framework.exceptions import ValidationError
 from rest_framework.fields import get_error_detail
@@ -24,6 +25,7 @@ from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler, set_rollback
 
 from review.errors import DatabaseBusy, FormFaulty, Incomplete, ShownError
+from review.rules import limits
 
 PROBLEM = "application/problem+json"
 RETRY_AFTER = 5  # seconds; drafts.js retries at the same interval
@@ -99,11 +101,10 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(exc, ShownError):
         body = _problem(exc.status, type(exc).__name__, exc.message, exc.detail)
         if isinstance(exc, Incomplete):
-            body["problems"] = [{"field": fault.field, "code": fault.code} for fault in exc.problems]
+            body |= _first("problems", [{"field": fault.field, "code": fault.code} for fault in exc.problems])
         if isinstance(exc, FormFaulty):
-            body["problems"] = [
-                {"field": fault.field, "code": "form", "detail": fault.sentence} for fault in exc.faults
-            ]
+            faults = [{"field": fault.field, "code": "form", "detail": fault.sentence} for fault in exc.faults]
+            body |= _first("problems", faults)
         headers = {"Retry-After": str(RETRY_AFTER)} if isinstance(exc, DatabaseBusy) else None
         return Response(body, status=exc.status, content_type=PROBLEM, headers=headers)
     if isinstance(exc, InvalidModel):
@@ -115,7 +116,7 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
         return None
     if isinstance(exc, ValidationError):
         body = _problem(response.status_code, "Invalid", _("The request is not valid."))
-        body["errors"] = list(_field_errors(exc.detail))
+        body |= _first("errors", list(_field_errors(exc.detail)))
     else:
         body = _problem(response.status_code, "", "", str(response.data["detail"]))
     response.data, response.content_type = body, PROBLEM
@@ -130,6 +131,14 @@ def _problem(status: int, name: str, title: str, detail: str = "") -> dict[str, 
         "status": status,
         **({"detail": detail} if detail else {}),
     }
+
+
+def _first(name: str, faults: list[dict[str, str]]) -> dict[str, Any]:
+    """The first faults under `name`, and how many there are beyond them, in words too."""
+    if (more := len(faults) - limits.PROBLEMS) <= 0:
+        return {name: faults}
+    sentence = ngettext("And %(n)s more.", "And %(n)s more.", more) % {"n": more}
+    return {name: faults[: limits.PROBLEMS], "more": more, "detail": sentence}
 
 
 def _field_errors(detail: Any, field: str = "") -> Iterator[dict[str, str]]:

@@ -14,7 +14,9 @@ from review.assignments import eligibility, queries
 from review.audit.trail import record, recording_events
 from review.calibration import services
 from review.common import sql
+from review.discussion.remarks import check_rate
 from review.models import Assignment, Case, Declined, Draft, Event, FirstLook, Notice, Retraction, Review, User
+from review.rules import limits
 from review.rules.permissions import Can, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role, State
 
@@ -246,9 +248,13 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
 
     Raises:
         NotYours: the physician neither holds this assignment nor submitted a review for it.
+        TooLong, TooManyComments.
     """
     require(physician, Can.REVIEW)
     assignment = queries.assignment_of(physician, assignment_id)
+    if len(text) > limits.REMARK:
+        raise errors.TooLong
+    check_rate(physician)
     now = timezone.now()
     record(assignment.case, Event.Kind.PROBLEM, physician, role=assignment.role, text=text)
     admins = User.objects.filter(role=UserRole.ADMIN, is_active=True)

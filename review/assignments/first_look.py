@@ -19,7 +19,7 @@ from review.rules.blocks import highlight_faults, passage_texts
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
 from review.rules.citations import locate_passage
 from review.rules.consolidation import first_look_problems, with_first_look
-from review.rules.questions import Answers, Problem
+from review.rules.questions import Answers, Problem, limit_problems
 from review.rules.state_machine import Phase
 
 
@@ -33,11 +33,12 @@ def reveal(
     first look. Pass `loaded` if `queries.assignment_for_post` was already called.
 
     Raises:
-        Incomplete: an answer of the first look is missing.
+        Incomplete: an answer of the first look is missing. OverLimits.
         NothingToReveal: the policy requires no first look.
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     loaded = loaded or queries.assignment_for_post(physician, assignment_id)
+    check_limits(loaded.case.frozen, answers)
     assignment = renew(fenced_assignment(physician, assignment_id, token))
     assignment.physician = physician
     assignment.case.frozen = loaded.case.frozen  # never changes
@@ -60,6 +61,12 @@ def reveal(
         return _attach(FirstLook.objects.get(assignment=assignment, physician=physician), assignment)
     record(assignment.case, Event.Kind.REVEALED, physician, role=assignment.role, phase=Phase(assignment.phase))
     return _attach(first_look, assignment)
+
+
+def check_limits(spec: CaseSpec, answers: Answers) -> None:
+    """Raise OverLimits if the answers hold more than a case can be asked, or than people write."""
+    if faults := limit_problems(spec.form, answers):
+        raise errors.OverLimits(faults)
 
 
 def _attach(first_look: FirstLook, assignment: Assignment) -> FirstLook:

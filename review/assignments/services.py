@@ -20,6 +20,7 @@ from review.answers import signatures
 from review.assignments import eligibility, queries, review_drafts
 from review.assignments.claims import fence, lease, renew_unlocked
 from review.assignments.first_look import (
+    check_limits,
     highlight_problems,
     located_citations,
     with_allowed_highlights,
@@ -132,10 +133,12 @@ def save_draft(
             saved one since `revision`; the error's `detail` then says so.
         StaleDraft: another window has saved a draft since `revision`; nothing was stored.
         Incomplete: the words of a highlight are not at its position; nothing was stored.
+        OverLimits: more than `review.rules.limits` allows; nothing was stored.
         AlreadySubmitted, NotYours: nothing was stored.
     """
     assignment = loaded or queries.assignment_for_post(physician, assignment_id)
     require(physician, Can.REVIEW)
+    check_limits(assignment.case.frozen, answers)
     late = _lateness(assignment, physician, token)
     phase = _draft_phase(assignment, physician)
     if answers.highlights:
@@ -189,6 +192,7 @@ def submit(
 
     Raises:
         Incomplete: holds every problem by field. Nothing was written.
+        OverLimits: more than `review.rules.limits` allows. Nothing was written.
         AlreadySubmitted: nothing was written.
         NotRevealed: the first look is due. Nothing was written.
         SignatureRefused: the policy requires the password, and `password` is wrong. Nothing was
@@ -199,6 +203,7 @@ def submit(
             another window has saved one since `revision`; nothing else was written.
     """
     loaded = loaded or queries.assignment_for_post(physician, assignment_id)
+    check_limits(loaded.case.frozen, answers)
     signatures.check_password(physician, loaded, token, password)
     try:
         return _submit(physician, loaded, token, answers, code)

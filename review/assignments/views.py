@@ -313,6 +313,8 @@ def _render_refused(
     stale = None
     try:
         _save(posted, answers)
+    except errors.OverLimits:  # which the page says, beside the text as it was typed
+        pass
     except errors.StaleDraft as error:  # another window has saved a later draft; keep that one
         stale = error
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:

@@ -20,9 +20,9 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer, SlugRelatedField
 
 from review.errors import NotAllowed
-from review.rules import json_nesting
+from review.rules import json_nesting, limits
 from review.rules.permissions import Can, allowed
-from review.rules.text import is_storable
+from review.rules.text import count_values, is_storable
 
 if TYPE_CHECKING:  # DRF's settings name classes of this module: importing its views here would be circular
     from rest_framework.generics import GenericAPIView
@@ -90,6 +90,8 @@ class StrictJSONParser(JSONParser):
         except json_nesting.TooDeep:
             raise ParseError(_("The JSON is nested too deeply.")) from None
         value = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
+        if count_values(value) > limits.JSON_VALUES:
+            raise ParseError(_("The JSON has too many values. Send it in several requests."))
         if not is_storable(value):
             raise ParseError(
                 _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")

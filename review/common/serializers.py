@@ -7,8 +7,10 @@ from enum import Enum
 from types import NoneType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
+from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
+from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
 from review.rules.citations import KINDS
 from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
@@ -53,23 +55,37 @@ class DataclassSerializer(serializers.Serializer[Any]):
         return derived | declared
 
 
-class AnswerSerializer(serializers.Serializer[Any]):
+class StrictSerializer(serializers.Serializer[Any]):
+    """Refuses fields that it does not have."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping) and (unknown := sorted(map(str, set(data) - set(self.fields)))):
+            raise serializers.ValidationError(dict.fromkeys(unknown[: limits.PROBLEMS], _("There is no such field.")))
+        return super().to_internal_value(data)
+
+
+def _text(most: int, **options: Any) -> serializers.CharField:
+    """A text as typed, of at most that many characters."""
+    return serializers.CharField(allow_blank=True, default="", trim_whitespace=False, max_length=most, **options)
+
+
+class AnswerSerializer(StrictSerializer):
     """The answer to one question."""
 
-    value = serializers.CharField(allow_blank=True, default="", max_length=100)
-    note = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
+    value = serializers.CharField(allow_blank=True, default="", max_length=limits.VALUE)
+    note = _text(limits.TEXT)
 
 
-class RubricAnswerSerializer(serializers.Serializer[Any]):
+class RubricAnswerSerializer(StrictSerializer):
     """The answer to one rubric. `wording` is the physician's own if the value is 'corrected'."""
 
     value = serializers.ChoiceField(choices=RUBRIC_VALUES, allow_blank=True, default="")
-    wording = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
-    note = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
+    wording = _text(limits.CRITERION)
+    note = _text(limits.TEXT)
     severity = serializers.CharField(allow_blank=True, default="", max_length=100)
 
 
-class CitationSerializer(serializers.Serializer[Any]):
+class CitationSerializer(StrictSerializer):
     """Evidence. `reference`: a guideline's or book's name (with its `section`), DOI, PMID, URL or
     part of this case; `read_on`: ISO date. Kind `case`: `passage` must be in the text of the case;
     `section` becomes its place ("1.3:5-16", passage and code points). Kind `search` (searched, not
@@ -77,21 +93,23 @@ class CitationSerializer(serializers.Serializer[Any]):
     """
 
     kind = serializers.ChoiceField(choices=KINDS, allow_blank=True, default="")
-    reference = serializers.CharField(allow_blank=True, default="", max_length=2000)
-    section = serializers.CharField(allow_blank=True, default="", max_length=500)
-    passage = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
-    read_on = serializers.CharField(allow_blank=True, default="", max_length=10)
+    reference = serializers.CharField(allow_blank=True, default="", max_length=limits.REFERENCE)
+    section = serializers.CharField(allow_blank=True, default="", max_length=limits.SECTION)
+    passage = _text(limits.TEXT)
+    read_on = serializers.CharField(allow_blank=True, default="", max_length=limits.DAY)
 
 
-class AddedRubricSerializer(serializers.Serializer[Any]):
+class AddedRubricSerializer(StrictSerializer):
     """A rubric written by the physician, tied to the sample's traps by their tags."""
 
-    criterion = serializers.CharField(allow_blank=True, trim_whitespace=False)
-    tags = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=100)
+    criterion = serializers.CharField(allow_blank=True, trim_whitespace=False, max_length=limits.CRITERION)
+    tags = serializers.ListField(
+        child=serializers.CharField(max_length=limits.CODE), default=list, max_length=limits.TAGS
+    )
     severity = serializers.CharField(allow_blank=True, default="", max_length=100)
 
 
-class HighlightSerializer(DataclassSerializer):
+class HighlightSerializer(StrictSerializer, DataclassSerializer):
     """Words of a text of the case. `passage`: block and turn, counted from 1 ("1.3"; "1.3.source"
     for the text before it was changed); `start` and `end` count its Unicode code points; `quote`:
     exactly these words. `first_look` is set by the server: highlighted before the traps were
@@ -100,14 +118,15 @@ class HighlightSerializer(DataclassSerializer):
 
     mirrors = Highlight
 
-    quote = serializers.CharField(trim_whitespace=False)
-    passage = serializers.CharField(max_length=30)
+    quote = serializers.CharField(trim_whitespace=False, max_length=limits.QUOTE)
+    label = serializers.CharField(max_length=limits.CODE)
+    passage = serializers.CharField(max_length=limits.PASSAGE)
     start = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
     end = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
     first_look = serializers.BooleanField(default=False)
 
 
-class AnswersSerializer(serializers.Serializer[Any]):
+class AnswersSerializer(StrictSerializer):
     """A physician's answers so far, by the keys of the case's form. A draft may leave answers
     blank.
     """
@@ -115,7 +134,7 @@ class AnswersSerializer(serializers.Serializer[Any]):
     questions = serializers.DictField(child=AnswerSerializer(), default=dict)
     rubrics = serializers.DictField(child=RubricAnswerSerializer(), default=dict)
     verdict = serializers.ChoiceField(choices=[verdict.value for verdict in Verdict], allow_blank=True, default="")
-    reason = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
+    reason = _text(limits.TEXT)
     reason_code = serializers.CharField(
         allow_blank=True, default="", max_length=100, help_text="For a rejection: one of the form's reasons."
     )
@@ -125,21 +144,16 @@ class AnswersSerializer(serializers.Serializer[Any]):
         max_length=100,
         help_text="One of the form's dissents, if the secondary confirms an approval that the primary rejected.",
     )
-    change_reason = serializers.CharField(
-        allow_blank=True,
-        default="",
-        trim_whitespace=False,
-        help_text="Why the secondary's confirmed answer differs from the blind one.",
-    )
+    change_reason = _text(limits.TEXT, help_text="Why the secondary's confirmed answer differs from the blind one.")
     declaration = serializers.ChoiceField(
         choices=[declaration.value for declaration in Declaration],
         allow_blank=True,
         default="",
         help_text="If the secondary approves other rubrics than the primary: only the wording differs, or the meaning.",
     )
-    citations = CitationSerializer(many=True, default=list)
-    added = AddedRubricSerializer(many=True, default=list)
-    highlights = HighlightSerializer(many=True, default=list)
+    citations = CitationSerializer(many=True, default=list, max_length=limits.CITATIONS)
+    added = AddedRubricSerializer(many=True, default=list, max_length=limits.ADDED)
+    highlights = HighlightSerializer(many=True, default=list, max_length=2 * limits.HIGHLIGHTS)
 
 
 class TokenSerializer(serializers.Serializer[Any]):

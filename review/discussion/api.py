@@ -17,6 +17,7 @@ from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_resp
 from review.common.decorators import signed_in_account
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
+from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
 
@@ -48,7 +49,7 @@ class WriteGuidelineSerializer(serializers.Serializer[Any]):
     version in force.
     """
 
-    text = serializers.CharField(trim_whitespace=False)
+    text = serializers.CharField(trim_whitespace=False, max_length=limits.GUIDELINE)
     base = serializers.IntegerField(min_value=0, required=False)
 
 
@@ -129,10 +130,8 @@ class SayRemarkSerializer(serializers.Serializer[Any]):
     occur more than once.
     """
 
-    text = serializers.CharField(max_length=remarks.MAX_CHARACTERS)
-    quote = serializers.CharField(
-        max_length=remarks.MAX_CHARACTERS, allow_blank=True, default="", trim_whitespace=False
-    )
+    text = serializers.CharField(max_length=limits.COMMENT)
+    quote = serializers.CharField(max_length=limits.COMMENT, allow_blank=True, default="", trim_whitespace=False)
     passage = serializers.CharField(max_length=100, allow_blank=True, default="")
 
 

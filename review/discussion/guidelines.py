@@ -8,6 +8,7 @@ from review import errors
 from review.audit.trail import EVENTS
 from review.common import benchmarks
 from review.models import ChainHead, Guideline, User
+from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
 
@@ -35,12 +36,14 @@ def write_guideline(actor: User, *, benchmark: str, stage: State, text: str, bas
 
     `base` is the version that the author has seen (0: none; None: whichever is in force).
 
-    Raises: NotAllowed, EmptyText. StaleGuideline: another version than `base` is in force; nothing
+    Raises: NotAllowed, EmptyText, TooLong. StaleGuideline: another version than `base` is in force; nothing
         was written.
     """
     require(actor, Can.OVERSEE)
     if not text.strip():
         raise errors.EmptyText
+    if len(text) > limits.GUIDELINE:
+        raise errors.TooLong
     # One lock for all guidelines, because before the first version there is no row to lock.
     ChainHead.objects.select_for_update().get(pk=EVENTS)
     current = guideline(benchmark, stage)

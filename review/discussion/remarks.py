@@ -1,6 +1,7 @@
 """Comments on a case and its passages, with mentions."""
 
 import re
+from datetime import timedelta
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -11,11 +12,10 @@ from review.audit.trail import record, recording_events
 from review.common import sql
 from review.models import Assignment, Case, Event, Notice, Remark, User
 from review.models.usernames import normalize_username
+from review.rules import limits
 from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed
 from review.rules.state_machine import State
-
-MAX_CHARACTERS = 4_000  # of a remark or a passage
 
 
 def discussed_case(author: User, case_id: int) -> Case:
@@ -34,24 +34,34 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
     the case get a notice.
 
     Raises:
-        NotYours: the author takes no part in this case. EmptyText.
+        NotYours: the author takes no part in this case. EmptyText, TooLong, TooManyComments.
         PassageUnknown: the quote is not in the text that the author may see.
     """
     if not text.strip():
         raise errors.EmptyText
+    if len(text.strip()) > limits.COMMENT:
+        raise errors.TooLong
     words = quote.replace("\r\n", "\n").strip()  # browsers post CRLF
     with recording_events():
         case = discussed_case(author, case_id)
+        check_rate(author)
         anchor = _anchor(author, case, words, passage) if words else None
-        new = Remark.objects.create(
-            case=case, author=author, anchor=anchor, text=text.strip()[:MAX_CHARACTERS], at=timezone.now()
-        )
+        new = Remark.objects.create(case=case, author=author, anchor=anchor, text=text.strip(), at=timezone.now())
         Notice.objects.bulk_create(
             Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=new, at=new.at)
             for user in _mentioned_users(new)
         )
         record(case, Event.Kind.REMARKED, author, remark=new.pk)
     return new
+
+
+def check_rate(author: User) -> None:
+    """Raise TooManyComments if a person has commented and reported too often within a minute."""
+    recent = Event.objects.filter(
+        actor=author, kind__in=(Event.Kind.REMARKED, Event.Kind.PROBLEM), at__gte=timezone.now() - timedelta(minutes=1)
+    )
+    if recent.count() >= limits.COMMENTS:
+        raise errors.TooManyComments
 
 
 def _mentioned_users(remark: Remark) -> list[User]:
@@ -87,7 +97,7 @@ def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, obj
         assignment.case = case
         spec = visibility.case_shown_to(author, assignment)
     matches = [candidate for candidate in passages(spec.blocks) if quote in candidate.text]
-    if not matches or len(quote) > MAX_CHARACTERS:
+    if not matches or len(quote) > limits.COMMENT:
         raise errors.PassageUnknown
     match = next((candidate for candidate in matches if candidate.key == passage), matches[0])
     start = match.text.index(quote)

@@ -17,6 +17,7 @@ from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
+from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
 
@@ -27,6 +28,7 @@ class GuidelineForm(forms.Form):
     base = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)  # the version that was edited
     text = forms.CharField(
         label=gettext_lazy("Text"),
+        max_length=limits.GUIDELINE,
         widget=forms.Textarea(attrs={"rows": 24}),
         help_text=gettext_lazy(
             "Write in Markdown. Saving creates a new version; submitted reviews keep the version they followed."
@@ -37,9 +39,9 @@ class GuidelineForm(forms.Form):
 class RemarkForm(forms.Form):
     """A remark, optionally about a passage."""
 
-    text = forms.CharField(max_length=remarks.MAX_CHARACTERS)
-    quote = forms.CharField(max_length=remarks.MAX_CHARACTERS, required=False)
-    passage = forms.CharField(required=False)
+    text = forms.CharField(max_length=limits.COMMENT)
+    quote = forms.CharField(max_length=limits.COMMENT, required=False)
+    passage = forms.CharField(max_length=100, required=False)
 
 
 @login_required
@@ -99,7 +101,7 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
         data = form.cleaned_data
         try:
             remarks.remark(author, case_id, data["text"], quote=data["quote"], passage=data["passage"])
-        except errors.EmptyText as refused:
+        except (errors.EmptyText, errors.TooManyComments) as refused:
             form.add_error("text", refused.message)
         except errors.PassageUnknown as refused:
             form.add_error("quote", refused.message)

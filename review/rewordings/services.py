@@ -11,6 +11,7 @@ from review.assignments.services import follow_reviews
 from review.audit.trail import record, recording_events
 from review.models import Case, Event, Rewording, RewordingOutcome, User
 from review.rewordings import queries
+from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import Consent, State, position
 
@@ -30,11 +31,13 @@ def object_to(physician: User, rewording_id: int, reason: str) -> RewordingOutco
     """Object to the secondary's wording: it counts as dissent, and the case goes to adjudication.
 
     Raises:
-        NotYours: it was not shown to this physician. EmptyText: the reason is empty.
+        NotYours: it was not shown to this physician. EmptyText: the reason is empty. TooLong.
         RewordingAnswered, RewordingLapsed, CaseClosed: too late. Nothing was written.
     """
     if not reason.strip():
         raise errors.EmptyText
+    if len(reason) > limits.COMMENT:
+        raise errors.TooLong
     return _record_answer(physician, rewording_id, Consent.OBJECTED, reason.strip())
 
 

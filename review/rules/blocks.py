@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from review.rules import limits
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -228,7 +230,6 @@ class HighlightLabel:
 
 
 HighlightFault = Literal["highlight-misplaced", "unknown-value", "highlight-duplicate", "too-many"]
-MAX_HIGHLIGHTS = 100  # per review
 
 
 def passage_texts(blocks: Iterable[Block]) -> dict[str, str]:
@@ -263,16 +264,18 @@ def highlight_faults(
     first_look_texts: the texts to which highlights made at the first look refer.
     """
     faults: list[tuple[str, HighlightFault]] = []
+    seen: set[Highlight] = set()
     for number, highlight in enumerate(highlights, 1):
         text = (first_look_texts if highlight.first_look else texts).get(highlight.passage)
         inside = text is not None and 0 <= highlight.start < highlight.end <= len(text)
         if text is None or not inside or text[highlight.start : highlight.end] != highlight.quote:
             faults.append((f"highlight.{number}.quote", "highlight-misplaced"))
-        elif highlight in highlights[: number - 1]:
+        elif highlight in seen:
             faults.append((f"highlight.{number}.quote", "highlight-duplicate"))
+        seen.add(highlight)
         if highlight.label not in labels:
             faults.append((f"highlight.{number}.label", "unknown-value"))
-    if len(highlights) > MAX_HIGHLIGHTS:
+    if len(highlights) > limits.HIGHLIGHTS:
         faults.append(("highlights", "too-many"))
     return faults
 

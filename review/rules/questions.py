@@ -3,12 +3,12 @@
 Plain values, worded by the benchmark.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
-from review.rules import citations
+from review.rules import citations, limits
 from review.rules.blocks import Choice as Choice
 from review.rules.blocks import Highlight
 from review.rules.blocks import HighlightLabel as HighlightLabel
@@ -150,7 +150,7 @@ class Problem:
         "citation-malformed", "citation-incomplete", "citation-duplicate",
         "severity-missing", "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
-        "highlight-misplaced", "highlight-duplicate", "too-many", "unconfirmed", "undeclared",
+        "highlight-misplaced", "highlight-duplicate", "too-many", "too-long", "unconfirmed", "undeclared",
     ]  # fmt: skip
 
 
@@ -210,6 +210,62 @@ def problems(
     if committed is not None and differs(committed, asked, ignored) and not answers.change_reason.strip():
         result.append(Problem("change_reason", "change-reason-missing"))
     return result
+
+
+def limit_problems(form: Form, answers: Answers) -> list[Problem]:
+    """What not even a draft may hold: unknown questions and rubrics, too many entries, too long texts.
+
+    `form`: with the questions of all stages.
+    """
+    result = [
+        Problem(f"question.{key}", "unknown-field") for key in set(answers.questions) - {q.key for q in form.questions}
+    ]
+    result += [
+        Problem(f"rubric.{key}", "unknown-field") for key in set(answers.rubrics) - {r.key for r in form.rubrics}
+    ]
+    entries = {
+        "citations": (answers.citations, limits.CITATIONS),
+        "added": (answers.added, limits.ADDED),
+        "highlights": (answers.highlights, 2 * limits.HIGHLIGHTS),
+    }
+    result += [Problem(name, "too-many") for name, (rows, most) in entries.items() if len(rows) > most]
+    if result:
+        return result
+    return [Problem(name, "too-long") for name, text, most in _limited_texts(answers) if len(text) > most]
+
+
+def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
+    """(field, text, limit) of every text in `answers`."""
+    yield "verdict", answers.verdict, limits.CODE
+    yield "reason", answers.reason, limits.TEXT
+    yield "reason_code", answers.reason_code, limits.CODE
+    yield "dissent_code", answers.dissent_code, limits.CODE
+    yield "change_reason", answers.change_reason, limits.TEXT
+    yield "declaration", answers.declaration, limits.CODE
+    for key, answer in answers.questions.items():
+        yield f"question.{key}", answer.value, limits.VALUE
+        yield f"question.{key}.note", answer.note, limits.TEXT
+    for key, finding in answers.rubrics.items():
+        yield f"rubric.{key}", finding.value, limits.CODE
+        yield f"rubric.{key}.wording", finding.wording, limits.CRITERION
+        yield f"rubric.{key}.note", finding.note, limits.TEXT
+        yield f"rubric.{key}.severity", finding.severity, limits.CODE
+    for number, citation in enumerate(answers.citations, 1):
+        yield f"citation.{number}.kind", citation.kind, limits.CODE
+        yield f"citation.{number}.reference", citation.reference, limits.REFERENCE
+        yield f"citation.{number}.section", citation.section, limits.SECTION
+        yield f"citation.{number}.passage", citation.passage, limits.TEXT
+        yield f"citation.{number}.read_on", citation.read_on, limits.CODE
+    for number, added in enumerate(answers.added, 1):
+        yield f"added.{number}.criterion", added.criterion, limits.CRITERION
+        yield f"added.{number}.severity", added.severity, limits.CODE
+        yield f"added.{number}.tags", max(added.tags, key=len, default=""), limits.CODE
+        if len(added.tags) > limits.TAGS:
+            yield f"added.{number}.tags", "," * len(added.tags), limits.TAGS
+    for number, highlight in enumerate(answers.highlights, 1):
+        yield f"highlight.{number}.quote", highlight.quote, limits.QUOTE
+        yield f"highlight.{number}.label", highlight.label, limits.CODE
+        yield f"highlight.{number}.passage", highlight.passage, limits.PASSAGE
 
 
 def is_asked(question: Question, answers: Answers) -> bool:

@@ -7,6 +7,20 @@ from typing import Any
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
+def count_values(value: Any) -> int:
+    """How many values a JSON value holds, keys included."""
+    remaining, count = [value], 0
+    while remaining:
+        part = remaining.pop()
+        count += 1
+        if isinstance(part, Mapping):
+            count += len(part)
+            remaining += part.values()
+        elif isinstance(part, list):
+            remaining += part
+    return count
+
+
 def is_storable(value: Any) -> bool:
     """Whether a JSON value, keys included, contains no NUL and no lone surrogates."""
     remaining = [value]
