@@ -117,6 +117,7 @@ def pieces(
 
 _QUOTED = re.compile("[\"“「『‘'](.{2,80}?)[\"”」』’']")
 _SENTENCE = re.compile(r"\S(?:[^.!?。！？]|[.!?](?!\s))*[.!?。！？]*")
+MAX_QUOTES = 20  # of a description of a trap that are looked for
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{3,}")
 
 
@@ -136,10 +137,11 @@ def trap_offset(spans: Sequence[Span], descriptions: Iterable[str]) -> int:
         if span.op == "insert":
             inserted += [(offset + match.start(), match[0]) for match in _SENTENCE.finditer(span.text)]
         offset += len(span.text) if span.op != "delete" else 0
+    folded = [(at, sentence.casefold()) for at, sentence in inserted]
     for text in texts:
-        for quote in _QUOTED.findall(text):
-            for at, sentence in inserted:
-                if (position := sentence.casefold().find(quote.casefold())) >= 0:
+        for quote in _QUOTED.findall(text)[:MAX_QUOTES]:
+            for at, sentence in folded:
+                if (position := sentence.find(quote.casefold())) >= 0:
                     return at + position
     words = set(_WORD.findall(" ".join(texts).casefold()))
     overlaps = [(len(words & set(_WORD.findall(sentence.casefold()))), at) for at, sentence in inserted]

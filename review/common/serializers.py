@@ -119,7 +119,6 @@ class HighlightSerializer(StrictSerializer, DataclassSerializer):
     mirrors = Highlight
 
     quote = serializers.CharField(trim_whitespace=False, max_length=limits.QUOTE)
-    label = serializers.CharField(max_length=limits.CODE)
     passage = serializers.CharField(max_length=limits.PASSAGE)
     start = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
     end = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
@@ -151,9 +150,9 @@ class AnswersSerializer(StrictSerializer):
         default="",
         help_text="If the secondary approves other rubrics than the primary: only the wording differs, or the meaning.",
     )
-    citations = CitationSerializer(many=True, default=list, max_length=limits.CITATIONS)
-    added = AddedRubricSerializer(many=True, default=list, max_length=limits.ADDED)
-    highlights = HighlightSerializer(many=True, default=list, max_length=2 * limits.HIGHLIGHTS)
+    citations = CitationSerializer(many=True, default=list, max_length=limits.CITATIONS)  # type: ignore[call-arg]
+    added = AddedRubricSerializer(many=True, default=list, max_length=limits.ADDED)  # type: ignore[call-arg]
+    highlights = HighlightSerializer(many=True, default=list, max_length=2 * limits.HIGHLIGHTS)  # type: ignore[call-arg]
 
 
 class TokenSerializer(serializers.Serializer[Any]):

@@ -36,8 +36,8 @@ def write_guideline(actor: User, *, benchmark: str, stage: State, text: str, bas
 
     `base` is the version that the author has seen (0: none; None: whichever is in force).
 
-    Raises: NotAllowed, EmptyText, TooLong. StaleGuideline: another version than `base` is in force; nothing
-        was written.
+    Raises: NotAllowed, EmptyText, TooLong. StaleGuideline: another version than `base` is in force;
+        nothing was written.
     """
     require(actor, Can.OVERSEE)
     if not text.strip():

@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\d+(?:[.,]\d+)*|[^\W\d\u3040-\u30ff\u3400-\u9fff]+|\s+|.", re.S
 )
 _FIRST_CODE = 0xE000  # beyond the surrogates; room for about a million different words
+_MAX_PAIRS = 40_000  # turns before times turns after, between equal beginnings and ends
 _MIN_SIMILARITY = 0.2  # below this share of common word pairs a turn was replaced, not edited
 
 
@@ -96,6 +97,11 @@ def _turn_pair(old: Turn, new: Turn) -> TurnPair:
 
 
 def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
+    if len(before) * len(after) > _MAX_PAIRS:  # no conversation is as long: shown as replaced
+        return [
+            *(TurnPair(old, None, (Span("delete", old.text),)) for old in before),
+            *(TurnPair(None, new, (Span("insert", new.text),)) for new in after),
+        ]
     olds, news = list(map(_turn_features, before)), list(map(_turn_features, after))
     gain = [[_similarity(old, new) for new in news] for old in olds]
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # for the tails before[i:], after[j:]

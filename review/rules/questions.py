@@ -213,7 +213,7 @@ def problems(
 
 
 def limit_problems(form: Form, answers: Answers) -> list[Problem]:
-    """What not even a draft may hold: unknown questions and rubrics, too many entries, too long texts.
+    """What not even a draft may hold: unknown questions, too many entries, too long texts.
 
     `form`: with the questions of all stages.
     """

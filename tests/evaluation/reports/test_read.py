@@ -1,6 +1,7 @@
 """A benchmark without a judge, with several variants and rates, from the launch to the report."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
@@ -13,8 +14,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from evaluation import errors
+from evaluation import registry as evaluation_registry
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
+from evaluation.protocol import Decision, Sample
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import estimate, services, work
@@ -22,6 +25,7 @@ from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import NO_RESPONSE
+from generation.engine import apart
 from generation.engine.sweeping import sweep
 from generation.jobs import services as jobs_services
 from generation.jobs.estimate import TOKENS_OUT
@@ -572,3 +576,26 @@ def test_reports_contain_all_rates(release: Release, claimants: str, admin: Clie
     download: Page = admin.get(reverse("evaluation:report-csv", args=[run.pk]))
     assert download.content.decode() == table
     assert download["Content-Disposition"].endswith('.csv"')
+
+
+def test_an_answer_that_is_not_read_in_time_fails_by_name_and_the_others_go_on(
+    release: Release, claimants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy_protocol, first = evaluation_registry.protocol("toy"), release.samples.order_by("pk").first()
+
+    def read(sample: Sample, *more: Any) -> Decision | None:
+        if first is not None and sample.key == first.key:
+            re.match("(a+)+b", "a" * 60)
+        assert toy_protocol.read is not None
+        return toy_protocol.read(sample, *more)
+
+    monkeypatch.setattr(apart, "SECONDS", 0.5)
+    monkeypatch.setattr(evaluation_registry, "protocol", lambda _name: replace(toy_protocol, read=read))
+    run = finished_run(release, claimants, "sim-average", variants=["plain"])
+    assert run.status == Run.Status.FINISHED
+    failed = Response.objects.exclude(status=Status.DONE)
+    assert [(row.sample_id, row.status, row.error) for row in failed] == [
+        (first and first.pk, Status.FAILED, "TooSlow")
+    ]
+    assert failed.get().text, "the answer is kept"
+    assert Judgment.objects.filter(status=Status.DONE).count() == COUNT - 1

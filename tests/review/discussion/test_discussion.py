@@ -12,6 +12,7 @@ from review import errors
 from review.discussion import guidelines, remarks
 from review.discussion import notices as discussion_notices
 from review.models import Case, Event, Notice, User
+from review.rules import limits
 from review.rules.blocks import Diff, Text, Turn, passages
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
@@ -206,7 +207,10 @@ def test_the_longer_of_two_matching_names_is_mentioned(ana: User, bo: User) -> N
     assert (mentions_count(longer), mentions_count(bo)) == (1, 0)
 
 
-def test_sealed_mentions_do_not_crowd_out_a_readable_notice(adela: User, ana: User, bo: User) -> None:
+def test_sealed_mentions_do_not_crowd_out_a_readable_notice(
+    adela: User, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "COMMENTS", 1_000)
     case = case_in_secondary(ana)
     claim(bo)
     post_remark(adela, case, "@bo, from the admin.")

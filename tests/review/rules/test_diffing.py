@@ -112,3 +112,9 @@ def test_a_single_change_in_a_long_turn_is_found(repeat: int) -> None:
     text = " ".join(f"word{n} and" for n in range(2 * repeat))
     marked = [span for span in diff_words(text, text.replace("word1 ", "Neurostatin ")) if span.op != "equal"]
     assert marked == [Span("delete", "word1"), Span("insert", "Neurostatin")]
+
+
+def test_a_conversation_of_thousands_of_turns_is_shown_as_replaced() -> None:
+    before, after = ([Turn("user", f"{side} {number}") for number in range(3_000)] for side in ("old", "new"))
+    pairs = align_turns(before, after)
+    assert [pair.change for pair in pairs] == ["removed"] * 3_000 + ["added"] * 3_000
