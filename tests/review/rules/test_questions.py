@@ -288,6 +288,7 @@ def test_every_problem_code_is_tested() -> None:
     tested += [(answers, problem) for answers, problem in DISSENTS if problem]
     codes = {problem.code for _answers, problem in tested} | {"change-reason-missing", "evidence-kind-missing"}
     codes |= {"highlight-misplaced", "highlight-duplicate", "too-many"}  # test_marked_text, test_highlights
+    codes |= {"too-long"}  # test_limits
     codes |= {"unconfirmed", "evidence-unfit"}  # test_common_ground, and below
     codes |= {"undeclared"}  # test_rewordings
     assert codes == set(get_args(Problem.__dataclass_fields__["code"].type))
