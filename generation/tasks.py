@@ -12,6 +12,7 @@ from generation.jobs.kinds import kind_of
 from generation.models import Freeze, Import, Job
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
+from generation.trials import checking
 from review.common import waking
 
 
@@ -31,6 +32,8 @@ def run_freeze(freeze_id: int) -> None:
 def work_on_job(job_id: int) -> None:
     job = Job.objects.filter(pk=job_id).first()
     if job is None:  # a message may outlive its row
+        return
+    if not checking.check_models(job_id):
         return
     kind_of(job).work(job_id)
     if services.waits(job_id):  # the lane ended because its time was up

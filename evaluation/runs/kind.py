@@ -15,7 +15,7 @@ from evaluation.runs import queries, services, work
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.rows import cache_warming, queues, tallies
 from generation.engine.task_queue import requeue_expired
-from generation.jobs.kinds import JobKind, ProgressBar, Tile
+from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
 from generation.jobs.live_status import endpoints_listed
 from generation.models import Endpoint, ProviderBatch
 from review.rules.permissions import Can
@@ -50,6 +50,9 @@ class RunKind(JobKind[Run]):
         tallies.tally(pk)
         cache_warming.warm(pk)
         return ran
+
+    def trials(self, job: Run) -> Iterable[Trial]:
+        return queries.trials(job)
 
     def endpoints(self, job: Run) -> QuerySet[Endpoint]:
         return queries.endpoints_of(job)

@@ -14,7 +14,12 @@ from generation.models import Endpoint
 from generation.models.work import Work
 
 Status = Work.Status
-OF_ONE_MODEL = ("EndpointDown", "KeyMissing", "NotAllowed")  # why a run paused, which may have been this model
+OF_ONE_MODEL = (
+    "EndpointDown",
+    "KeyMissing",
+    "NotAllowed",
+    "ModelCheck",
+)  # why a run paused, which may have been this model
 LEFT_OUT = "LeftOut"  # error of the responses that a model was to give when it was left out
 
 

@@ -13,7 +13,7 @@ from generation import errors
 from generation.batches import bulk_making, launch, queries, rounds, services
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import requeue_expired
-from generation.jobs.kinds import JobKind, ProgressBar, Tile
+from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
 from generation.jobs.live_status import Progress, endpoints_listed
 from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, Source
 from generation.models.work import Work
@@ -29,6 +29,9 @@ class BatchKind(JobKind[Batch]):
     plural = "batches"
     own_page = True
     unknown = errors.UnknownBatch
+
+    def trials(self, job: Batch) -> Iterable[Trial]:
+        return queries.trials(job)
 
     def jobs(self) -> QuerySet[Batch]:
         return super().jobs().select_related("source")

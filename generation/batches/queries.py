@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from generation import errors
 from generation.batches import review_results
 from generation.common.model_names import canonical_model_name
 from generation.jobs import queries as jobs_queries
+from generation.jobs.kinds import Trial
 from generation.jobs.queries import ModelAsked
 from generation.models import (
     Batch,
@@ -28,9 +30,9 @@ from generation.models import (
     SourceRecord,
 )
 from generation.models.work import Work
-from generation.recipes import registry
+from generation.recipes import registry, rehearsal
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import NewSample, Preset
+from generation.recipes.recipe import NewSample, Preset, Step
 from generation.samples.queries import prefetch_rubrics, terms
 from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents, record_value
@@ -384,3 +386,31 @@ def models_asked(batch: Batch) -> list[ModelAsked]:
     """The models of a batch, with settings, reported versions and prompts."""
     roles = batch.roles.select_related("endpoint").order_by("pk")
     return jobs_queries.models_asked(batch, [(role.role, role.endpoint) for role in roles], batch.endpoint_settings)
+
+
+def trials(batch: Batch) -> list[Trial]:
+    """The first question that a batch asks of each role, as far as it follows from a record alone.
+
+    What later steps ask depends on replies that nobody has given yet.
+    """
+    roles = list(BatchRole.objects.filter(batch=batch).select_related("endpoint").order_by("pk"))
+    row = Draft.objects.filter(batch=batch, status=Work.Status.QUEUED, step=0, version=1).order_by("pk").first()
+    if row is None:
+        return []
+    value, names = draft_value(row), {role.role: role.endpoint.model for role in roles}
+    asked: dict[str, rehearsal.Question] = {}
+    for step in registry.recipe(batch.benchmark).steps:
+        if isinstance(step, Step):
+            with suppress(rehearsal.NoQuestion):
+                question = rehearsal.first_question(step, value, names)
+                asked.setdefault(question.role, question)
+    return [
+        Trial(
+            role.endpoint.with_launch_settings(batch.endpoint_settings.get(str(role.endpoint_id), {})),
+            role.role,
+            asked[role.role].request,
+            asked[role.role].shape,
+        )
+        for role in roles
+        if role.role in asked
+    ]

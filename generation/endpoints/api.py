@@ -69,6 +69,16 @@ class EndpointTestSerializer(serializers.Serializer[Any]):
     error = serializers.CharField(allow_blank=True)
     detail = serializers.CharField(allow_blank=True)
     http_status = serializers.IntegerField(allow_null=True)
+    findings = serializers.ListField(
+        child=serializers.DictField(child=serializers.CharField(allow_blank=True)),
+        help_text="What it cannot do of what jobs send: `code` and the server's words.",
+    )
+
+
+class EndpointTestQuery(serializers.Serializer[Any]):
+    """What to try beside the question."""
+
+    images = serializers.BooleanField(default=False, help_text="Show a picture: one more call.")
 
 
 class DaySerializer(TotalsSerializer):
@@ -135,14 +145,15 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
                     )
         return Response(EndpointSerializer(changed).data)
 
-    @extend_schema(request=None, responses=EndpointTestSerializer)
+    @extend_schema(parameters=[EndpointTestQuery], request=None, responses=EndpointTestSerializer)
     @action(detail=True, methods=["post"])
     def test(self, request: Request, name: str) -> Response:
-        """Ask the endpoint one question.
+        """Ask the endpoint one question as jobs ask: with a temperature, a token limit and a schema.
 
         The call costs money; `answered` says whether it worked.
         """
-        result: Any = testing.test_endpoint(self.get_object())
+        images = validated_query(EndpointTestQuery, request)["images"]
+        result: Any = testing.test_endpoint(self.get_object(), images=images)
         return Response(EndpointTestSerializer(result).data)
 
     @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)

@@ -36,7 +36,7 @@ def has_answered(endpoint: Endpoint) -> bool:
     They do if a call ever succeeded, or if it has no address, as it represents a model that is
     known only from imported results.
     """
-    return not endpoint.url or Call.objects.filter(endpoint=endpoint, error="").exists()
+    return not endpoint.url or Call.objects.filter(endpoint=endpoint, error="", job__isnull=False).exists()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Tests of endpoints with a single question."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 
 from asgiref.sync import async_to_sync
@@ -9,8 +9,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from generation.engine import ledger
-from generation.llm.probe import probe
+from generation.llm.probe import Probe, probe
 from generation.models import Endpoint
+from generation.trials.findings import Finding, of_refusal
 
 REPLY_CHARS = 500
 
@@ -37,19 +38,25 @@ class EndpointTest:
     error: str
     detail: str
     http_status: int | None
+    findings: list[dict[str, str]] = field(default_factory=list)
 
 
-def test_endpoint(endpoint: Endpoint) -> EndpointTest:
-    """Ask an endpoint one question and store the result with the endpoint.
+def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
+    """Ask an endpoint one question as jobs ask it, and store the result with the endpoint.
 
-    The attempts count in its usage by day. They are in no ledger, as no job made them.
+    `images`: show it a picture too. Provider batches are tried if the endpoint says it supports
+    them. The attempts count in its usage by day. They are in no ledger, as no job made them.
     """
     probed = async_to_sync(probe)(
-        endpoint.settings, access=settings.MHB_ENDPOINT_ACCESS, max_reply=settings.MHB_MAX_REPLY_BYTES
+        endpoint.settings,
+        access=settings.MHB_ENDPOINT_ACCESS,
+        max_reply=settings.MHB_MAX_REPLY_BYTES,
+        images=images,
+        batches=endpoint.batches,
     )
     last = probed.attempts[-1] if probed.attempts else None
     reply = last.reply if last else None
-    usages = [attempt.reply.usage for attempt in probed.attempts if attempt.reply]
+    usages = [attempt.reply.usage for attempt in (*probed.attempts, *probed.beside) if attempt.reply]
     result = EndpointTest(
         at=timezone.now().isoformat(),
         answered=not probed.error,
@@ -64,9 +71,26 @@ def test_endpoint(endpoint: Endpoint) -> EndpointTest:
         error=probed.error,
         detail=probed.detail,
         http_status=last.http_status if last else None,
+        findings=[asdict(finding) for finding in _findings(probed)],
     )
     with transaction.atomic():
-        ledger.count_without_job([ledger.LedgerLine(attempt, endpoint, "test") for attempt in probed.attempts])
+        ledger.count_without_job(
+            [ledger.LedgerLine(attempt, endpoint, "test") for attempt in (*probed.attempts, *probed.beside)]
+        )
         Endpoint.objects.filter(pk=endpoint.pk).update(last_test=asdict(result))
     endpoint.last_test = asdict(result)
     return result
+
+
+def _findings(probed: Probe) -> list[Finding]:
+    found = []
+    for refusal in probed.refused:
+        if refusal.what == "question":
+            found.append(of_refusal(refusal.detail, refusal.sent, has_images=False))
+        else:
+            found.append(Finding("images" if refusal.what == "image" else "no_batches", refusal.detail[:REPLY_CHARS]))
+    if "Not a chat completion: data:" in probed.detail:
+        found.append(Finding("stream"))
+    if not probed.error and not probed.usable:
+        found.append(Finding("unread"))
+    return found

@@ -38,7 +38,7 @@ def endpoints(request: HttpRequest) -> HttpResponse:
 @requires(Can.CONNECT)
 def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
     """Ask an endpoint one question; its page shows the result."""
-    result = testing.test_endpoint(queries.endpoint(name))
+    result = testing.test_endpoint(queries.endpoint(name), images="images" in request.POST)
     if result.answered:
         messages.success(request, _("Endpoint %(name)s answered.") % {"name": name})
     else:

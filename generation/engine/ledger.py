@@ -147,6 +147,20 @@ def _increments(calls: Sequence[Call]) -> dict[str, Any]:
     return {name: F(name) + value for name, value in increments.items() if value}
 
 
+def write_without_job(lines: Sequence[LedgerLine]) -> list[Call]:
+    """Write attempts that belong to no job, and add them to the usage of their endpoints.
+
+    Runs in the caller's transaction.
+    """
+    store_images(line.attempt.sent for line in lines)
+    calls = [_call(None, line) for line in lines]
+    if calls:
+        _insert(calls, again=False)
+        _count_days(calls)
+        _note_simulated(lines, calls)
+    return calls
+
+
 def count_without_job(lines: Sequence[LedgerLine]) -> None:
     """Add attempts that belong to no job to the usage of their endpoints."""
     calls = [_call(0, line) for line in lines]
@@ -181,7 +195,7 @@ def _count_days(calls: Sequence[Call]) -> None:
             known.update(**increments)
 
 
-def _call(job: int, line: LedgerLine) -> Call:
+def _call(job: int | None, line: LedgerLine) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
     usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
     detail = attempt.detail
@@ -307,7 +321,9 @@ def paid_replies(job: Job, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     are there if a worker was lost between reply and result.
     """
     pairs = list(keys)
-    lines = Call.objects.filter(identity__in={identity for identity, _ in pairs}, hit_of__isnull=True, error="")
+    lines = Call.objects.filter(
+        identity__in={identity for identity, _ in pairs}, hit_of__isnull=True, error="", job__isnull=False
+    )
     if job.fresh:
         lines = lines.filter(job=job.pk, subject__in={subject for _, subject in pairs})
     replies: dict[tuple[str, str], list[PaidReply]] = {pair: [] for pair in pairs}

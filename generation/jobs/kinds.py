@@ -13,11 +13,13 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from pydantic import BaseModel
 
 from generation import errors
 from generation.jobs import live_status, queries
 from generation.jobs.life_cycle import OVER
 from generation.jobs.live_status import LiveStatus, Progress
+from generation.llm.types import Request
 from generation.models import Endpoint, Job
 from generation.models.work import Work
 from review.rules.permissions import Can
@@ -46,6 +48,19 @@ class Tile:
     value: int
     note: str = ""
     href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A request like those that a job will send to an endpoint, to be tried once before it begins.
+
+    `shape`: of the reply that is asked for; None for plain text.
+    """
+
+    endpoint: Endpoint
+    role: str
+    request: Request
+    shape: type[BaseModel] | None = None
 
 
 class JobKind(Generic[J]):
@@ -119,6 +134,10 @@ class JobKind(Generic[J]):
     def endpoints(self, job: J) -> QuerySet[Endpoint]:
         """The endpoints that a job calls."""
         return Endpoint.objects.none()
+
+    def trials(self, job: J) -> Iterable[Trial]:
+        """Requests like those that a job will send, for each of its endpoints."""
+        return ()
 
     def with_work(self, jobs: QuerySet[J]) -> QuerySet[J]:
         """The jobs among `jobs` that a lane could work on."""

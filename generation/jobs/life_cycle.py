@@ -36,6 +36,11 @@ def advice(job: Job) -> str:
         return gettext(
             "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
         )
+    if job.paused_because == "ModelCheck":
+        return gettext(
+            "Nothing was asked yet. Change the endpoint's settings, or leave the model out; then resume, and it is tried "
+            "again."
+        )
     if job.paused_because == "EndpointDown":
         return gettext("Check the endpoint: its account, key, address and model name. Resume once it responds again.")
     if job.paused_because in ("BatchLost", "GivenUp"):
@@ -140,7 +145,10 @@ def pause_if_spent(pk: int) -> None:
 
 @transaction.atomic
 def resume(pk: int) -> Job:
-    """Resume a paused job. Raises JobOver; BudgetTooSmall if the budget allows no further call."""
+    """Resume a paused job; models that were found unfit are tried again.
+
+    Raises JobOver; BudgetTooSmall if the budget allows no further call.
+    """
     job = lock_job(pk)
     if job.status == Job.Status.RUNNING:
         return _update(job, rests_until=None)
@@ -148,7 +156,9 @@ def resume(pk: int) -> Job:
         raise errors.JobOver
     if job.budget_spent:
         raise errors.BudgetTooSmall
-    return _update(job, status=Job.Status.RUNNING, paused_because="", paused_detail="", rests_until=None)
+    passed = {pk: entry for pk, entry in job.model_checks.items() if not any(each["blocks"] for each in entry["tried"])}
+    cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None, "model_checks": passed}
+    return _update(job, status=Job.Status.RUNNING, **cleared)
 
 
 @transaction.atomic

@@ -20,6 +20,7 @@ from generation.jobs.life_cycle import MAX_CALLS
 from generation.jobs.live_status import live_workers
 from generation.models.jobs import Job
 from generation.tasks import work_on_job
+from generation.trials import checking
 from review.common.waking import wake
 from review.errors import ShownError
 
@@ -186,6 +187,7 @@ def _follow(step: Step, kind: JobKind[Any], job: Job) -> None:
             time.sleep(POLL)
         else:
             sweep(kind)
-            kind.work(job.pk)
+            if checking.check_models(job.pk):
+                kind.work(job.pk)
             if is_running():
                 time.sleep(POLL)  # rows held by a dead process return when their lease expires

@@ -30,17 +30,18 @@ class Lane(models.Model):
 class Call(models.Model):
     """A line of the ledger: one HTTP attempt, or a hit on a reply paid for earlier.
 
-    `job` and `subject` (``draft:12``) say what the call was made for. `identity` is the content
-    hash of the request. A line with `hit_of` is not an attempt: its reply had been paid for under
-    that line. `repeated`: the row had been taken before, by a worker that was lost or that ended
-    while retrying, so the same request may already have been sent.
+    `job` and `subject` (``draft:12``) say what the call was made for; without a job it was a try
+    (``check:7``, ``playground:3``), whose reply is never used for a result. `identity` is the
+    content hash of the request. A line with `hit_of` is not an attempt: its reply had been paid for
+    under that line. `repeated`: the row had been taken before, by a worker that was lost or that
+    ended while retrying, so the same request may already have been sent.
 
     `attempt_id` tells whether a line was committed if the database connection was lost before the
     commit was confirmed; null in old lines.
     """
 
     # No index of its own: the composite indexes below begin with the job.
-    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="+", db_index=False)
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="+", db_index=False, null=True, blank=True)
     subject = models.CharField(max_length=40)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="calls")
     model = models.CharField(max_length=200)

@@ -32,6 +32,9 @@ class Job(models.Model):
     line: `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that had
     already been paid for.
 
+    `model_checks`: what a try of each endpoint showed before the first row was taken, by endpoint;
+    a worker tries those that are missing, until `checking_until` (`generation.trials.checking`).
+
     `launch_key`: identifies a launch that is sent twice (`life_cycle.launch_once`); null if the
     client sent none. `launch_digest`: digest of what was launched under that key; empty in rows
     that are older than this field.
@@ -73,6 +76,8 @@ class Job(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
     launch_digest = models.CharField(max_length=64, blank=True, default="")
+    model_checks = models.JSONField(default=dict, blank=True)
+    checking_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -95,6 +100,11 @@ class Job(models.Model):
     def name(self) -> str:
         """The job's name on pages and in commands: ``batch:7``, ``run:3``."""
         return f"{self.kind}:{self.pk}"
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether a worker tries the job's models now."""
+        return self.checking_until is not None and self.checking_until > timezone.now()
 
     @property
     def money_budget_spent(self) -> bool:

@@ -14,6 +14,7 @@ from generation.llm import errors
 from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
+from generation.trials import findings
 
 register = template.Library()
 
@@ -45,6 +46,12 @@ def pause_reason(job: Job) -> str:
     if not sentence or not (job.paused_detail or sentence).startswith(sentence):
         return job.paused_detail or job.paused_because
     return f"{gettext(sentence)} {job.paused_detail.removeprefix(sentence).strip()}".strip()
+
+
+@register.filter
+def finding_words(code: str) -> str:
+    """What a try of a model showed, in a sentence."""
+    return findings.Finding(code).words
 
 
 @register.filter

@@ -6,23 +6,29 @@ from typing import Any
 
 from generation.endpoints import queries, testing
 from generation.management.command_line import Step
+from generation.trials.findings import Finding
 from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Ask an endpoint one question: latency, tokens, structured output, cost. Exit code 1 if it does not answer."
+    help = (
+        "Ask an endpoint one question as jobs ask: latency, tokens, structured output, cost. Exit code 1 if it does not "
+        "answer, or cannot do what jobs ask for."
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
+        parser.add_argument("--images", action="store_true", help="show it a picture too: one more call")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.CONNECT)
         endpoint = queries.endpoint(options["name"])
-        result = testing.test_endpoint(endpoint)
+        result = testing.test_endpoint(endpoint, images=options["images"])
         return {
             "endpoint": endpoint.name,
             **asdict(result),
             "price_in": endpoint.price_in,
             "price_out": endpoint.price_out,
-            "failed": int(not result.answered),
+            "findings": [f"{Finding(**each).words} {each['detail']}".strip() for each in result.findings],
+            "failed": int(not result.answered or bool(result.findings)),
         }

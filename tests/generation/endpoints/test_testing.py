@@ -4,16 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from django.test import Client
 from django.urls import reverse
 
 from generation.batches import services as batches_services
 from generation.llm.request_body import Format, build_body, identity
+from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Message, ModelSettings, Request
 from generation.models import Call, Endpoint, EndpointDay
 from review.models import User
 from tests.engine import Manage, conversations_file, endpoint, import_file, launch_batch, simulator
 from tests.engine import manage as manage
+from tests.generation.llm.helpers import app_of, completion, error_body
 
 REQUEST = Request((Message("user", "?"),), max_tokens=50)
 
@@ -122,3 +125,26 @@ def test_a_batch_keeps_the_settings_of_its_launch(tmp_path: Path) -> None:
     sent = Call.objects.filter(job=batch.pk).values_list("sent", flat=True)
     assert {(body["reasoning_effort"], body["seed"], body["top_p"]) for body in sent} == {("low", 1, 0.9)}
     assert batch.endpoint_settings[str(target.pk)]["model"] == target.model
+
+
+@pytest.mark.django_db
+def test_a_test_sends_what_jobs_send_and_says_what_is_refused(client: Client, adela: User, manage: Manage) -> None:
+    async def picky(request: web.Request) -> web.Response:
+        body = await request.json()
+        if "temperature" in body:
+            return web.json_response(error_body("temperature is deprecated for this model"), status=400)
+        if isinstance(body["messages"][0]["content"], list):
+            return web.json_response(error_body("image_url is not supported"), status=400)
+        return web.json_response(completion('{"answer": "heart"}'))
+
+    client.force_login(adela)
+    with run_in_background(app_of(picky)) as url:
+        target = endpoint(url, "picky")
+        result = client.post(reverse("api:endpoint-test", args=["picky"]) + "?images=true").json()
+        code, out, _err = manage("test_endpoint", "picky", "--json")
+        page = client.get(reverse("generation:endpoint", args=[target.name])).content.decode()
+    assert (result["answered"], result["structured"]) == (True, "json_schema")
+    assert [finding["code"] for finding in result["findings"]] == ["temperature", "images"]
+    assert code == 1
+    assert "It refuses the temperature" in out
+    assert "It refuses the temperature" in page

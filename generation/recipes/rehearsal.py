@@ -1,0 +1,73 @@
+"""Runs a step of a recipe up to its first question, which is shown or tried instead of asked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+from asgiref.sync import async_to_sync
+from pydantic import BaseModel
+
+from generation.llm.types import Reply, Request
+from generation.recipes.recipe import Draft, Dropped, Step
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class Question(Exception):
+    """The first question of a step: to which role, and what is done with the reply."""
+
+    def __init__(
+        self, role: str, request: Request, shape: type[BaseModel] | None, check: Callable[[Any], None] | None
+    ) -> None:
+        self.role, self.request, self.shape, self.check = role, request, shape, check
+        super().__init__(role)
+
+
+class NoQuestion(Exception):
+    """The step asks no model a question about this draft, or needs what an earlier step makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Models:
+    """Models that raise what they are asked. Implements `generation.recipes.recipe.Models`."""
+
+    names: Mapping[str, str]  # role -> model
+
+    def has(self, role: str) -> bool:
+        return role in self.names
+
+    def model(self, role: str) -> str:
+        return self.names[role]
+
+    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise NoQuestion("It embeds texts first.")
+
+    async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
+        self._stop(role, request, None, check)
+
+    async def ask_structured(
+        self, role: str, request: Request, shape: type[Shape], *, check: Callable[[Shape], None] | None = None
+    ) -> Shape:
+        self._stop(role, request, shape, check)
+
+    def _stop(self, *question: Any) -> NoReturn:
+        raise Question(*question)
+
+
+def first_question(step: Step, draft: Draft, names: Mapping[str, str]) -> Question:
+    """The first question that a step asks about a draft; `names`: role -> model.
+
+    Raises NoQuestion.
+    """
+    try:
+        if step.applies(draft):
+            async_to_sync(step.run)(draft, _Models(names))
+    except (Question, NoQuestion) as end:
+        if isinstance(end, Question):
+            return end
+        raise
+    except Dropped as reason:
+        raise NoQuestion(f"It gives this draft up: {reason}") from None
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as missing:
+        raise NoQuestion(f"It needs what an earlier step makes ({type(missing).__name__}: {missing}).") from None
+    raise NoQuestion("It asks no model about this record.")

@@ -1,0 +1,116 @@
+"""Tries each model of a job once with what the job will send, before anything else is asked."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from generation.jobs import life_cycle
+from generation.jobs.kinds import Trial, kind_of
+from generation.llm.errors import UnexpectedError
+from generation.models import Job
+from generation.trials import findings
+from generation.trials.sending import send_once
+
+MODEL_CHECK = "ModelCheck"  # why a job is paused: a model cannot do what the job needs
+SECONDS = 60.0  # the longest wait for one reply
+HOLD = timedelta(minutes=5)  # after which another worker begins again, as this one was lost
+MAX_TRIALS = 4  # of one endpoint
+AT_ONCE = 4
+
+
+def check_models(pk: int) -> bool:
+    """Try the models of a running job that were not tried; returns whether it may be worked on now.
+
+    False while another worker tries them, and if the job was paused because a model refuses what
+    the job would send: its detail says what, in words. A model that does not answer pauses nothing,
+    as the others can go on without it.
+    """
+    job = Job.objects.get(pk=pk)
+    if job.status != Job.Status.RUNNING or job.is_resting:
+        return True
+    trials = _due(job)
+    if not trials:
+        return True
+    now = timezone.now()
+    free = Job.objects.filter(Q(checking_until=None) | Q(checking_until__lt=now), pk=pk)
+    if not free.update(checking_until=now + HOLD):
+        return False
+    results: dict[str, dict[str, Any]] = {}
+    try:
+        for trial, result in _try_all(pk, trials):
+            merged = results.setdefault(str(trial.endpoint.pk), {"endpoint": trial.endpoint.name, "tried": []})
+            merged["tried"].append(result)
+    finally:
+        _store(pk, results)
+    return bool(Job.objects.filter(pk=pk, status=Job.Status.RUNNING).exists())
+
+
+def _due(job: Job) -> list[Trial]:
+    kind, counts, due = kind_of(job), dict[int, int](), list[Trial]()
+    for trial in kind.trials(kind.get(job.pk)):
+        endpoint = trial.endpoint
+        if str(endpoint.pk) in job.model_checks or endpoint.simulated:  # a simulated model refuses nothing
+            continue
+        counts[endpoint.pk] = counts.get(endpoint.pk, 0) + 1
+        if counts[endpoint.pk] <= MAX_TRIALS:
+            due.append(trial)
+    return due
+
+
+def _try_all(pk: int, trials: list[Trial]) -> list[tuple[Trial, dict[str, Any]]]:
+    def run(trial: Trial) -> dict[str, Any]:
+        try:
+            return _try(pk, trial)
+        finally:
+            connection.close()
+
+    if connection.in_atomic_block or len(trials) == 1:
+        return [(trial, _try(pk, trial)) for trial in trials]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(zip(trials, pool.map(run, trials), strict=True))
+
+
+def _try(pk: int, trial: Trial) -> dict[str, Any]:
+    subject = f"check:{pk}"
+    try:
+        sent = send_once(trial.endpoint, trial.request, trial.shape, subject=subject, seconds=SECONDS)
+        found = findings.findings(sent)
+        cost, seconds, answered = sent.cost, sent.seconds, sent.error is None
+    except Exception as failure:  # a bug of ours must not hold up the job: what is wrong will show in its rows
+        found = [findings.Finding("silent", f"{UnexpectedError.__name__}: {type(failure).__name__}")]
+        cost, seconds, answered = Decimal(0), 0.0, False
+    return {
+        "role": trial.role,
+        "prompt": trial.request.prompt,
+        "answered": answered,
+        "seconds": round(seconds, 2),
+        "cost": str(cost),
+        "findings": [{"code": each.code, "detail": each.detail} for each in found],
+        "blocks": any(each.blocks for each in found),
+    }
+
+
+@transaction.atomic
+def _store(pk: int, results: dict[str, dict[str, Any]]) -> None:
+    job = life_cycle.lock_job(pk)
+    job.model_checks = {**job.model_checks, **results}
+    job.checking_until = None
+    job.save(update_fields=["model_checks", "checking_until"])
+    lines = [
+        f"{entry['endpoint']}: {finding.words}{f' ({finding.detail})' if finding.detail else ''}"
+        for entry in results.values()
+        for finding in blocking(entry)
+    ]
+    if lines and job.status == Job.Status.RUNNING:
+        life_cycle.pause(pk, because=MODEL_CHECK, detail=" ".join(dict.fromkeys(lines)))
+
+
+def blocking(entry: dict[str, Any]) -> list[findings.Finding]:
+    """The findings about a model because of which its job does not begin."""
+    every = [findings.Finding(**each) for tried in entry["tried"] for each in tried["findings"]]
+    return [finding for finding in dict.fromkeys(every) if finding.blocks]

@@ -1,0 +1,124 @@
+"""What a model cannot do of what a job will send, as one try shows it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from generation.llm.errors import BadRequest, BrokenReply, ContentFiltered, ContextTooLong, LLMError
+from generation.llm.request_body import Format, format_of
+from generation.llm.types import CUT_OFF
+from generation.trials.sending import Sent
+
+CHARS_PER_TOKEN = (
+    6  # of a prompt: more than any tokenizer reaches on prose, so a higher count means that text is missing
+)
+LONG_PROMPT = 2_000  # characters; the count of a shorter prompt says little
+
+WORDS: dict[str, str | Promise] = {
+    "temperature": _(
+        "It refuses the temperature that would be sent. Launch with the endpoints' own sampling settings, or leave the "
+        "model out."
+    ),
+    "top_p": _(
+        "It refuses the top_p that would be sent. Launch with the endpoints' own sampling settings, or leave the model out."
+    ),
+    "max_tokens": _(
+        "It refuses the token limit as it would be sent. Set 'Send the limit as max_completion_tokens' on the endpoint, or "
+        "launch with the endpoints' own sampling settings."
+    ),
+    "images": _("It takes no images, and the benchmark has some. Leave the model out."),
+    "stream": _("It answers only as a stream, which is not supported here."),
+    "context": _("The prompt is longer than its context."),
+    "refused": _("It refuses what would be sent."),
+    "truncated": _("It counted far fewer tokens than were sent: it may read only a part of the prompt."),
+    "cut_off": _("Its reply was cut off at the token limit. Raise the limit on the endpoint."),
+    "unread": _("Its reply was not the JSON that was asked for."),
+    "no_schema": _("It takes no JSON schema: the form of its replies is only described in the prompt."),
+    "filtered": _("Its content filter stopped the reply."),
+    "no_batches": _("It does not answer requests for provider batches, which the endpoint says it supports."),
+    "silent": _("It did not answer."),
+}
+# Every request would be refused: the job does not begin before a person has decided.
+BLOCKING = frozenset({"temperature", "top_p", "max_tokens", "images", "stream", "context", "refused"})
+
+_OF_REFUSAL = {
+    "stream": r"\bstream\b.{0,40}\b(true|required|must|only)|only support\w*.{0,20}stream",
+    "temperature": r"\btemperature\b",
+    "top_p": r"\btop_p\b",
+    "max_tokens": r"\bmax_(completion_)?tokens\b",
+    "images": r"\bimages?\b|image_url|\bvision\b|multimodal|content.{0,40}must be a string",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a model cannot do; `detail`: in the words of its server, or the numbers."""
+
+    code: str
+    detail: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        return self.code in BLOCKING
+
+    @property
+    def words(self) -> str:
+        return str(WORDS.get(self.code, self.code))
+
+
+def findings(sent: Sent) -> list[Finding]:
+    """What a try shows that the model cannot do, the worst first."""
+    return sorted(_all(sent), key=lambda finding: not finding.blocks)
+
+
+def _all(sent: Sent) -> Iterator[Finding]:
+    error, reply = sent.error, sent.reply
+    if error is not None:
+        yield _of_error(sent, error)
+    if reply is not None and reply.finish_reason == CUT_OFF:
+        yield Finding("cut_off", f"{reply.usage.tokens_out} tokens")
+    text = " ".join(" ".join(message.text for message in sent.request.messages).split())
+    counted = reply.usage.tokens_in if reply is not None else 0
+    if len(text) >= LONG_PROMPT and 0 < counted * CHARS_PER_TOKEN < len(text):
+        yield Finding("truncated", f"{counted} tokens for {len(text)} characters")
+    if any(not attempt.error for attempt in sent.attempts) and _schema_refused(sent):
+        yield Finding("no_schema")
+
+
+def _schema_refused(sent: Sent) -> bool:
+    first, last = format_of(sent.attempts[0].sent), format_of(sent.attempts[-1].sent)
+    return first is Format.JSON_SCHEMA and last is not Format.JSON_SCHEMA
+
+
+def _of_error(sent: Sent, error: LLMError) -> Finding:
+    last = sent.attempts[-1] if sent.attempts else None
+    detail = (last.detail if last and last.detail else error.detail)[:500]
+    if isinstance(error, ContentFiltered):
+        return Finding("filtered", detail)
+    if isinstance(error, ContextTooLong):
+        return Finding("context", detail)
+    if isinstance(error, BrokenReply):
+        return Finding("unread", detail)
+    if re.match(r"Not a chat completion: (:|event:|data:)", detail):
+        return Finding("stream")
+    if isinstance(error, BadRequest):
+        has_images = any(message.images for message in sent.request.messages)
+        return of_refusal(detail, last.sent if last else {}, has_images=has_images)
+    return Finding("silent", str(error)[:500] if not last or not last.error else f"{last.error}: {detail}".strip(": "))
+
+
+def of_refusal(detail: str, sent: Mapping[str, Any], *, has_images: bool) -> Finding:
+    """What a server refused of a request body, by the field that its words name."""
+    present = {
+        "stream": True,
+        "images": has_images,
+        "max_tokens": bool({"max_tokens", "max_completion_tokens"} & set(sent)),
+    }
+    for code, pattern in _OF_REFUSAL.items():
+        if present.get(code, code in sent) and re.search(pattern, detail, re.IGNORECASE):
+            return Finding(code, detail)
+    return Finding("refused", detail)

@@ -1,0 +1,118 @@
+"""Each model is tried once with what a run will send, before the first row is taken."""
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+from django.utils import timezone
+
+from evaluation.models import Response, Run
+from evaluation.runs import leaving, services
+from evaluation.runs.settings import RunSettings
+from generation import tasks
+from generation.jobs import services as jobs_services
+from generation.llm.errors import BadRequest, LLMError, ServerError
+from generation.llm.simulator.server import run_in_background
+from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Usage
+from generation.models import Call, Endpoint, EndpointDay, Release
+from generation.models.work import Work
+from generation.trials.findings import findings
+from generation.trials.sending import Sent
+from tests.engine import bare_release, endpoint
+from tests.generation.llm.helpers import app_of, completion, error_body
+from tests.populations import population
+
+Status = Work.Status
+MET = '{"explanation": "It does.", "criteria_met": true}'
+
+
+@population
+def release() -> Release:
+    return bare_release(*(("dialogue", [["A1"]]) for _ in range(3)))
+
+
+async def strict(request: web.Request) -> web.Response:
+    """A server of which one model takes no temperature."""
+    body = await request.json()
+    if body["model"] == "o-1" and "temperature" in body:
+        message = "Unsupported value: 'temperature' does not support 0.7 with this model."
+        return web.json_response(error_body(message, param="temperature", code="unsupported_value"), status=400)
+    return web.json_response(completion(MET))
+
+
+@pytest.mark.django_db
+def test_a_run_whose_model_refuses_what_it_sends_pauses_before_anything_is_asked(release: Release) -> None:
+    with run_in_background(app_of(strict)) as url:
+        tested = [endpoint(url, "o-1", temperature=0.7, price_in=1_000), endpoint(url, "other")]
+        run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge")))
+        tasks.work_on_job(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "ModelCheck", 0)
+        assert "o-1: It refuses the temperature" in run.paused_detail
+        assert set(run.responses.values_list("status", "tries")) == {(Status.QUEUED, 0)}
+        tries = Call.objects.filter(job=None, subject=f"check:{run.pk}")
+        assert set(tries.values_list("endpoint__name", "error")) == {
+            ("o-1", "BadRequest"),
+            ("other", ""),
+            ("judge", ""),
+        }
+        assert sum(EndpointDay.objects.values_list("calls", flat=True)) == 3
+        jobs_services.resume(run.pk)
+        tasks.work_on_job(run.pk)  # nothing has changed: it is tried again, the others are not
+        assert tries.count() == 4
+        assert Run.objects.get(pk=run.pk).paused_because == "ModelCheck"
+        leaving.leave_out(run.pk, tested[0])
+        tasks.work_on_job(run.pk)
+    run.refresh_from_db()
+    assert run.status == Run.Status.FINISHED
+    assert Response.objects.filter(run=run, status=Status.DONE).count() == 3
+    assert not Response.objects.filter(run=run, call__in=tries).exists(), "a try is no result"
+    assert tries.count() == 4
+
+
+@pytest.mark.django_db
+def test_a_model_that_does_not_answer_the_try_holds_up_no_other(release: Release) -> None:
+    with run_in_background(app_of(strict)) as url:
+        dead = endpoint(url, "dead")
+        Endpoint.objects.filter(pk=dead.pk).update(url="http://no-such-host.invalid/v1")
+        run = services.launch_run(RunSettings(release, [dead, endpoint(url, "good")], endpoint(url, "judge")))
+        tasks.work_on_job(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
+    assert run.responses.filter(endpoint__name="good", status=Status.DONE).count() == 3
+    (tried,) = run.model_checks[str(dead.pk)]["tried"]
+    assert [finding["code"] for finding in tried["findings"]] == ["silent"]
+    assert "no-such-host.invalid cannot be resolved" in tried["findings"][0]["detail"]
+
+
+def sent(text: str, body: dict[str, Any], error: LLMError | None = None, **usage: int) -> Sent:
+    settings, request = ModelSettings("m", "http://m.example/v1", "m"), Request((Message("user", text),))
+    reply = None if error else Reply("Yes.", usage=Usage(**usage))
+    fields: dict[str, Any] = {"error": error.kind, "detail": error.detail} if error else {}
+    attempt = Attempt(settings, request, body, 1, timezone.now(), 1.0, reply=reply, **fields)
+    return Sent(request, (attempt,), reply, None, error, ())
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (
+            BadRequest("'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."),
+            "max_tokens",
+        ),
+        (BadRequest("Invalid value for temperature: only 1 is supported."), "temperature"),
+        (BadRequest("This model only supports streaming: set stream=true"), "stream"),
+        (ServerError('Not a chat completion: data: {"choices": []}'), "stream"),
+        (BadRequest("This account is not allowed to do so."), "refused"),
+    ],
+)
+def test_a_refusal_is_told_by_the_field_that_it_names(error: LLMError, code: str) -> None:
+    (found,) = findings(sent("?", {"temperature": 0.5, "max_tokens": 10}, error))
+    assert (found.code, found.blocks) == (code, True)
+
+
+@pytest.mark.parametrize(("counted", "codes"), [(40, ["truncated"]), (900, []), (0, [])])
+def test_a_prompt_of_which_few_tokens_were_counted_is_warned_of(counted: int, codes: list[str]) -> None:
+    found = findings(sent("A patient with cough. " * 200, {}, tokens_in=counted))
+    assert [finding.code for finding in found] == codes
+    assert not any(finding.blocks for finding in found)
