@@ -89,6 +89,10 @@ class ModelAlreadyTested(EvaluationError, status=409):
     """This model is already in the run."""
 
 
+class NothingToTry(EvaluationError, status=422):
+    """This cannot be tried."""
+
+
 class NotTested(EvaluationError, status=404):
     """This model is not in the run."""
 

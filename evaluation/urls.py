@@ -6,6 +6,7 @@ from evaluation.answers import views as answers_views
 from evaluation.interchange import views as interchange_views
 from evaluation.judges import views as judges_views
 from evaluation.noticed import views as noticed_views
+from evaluation.playground import views as playground_views
 from evaluation.releases import views as releases_views
 from evaluation.reports import views as reports_views
 from evaluation.runs import views as runs_views
@@ -14,6 +15,7 @@ from generation.jobs import views as jobs_views
 app_name = "evaluation"
 
 urlpatterns = [
+    path("playground/", playground_views.playground, name="playground"),
     path("runs/", runs_views.runs, name="runs"),
     path("runs/new/", runs_views.run_new, name="run-new"),
     path("runs/<int:pk>/", runs_views.run, name="run"),

@@ -25,6 +25,7 @@ from rest_framework.views import APIView
 from evaluation.interchange import api as interchange_api
 from evaluation.judges import api as judges_api
 from evaluation.noticed import api as noticed_api
+from evaluation.playground import api as playground_api
 from evaluation.releases import api as results_api
 from evaluation.reports import api as reports_api
 from evaluation.runs import api as runs_api
@@ -217,6 +218,7 @@ _v1 = [
     path("drafts/<int:pk>/undo-merge/", merges_api.UndoMerge.as_view(), name="draft-undo-merge"),
     path("batches/estimate/", batches_api.EstimateBatch.as_view(), name="batch-estimate"),
     *jobs_api.routes(),
+    path("playground/", playground_api.Playground.as_view(), name="playground"),
     path("runs/", runs_api.Runs.as_view(), name="runs"),
     path("runs/estimate/", runs_api.EstimateRun.as_view(), name="run-estimate"),
     path("runs/import/", interchange_api.ImportResults.as_view(), name="run-import"),

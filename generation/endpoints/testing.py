@@ -1,6 +1,6 @@
 """Tests of endpoints with a single question."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 
 from asgiref.sync import async_to_sync
@@ -83,12 +83,15 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
 
 
 def _findings(probed: Probe) -> list[Finding]:
-    found = []
+    found: list[Finding] = []
     for refusal in probed.refused:
-        if refusal.what == "question":
-            found.append(of_refusal(refusal.detail, refusal.sent, has_images=False))
-        else:
-            found.append(Finding("images" if refusal.what == "image" else "no_batches", refusal.detail[:REPLY_CHARS]))
+        finding = of_refusal(refusal.detail[:REPLY_CHARS], refusal.sent, has_images=refusal.what == "image")
+        if refusal.what == "batches":
+            finding = replace(finding, code="no_batches")
+        elif refusal.what == "image" and finding.code == "refused":
+            finding = replace(finding, code="images")
+        if finding.code not in {each.code for each in found}:
+            found.append(finding)
     if "Not a chat completion: data:" in probed.detail:
         found.append(Finding("stream"))
     if not probed.error and not probed.usable:

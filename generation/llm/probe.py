@@ -40,7 +40,7 @@ class Answer(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Declined:
     """Something that a model refused: the 'question', an 'image', or 'batches'; what was sent."""
 
     what: str
@@ -61,7 +61,7 @@ class Probe:
     error: str = ""
     detail: str = ""
     usable: bool = False
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[Declined, ...] = ()
     beside: tuple[Attempt, ...] = ()
 
     @property
@@ -94,7 +94,7 @@ async def probe(
 
     test_settings = replace(settings, timeout=min(settings.timeout, SECONDS))
     full = replace(REQUEST, temperature=settings.temperature or 0.0, max_tokens=settings.max_tokens or TOKENS)
-    refused: list[Refusal] = []
+    refused: list[Declined] = []
     error: LLMError | None = None
     async with Gateway(Ledger(write, check), attempts=1, max_reply=max_reply, access=access) as gateway:
         for request in (full, REQUEST):
@@ -105,19 +105,19 @@ async def probe(
                 error = failure
             if not isinstance(error, BadRequest) or not attempts or attempts[-1].http_status not in (400, 422):
                 break
-            refused.append(Refusal("question", error.detail, attempts[-1].sent))
+            refused.append(Declined("question", error.detail, attempts[-1].sent))
         done = tuple(attempts)
         reachable = bool(done) and done[-1].http_status is not None and not isinstance(error, AuthFailed)
         if images and reachable:
             try:
                 await gateway.ask(test_settings, SEEING)
             except LLMError as failure:
-                refused.append(Refusal("image", str(failure), attempts[-1].sent))
+                refused.append(Declined("image", str(failure), attempts[-1].sent))
         if batches and reachable:
             try:
                 await BatchClient(gateway, test_settings).look_up(PROMPT, datetime.now(UTC), "")
             except LLMError as failure:
-                refused.append(Refusal("batches", str(failure), {}))
+                refused.append(Declined("batches", str(failure), {}))
     beside = tuple(attempts[len(done) :])
     if error is None:
         return Probe(done, usable=True, refused=tuple(refused), beside=beside)

@@ -157,6 +157,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-retry", "POST"): ADMIN,
     ("run-import", "POST"): ADMIN,
     ("results-import", "GET"): ADMIN,
+    ("playground", "POST"): ADMIN,
     ("run-models", "POST"): ADMIN,
     ("run-leave-out", "POST"): ADMIN,
     ("run-add-again", "POST"): ADMIN,

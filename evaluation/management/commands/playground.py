@@ -1,0 +1,40 @@
+"""playground [WHAT] [--on ID] [--answer TEXT] [--prompts SET] [--endpoint NAME] [--send]"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from evaluation.playground import services
+from evaluation.playground.services import Asked
+from generation.endpoints import queries as endpoints_queries
+from generation.management.command_line import Step
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = (
+        "Show a prompt as it would be sent to an endpoint and, with --send, send it once. Without WHAT: what there is."
+    )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("what", nargs="?", help="step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE")
+        parser.add_argument("--on", default="", metavar="ID", help="a record's number, draft:12, or a sample's key")
+        parser.add_argument("--answer", default="", metavar="TEXT", help="what the judge judges")
+        parser.add_argument("--prompts", default="", metavar="SET", help="a set of prompts of the step")
+        parser.add_argument("--endpoint", metavar="NAME")
+        parser.add_argument("--send", action="store_true", help="send it once: priced, in the ledger, in no result")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.MEASURE)
+        if options["what"] is None:
+            return {"choices": [what for what, _label in services.choices()]}
+        if options["endpoint"] is None:
+            raise CommandError("Give --endpoint.")
+        asked = Asked(options["what"], options["on"], options["answer"], options["prompts"])
+        prepared, endpoint = services.prepare(asked), endpoints_queries.endpoint(options["endpoint"])
+        shown: dict[str, Any] = {"what": prepared.label, "on": prepared.on, "role": prepared.role}
+        if not options["send"]:
+            return {**shown, "body": services.shown_body(prepared.body(endpoint)), "failed": 0}
+        outcome = services.try_out(prepared, endpoint)
+        return {**shown, **outcome.as_dict(), "failed": int(bool(outcome.error))}

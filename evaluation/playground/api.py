@@ -1,0 +1,78 @@
+"""The API of the playground."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response as Answer
+from rest_framework.views import APIView
+
+from evaluation.playground import services
+from evaluation.playground.services import Asked, TriedReply
+from generation.models import Endpoint
+from review.common.api import NamedRowField, validated_body
+from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
+from review.rules.permissions import Can
+
+
+class PlaygroundSerializer(serializers.Serializer[Any]):
+    """What to try, on what, and with which model."""
+
+    what = serializers.CharField(
+        max_length=300, help_text="`step:BENCHMARK:NAME`, `model:RELEASE@VERSION:DATA SET` or `judge:RELEASE@VERSION`."
+    )
+    on = serializers.CharField(
+        max_length=300,
+        default="",
+        allow_blank=True,
+        help_text="The number of a record, `draft:12`, or the key of a sample; default: the first that fits.",
+    )
+    answer = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What the judge judges.")
+    prompts = serializers.CharField(
+        max_length=64, default="", allow_blank=True, help_text="A set of prompts of a step."
+    )
+    endpoint = NamedRowField(queryset=Endpoint.objects.all())
+    send = serializers.BooleanField(default=False, help_text="Send it once; otherwise only show what would be sent.")
+
+
+class TriedReplySerializer(DataclassSerializer):
+    """A reply, what the benchmark read in it (`parsed`) or why it could not (`error`), tokens, time and cost."""
+
+    mirrors = TriedReply
+    parsed = serializers.DictField()
+    findings = serializers.ListField(child=serializers.DictField(child=serializers.CharField(allow_blank=True)))
+    calls = serializers.ListField(child=serializers.IntegerField(), help_text="Lines of the ledger.")
+
+
+class PlaygroundAnswerSerializer(serializers.Serializer[Any]):
+    """The request as it would be sent and, if it was sent, its outcome."""
+
+    label = serializers.CharField()  # type: ignore[assignment]
+    on = serializers.CharField()
+    role = serializers.CharField()
+    sent = serializers.DictField()
+    outcome = TriedReplySerializer(allow_null=True)
+
+
+class Playground(APIView):
+    """Try a prompt outside any batch or run."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=PlaygroundSerializer, responses=PlaygroundAnswerSerializer)
+    def post(self, request: Request) -> Answer:
+        """Show a prompt as it would be sent; with `send`, send it once: priced, in the ledger, in no result."""
+        body = validated_body(PlaygroundSerializer, request)
+        endpoint, send = body.pop("endpoint"), body.pop("send")
+        prepared = services.prepare(Asked(**body))
+        outcome = services.try_out(prepared, endpoint, actor=signed_in_account(request)) if send else None
+        values: Any = {
+            "label": prepared.label,
+            "on": prepared.on,
+            "role": prepared.role,
+            "sent": prepared.body(endpoint),
+            "outcome": outcome,
+        }
+        return Answer(PlaygroundAnswerSerializer(values).data)

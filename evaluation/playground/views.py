@@ -1,0 +1,38 @@
+"""The page of the playground."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from evaluation.playground import services
+from evaluation.playground.forms import PlaygroundForm
+from review.common.decorators import requires, signed_in_account
+from review.errors import ShownError
+from review.rules.permissions import Can
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Can.MEASURE)
+def playground(request: HttpRequest) -> HttpResponse:
+    """Show a prompt as it would be sent (GET), or send it once (POST)."""
+    data = request.POST if request.method == "POST" else request.GET if "what" in request.GET else None
+    form = PlaygroundForm(data)
+    context: dict[str, Any] = {"form": form}
+    if data is not None and form.is_valid():
+        endpoint = form.cleaned_data["endpoint"]
+        try:
+            prepared = services.prepare(form.asked)
+            context |= {
+                "prepared": prepared,
+                "endpoint": endpoint,
+                "turns": [(message.role, message.text, len(message.images)) for message in prepared.request.messages],
+                "body": services.shown_body(prepared.body(endpoint)),
+            }
+            if request.method == "POST":
+                context["outcome"] = services.try_out(prepared, endpoint, actor=signed_in_account(request))
+        except ShownError as error:
+            form.add_error(None, str(error))
+    status = 422 if form.errors else 200
+    return render(request, "evaluation/playground/playground.html", context, status=status)
