@@ -21,10 +21,19 @@ def settle(pk: int) -> None:
 
 
 def resume(pk: int) -> Job:
-    """Resume a paused job and try its endpoints again. Raises JobOver, BudgetTooSmall."""
+    """Resume a paused job and try its endpoints again. Raises JobOver, BudgetTooSmall.
+
+    If it paused because a model refused what it would have sent, and has asked nothing yet, it
+    takes over the endpoints' present settings.
+    """
+    unfit = Job.objects.filter(pk=pk, paused_because="ModelCheck", calls=0, hits=0).exists()
     job = life_cycle.resume(pk)
     kind = kind_of(job)
-    reset_endpoints(kind.endpoints(kind.get(pk)))
+    endpoints = list(kind.endpoints(kind.get(pk)))
+    reset_endpoints(endpoints)
+    if unfit:
+        settings = {str(endpoint.pk): endpoint.launch_settings for endpoint in endpoints}
+        kind.model._default_manager.filter(pk=pk).update(endpoint_settings=settings)
     return job
 
 

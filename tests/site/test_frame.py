@@ -57,7 +57,7 @@ def test_each_role_has_its_own_rail():
     assert rail_labels(person("researcher")) == ["Releases", "Runs", "API"]
     assert rail_labels(person("admin")) == [
         *("Overview", "Sources", "Batches", "Cases", "Review forms", "Physicians", "Audit", "Agreement"),
-        *("Releases", "Runs", "Endpoints", "API"),
+        *("Releases", "Runs", "Endpoints", "Playground", "API"),
     ]
     assert rail_labels(None) == []
 

@@ -71,6 +71,19 @@ def test_a_run_whose_model_refuses_what_it_sends_pauses_before_anything_is_asked
 
 
 @pytest.mark.django_db
+def test_a_run_that_asked_nothing_takes_over_settings_that_were_put_right(release: Release) -> None:
+    with run_in_background(app_of(strict)) as url:
+        tested = endpoint(url, "o-1", temperature=0.7)
+        run = services.launch_run(RunSettings(release, [tested], endpoint(url, "judge")))
+        tasks.work_on_job(run.pk)
+        assert Run.objects.get(pk=run.pk).paused_because == "ModelCheck"
+        Endpoint.objects.filter(pk=tested.pk).update(temperature=None)
+        jobs_services.resume(run.pk)
+        tasks.work_on_job(run.pk)
+    assert Run.objects.get(pk=run.pk).status == Run.Status.FINISHED
+
+
+@pytest.mark.django_db
 def test_a_model_that_does_not_answer_the_try_holds_up_no_other(release: Release) -> None:
     with run_in_background(app_of(strict)) as url:
         dead = endpoint(url, "dead")
