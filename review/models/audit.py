@@ -88,6 +88,7 @@ class Event(Chained):
         REMARKED = "remarked", _("remarked")
         MERGED = "merged", _("merged with a duplicate")
         UNMERGED = "unmerged", _("merge undone")
+        IMPORTED = "imported", _("answers imported as a draft")
 
     case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="events")
     number = models.PositiveIntegerField()

@@ -1,0 +1,135 @@
+"""Cases annotated in another tool: what comes back is a physician's draft, never a review.
+
+A review is signed by the physician who submits it, at the turn that the policy opens, and blind to
+the others. An annotation was made outside all that. So it becomes the draft of a role that is
+reserved for the physician: they find it on the case's page, check it and submit it. The trail says
+who imported it, from which tool and file. Nothing that a physician has written here is replaced.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from django.utils.translation import gettext as _
+
+from review import errors
+from review.access import visibility
+from review.assignments import review_drafts
+from review.audit.trail import record, recording_events
+from review.cases import queries, services
+from review.cases.annotation_formats import Annotation, RefusedAnnotation, Task, tasks
+from review.models import Assignment, Case, Draft, Event, User
+from review.rules.case_spec import answers_to_json
+from review.rules.permissions import Can, require
+from review.rules.questions import RUBRIC_VALUES, Answer, Answers, Form, RubricAnswer
+from review.rules.state_machine import FINAL, Phase, Verdict
+
+
+@dataclass(slots=True)
+class AnnotationImport:
+    """What was imported: `drafts` as (case, account), and what was refused."""
+
+    drafts: list[tuple[int, str]] = field(default_factory=list)
+    refusals: list[RefusedAnnotation] = field(default_factory=list)
+
+
+def open_tasks(benchmark: str, *, actor: object) -> Iterator[Task]:
+    """The tasks of all cases that wait for a review.
+
+    Without cases whose policy has physicians judge before they see the traps: a tool would show
+    these at once.
+    """
+    require(actor, Can.OVERSEE)
+    for case in queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator():
+        if not visibility.requires_first_look(case):
+            yield from tasks(case.pk, case.frozen)
+
+
+def import_annotations(
+    found: Iterable[Annotation | RefusedAnnotation], *, accounts: Mapping[str, str], source: str, actor: User
+) -> AnnotationImport:
+    """Store annotations as drafts of the physicians who made them.
+
+    `accounts`: user names by the annotators' names in the tool. `source`: tool and file, for the
+    trail. What cannot be stored is refused, case by case.
+    """
+    require(actor, Can.OVERSEE)
+    result = AnnotationImport()
+    by_review: dict[tuple[int, str], list[Annotation]] = defaultdict(list)
+    for annotation in found:
+        if isinstance(annotation, RefusedAnnotation):
+            result.refusals.append(annotation)
+        else:
+            by_review[annotation.case, annotation.annotator].append(annotation)
+    for (case, annotator), listed in by_review.items():
+        name = accounts.get(annotator, annotator)
+        try:
+            _store(case, name, listed, f"{source}, {annotator}", actor, result)
+        except errors.ReviewError as error:
+            result.refusals.append(RefusedAnnotation(f"case {case}, {annotator[:100]}", str(error.detail or error)))
+        else:
+            result.drafts.append((case, name))
+    return result
+
+
+@recording_events()
+def _store(
+    case_id: int, name: str, listed: list[Annotation], source: str, actor: User, result: AnnotationImport
+) -> None:
+    physician = User.objects.filter(username=name).first()
+    case = Case.objects.filter(pk=case_id, kind=Case.Kind.WORK).first()
+    if physician is None or case is None:
+        raise errors.NotReserved(_("There is no such account.") if case else _("There is no such case."))
+    if visibility.requires_first_look(case):
+        raise errors.NotReserved(_("Its policy asks for a first look, which only this site can hide the traps for."))
+    waiting = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Assignment.Hold.OPEN)
+    if waiting.exclude(reserved_for=None).exclude(reserved_for=physician).exists():
+        raise errors.NotReserved(_("It is reserved for another physician."))
+    if Draft.objects.filter(assignment__case=case, physician=physician).exists():
+        raise errors.NotReserved(_("The physician has a draft of their own, which is kept."))
+    answers, refusals = _answers(case.frozen.form, listed)
+    assignment = services.reserve(case.pk, to=physician, actor=actor)
+    review_drafts.store(assignment, physician, Phase.COMMIT, answers_to_json(answers))
+    record(case, Event.Kind.IMPORTED, actor, role=assignment.role, text=source[:500])
+    result.refusals.extend(refusals)
+
+
+def _answers(form: Form, listed: Iterable[Annotation]) -> tuple[Answers, list[RefusedAnnotation]]:
+    """The answers that annotations give, and the annotations that no question takes."""
+    questions = {question.key: question for question in form.questions}
+    criteria = {rubric.key: rubric.criterion for rubric in form.rubrics}
+    severities, reasons = {level.value for level in form.severities}, {reason.code for reason in form.reasons}
+    answered: dict[str, Answer] = {}
+    judged: dict[str, dict[str, str]] = defaultdict(dict)
+    others: dict[str, str] = {}
+    refusals = []
+    for each in listed:
+        name, _dot, key = each.field.partition(".")
+        of_rubric, severity = key.removesuffix(".severity"), key.endswith(".severity")
+        value = each.values[0] if len(each.values) == 1 else ""
+        taken = True
+        if name == "question" and key in questions:
+            question = questions[key]
+            value = question.value_of(each.values)
+            taken = len(each.values) == len(question.chosen(value) if value else ())
+            taken = taken and (question.kind == "choices" or len(each.values) <= 1)
+            answered[key] = Answer(value if taken else "", each.note)
+        elif name == "rubric" and of_rubric in criteria and severity:
+            taken = value in severities
+            judged[of_rubric] |= {"severity": value if taken else ""}
+        elif name == "rubric" and of_rubric in criteria:
+            taken = value in (RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:-1])
+            text = {"wording" if value == "corrected" else "note": each.note}
+            judged[of_rubric] |= {"value": value if taken else "", **text}
+        elif name == "verdict" and form.asks_verdict:
+            taken = value in set(Verdict)
+            others |= {"verdict": value if taken else "", "reason": each.note}
+        elif name == "reason_code":
+            taken = value in reasons or not each.values
+            others["reason_code"] = value if taken else ""
+        else:
+            taken = False
+        if not taken:
+            refusals.append(RefusedAnnotation(each.where, f"{each.field[:100]}: no such question, or no such answer"))
+    rubrics = {key: RubricAnswer(**values) for key, values in judged.items()}
+    return replace(Answers(questions=answered, rubrics=rubrics), **others), refusals  # type: ignore[arg-type]

@@ -1,0 +1,30 @@
+"""export_cases --format label-studio|argilla --out FOLDER [--benchmark NAME]"""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from review.cases import annotation_formats, annotations
+from review.rules.permissions import OPERATOR
+
+
+class Command(BaseCommand):
+    help = "Write the cases that wait for a review as tasks for another tool. Its annotations come back as drafts."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--format", required=True, choices=annotation_formats.TOOLS)
+        parser.add_argument("--out", required=True, type=Path)
+        parser.add_argument("--benchmark", default="")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        folder: Path = options["out"]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tasks = annotations.open_tasks(options["benchmark"], actor=OPERATOR)
+            for name, text in annotation_formats.files(options["format"], tasks):
+                (folder / name).write_text(text + "\n", encoding="utf-8")
+                self.stdout.write(str(folder / name))
+        except OSError as error:
+            raise CommandError(f"{folder}: {error.strerror}") from None

@@ -1,0 +1,140 @@
+"""Cases leave as tasks of other tools; annotations come back as drafts, never as reviews."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from review.assignments import claims, services
+from review.models import Case, Draft, Event, Review, User
+from review.rules.case_spec import answers_from_json
+from review.rules.questions import Answers
+from tests.review.factories import FIRST_LOOK_POLICY, approval, claim_and_submit, open_case, rejection
+
+pytestmark = pytest.mark.django_db
+
+
+def exported(folder: Path, tool: str) -> list[dict[str, Any]]:
+    call_command("export_cases", "--format", tool, "--out", str(folder), verbosity=0)
+    name = "tasks.json" if tool == "label-studio" else "records.json"
+    rows: list[dict[str, Any]] = json.loads((folder / name).read_text(encoding="utf-8"))
+    return rows
+
+
+def value_for(answers: Answers, field: str) -> tuple[str, str]:
+    """The value and the note that `answers` have for a task."""
+    name, _dot, key = field.partition(".")
+    if name == "question":
+        return answers.questions[key].value, answers.questions[key].note
+    if name == "rubric":
+        return answers.rubrics[key].value, answers.rubrics[key].note
+    return (answers.verdict, answers.reason) if name == "verdict" else ("", "")
+
+
+def annotated(tool: str, row: dict[str, Any], answers: Answers, by: str) -> dict[str, Any]:
+    """A task or record as the tool exports it after `by` has answered it."""
+    about = row["data"] if tool == "label-studio" else row["metadata"]
+    value, note = value_for(answers, about["field"])
+    if tool == "argilla":
+        responses = {"answer": [{"value": [value], "user_id": by, "status": "submitted"}]}
+        note_of = {"note": [{"value": note, "user_id": by, "status": "submitted"}]} if note else {}
+        return {**row, "responses": {**responses, **note_of}}
+    label = next(choice["value"] for choice in about["choices"] if choice["alias"] == value)
+    result = [{"from_name": "answer", "type": "choices", "value": {"choices": [label]}}]
+    if note:
+        result.append({"from_name": "note", "type": "textarea", "value": {"text": [note]}})
+    thrown_away = {"completed_by": 7, "was_cancelled": True, "result": [{"type": "choices"}]}
+    return {**row, "annotations": [thrown_away, {"completed_by": {"email": by}, "result": result}]}
+
+
+def import_back(folder: Path, tool: str, rows: object, admin: User, *pairs: str) -> dict[str, Any]:
+    path = folder / "export.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    options = [option for pair in pairs for option in ("--annotator", pair)]
+    with (folder / "printed").open("w+") as out:
+        call_command(
+            "import_annotations", str(path), "--format", tool, "--by", admin.username, "--json", *options, stdout=out
+        )
+        out.seek(0)
+        printed: dict[str, Any] = json.loads(out.read())
+    return printed
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "argilla"])
+@pytest.mark.parametrize("answers", [approval(), rejection()], ids=["approve", "reject"])
+def test_annotations_become_the_draft_of_the_physician(
+    tmp_path: Path, ana: User, adela: User, tool: str, answers: Answers
+) -> None:
+    case = open_case()
+    rows = [annotated(tool, row, answers, "ana@elsewhere") for row in exported(tmp_path, tool)]
+    printed = import_back(tmp_path, tool, rows, adela, "ana@elsewhere=ana")
+    assert printed == {"drafts": [[case.pk, "ana"]], "refusals": []}
+    assert not Review.objects.exists()
+    draft = Draft.objects.get()
+    assert (draft.physician, answers_from_json(draft.answers)) == (ana, answers)
+    event = Event.objects.get(kind=Event.Kind.IMPORTED)
+    assert (event.case, event.actor, event.data["text"]) == (case, adela, f"{tool}, export.json, ana@elsewhere")
+    assignment = claims.claim_next(ana)  # it is reserved, so it comes first
+    assert assignment is not None
+    assert assignment.case == case
+    assert assignment.token is not None
+    services.submit(ana, assignment.pk, assignment.token, answers_from_json(draft.answers))
+    assert Review.objects.get().physician == ana
+
+
+def test_nothing_is_replaced_and_no_policy_is_passed_by(tmp_path: Path, ana: User, bo: User, adela: User) -> None:
+    """The second annotator waits for the first, and a physician never has two roles."""
+    open_case()
+    rows = exported(tmp_path, "argilla")
+
+    def import_of(by: str) -> dict[str, Any]:
+        return import_back(tmp_path, "argilla", [annotated("argilla", row, approval(), by) for row in rows], adela)
+
+    def refusal(by: str) -> str:
+        with pytest.raises(SystemExit):
+            import_of(by)
+        return (tmp_path / "printed").read_text()
+
+    assert "cannot review" in refusal("adela")
+    assert import_of("ana")["drafts"]
+    assert "draft of their own" in refusal("ana")
+    assert "reserved for another" in refusal("bo")
+    assert "no such account" in refusal("nobody")
+    claim_and_submit(ana, approval())
+    Draft.objects.all().delete()
+    assert refusal("ana")  # the primary cannot be the secondary
+    assert import_of("bo")["drafts"]
+
+
+def test_cases_with_a_first_look_stay_here(tmp_path: Path, ana: User, adela: User) -> None:
+    open_case(policy=FIRST_LOOK_POLICY)
+    assert exported(tmp_path, "label-studio") == []
+    row = {"metadata": {"case": Case.objects.get().pk, "field": "verdict"}}
+    row["responses"] = {"answer": [{"value": ["approve"], "user_id": "ana"}]}
+    with pytest.raises(SystemExit):
+        import_back(tmp_path, "argilla", [row], adela)
+    assert not Draft.objects.exists()
+
+
+def test_what_no_question_takes_is_refused_and_the_rest_kept(tmp_path: Path, ana: User, adela: User) -> None:
+    open_case()
+    rows = [annotated("argilla", row, approval(), "ana") for row in exported(tmp_path, "argilla")]
+    rows[0]["responses"]["answer"][0]["value"] = ["perhaps"]
+    rows[1]["metadata"]["field"] = "question.unknown"
+    printed = import_back(tmp_path, "argilla", [*rows, {"id": 1}, None], adela)
+    assert len(printed["drafts"]) == 1
+    assert [refusal["where"] for refusal in printed["refusals"]] == [
+        f"entry {number}" for number in (len(rows) + 1, len(rows) + 2, 1, 2)
+    ]
+    assert answers_from_json(Draft.objects.get().answers).verdict == "approve"
+
+
+@pytest.mark.parametrize("content", ["{}", "no JSON", "[" * 100_000])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, adela: User, content: str) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(content)
+    with pytest.raises(CommandError, match="not"):
+        call_command("import_annotations", str(path), "--format", "argilla", "--by", "adela")
