@@ -201,21 +201,20 @@ def _clean_image(image: "Pillow.Image", data: bytes, *, is_jpeg: bool, keep_jpeg
             copy, media_type = _jpeg(upright, QUALITY), JPEG
     if len(copy) > MAX_STORED:
         raise BadImage(f"Its copy without metadata is larger than {MAX_STORED:,} bytes.")
-    small = upright.copy()
+    size, small = upright.size, upright  # reduced in place: a large image needs much memory
     if small.mode == "I;16":
         small = small.point(lambda value: value / 256).convert("L")
     elif small.mode == "1":
         small = small.convert("L")
     small.thumbnail((THUMBNAIL, THUMBNAIL))
-    return CleanImage(copy, media_type, *upright.size, _thumbnail(small), hashlib.sha256(data).hexdigest())
+    return CleanImage(copy, media_type, *size, _thumbnail(small), hashlib.sha256(data).hexdigest())
 
 
 def _png(image: "Pillow.Image") -> bytes:
-    """Encode only the pixels, from a copy without `info`, as encoders write that out."""
-    plain = image.copy()
-    plain.info = {}
+    """Encode only the pixels: encoders write out what is in `info`."""
+    image.info = {}
     out = io.BytesIO()
-    plain.save(out, "PNG", optimize=False)
+    image.save(out, "PNG", optimize=False)
     return out.getvalue()
 
 
@@ -226,8 +225,7 @@ def _thumbnail(image: "Pillow.Image") -> bytes:
 
 
 def _jpeg(image: "Pillow.Image", quality: int) -> bytes:
-    plain = image.copy()
-    plain.info = {}
+    image.info = {}
     out = io.BytesIO()
-    plain.save(out, "JPEG", quality=quality)
+    image.save(out, "JPEG", quality=quality)
     return out.getvalue()
