@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Any
 
 from allauth.mfa.models import Authenticator
+from django.contrib.auth import update_session_auth_hash
 from django.db import IntegrityError
 from django.db.models import F, QuerySet
 from django.dispatch import receiver
@@ -136,6 +137,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> U
     """
     require(actor, Can.OVERSEE)
     user = _lock_user(person_id)
+    _require_access_to(user, actor)
     changed = {name: value for name, value in changes.items() if getattr(user, name) != value}
     if unknown := changed.keys() - set(CHANGEABLE):
         raise ValueError(f"not for admins to change: {sorted(unknown)}")
@@ -155,6 +157,7 @@ def set_role(person_id: int, role: UserRole, *, actor: User) -> User:
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own role."))
     user = _lock_user(person_id)
+    _require_access_to(user, actor)
     if user.role != role:
         before, user.role = user.role, role
         user.save(update_fields=["role"])
@@ -184,6 +187,7 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
     """
     require(actor, Can.OVERSEE)
     user = _lock_user(person_id)
+    _require_access_to(user, actor)
     if (user.paused_at is not None) != paused:
         user.paused_at = timezone.now() if paused else None
         user.save(update_fields=["paused_at"])
@@ -203,6 +207,7 @@ def set_active(person_id: int, active: bool, *, actor: User) -> User:
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot close your own account."))
     user = _lock_user(person_id)
+    _require_access_to(user, actor)
     if user.is_active != active:
         user.is_active = active
         user.save(update_fields=["is_active"])
@@ -248,31 +253,40 @@ def remove_second_factor(person_id: int, *, actor: User | Operator) -> User:
 
 
 def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Decorate a view that changes the user's own second factor, to record its event atomically."""
+    """Decorate a view that changes the user's own second factor, to record its event atomically.
+
+    A new factor ends the user's API tokens and other sessions, which were begun without it.
+    """
 
     @wraps(view)
     def recording_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         user = request.user
         if request.method != "POST" or not isinstance(user, User):
             return view(request, *args, **kwargs)
-        rows = Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", flat=True)
+        rows = Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", "type")
         with recording_events():
             before = list(rows.all())
             response = view(request, *args, **kwargs)
-            if list(rows.all()) != before:
-                record_person(user, PersonEvent.Kind.OWN_FACTOR, user, factors=factors_of([user])[user.pk])
+            if (after := list(rows.all())) != before:
+                ended: dict[str, int] = {}
+                if any(kind == Authenticator.Type.TOTP for _pk, kind in {*after} - {*before}):
+                    ended = _end_access(user)
+                    update_session_auth_hash(request, user)  # this session goes on
+                record_person(user, PersonEvent.Kind.OWN_FACTOR, user, factors=factors_of([user])[user.pk], **ended)
         return response
 
     return recording_view
 
 
-def may_take_over(user: User, actor: User | Operator) -> bool:
-    """Whether `actor` may reset the password or second factor, and so could sign in as `user`.
+def may_manage(user: User, actor: User | Operator) -> bool:
+    """Whether `actor` may change the account `user`: its profile, role, state or way to sign in.
 
-    Accounts with access to Django's admin have more rights than admins: only superusers may do this
-    to them.
+    Accounts with access to Django's admin have more rights than admins: only superusers may change
+    them, and their owners.
     """
-    return not (user.is_staff or user.is_superuser) or not isinstance(actor, User) or actor.is_superuser
+    if not isinstance(actor, User) or actor.is_superuser or actor == user:
+        return True
+    return not (user.is_staff or user.is_superuser)
 
 
 def account_trail(person: User) -> QuerySet[PersonEvent]:
@@ -298,8 +312,8 @@ def _require_superuser(actor: User | Operator) -> None:
 
 
 def _require_access_to(user: User, actor: User | Operator) -> None:
-    if not may_take_over(user, actor):
-        raise NotAllowed(_("Only a superuser can change how an account with access to Django's admin signs in."))
+    if not may_manage(user, actor):
+        raise NotAllowed(_("Only a superuser can change an account with access to Django's admin."))
 
 
 def _invite(user: User, actor: User | Operator) -> User:

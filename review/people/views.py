@@ -127,7 +127,7 @@ def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None
         "invitable": invitations.is_invitable(shown),
         "invitation_open": invitations.is_open(shown),
         "invitation_until": invitations.expires_at(shown),
-        "may_take_over": accounts.may_take_over(shown, signed_in_account(request)),
+        "may_manage": accounts.may_manage(shown, signed_in_account(request)),
         "account_trail": accounts.account_trail(shown)[:20],
     }
     return render(request, "review/people/person.html", context, status=422 if refused else 200)

@@ -70,8 +70,8 @@ def test_accounts_changed_through_the_services_match_their_events(adela: User, a
     keeper = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
     accounts.set_role(ana.pk, UserRole.RESEARCHER, actor=adela)
     accounts.set_admin_access(ana.pk, staff=True, superuser=False, actor=keeper)
-    accounts.set_active(ana.pk, False, actor=adela)
-    accounts.set_active(ana.pk, True, actor=adela)
+    accounts.set_active(ana.pk, False, actor=keeper)
+    accounts.set_active(ana.pk, True, actor=keeper)
     accounts.set_password(ana.pk, NEW, actor=OPERATOR)
     accounts.add_person(User(username="new", role="researcher"), NEW, actor=adela)
     assert faults() == []
@@ -91,17 +91,37 @@ def test_an_admin_cannot_take_over_an_account_with_more_rights(adela: User, flag
     client = Client()
     client.force_login(adela)
     page = client.get(reverse("review:person", args=[keeper.pk])).content.decode()
-    for name, sent in (("person-password", {"password": NEW}), ("person-second-factor", {})):
+    for name, sent in (
+        ("person-password", {"password": NEW}),
+        ("person-second-factor", {}),
+        ("person-active", {"active": "0"}),
+        ("person-pause", {"paused": "1"}),
+        ("person-edit", {"first_name": "X", "email": "taken@over.example"}),
+        ("person-invitation", {}),
+    ):
         address = reverse(f"review:{name}", args=[keeper.pk])
         assert address not in page
         assert client.post(address, sent).status_code == 403
     for take_over in (
         lambda actor: accounts.set_password(keeper.pk, NEW, actor=actor),
         lambda actor: accounts.remove_second_factor(keeper.pk, actor=actor),
+        lambda actor: accounts.set_role(keeper.pk, UserRole.PHYSICIAN, actor=actor),
+        lambda actor: accounts.set_active(keeper.pk, False, actor=actor),
+        lambda actor: accounts.set_paused(keeper.pk, True, actor=actor),
+        lambda actor: accounts.edit_person(keeper.pk, {"email": "taken@over.example"}, actor=actor),
+        lambda actor: accounts.withdraw_invitation(keeper.pk, actor=actor),
     ):
         with pytest.raises(NotAllowed):
             take_over(adela)
+    client.post(reverse("review:people"), {"action": "pause", "rows": [keeper.pk]})
+    sent = {"password": NEW, "active": False, "paused": True}
+    for name in ("active", "pause", "password", "second-factor", "invite", "uninvite"):
+        address = reverse(f"api:person-{name}", args=[keeper.pk])
+        assert client.post(address, sent, content_type="application/json").status_code == 403, name
+    address = reverse("api:person", args=[keeper.pk])
+    assert client.patch(address, {"first_name": "X"}, content_type="application/json").status_code == 403
     keeper.refresh_from_db()
+    assert (keeper.is_active, keeper.paused_at, keeper.role, keeper.first_name) == (True, None, UserRole.ADMIN, "")
     assert keeper.check_password(PASSWORD)
     assert Authenticator.objects.filter(user=keeper).exists()
     root = account("root", UserRole.ADMIN, is_staff=True, is_superuser=True)
@@ -178,6 +198,25 @@ def test_changing_ones_own_password_ends_tokens_and_other_sessions(ana: User) ->
     assert statuses(token, other) == (401, 302)
     event = PersonEvent.objects.order_by("-sequence")[0]
     assert (event.kind, event.actor, event.data) == ("password", ana, {"tokens": 1})
+
+
+def test_a_new_second_factor_ends_tokens_and_other_sessions(ana: User) -> None:
+    """They were begun without it. New recovery codes end nothing."""
+    _stored, token = AuthToken.objects.create(ana)
+    current, other = Client(), Client()
+    for client in (current, other):
+        client.post(reverse("account_login"), {"login": "ana", "password": PASSWORD})
+    current.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+    secret = current.get(reverse("mfa_activate_totp")).context["form"].secret
+    assert statuses(token, other) == (200, 200)
+    current.post(reverse("mfa_activate_totp"), {"code": code(secret)})
+    assert statuses(token, current) == (401, 200)
+    assert statuses(token, other) == (401, 302)
+    event = PersonEvent.objects.order_by("-sequence")[0]
+    assert event.data == {"factors": ["recovery_codes", "totp"], "tokens": 1}
+    _stored, token = AuthToken.objects.create(ana)
+    assert current.post(reverse("mfa_generate_recovery_codes")).status_code == 302
+    assert statuses(token, current) == (200, 200)
 
 
 def test_tokens_and_sessions_of_a_closed_account_stay_invalid_when_it_reopens(ana: User, adela: User) -> None:
