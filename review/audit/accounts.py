@@ -1,4 +1,4 @@
-"""Compare accounts with their events: role, active flag, admin access, second factors."""
+"""Compare accounts with their events: role, open, paused, admin access, second factors."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,13 +15,16 @@ UNRECORDED = "unrecorded"
 MISMATCH_NAMES = {  # attribute of an account that events record -> name of a mismatch in it
     "role": "role",
     "active": "active",
+    "paused": "paused",
     "staff": "keeper",
     "superuser": "keeper",
     "factors": "second-factor",
 }
 IMPLIED_DATA: dict[str, dict[str, Any]] = {  # kind of event -> attributes it implies besides its data
-    Kind.MADE: {"active": True, "staff": False, "superuser": False, "factors": []},
+    Kind.MADE: {"active": True, "paused": False, "staff": False, "superuser": False, "factors": []},
     Kind.FOUND: {},
+    Kind.PAUSED: {"paused": True},
+    Kind.RESUMED: {"paused": False},
     Kind.ROLE: {},
     Kind.KEEPER: {},
     Kind.CLOSED: {"active": False},
@@ -79,11 +82,10 @@ def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
         if user.pk not in recorded:
             result.append((user, UNRECORDED))
             continue
-        current = account_snapshot(user, factors[user.pk])
+        current = {**account_snapshot(user, factors[user.pk]), "paused": user.paused_at is not None}
+        told = {"paused": current["paused"], **recorded[user.pk]}  # `found` does not tell
         names = {
-            mismatch
-            for attribute, mismatch in MISMATCH_NAMES.items()
-            if recorded[user.pk].get(attribute) != current[attribute]
+            mismatch for attribute, mismatch in MISMATCH_NAMES.items() if told.get(attribute) != current[attribute]
         }
         result += [(user, mismatch) for mismatch in sorted(names)]
     return result

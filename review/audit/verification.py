@@ -10,7 +10,7 @@ from django.db.models import QuerySet, Subquery
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from review.audit import accounts, chain_entries
+from review.audit import accounts, cases, chain_entries
 from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
@@ -37,9 +37,18 @@ class FaultCode(StrEnum):
     REVIEW_ALTERED = "review-altered"
     REVIEW_MISSING = "review-missing"
     REVIEW_UNRECORDED = "review-unrecorded"
+    FORM = "form"
+    CASE_UNRECORDED = "case-unrecorded"
+    CASE_STATE = "case-state"
+    CASE_SETTINGS = "case-settings"
+    CASE_FIRST_LOOK = "case-first-look"
+    CASE_RETRACTION = "case-retraction"
+    CASE_REMARK = "case-remark"
+    CASE_REWORDING = "case-rewording"
     ACCOUNT_UNRECORDED = "account-unrecorded"
     ACCOUNT_ROLE = "account-role"
     ACCOUNT_ACTIVE = "account-active"
+    ACCOUNT_PAUSED = "account-paused"
     ACCOUNT_KEEPER = "account-keeper"
     ACCOUNT_SECOND_FACTOR = "account-second-factor"
 
@@ -52,7 +61,7 @@ class AuditFault:
         sequence, until: first and last position in the chain that it concerns.
         detail: by kind of fault, a position in the chain (where a MOVED row belongs) or a primary
             key (which review, which account).
-        name: username, if it concerns an account.
+        name: username, if it concerns an account; benchmark, if it concerns a review form.
     """
 
     what: FaultCode
@@ -65,10 +74,14 @@ class AuditFault:
     name: str = ""
 
     def __str__(self) -> str:
+        if self.what is FaultCode.FORM:
+            return f"{self.name}: {FAULT_TEXTS[self.what] % {'detail': self.detail}}"
         if self.name:
             return f"{self.name} (id {self.detail}): {FAULT_TEXTS[self.what]}"
         where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
         row = f" (id {self.id})" if self.id else ""
+        if self.what.startswith("case-"):
+            return f"{_('case %(id)s') % {'id': self.case}}: {FAULT_TEXTS[self.what]}"
         case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
         return f"{where}{row}{case}: {FAULT_TEXTS[self.what] % {'detail': self.detail}}"
 
@@ -86,9 +99,18 @@ FAULT_TEXTS = {
     FaultCode.REVIEW_ALTERED: _("review %(detail)s was altered after it was submitted"),
     FaultCode.REVIEW_MISSING: _("review %(detail)s is missing, or its case, role or physician differs from the event"),
     FaultCode.REVIEW_UNRECORDED: _("review %(detail)s has no submission event"),
+    FaultCode.FORM: _("version %(detail)s of this benchmark's review form differs from the event of its publication"),
+    FaultCode.CASE_UNRECORDED: _("this case has no event of its opening: it was not opened by this site"),
+    FaultCode.CASE_STATE: _("the state of this case, or its ground, differs from its events"),
+    FaultCode.CASE_SETTINGS: _("the priority, specialty or language of this case differs from its events"),
+    FaultCode.CASE_FIRST_LOOK: _("the first looks at this case differ from its events"),
+    FaultCode.CASE_RETRACTION: _("the submissions of this case that were undone differ from its events"),
+    FaultCode.CASE_REMARK: _("the comments on this case differ from its events"),
+    FaultCode.CASE_REWORDING: _("the change of wording in this case, or the answer to it, differs from its events"),
     FaultCode.ACCOUNT_UNRECORDED: _("this account has no events: it was not created by this site"),
     FaultCode.ACCOUNT_ROLE: _("this account's role differs from its events"),
     FaultCode.ACCOUNT_ACTIVE: _("this account is open or closed, contrary to its events"),
+    FaultCode.ACCOUNT_PAUSED: _("this account is paused or not, contrary to its events"),
     FaultCode.ACCOUNT_KEEPER: _("this account's access to Django's admin differs from its events"),
     FaultCode.ACCOUNT_SECOND_FACTOR: _("this account's second factor differs from its events"),
 }
@@ -130,6 +152,10 @@ def check(
             name, model, heads.get(name), progress, reviews, (anchors or {}) if name == EVENTS else {}, heartbeat
         )
     yield from reviews.unrecorded()
+    for case, mismatch in cases.mismatches():
+        yield AuditFault(FaultCode(f"case-{mismatch}"), EVENTS, 0, 0, case=case)
+    for benchmark, version in cases.altered_forms():
+        yield AuditFault(FaultCode.FORM, PERSON_EVENTS, 0, 0, detail=version, name=benchmark)
     for user, mismatch in accounts.mismatches():
         yield AuditFault(FaultCode(f"account-{mismatch}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
     progress.reviews, progress.unsealed = reviews.checked, reviews.unsealed

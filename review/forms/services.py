@@ -1,12 +1,11 @@
 """Services that publish review forms."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 
 from django.utils import timezone
 
 from review import errors
+from review.audit.cases import form_digest
 from review.audit.trail import EVENTS, record_person, recording_events
 from review.discussion import guidelines
 from review.forms import check, queries
@@ -68,7 +67,7 @@ def publish(
     row = ReviewForm.objects.create(
         benchmark=benchmark, version=latest + 1, design=stored, note=note[:500], author=actor, at=timezone.now()
     )
-    digest = hashlib.sha256(json.dumps(stored, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    digest = form_digest(stored)
     record_person(
         actor, PersonEvent.Kind.FORM, actor, benchmark=benchmark, version=row.version, note=row.note, digest=digest
     )

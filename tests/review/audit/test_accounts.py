@@ -1,5 +1,6 @@
 """Accounts match their events, and the check names every account that does not."""
 
+from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
@@ -34,6 +35,7 @@ def faults() -> list[tuple[FaultCode, str]]:
     [
         ({"role": "admin"}, FaultCode.ACCOUNT_ROLE),
         ({"is_active": False}, FaultCode.ACCOUNT_ACTIVE),
+        ({"paused_at": datetime(2026, 1, 1, tzinfo=UTC)}, FaultCode.ACCOUNT_PAUSED),
         ({"is_staff": True}, FaultCode.ACCOUNT_KEEPER),
         ({"is_superuser": True}, FaultCode.ACCOUNT_KEEPER),
     ],
@@ -114,10 +116,10 @@ def test_an_admin_cannot_take_over_an_account_with_more_rights(adela: User, flag
         with pytest.raises(NotAllowed):
             take_over(adela)
     client.post(reverse("review:people"), {"action": "pause", "rows": [keeper.pk]})
-    sent = {"password": NEW, "active": False, "paused": True}
+    values = {"password": NEW, "active": False, "paused": True}
     for name in ("active", "pause", "password", "second-factor", "invite", "uninvite"):
         address = reverse(f"api:person-{name}", args=[keeper.pk])
-        assert client.post(address, sent, content_type="application/json").status_code == 403, name
+        assert client.post(address, values, content_type="application/json").status_code == 403, name
     address = reverse("api:person", args=[keeper.pk])
     assert client.patch(address, {"first_name": "X"}, content_type="application/json").status_code == 403
     keeper.refresh_from_db()

@@ -20,6 +20,8 @@ from review.assignments import claims
 from review.audit import chain_entries, publishing, trail, verification
 from review.audit.verification import FaultCode
 from review.cases import services
+from review.discussion import remarks
+from review.forms import services as forms_services
 from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import UserRole
 from review.rules.state_machine import Policy
@@ -288,7 +290,7 @@ def test_tampering_is_found_and_named(manipulation: str, events: list[Event]) ->
     with unprotected("review_event", "review_chainhead"):
         tamper(events)
     end = {"added at the end": len(events) + 2, "the end moved": len(events)}.get(manipulation, len(events) + 1)
-    chain_faults = [fault for fault in faults() if not fault[0].startswith("review-")]
+    chain_faults = [fault for fault in faults() if not fault[0].startswith(("review-", "case-"))]
     if manipulation == "the end moved":
         assert chain_faults == [(FaultCode.NO_END, end - 1, end - 1), (FaultCode.INSERTED, end, end)]
         return
@@ -301,8 +303,8 @@ def test_an_anchor_reveals_a_rewritten_chain(events: list[Event]) -> None:
     assert faults(anchors=anchors) == []
     with unprotected("review_event", "review_chainhead"):
         rewrite_everything(events)
-    assert not [fault for fault in faults() if not fault[0].startswith("review-")]
-    chain_faults = [fault for fault in faults(anchors=anchors) if not fault[0].startswith("review-")]
+    assert not [fault for fault in faults() if not fault[0].startswith(("review-", "case-"))]
+    chain_faults = [fault for fault in faults(anchors=anchors) if not fault[0].startswith(("review-", "case-"))]
     assert chain_faults == [(FaultCode.OTHER_ANCHOR, len(events), len(events))]
     assert (FaultCode.CUT_OFF, 10**6, 10**6) in faults(anchors={10**6: "0" * 64})
 
@@ -328,6 +330,47 @@ def test_an_altered_review_is_found(events: list[Event], column: str, value: str
     [fault] = verification.check(verification.CheckProgress())
     assert (fault.what, fault.detail, fault.case) == (FaultCode.REVIEW_ALTERED, review.pk, review.case_id)
     assert str(review.pk) in str(fault)
+
+
+@pytest.mark.parametrize(
+    ("code", "statement", "tables"),
+    [
+        ("case-state", "UPDATE review_case SET state = 'secondary' WHERE id = {open}", ()),
+        ("case-state", "UPDATE review_case SET ground = 'consensus' WHERE id = {open}", ()),
+        ("case-settings", "UPDATE review_case SET priority = 9 WHERE id = {open}", ()),
+        ("case-remark", "DELETE FROM review_remark", ("review_remark",)),
+        ("case-remark", "INSERT INTO review_remark (case_id, author_id, text, at) SELECT id, {author}, 'x', opened_at"
+         " FROM review_case WHERE id = {open}", ()),
+        ("case-unrecorded", "INSERT INTO review_case (kind, benchmark, lineage, version, title, language, specialty, spec,"
+         " fresh_eyes_required, simulated, priority, state, ground, opened_at) SELECT kind, benchmark, 'new', 1, title,"
+         " language, specialty, spec, fresh_eyes_required, simulated, 0, 'primary', '', opened_at FROM review_case"
+         " WHERE id = {open}", ()),
+    ],
+)  # fmt: skip
+def test_a_case_or_a_row_of_it_that_differs_from_its_events_is_named(
+    events: list[Event], adela: User, code: str, statement: str, tables: tuple[str, ...]
+) -> None:
+    case = Case.objects.latest("pk")
+    services.prioritise(case.pk, actor=adela, priority=2)
+    remarks.remark(adela, case.pk, "Is this right?")
+    assert faults() == []
+    with unprotected(*tables):
+        sql(statement.format(open=case.pk, author=adela.pk))
+    [fault] = verification.check(verification.CheckProgress())
+    assert fault.what == code
+    assert str(fault).startswith(f"case {fault.case}: ")
+    if code != "case-unrecorded":
+        assert fault.case == case.pk
+
+
+def test_a_review_form_that_differs_from_its_event_is_named(adela: User) -> None:
+    forms_services.publish(adela, benchmark="mhb", design=None)
+    assert faults() == []
+    with unprotected("review_reviewform"):
+        sql("UPDATE review_reviewform SET design = %s", '{"questions": []}')
+    [fault] = verification.check(verification.CheckProgress())
+    assert (fault.what, fault.name, fault.detail) == (FaultCode.FORM, "mhb", 1)
+    assert str(fault).startswith("mhb: version 1 ")
 
 
 def test_a_review_without_an_event_and_an_event_without_a_review_are_found(events: list[Event], emil: User) -> None:
@@ -357,7 +400,7 @@ def test_a_missing_chain_head_is_found(events: list[Event]) -> None:
 @pytest.mark.parametrize("table", ["review_event", "review_review", "review_personevent", "review_chainhead"])
 def test_statements_that_delete_rows_implicitly_are_refused(events: list[Event], table: str) -> None:
     with trail.recording_events():
-        trail.record_person(events[1].actor, PersonEvent.Kind.PAUSED, None)  # type: ignore[arg-type]
+        trail.record_person(events[1].actor, PersonEvent.Kind.EDITED, None)  # type: ignore[arg-type]
     postgres = connection.vendor == "postgresql"
     statement = f"TRUNCATE {table} CASCADE" if postgres else f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"
     if postgres:
@@ -375,6 +418,7 @@ def test_verification_reads_many_events_in_little_memory(ana: User) -> None:
         with trail.recording_events():
             for _ in range(500):
                 trail.record(case, Event.Kind.PRIORITISED, ana, before=1, after=2)
+    Case.objects.filter(pk=case.pk).update(priority=2)
     progress = verification.CheckProgress()
     tracemalloc.start()
     try:

@@ -21,6 +21,7 @@ from review.rewordings import services
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Consent, Ground, Policy, State
 from tests.conftest import Clock, RunConcurrently
+from tests.review.audit.tampering import sql, unprotected
 from tests.review.factories import (
     FULL_FORM,
     account,
@@ -81,6 +82,26 @@ def test_a_rewording_waits_for_the_first_reviewer_and_is_approved_when_accepted(
     assert event_kinds(case)[-4:] == ["submitted", "reworded", "accepted", "closed"]
     assert not rewordings_queries.waiting_for(ana).exists()
     assert not list(verification.check(verification.CheckProgress()))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM review_rewordingoutcome",
+        "UPDATE review_rewordingoutcome SET consent = 'accepted', reason = ''",
+        "UPDATE review_rewordingoutcome SET reason = 'Another.'",
+    ],
+)
+def test_an_outcome_that_is_deleted_or_changed_in_the_database_is_named(
+    db: None, ana: User, bo: User, statement: str
+) -> None:
+    case, rewording = ask_for_consent(ana, bo)
+    services.object_to(ana, rewording.pk, OBJECTION)
+    assert not list(verification.check(verification.CheckProgress()))
+    with unprotected("review_rewordingoutcome"):
+        sql(statement)
+    [fault] = verification.check(verification.CheckProgress())
+    assert (fault.what, fault.case) == (verification.FaultCode.CASE_REWORDING, case.pk)
 
 
 @pytest.mark.both
