@@ -1,8 +1,6 @@
 """The charts of a report as files, found by their names."""
 
-import csv
-import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -16,6 +14,7 @@ from review.charts.flow import FlowChart
 from review.charts.heat_map import HeatMap
 from review.charts.radar import RadarChart
 from review.charts.standalone import Chart, svg
+from review.common import csv_text
 
 CHARTS = (BarChart, BoxChart, HeatMap, RadarChart)
 
@@ -64,35 +63,44 @@ def as_svg(report: Report, named: NamedChart) -> str:
 
 def as_csv(chart: Chart) -> str:
     """The numbers of the chart: shares from 0 to 1, or counts; empty where nothing is drawn."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    return csv_text.table(_csv_rows(chart))
+
+
+def _csv_rows(chart: Chart) -> Iterator[Sequence[object]]:
     if isinstance(chart, BarChart) and chart.ticks:
-        writer.writerow(("label", "series", "value", "low", "high", "numerator", "denominator"))
+        yield "label", "series", "value", "low", "high", "numerator", "denominator"
         for mark in chart.marks:
             shares = [
                 None if position is None else round(position / 100, 4) for position in (mark.width, mark.low, mark.high)
             ]
             counts = mark.count.split("/") if mark.count else ("", "")
-            writer.writerow((mark.label, mark.series, *(shares if mark.text else ("", "", "")), *counts))
+            yield mark.label, mark.series, *(shares if mark.text else ("", "", "")), *counts
     elif isinstance(chart, BarChart):
-        writer.writerow(("label", "series", "count"))
-        writer.writerows((mark.label, mark.series, mark.text) for mark in chart.marks)
+        yield "label", "series", "count"
+        yield from ((mark.label, mark.series, mark.text) for mark in chart.marks)
     elif isinstance(chart, BoxChart):
-        writer.writerow(("label", "n", "mean", "p5", "q1", "median", "q3", "p95"))
+        yield "label", "n", "mean", "p5", "q1", "median", "q3", "p95"
         for box in chart.marks:
-            writer.writerow((box.label, box.count, box.text, *(f"{item:.4f}" for item in box.parts or ())))
+            yield box.label, box.count, _number(box.text), *(round(item, 4) for item in box.parts or ())
     elif isinstance(chart, FlowChart):
-        writer.writerow(("before", "after", "what", "count"))
+        yield "before", "after", "what", "count"
         states = [node.label for node in chart.nodes[: len(chart.nodes) // 2]]
-        writer.writerows((states[item.before], states[item.after], item.label, item.count) for item in chart.streams)
+        yield from ((states[item.before], states[item.after], item.label, item.count) for item in chart.streams)
     elif isinstance(chart, HeatMap):
-        writer.writerow(("row", "column", "value"))
+        yield "row", "column", "value"
         for label, cells in chart.rows:
-            writer.writerows((label, column, cell.value) for column, cell in zip(chart.columns, cells, strict=True))
+            yield from ((label, column, cell.value) for column, cell in zip(chart.columns, cells, strict=True))
     else:
-        writer.writerow(("axis", "series", "value"))
+        yield "axis", "series", "value"
         for axis in chart.axes:
             for shape in chart.shapes:
                 values = [point.value for point in shape.points if point.axis == axis.label]
-                writer.writerow((axis.label, shape.label, values[0] if values else None))
-    return out.getvalue()
+                yield axis.label, shape.label, values[0] if values else None
+
+
+def _number(text: str) -> float | str:
+    """A number as such: as a text, a negative one would look like a formula."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,8 +1,7 @@
 """A report as JSON and CSV, each number with numerator, denominator, interval and exclusions."""
 
-import csv
-import io
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +16,7 @@ from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
+from review.common import csv_text
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -174,37 +174,33 @@ def as_csv(report: Report, table: str = "") -> str:
     `facet` and `value` are empty for rates over all criteria. `table`: only 'overall' or one
     breakdown; or 'comparisons', 'outcomes', 'changes' or 'scores', which have other columns.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    return csv_text.table(_csv_rows(report, table))
+
+
+def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
     if table == COMPARISONS:
-        writer.writerow(COMPARISON_COLUMNS)
+        yield COMPARISON_COLUMNS
         for facet, comparisons in {"": report.numbers.comparisons, **report.numbers.cells}.items():
             for item in comparisons:
                 line = {"facet": facet, **_comparison(item)}
-                writer.writerow([line.get(column) for column in COMPARISON_COLUMNS])
-        return out.getvalue()
-    if table == CHANGES:
-        writer.writerow(CHANGE_COLUMNS)
-        writer.writerows([_change(item).get(column) for column in CHANGE_COLUMNS] for item in report.numbers.changes)
-        return out.getvalue()
-    if table == OUTCOMES:
-        writer.writerow(ENDING_COLUMNS)
-        writer.writerows([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)
-        return out.getvalue()
-    if table == score_lines.SCORES:
-        writer.writerow(score_lines.SCORE_COLUMNS)
-        writer.writerows(score_lines.csv_rows(report))
-        return out.getvalue()
-    writer.writerow(RATE_COLUMNS)
-    for facet, rows in {"": report.overall, **report.facets}.items():
-        if table and table != (facet or OVERALL):
-            continue
-        for row in rows:
-            for name, measured in row.rates.items():
-                values = _measured(measured)
-                shares = (values[column] for column in RATE_COLUMNS.values() if column)
-                writer.writerow([facet, row.value, row.endpoint, row.dataset, name, *shares])
-    return out.getvalue()
+                yield [line.get(column) for column in COMPARISON_COLUMNS]
+    elif table == CHANGES:
+        yield CHANGE_COLUMNS
+        yield from ([_change(item).get(column) for column in CHANGE_COLUMNS] for item in report.numbers.changes)
+    elif table == OUTCOMES:
+        yield ENDING_COLUMNS
+        yield from ([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)
+    elif table == score_lines.SCORES:
+        yield score_lines.SCORE_COLUMNS
+        yield from score_lines.csv_rows(report)
+    else:
+        yield list(RATE_COLUMNS)
+        for facet, rows in {"": report.overall, **report.facets}.items():
+            for row in rows if not table or table == (facet or OVERALL) else ():
+                for name, measured in row.rates.items():
+                    values = _measured(measured)
+                    shares = (values[column] for column in RATE_COLUMNS.values() if column)
+                    yield [facet, row.value, row.endpoint, row.dataset, name, *shares]
 
 
 def tables(report: Report) -> list[str]:

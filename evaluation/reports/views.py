@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 from evaluation.reports import figure_files, formats, forms, queries
 from evaluation.reports.figures import figures
 from evaluation.runs.kind import RUNS
+from review.common import csv_text
 from review.common.decorators import requires
 from review.rules.permissions import Can
 
@@ -24,6 +25,8 @@ def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
     content = write(report)
     if ending == "csv" and (table := request.GET.get("table", "")) in formats.tables(report):
         content, name = formats.as_csv(report, table), f"{name}-{table}"
+    if ending == "csv":
+        content = csv_text.BOM + content
     ending = {"latex": "tex"}.get(ending, ending)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"'}
     return HttpResponse(content, content_type=content_type, headers=headers)
@@ -46,7 +49,7 @@ def figure_response(report: queries.Report, named: figure_files.NamedChart, endi
     if ending == "svg":
         body, content_type = figure_files.as_svg(report, named), "image/svg+xml"
     else:
-        body, content_type = figure_files.as_csv(named.chart), "text/csv; charset=utf-8"
+        body, content_type = csv_text.BOM + figure_files.as_csv(named.chart), "text/csv; charset=utf-8"
     run = report.run
     file_name = f"{run.release.name}-v{run.release.version}-run-{run.pk}-{named.chart.name}.{ending}"
     headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}

@@ -14,10 +14,10 @@ from generation.common.chunks import chunked
 from generation.models import Release, Rubric
 from generation.releases import queries
 from generation.releases.exporters.base import open_text, replace_files
-from generation.releases.exporters.csv_ import row, spreadsheet_safe
 from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement, by_sample
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
+from review.common.csv_text import BOM, END, line
 from review.common.sql import Rows, among, as_text, parse_json, read_ahead, repeatable_query
 from review.rules.state_machine import Phase
 
@@ -105,7 +105,7 @@ def _blind(reviews: Iterable[ReviewData]) -> Iterator[dict[str, str]]:
 
 def lines(release: Release, split: str) -> Iterator[str]:
     """`ratings.csv` in the order of the samples, in chunks."""
-    yield row(COLUMNS) + "\n"
+    yield BOM + line(COLUMNS) + END
     for reviews in _reviews(_sample_chunks(release, split), release.canary):
         yield "".join(_rows(reviews))
 
@@ -121,8 +121,8 @@ def write(release: Release, split: str, folder: Path, *, quoted: bool = True) ->
         open_text(ratings_path, "") as ratings_file,
         open_text(highlights_path, "") as highlights_file,
     ):
-        ratings_file.write(row(COLUMNS) + "\n")
-        highlights_file.write(row(HIGHLIGHT_COLUMNS) + "\n")
+        ratings_file.write(BOM + line(COLUMNS) + END)
+        highlights_file.write(BOM + line(HIGHLIGHT_COLUMNS) + END)
         for reviews in _reviews(_sample_chunks(release, split), release.canary):
             ratings_file.writelines(_rows(reviews))
             highlights_file.writelines(_highlights(reviews, quoted))
@@ -147,16 +147,16 @@ def _rows(reviews: Sequence[ReviewData]) -> Iterator[str]:
     for case, author, verdict, answers in reviews:
         if author[:2] != current:
             current, case_polarities = author[:2], polarities.get(case, {})
-            sample = row(current)
+            sample = line(current)
         prefix = f"{sample},{_cached_row(*author[2:])}"
         for rubric, question, value in _ratings(verdict, answers):
-            yield f"{prefix},{_cached_row(rubric, case_polarities.get(rubric, ''), question, value)}\n"
+            yield f"{prefix},{_cached_row(rubric, case_polarities.get(rubric, ''), question, value)}{END}"
 
 
 @lru_cache(maxsize=4096)
 def _cached_row(*cells: str) -> str:
     """The cells that recur in many rows (reviewer, answer), as CSV."""
-    return row(cells)
+    return line(cells)
 
 
 def _highlights(reviews: Iterable[ReviewData], quoted: bool) -> Iterator[str]:
@@ -169,6 +169,6 @@ def _highlights(reviews: Iterable[ReviewData], quoted: bool) -> Iterator[str]:
                 highlight["passage"],
                 str(highlight["start"]),
                 str(highlight["end"]),
-                spreadsheet_safe(highlight["quote"]) if quoted else "",
+                highlight["quote"] if quoted else "",
             )
-            yield row(cells) + "\n"
+            yield line(cells) + END

@@ -165,7 +165,7 @@ class Checker:
                 versions = {row["sample_id"]: row["version"] for row in map(json.loads, file)}
         elif (path := self.folder / "samples.csv").exists():
             csv.field_size_limit(2**31 - 1)
-            with path.open(encoding="utf-8", newline="") as file:
+            with path.open(encoding="utf-8-sig", newline="") as file:
                 versions = {row["sample_id"]: int(row["version"]) for row in csv.DictReader(file)}
         if versions is None:
             return

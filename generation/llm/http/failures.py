@@ -32,6 +32,7 @@ from generation.llm.errors import (
     UnexpectedError,
 )
 from generation.llm.http.access import PORTS, Forbidden
+from generation.llm.http.redaction import without_key
 from generation.llm.parsing import storable
 
 if TYPE_CHECKING:  # takes a second to import, so it is imported late
@@ -212,7 +213,8 @@ def _retry_after(header: str | None) -> float | None:
 
 
 def clean(text: str, api_key: str) -> str:
-    """Make error text fit for the ledger: without the key, then cut, and storable."""
+    """Make error text fit for the ledger: without the key in any form, storable, and cut."""
     if api_key != NO_KEY:
-        text = text.replace(api_key, "***")
+        # Only so much is looked at: the key must not become visible by being cut.
+        text = without_key(text[: MAX_DETAIL + len(api_key)], api_key)
     return storable(text)[:MAX_DETAIL]

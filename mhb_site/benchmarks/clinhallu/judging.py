@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from evaluation.protocol import Decision, Judging, Rubric, Sample
 from generation.llm.fencing import as_data
@@ -20,13 +20,22 @@ TEMPERATURE, TOP_P, MAX_TOKENS = 0.01, 0.9, 4096
 CORRECT, WRONG, SUPPORTED, HALLUCINATED = "correct", "wrong", "supported", "hallucinated"
 
 
+def _whole(value: Any) -> Any:
+    if type(value) is not int:
+        raise ValueError("must be the number 0 or 1")
+    return value
+
+
+ZeroOrOne = Annotated[Literal[0, 1], BeforeValidator(_whole)]  # a literal alone takes true and 1.0, too
+
+
 class AnswerVerdict(BaseModel):
     """Whether the predicted answer is right."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     answer_reasoning: str
-    answer_correct: Literal[0, 1]
+    answer_correct: ZeroOrOne
 
 
 class StageVerdict(BaseModel):
@@ -35,7 +44,7 @@ class StageVerdict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: str
-    hallucinated: Literal[0, 1]
+    hallucinated: ZeroOrOne
 
 
 def true_answer(content: Mapping[str, Any]) -> str:

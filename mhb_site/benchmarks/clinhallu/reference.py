@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,7 +15,7 @@ from generation.llm.types import Message, Request
 from generation.recipes.prompts import Prompt, read_prompt
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.clinhallu import presets
-from mhb_site.benchmarks.clinhallu.judging import PROMPTS, AnswerVerdict, option_lines, true_answer
+from mhb_site.benchmarks.clinhallu.judging import PROMPTS, AnswerVerdict, ZeroOrOne, option_lines, true_answer
 from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace
 
 REFERENCE, REPORT, CHECK_ANSWER, CHECK_TRACE = (
@@ -35,7 +35,7 @@ class Consistency(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: str
-    consistent: Literal[0, 1]
+    consistent: ZeroOrOne
 
 
 def _messages_with_images(prompt: Prompt, images: Sequence[str], **data: str) -> tuple[Message, ...]:

@@ -459,7 +459,7 @@ def test_each_table_can_be_downloaded_separately(four_models: Run, admin_client:
     def rows(table: str) -> list[dict[str, str]]:
         response: Any = admin_client.get(reverse("evaluation:report-csv", args=[four_models.pk]), {"table": table})
         assert f"-{table}.csv" in response["Content-Disposition"]
-        return list(csv.DictReader(io.StringIO(response.content.decode())))
+        return list(csv.DictReader(io.StringIO(response.content.decode("utf-8-sig"))))
 
     assert {row["facet"] for row in rows("overall")} == {""}
     assert {row["facet"] for row in rows("subtype")} == {"subtype"}

@@ -69,7 +69,7 @@ def test_every_figure_of_the_page_can_be_downloaded(run: Run, admin: Client) -> 
 
 def test_the_files_have_the_numbers_of_the_page(run: Run, admin: Client) -> None:
     report = queries.report(run)
-    rows = list(csv.DictReader(io.StringIO(download(admin, run, "bars-combined", "csv").content.decode())))
+    rows = list(csv.DictReader(io.StringIO(download(admin, run, "bars-combined", "csv").content.decode("utf-8-sig"))))
     for row, expected in zip(rows, [row for row in report.overall if row.dataset == "combined"], strict=True):
         assert row["label"] == expected.endpoint
         assert expected.measured.value is not None
@@ -81,11 +81,15 @@ def test_the_files_have_the_numbers_of_the_page(run: Run, admin: Client) -> None
     rates = {
         (row.label, row.endpoint): row.measured.value for row in report.facets["cluster"] if row.dataset == "combined"
     }
-    for row in csv.DictReader(io.StringIO(download(admin, run, "heat-cluster-combined", "csv").content.decode())):
+    for row in csv.DictReader(
+        io.StringIO(download(admin, run, "heat-cluster-combined", "csv").content.decode("utf-8-sig"))
+    ):
         label = row["row"].partition(" ")[2]
         value = float(row["value"]) if row["value"] else None
         assert value == pytest.approx(rates[label, row["column"]])
-    axes = list(csv.DictReader(io.StringIO(download(admin, run, "radar-subtype-combined", "csv").content.decode())))
+    axes = list(
+        csv.DictReader(io.StringIO(download(admin, run, "radar-subtype-combined", "csv").content.decode("utf-8-sig")))
+    )
     assert {row["series"] for row in axes} == {"one", "two"}
 
 

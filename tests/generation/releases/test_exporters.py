@@ -75,7 +75,7 @@ def join_tables(samples, rubrics):
 
 def read_csv(folder):
     def rows(name):
-        with (folder / name).open(encoding="utf-8", newline="") as file:
+        with (folder / name).open(encoding="utf-8-sig", newline="") as file:
             header, *rows = csv.reader(file)
             # As the module documents, one leading apostrophe is removed when reading.
             return [dict(zip(header, (cell.removeprefix("'") for cell in row), strict=True)) for row in rows]
@@ -259,7 +259,7 @@ def test_no_csv_cell_begins_like_a_formula(tmp_path, start):
     rubric = {"key": evil, "criterion": evil, "traps": [evil], "severity": evil, "polarity": evil}
     exporters.load("csv").write([sample(sample_id=evil, benchmark=evil, task=evil, rubrics=[rubric])], tmp_path)
     for name in ("samples.csv", "rubrics.csv"):
-        with (tmp_path / name).open(encoding="utf-8", newline="") as file:
+        with (tmp_path / name).open(encoding="utf-8-sig", newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]
         assert not [cell for cell in cells if cell.startswith(start)]
         assert "'" + evil in cells

@@ -148,7 +148,7 @@ def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, form
     rows = json.loads(run_tool(code, tmp_path))
     samples = list(export.exported_samples(release))
     assert rows.keys() - {"samples", "rubrics"} == {"ratings", "highlights"}
-    with (tmp_path / "out" / "ratings.csv").open(newline="") as file:
+    with (tmp_path / "out" / "ratings.csv").open(encoding="utf-8-sig", newline="") as file:
         assert [row["ratings/value"] for row in rows["ratings"]] == [row["value"] for row in csv.DictReader(file)]
     assert ("samples" in rows) == (format_name in ("csv", "parquet", "jsonl", "hf"))
     if "samples" not in rows:

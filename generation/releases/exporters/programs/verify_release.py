@@ -198,7 +198,7 @@ def _agreement_faults(folder: Path) -> list[str]:
     if not (ratings.is_file() and agreement_file.is_file()):
         return []
     agreement = Agreement()
-    with ratings.open(encoding="utf-8", newline="") as file:
+    with ratings.open(encoding="utf-8-sig", newline="") as file:
         for group in by_sample(csv.DictReader(file)):
             agreement.add(group)
     stated = {(line["pair"], line["question"]): line for line in json.loads(agreement_file.read_text(encoding="utf-8"))}

@@ -1,0 +1,35 @@
+"""CSV as text, for every table that the site writes: RFC 4180, safe to open in a spreadsheet.
+
+Spreadsheets execute cells that begin like a formula, and texts come from models and people. So a
+text that begins with one of = + - @ (also full-width), TAB, CR or LF gets a leading apostrophe, and
+so does one that begins with an apostrophe. To restore the original, remove one leading apostrophe
+from every cell that has one. Numbers stay as they are.
+"""
+
+import re
+from collections.abc import Iterable
+
+BOM = "\ufeff"  # at the start of a file, so that Excel reads it as UTF-8; readers take "utf-8-sig"
+END = "\r\n"
+_DANGEROUS = frozenset("=+-@＝＋－＠\t\r\n'")
+_QUOTED = re.compile('[",\r\n]').search
+
+
+def line(cells: Iterable[object]) -> str:
+    """A line without its line end; cells are quoted only if necessary, and None is empty.
+
+    `csv.writer` looks at each character, which takes longer than everything else that is done to a
+    sample.
+    """
+    texts = [safe(cell) if isinstance(cell, str) else "" if cell is None else str(cell) for cell in cells]
+    return ",".join(['"' + text.replace('"', '""') + '"' if _QUOTED(text) else text for text in texts])
+
+
+def table(rows: Iterable[Iterable[object]]) -> str:
+    """All lines of a table."""
+    return "".join([line(cells) + END for cells in rows])
+
+
+def safe(text: str) -> str:
+    """A text as a cell that no spreadsheet executes."""
+    return f"'{text}" if text[:1] in _DANGEROUS else text
