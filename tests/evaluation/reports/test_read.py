@@ -574,7 +574,7 @@ def test_reports_contain_all_rates(release: Release, claimants: str, admin: Clie
             )
             assert f",,{row['endpoint']},{row['dataset']},{name},{cells}" in table
     download: Page = admin.get(reverse("evaluation:report-csv", args=[run.pk]))
-    assert download.content.decode() == table
+    assert download.content.decode("utf-8-sig") == table
     assert download["Content-Disposition"].endswith('.csv"')
 
 
