@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 
-from evaluation import errors
+from evaluation import errors, statistics
 from evaluation.interchange import programs
 from evaluation.interchange.evidence import judging
 from evaluation.judges.queries import validation_of
@@ -26,18 +26,27 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
 from evaluation.runs.rows.verdicts import load_samples
-from evaluation.statistics import distributions
 from evaluation.verdicts.selection import POLARITY
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
 from generation.releases.exporters.base import canonical, replace_files
 from generation.releases.exporters.manifest import Checksums
+from review.quality import agreement
+from review.rules import wilson_interval
 
 FORMAT = 2
 READABLE_FORMATS = (1, FORMAT)
+ROOT = Path(statistics.__file__).parents[2]
+# The programs, and beside them the arithmetic that they share with the site, under its own names.
 PROGRAMS = {path.name: path for path in sorted(Path(programs.__path__[0]).glob("verify_*.py"))} | {
-    "verify_distributions.py": Path(distributions.__file__)
+    path.relative_to(ROOT).as_posix(): path
+    for path in (
+        *sorted(Path(statistics.__file__).parent.glob("*.py")),
+        *(ROOT / name for name in ("evaluation/__init__.py", "review/__init__.py")),
+        *(ROOT / "review" / name for name in ("quality/__init__.py", "rules/__init__.py")),
+        *(Path(module.__file__ or "") for module in (agreement, wilson_interval)),
+    )
 }
 SCORES_PROGRAM = "verify_scores.py"  # included only if the protocol has scores
 HELD_OUT = ReleasedSample.Split.HELD_OUT
@@ -100,6 +109,7 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
     for name, path in PROGRAMS.items():
         if name != SCORES_PROGRAM or report.protocol.scores:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / name)
             yield sums.add(folder / name)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})

@@ -85,12 +85,13 @@ def release_power(
         for task in tasks:
             for record, n in sizes[facet, value].get(task, {}).items():
                 criteria_of[record] += n
-        precision = planning.expected_precision(rate, list(criteria_of.values()), correlation, minimum=minimum)
+        criteria = list(criteria_of.values())
+        precision = planning.expected_precision(rate, criteria, correlation, minimum=minimum)
         detectable = power = None
         if precision.half_width is not None:
-            detectable = planning.detectable_difference(rate, precision.effective_n, pairs=pairs)
+            detectable = planning.detectable_difference(rate, criteria, correlation, pairs=pairs)
             other = rate + difference if rate + difference <= 1 else rate - difference
-            power = planning.power_of_difference(rate, other, precision.effective_n, pairs=pairs)
+            power = planning.power_of_difference(rate, other, criteria, correlation, pairs=pairs)
         return CellPower(
             *(name, dataset_label, facet, value, label, precision.n, precision.clusters, precision.effective_n),
             *(precision.half_width, detectable, power),

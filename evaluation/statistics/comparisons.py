@@ -118,6 +118,16 @@ def cluster_sizes(shares: Floats, frequencies: Floats | None = None) -> ClusterS
     return ClusterSizes(shares, satterthwaite_df(shares, frequencies), typical, padded, complements, padded_complements)
 
 
+def padding(typical: float, difference: float) -> tuple[float, float]:
+    """The denominator with the two pseudo-clusters added, and what they add to the variance.
+
+    `typical`: the share of a cluster of typical size. `difference`: of the two rates.
+    """
+    padded = 1 + 2 * PSEUDO_WEIGHT * typical
+    centre, share = difference / padded, typical / padded
+    return padded, PSEUDO_WEIGHT * share**2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - share)
+
+
 def _variance(residuals: Floats, complements: Floats | None, frequencies: Floats | None) -> float:
     """`cr2_variance`, from 1 - share of each cluster; infinite for None."""
     return float("inf") if complements is None else weighted_sum(residuals**2 / complements, frequencies)
@@ -138,12 +148,11 @@ def difference_of_ratios(
     shares, df, typical, padded = sizes.shares, sizes.df, sizes.typical, sizes.padded
     if clusters < minimum or df < MINIMUM_DF:
         return PairedDifference(first.value, second.value, value, clusters, cohens_h=h)
+    _, pseudo_variance = padding(typical, value)
     centre = value / padded
     paired_residuals = first.residuals - second.residuals
     variance = _variance((paired_residuals + (value - centre) * shares) / padded, sizes.padded_complements, frequencies)
-    variance += (
-        PSEUDO_WEIGHT * (typical / padded) ** 2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - typical / padded)
-    )
+    variance += pseudo_variance
     error, t = sqrt(variance), t_quantile(0.975, df)
     return PairedDifference(
         first.value,

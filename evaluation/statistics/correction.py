@@ -1,4 +1,4 @@
-"""Rates corrected for the judge's errors by a validation sample, including its uncertainty."""
+"""Rates and differences corrected for the errors of a judge, with the uncertainty of that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evaluation.statistics.clusters import cr2_variance, satterthwaite_df
+from evaluation.statistics.comparisons import PairedDifference
+from evaluation.statistics.distributions import t_p_value, t_quantile
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF, RateInterval
 from review.rules.wilson_interval import Z95, wilson
 
@@ -76,22 +78,109 @@ def corrected_rate(
     Raises:
         ValueError: the arrays differ in shape, or a weight is not positive and finite.
     """
-    verdict, truth = np.asarray(judge, dtype=bool), np.asarray(physician, dtype=float)
-    w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
+    verdicts = CheckedVerdicts(clusters, judge, physician, weights)
+    estimate = _linearised(verdicts, *np.unique(np.asarray(clusters), return_inverse=True))
+    if estimate is None:
+        return CorrectedRate(None, why=UncorrectedReason.NOTHING)
+    shares = estimate.shares
+    if estimate.validated < minimum or satterthwaite_df(shares) < MINIMUM_DF:
+        return CorrectedRate(estimate.value)
+    variance = cr2_variance(estimate.residuals, shares) + estimate.pseudo_variance
+    effective = min(float(estimate.total), estimate.centre * (1 - estimate.centre) / variance)
+    return CorrectedRate(estimate.value, *wilson(estimate.value * effective, effective))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedVerdicts:
+    """A judge's verdicts on one model's answers, some of them checked: see `corrected_rate`."""
+
+    clusters: Sequence[Any] | NDArray[Any]
+    judge: ArrayLike
+    physician: ArrayLike
+    weights: ArrayLike | None = None
+
+
+def corrected_difference(
+    first: CheckedVerdicts, second: CheckedVerdicts, *, minimum: int = MINIMUM
+) -> PairedDifference:
+    """The first corrected rate minus the second, on the clusters that both models have.
+
+    A judge that errs more on one model's answers than on the other's makes equal models differ:
+    `paired_difference` of its verdicts then measures the judge. Here each rate is corrected by its
+    own validation sample, d = pi1 - pi2, and both are linearised together: the residuals of
+    `corrected_rate` per cluster, e1 - e2, so that the difficulty that the models share cancels, and
+    the uncertainty of both validations counts (difference estimator of two-phase sampling: Sarndal,
+    Swensson & Wretman 1992, chapter 9). d +- t sqrt(V), V being CR2 with the pseudo-clusters of
+    both rates. The degrees of freedom are two fewer than the validated clusters of the model that
+    has fewer, as one share is estimated for each verdict. p and interval agree.
+
+    Args:
+        first, second: the verdicts on both models' answers; cluster ids mean the same in both.
+        minimum: validated clusters of either model below which there is neither interval nor p.
+    """
+    shared = np.intersect1d(np.asarray(first.clusters), np.asarray(second.clusters))
+    sides = []
+    for side in (first, second):
+        ids = np.asarray(side.clusters)
+        kept = np.isin(ids, shared)
+        weights = None if side.weights is None else np.asarray(side.weights)[kept]
+        verdicts = CheckedVerdicts(ids[kept], np.asarray(side.judge)[kept], np.asarray(side.physician)[kept], weights)
+        sides.append(_linearised(verdicts, shared, np.searchsorted(shared, ids[kept])))
+    one, other = sides
+    if one is None or other is None:
+        return PairedDifference(
+            one.value if one else None, other.value if other else None, None, len(shared) if one or other else 0
+        )
+    value, df = one.value - other.value, float(min(one.validated, other.validated) - 2)
+    shares = (one.shares + other.shares) / 2
+    if min(one.validated, other.validated) < minimum or min(df, satterthwaite_df(shares)) < MINIMUM_DF:
+        return PairedDifference(one.value, other.value, value, len(shared))
+    variance = cr2_variance(one.residuals - other.residuals, shares) + one.pseudo_variance + other.pseudo_variance
+    centre, error, t = one.centre - other.centre, sqrt(variance), t_quantile(0.975, df)
+    return PairedDifference(
+        one.value,
+        other.value,
+        value,
+        len(shared),
+        low=max(-1.0, centre - t * error),
+        high=min(1.0, centre + t * error),
+        p=t_p_value(centre / error, df),
+        df=df,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Linearised:
+    """A corrected rate and its residuals per cluster, both of the padded estimate `centre`.
+
+    `validated`: clusters with a physician's verdict. `shares`: of the criteria, by cluster.
+    """
+
+    value: float
+    centre: float
+    total: int
+    validated: int
+    shares: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    pseudo_variance: float
+
+
+def _linearised(verdicts: CheckedVerdicts, names: NDArray[Any], cluster: NDArray[Any]) -> _Linearised | None:
+    """`cluster`: the place of each criterion's cluster in `names`."""
+    verdict, truth = np.asarray(verdicts.judge, dtype=bool), np.asarray(verdicts.physician, dtype=float)
+    w = np.ones(len(truth)) if verdicts.weights is None else np.asarray(verdicts.weights, dtype=float)
     validated = ~np.isnan(truth)
     if not verdict.shape == truth.shape == w.shape:
         raise ValueError("expected a judge's verdict, a physician's (or NaN) and a weight per criterion")
     if (w[validated] <= 0).any() or not np.isfinite(w[validated]).all():
         raise ValueError("a weight must be positive and finite")
-    total = len(truth)
-    verdicts = [verdict == outcome for outcome in (True, False) if (verdict == outcome).any()]
-    if not total or any(not (validated & has_verdict).any() for has_verdict in verdicts):
-        return CorrectedRate(None, why=UncorrectedReason.NOTHING)
-    _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
-    cluster_count = int(cluster.max()) + 1
+    total, cluster_count = len(truth), len(names)
+    given = [verdict == outcome for outcome in (True, False) if (verdict == outcome).any()]
+    if not total or any(not (validated & has_verdict).any() for has_verdict in given):
+        return None
     value = centre = pseudo_variance = 0.0
     residuals = np.zeros(cluster_count)
-    for has_verdict in verdicts:
+    for has_verdict in given:
         size, checked = int(has_verdict.sum()), has_verdict & validated
         scaled = w[checked] * size / w[checked].sum()
         by_cluster = np.bincount(cluster[checked], scaled, cluster_count)
@@ -106,13 +195,16 @@ def corrected_rate(
             1 - by_cluster / padded
         )
         pseudo_variance += PSEUDO_WEIGHT * (typical / total) ** 2 * ((1 - share) ** 2 + share**2)
-    value = min(1.0, value)
     shares = np.bincount(cluster, minlength=cluster_count) / total
-    if len(np.unique(cluster[validated])) < minimum or satterthwaite_df(shares) < MINIMUM_DF:
-        return CorrectedRate(value)
-    variance = cr2_variance(residuals / total - centre * shares, shares) + pseudo_variance
-    effective = min(float(total), centre * (1 - centre) / variance)
-    return CorrectedRate(value, *wilson(value * effective, effective))
+    return _Linearised(
+        min(1.0, value),
+        centre,
+        total,
+        len(np.unique(cluster[validated])),
+        shares,
+        residuals / total - centre * shares,
+        pseudo_variance,
+    )
 
 
 def externally_corrected_rate(raw: RateInterval, sensitivity: RateInterval, specificity: RateInterval) -> CorrectedRate:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.statistics.bootstrap import DRAWS
 from evaluation.statistics.intervals import MINIMUM
 from evaluation.statistics.validation import JudgeQuality, judge_quality
 
@@ -44,25 +43,23 @@ class LabelAgreement:
     judge_kappa: float | None
 
 
-def label_agreement(
-    rows: Iterable[RatedCriterion], *, minimum: int = MINIMUM, draws: int = DRAWS
-) -> tuple[LabelAgreement, ...]:
+def label_agreement(rows: Iterable[RatedCriterion], *, minimum: int = MINIMUM) -> tuple[LabelAgreement, ...]:
     """The agreement for each rubric key, in alphabetical order.
 
-    `minimum`: clusters below which there is no interval. `draws`: of the bootstrap.
+    `minimum`: clusters below which there is no interval.
     """
     by_label: dict[str, list[RatedCriterion]] = {}
     for row in rows:
         by_label.setdefault(row.label, []).append(row)
-    return tuple(_agreement(label, by_label[label], minimum, draws) for label in sorted(by_label))
+    return tuple(_agreement(label, by_label[label], minimum) for label in sorted(by_label))
 
 
-def _agreement(label: str, rows: Sequence[RatedCriterion], minimum: int, draws: int) -> LabelAgreement:
+def _agreement(label: str, rows: Sequence[RatedCriterion], minimum: int) -> LabelAgreement:
     samples, weights = [row.sample for row in rows], np.array([row.weight for row in rows])
     first, second, judge = (np.array([getattr(row, rater) for row in rows]) for rater in ("first", "second", "judge"))
 
     def quality(left: object, right: object) -> JudgeQuality:
-        return judge_quality(samples, left, right, weights, minimum=minimum, draws=draws)  # type: ignore[arg-type]
+        return judge_quality(samples, left, right, weights, minimum=minimum)  # type: ignore[arg-type]
 
     between_physicians, with_judge = (
         quality(first, second),

@@ -5,9 +5,11 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import optimize
 
-from evaluation.statistics.clusters import ratio
-from evaluation.statistics.distributions import NORMAL
+from evaluation.statistics.clusters import ratio, satterthwaite_df
+from evaluation.statistics.comparisons import padding
+from evaluation.statistics.distributions import noncentral_t_cdf, t_quantile
 from evaluation.statistics.intervals import MINIMUM
 from review.rules.wilson_interval import wilson
 
@@ -79,33 +81,55 @@ def correlation_of_models(
 
 
 def power_of_difference(
-    first: float, second: float, effective_n: float, *, pairing: float = 0.0, alpha: float = ALPHA, pairs: int = 1
+    first: float,
+    second: float,
+    sizes: ArrayLike,
+    correlation: float,
+    *,
+    pairing: float = 0.0,
+    alpha: float = ALPHA,
+    pairs: int = 1,
 ) -> float:
     """The power of `paired_difference` to distinguish the rates `first` and `second`.
 
-    Phi(|d| / se - z) + Phi(-|d| / se - z), se^2 = (v1 + v2 - 2 pairing sqrt(v1 v2)) / n*,
-    v = r (1 - r), z at 1 - alpha / (2 pairs) (Connor 1987, Biometrics 43, for paired proportions).
-    Bonferroni's level is that of Holm's first step, so the power is not overstated. The normal
-    approximation replaces t: from 30 clusters on, the two differ by less than .02.
+    That of the test itself, so that it holds for small samples too: its statistic has a noncentral
+    t distribution with Satterthwaite's degrees of freedom, the variance (v1 + v2 -
+    2 pairing sqrt(v1 v2)) / n*, v = r (1 - r) (Connor 1987, Biometrics 43, for paired proportions),
+    and the pseudo-clusters in the difference and in its standard error (Chow, Shao & Wang 2008,
+    Sample Size Calculations in Clinical Research, section 3.2, for the noncentral t). Bonferroni's
+    level is that of Holm's first step, so the power is not overstated.
 
     Args:
-        effective_n: n*, criteria divided by the design effect (`expected_precision`).
+        sizes: the criteria in each cluster; n* is their sum divided by the design effect.
+        correlation: of criteria within a cluster (`clusters.intracluster_correlation`).
         pairing: correlation of both models' failures over samples (`correlation_of_models`); 0 is
             the conservative choice.
         alpha: the two-sided level of the family of comparisons.
         pairs: comparisons that Holm adjusts for: k (k - 1) / 2 for k models.
     """
+    m = np.asarray(sizes, dtype=float)
+    shares = m[m > 0] / m.sum()
+    typical, df = float((shares**2).sum()), satterthwaite_df(shares)
+    if df <= 0:
+        return 0.0
     variances = [rate * (1 - rate) for rate in (first, second)]
-    variance = (sum(variances) - 2 * pairing * sqrt(variances[0] * variances[1])) / effective_n
-    if variance <= 0:
+    effective_n = m.sum() / design_effect(m[m > 0], correlation)
+    true_variance = (sum(variances) - 2 * pairing * sqrt(variances[0] * variances[1])) / effective_n
+    padded, pseudo = padding(typical, first - second)
+    centre = (first - second) / padded
+    estimated = (true_variance + typical * (first - second - centre) ** 2) / padded**2 + pseudo
+    spread = sqrt(true_variance) / padded
+    if spread <= 0:
         return 1.0 if first != second else 0.0
-    z, shift = NORMAL.inv_cdf(1 - alpha / (2 * pairs)), abs(first - second) / sqrt(variance)
-    return NORMAL.cdf(shift - z) + NORMAL.cdf(-shift - z)
+    critical = t_quantile(1 - alpha / (2 * pairs), df) * sqrt(estimated) / spread
+    shift = abs(centre) / spread
+    return 1 - noncentral_t_cdf(critical, df, shift) + noncentral_t_cdf(-critical, df, shift)
 
 
 def detectable_difference(
     rate: float,
-    effective_n: float,
+    sizes: ArrayLike,
+    correlation: float,
     *,
     pairing: float = 0.0,
     alpha: float = ALPHA,
@@ -114,20 +138,14 @@ def detectable_difference(
 ) -> float | None:
     """The smallest excess over `rate` detected with this power; None if even a rate of 1 is not.
 
-    Solves `power_of_difference` by bisection, upwards from `rate`. For differences downwards, pass
-    1 - rate.
+    Solves `power_of_difference` upwards from `rate`. For differences downwards, pass 1 - rate.
     """
 
-    def is_detectable(difference: float) -> bool:
-        reached_power = power_of_difference(
-            rate, rate + difference, effective_n, pairing=pairing, alpha=alpha, pairs=pairs
-        )
-        return reached_power >= power
+    def lacks_power(difference: float) -> float:
+        options = {"pairing": pairing, "alpha": alpha}
+        return power - power_of_difference(rate, rate + difference, sizes, correlation, pairs=pairs, **options)
 
-    small, large = 0.0, 1 - rate
-    if not is_detectable(large):
+    largest = 1 - rate
+    if largest <= 0 or lacks_power(largest) > 0:
         return None
-    for _ in range(50):
-        middle = (small + large) / 2
-        small, large = (small, middle) if is_detectable(middle) else (middle, large)
-    return large
+    return float(optimize.brentq(lacks_power, 0.0, largest, xtol=1e-9)) if lacks_power(0.0) > 0 else 0.0

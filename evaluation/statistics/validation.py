@@ -11,19 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evaluation.statistics.bootstrap import DRAWS, cluster_bootstrap
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import MINIMUM, RateInterval, rate_interval
-from review.quality.agreement import ac1, kappa
-
-
-@dataclass(frozen=True, slots=True)
-class BootstrapEstimate:
-    """A statistic with its 95 % percentile interval (cluster bootstrap); None where undefined."""
-
-    value: float | None
-    low: float | None
-    high: float | None
+from review.quality.agreement import Estimate, ac1, kappa, table_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +27,9 @@ class JudgeQuality:
     clusters: int
     sensitivity: RateInterval
     specificity: RateInterval
-    balanced_f1: BootstrapEstimate
-    kappa: BootstrapEstimate
-    ac1: BootstrapEstimate
+    balanced_f1: Estimate
+    kappa: Estimate
+    ac1: Estimate
 
 
 def balanced_f1(tables: NDArray[Any]) -> NDArray[Any]:
@@ -63,22 +53,20 @@ def judge_quality(
     weights: ArrayLike | None = None,
     *,
     minimum: int = MINIMUM,
-    draws: int = DRAWS,
 ) -> JudgeQuality:
     """The accuracy and agreement of a judge, from one entry per criterion of the validation sample.
 
     Sensitivity sum(w t j) / sum(w t) and specificity sum(w (1-t) (1-j)) / sum(w (1-t)) are ratio
     estimators weighted by the inverse probability of being drawn (Hajek 1971; Cochran 1977, section
     6.3), with `rate_interval` over clusters. kappa (Cohen 1960), AC1 (Gwet 2008) and balanced F1
-    are computed from the weighted table (`review.quality.agreement`), with intervals by the cluster
-    bootstrap. The variance ignores stratification, so that intervals are slightly too wide.
+    are computed from the weighted table, with the intervals of `review.quality.agreement`. The
+    variances ignore stratification, so that intervals are slightly too wide.
 
     Args:
         clusters: the cluster id of each criterion.
         physician, judge: whether each calls the criterion failed.
         weights: inverse of the sampled share of the stratum; None: all equal.
         minimum: clusters below which there are no intervals.
-        draws: of the bootstrap; 0: no intervals for kappa, AC1 and F1.
 
     Raises:
         ValueError: the arrays differ in shape, or a weight is not positive and finite.
@@ -94,29 +82,18 @@ def judge_quality(
         axis=1,
     )
 
+    tables = cells.reshape(-1, 2, 2)
+
     def share(right: int, wrong: int, positive: NDArray[np.bool_]) -> RateInterval:
         n = None if weights is None else int(positive.sum())
         return rate_interval(cells[:, right], cells[:, right] + cells[:, wrong], n=n, minimum=minimum)
-
-    def estimate(statistic: Any) -> BootstrapEstimate:
-        value = float(statistic(cells.sum(axis=0).reshape(2, 2))) if len(cells) else float("nan")
-        if not np.isfinite(value):
-            return BootstrapEstimate(None, None, None)
-        if len(cells) < minimum or not draws:
-            return BootstrapEstimate(value, None, None)
-        # Rounded, so that sums in another order give the same patterns and the same interval.
-        interval, _ = cluster_bootstrap(
-            np.round(cells, 9), lambda totals: statistic(totals.reshape(-1, 2, 2)), draws=draws
-        )
-        low, high = interval or (None, None)
-        return BootstrapEstimate(value, low, high)
 
     return JudgeQuality(
         n=len(truth),
         clusters=len(cells),
         sensitivity=share(0, 1, truth),
         specificity=share(3, 2, ~truth),
-        balanced_f1=estimate(balanced_f1),
-        kappa=estimate(kappa),
-        ac1=estimate(ac1),
+        balanced_f1=table_interval(tables, balanced_f1, minimum=minimum),
+        kappa=table_interval(tables, kappa, minimum=minimum),
+        ac1=table_interval(tables, ac1, minimum=minimum),
     )

@@ -1,15 +1,16 @@
-"""Agreement of two raters: raw, Cohen's kappa, Gwet's AC1, Krippendorff's alpha.
+"""Agreement of raters: raw, Cohen's kappa, Gwet's AC1, Krippendorff's alpha, Fleiss' kappa.
 
-Everything is computed from the k x k table of (first rater's answer, second rater's answer), so
-that the thousands of tables of a bootstrap take a single pass of numpy. An undefined figure is
-None, with the reason; it is never 0.
+Two raters are described by the k x k table of (first rater's answer, second rater's answer), more
+by how many of them gave each answer to an item. A figure is a function of sums over items, so that
+thousands of tables take a single pass of numpy. An undefined figure is None, with the reason; it is
+never 0. `interval` is the one rule for the interval of all of them.
 
 Sources: kappa: Cohen (1960), A coefficient of agreement for nominal scales, Educ. Psychol. Meas.
     20(1). AC1: Gwet (2008), Computing inter-rater reliability and its variance in the presence of
     high agreement, Br. J. Math. Stat. Psychol. 61(1). alpha: Krippendorff (2011), Computing
-    Krippendorff's alpha-reliability. interval: Efron & Tibshirani (1993), An introduction to the
-    bootstrap, ch. 13 (percentile). Whole cases are resampled, because the rubrics of a case are not
-    independent of each other.
+    Krippendorff's alpha-reliability. Several raters: Fleiss (1971), Measuring nominal scale
+    agreement among many raters, Psychol. Bull. 76(5); Gwet (2014), Handbook of Inter-Rater
+    Reliability, chapters 2 and 3 (missing answers).
 """
 
 from collections import Counter
@@ -23,11 +24,18 @@ if TYPE_CHECKING:  # takes a quarter of a second to import
 
     Tables = NDArray[Any]  # (..., k, k): counts
     Values = NDArray[Any]  # (...,): one figure per table, NaN if undefined
+    Figure = Callable[[Tables], Values]
 
-REPLICATES = 2000
-SEED = 2008
+MINIMUM = 10  # clusters below which no interval is given, of any figure of the project
+DRAWS = 4000
+SEED = 2008  # fixed, so that the same answers have the same interval
 CONFIDENCE = 0.95
-MAX_UNDEFINED = 0.05  # share of undefined replicates above which no interval is reported
+# Answers added before drawing, in all: agreements, evenly over the categories, and disagreements,
+# evenly over the ways to disagree; fewer for figures that are often close to 1. Chosen by
+# simulation (docs/statistics.md).
+ADDED_AGREEMENT, ADDED_DISAGREEMENT, ADDED_NEAR_ONE = 1.0, 1.0, 0.5
+# Disagreements expected by chance, in independent items, below which kappa and alpha say nothing.
+MIN_EXPECTED = 2.0
 
 
 class MissingReason(StrEnum):
@@ -35,9 +43,8 @@ class MissingReason(StrEnum):
 
     NOTHING = "nothing"  # no case has two answers
     ONE_CATEGORY = "one-category"  # all answers are equal, so no disagreement is expected by chance
-    ONE_CASE = "one-case"  # nothing to resample
-    NO_VARIATION = "no-variation"  # all cases have the same outcome, and so do all resamples
-    UNEVEN = "uneven"  # so unbalanced that many resamples have only one category
+    TOO_FEW = "too-few"  # fewer cases than the minimum
+    UNEVEN = "uneven"  # so unbalanced that hardly any disagreement is expected by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +72,34 @@ class Agreement:
     alpha: Estimate
 
 
+@dataclass(frozen=True, slots=True)
+class RaterAgreement:
+    """The agreement of several raters. `n`: items with two or more answers; `cases`: clusters.
+
+    `raw`: the share of equal pairs of answers to an item.
+    """
+
+    n: int
+    cases: int
+    raw: Estimate
+    fleiss: Estimate
+    ac1: Estimate
+    alpha: Estimate
+
+
 def agreement(
     cases: Iterable[Sequence[tuple[str, str]]],
     categories: Sequence[str],
     *,
     ordinal: bool = False,
-    replicates: int = REPLICATES,
-    seed: int = SEED,
+    minimum: int = MINIMUM,
 ) -> Agreement:
     """The agreement between the first and the second answer of each pair.
 
     Args: cases: the pairs of answers of each case (one pair for a question, one per rubric for
         rubrics). categories: all possible answers, in their order if they have one. ordinal: the
         categories are a scale: alpha weighs a distance by the number of answers in between.
+        minimum: cases below which there is no interval.
 
     Raises ValueError for an answer that is not among `categories`.
     """
@@ -85,50 +107,141 @@ def agreement(
 
     position = {category: index for index, category in enumerate(categories)}
     k = len(position)
-    case_counts: Counter[tuple[tuple[int, int], ...]] = Counter()  # equal cases are resampled together, with a weight
+    case_counts: Counter[tuple[tuple[int, int], ...]] = Counter()
     for pairs in cases:
         if pairs:
             try:
                 case_counts[tuple(sorted((position[first], position[second]) for first, second in pairs))] += 1
             except KeyError as unknown:
                 raise ValueError(f"{unknown} is not among the categories") from None
-    count = case_counts.total()
-    if not count:
-        nothing = Estimate(None, why=MissingReason.NOTHING)
-        return Agreement(0, 0, nothing, nothing, nothing, nothing)
-
     tables = np.zeros((len(case_counts), k, k))
     for row, case_pairs in enumerate(case_counts):
         for first, second in case_pairs:
             tables[row, first, second] += 1
-    weights = np.array(list(case_counts.values()))
-    table = np.tensordot(weights, tables, axes=1)
-    draws = np.random.default_rng(seed).multinomial(count, weights / count, size=replicates)
-    resampled = np.tensordot(draws, tables, axes=1)
+    frequencies = np.array(list(case_counts.values()), dtype=float)
+    figures = (raw, kappa, ac1, lambda table: alpha(table, ordinal=ordinal))
+    estimates = (table_interval(tables, figure, frequencies, minimum=minimum) for figure in figures)
+    return Agreement(round(float((tables.sum(axis=(1, 2)) * frequencies).sum())), case_counts.total(), *estimates)
 
-    def estimate(figure: "Callable[[Tables], Values]") -> Estimate:
-        value = float(figure(table))
-        if np.isnan(value):
-            return Estimate(None, why=MissingReason.ONE_CATEGORY)
-        if count == 1:
-            return Estimate(value, why=MissingReason.ONE_CASE)
-        if len(case_counts) == 1 or not (table - np.diag(np.diag(table))).any():
-            return Estimate(value, why=MissingReason.NO_VARIATION)
-        replicate_values = figure(resampled)
-        defined = replicate_values[~np.isnan(replicate_values)]
-        if len(defined) < (1 - MAX_UNDEFINED) * replicates:
-            return Estimate(value, why=MissingReason.UNEVEN)
-        low, high = np.quantile(defined, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-        return Estimate(value, float(low), float(high))
 
-    return Agreement(
-        n=int(table.sum()),
-        cases=count,
-        raw=estimate(raw),
-        kappa=estimate(kappa),
-        ac1=estimate(ac1),
-        alpha=estimate(lambda t: alpha(t, ordinal=ordinal)),
+def table_interval(
+    tables: "Tables", figure: "Figure", frequencies: "Values | None" = None, *, minimum: int = MINIMUM
+) -> Estimate:
+    """The figure of the sum of all clusters' tables, with its 95 % interval (`interval`).
+
+    Args:
+        tables: one k x k table of counts, or of sums of weights of at least 1, per cluster.
+        figure: of tables, such as `kappa`.
+        frequencies: the number of clusters that each table stands for; None: one each.
+        minimum: clusters below which there is no interval.
+    """
+    import numpy as np
+
+    k = tables.shape[-1]
+    cells = np.eye(k * k)
+    tables_of_one = cells.reshape(k * k, k, k)
+    answers = tables_of_one.sum(axis=1) + tables_of_one.sum(axis=2)
+    return interval(
+        tables.reshape(len(tables), k * k),
+        cells,
+        answers,
+        lambda sums: figure(sums.reshape(*sums.shape[:-1], k, k)),
+        frequencies,
+        minimum=minimum,
     )
+
+
+def several_raters(
+    ratings: "Tables", clusters: "Sequence[Any] | Values | None" = None, *, minimum: int = MINIMUM
+) -> RaterAgreement:
+    """The agreement of any number of raters on a nominal scale.
+
+    Args:
+        ratings: (items, categories): how many raters gave an item each answer. An item with one
+            answer counts only for how often each answer is given (Gwet 2014, section 2.4).
+        clusters: the cluster of each item; None: each item is its own.
+        minimum: clusters below which there is no interval.
+    """
+    import numpy as np
+
+    items = np.asarray(ratings, dtype=float)
+    ids = np.arange(len(items)) if clusters is None else np.asarray(clusters)
+    k, is_rated = items.shape[1], items.any(axis=1)
+    items, ids = items[is_rated], ids[is_rated]
+    raters = items.sum(axis=1)
+    # The agreement of all on each answer is a pattern too: it is possible even where nobody saw it.
+    patterns, which = np.unique(np.vstack([items, raters.max(initial=2) * np.eye(k)]), axis=0, return_inverse=True)
+    names, cluster = np.unique(ids, return_inverse=True)
+    counts = np.zeros((len(names), len(patterns)))
+    np.add.at(counts, (cluster, which.ravel()[: len(items)]), 1)
+    estimates = (
+        interval(counts, _item_sums(patterns), patterns, figure, None, minimum=minimum)
+        for figure in (_raw_of_items, _fleiss_of_items, _ac1_of_items, _alpha_of_items)
+    )
+    return RaterAgreement(int((raters >= 2).sum()), len(names), *estimates)
+
+
+def interval(
+    counts: "Tables",
+    units: "Tables",
+    answers: "Tables",
+    figure: "Figure",
+    frequencies: "Values | None" = None,
+    *,
+    minimum: int = MINIMUM,
+) -> Estimate:
+    """A figure of agreement with its 95 % interval.
+
+    The chances of the patterns (the answers to one item) have a Dirichlet distribution, given how
+    often each occurred and the answers added: the interval holds the figure in 95 % of draws from
+    it, and the figure itself (Gelman et al. 2013, Bayesian Data Analysis, section 3.4; for a single
+    proportion this is Jeffreys' interval: Brown, Cai & DasGupta 2001, Stat. Sci. 16). Perfect
+    agreement, or an answer that one rater alone gave, does not make it collapse, as it does the
+    jackknife and the bootstrap. Where items share clusters or have weights, counts are divided by
+    the design effect: the variance of the linearised figure over clusters, divided by that over
+    independent items (Rao & Scott 1992, Biometrics 48).
+
+    There is no interval below `minimum` clusters. Nor is there one for a figure that a single
+    category leaves undefined, where chance alone would make fewer than `MIN_EXPECTED` independent
+    items differ.
+
+    Args:
+        counts: (clusters, patterns): how often each pattern occurs, or the sum of its weights.
+        units: (patterns, columns): the sums that `figure` takes, of one item with this pattern.
+        answers: (patterns, categories): how many raters gave each answer.
+        figure: of sums over all items, (..., columns); NaN where it is undefined.
+        frequencies: the number of clusters that each entry stands for; None: one each.
+    """
+    import numpy as np
+
+    times = np.ones(len(counts)) if frequencies is None else frequencies
+    total = times @ counts
+    n, clusters = float(total.sum()), float(times[counts.any(axis=1)].sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(figure(total @ units)) if n else float("nan")
+    if not np.isfinite(value):
+        return Estimate(None, why=MissingReason.ONE_CATEGORY if n else MissingReason.NOTHING)
+    if clusters < max(2, minimum):
+        return Estimate(value, why=MissingReason.TOO_FEW)
+    agree, differ = ((answers > 0).sum(axis=1) == 1) & (answers.sum(axis=1) > 1), (answers > 0).sum(axis=1) > 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needs_both = bool(np.isnan(figure(n * units[agree])).any())  # undefined for a single category
+    disagreement = ADDED_DISAGREEMENT if needs_both else ADDED_NEAR_ONE
+    added = ADDED_AGREEMENT * agree / max(1, agree.sum()) + disagreement * differ / max(1, differ.sum())
+    padded, step = (total + added) @ units, 1e-6 * n
+    influence = (figure(padded + step * units) - figure(padded)) / step
+    over_clusters = float((times * (counts @ influence) ** 2).sum()) * clusters / (clusters - 1)
+    if_independent = float((total * influence**2).sum())
+    effective = total / max(1.0, over_clusters / if_independent if if_independent > 0 else 1.0)
+    shares = effective @ (answers / answers.sum(axis=1, keepdims=True)) / effective.sum()
+    if needs_both and effective.sum() * (1 - (shares**2).sum()) < MIN_EXPECTED:
+        return Estimate(value, why=MissingReason.UNEVEN)
+    # Rounded, so that sums in another order give the same draws and the same interval.
+    seen = np.round(effective + added, 9)
+    chances = np.random.default_rng(SEED).standard_gamma(seen, size=(DRAWS, len(seen)))
+    drawn = figure(n * (chances / chances.sum(axis=1, keepdims=True)) @ units)
+    low, high = np.quantile(drawn[np.isfinite(drawn)], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
 def raw(tables: "Tables") -> "Values":
@@ -175,6 +288,54 @@ def alpha(tables: "Tables", *, ordinal: bool = False) -> "Values":
     expected = (margins[..., :, None] * margins[..., None, :] * distance).sum(axis=(-1, -2))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(expected > 0, 1 - (margins.sum(axis=-1) - 1) * observed / expected, np.nan)
+
+
+def _item_sums(ratings: "Tables") -> "Tables":
+    """The sums that the figures of several raters take, per item.
+
+    Columns: whether it has two answers or more, the share of pairs that are equal, whether it has
+    any; the share of each answer; the number of each answer, where there are two or more; and
+    Krippendorff's observed disagreement.
+    """
+    import numpy as np
+
+    n = ratings.sum(axis=1)
+    is_pair, others = n > 1, np.maximum(n - 1, 1)
+    equal = (ratings * (ratings - 1)).sum(axis=1) / (n * others)
+    differing = (ratings * (n[:, None] - ratings)).sum(axis=1) / others
+    shares = ratings / n[:, None]
+    return np.column_stack([is_pair, equal, n > 0, shares, ratings * is_pair[:, None], differing * is_pair])
+
+
+def _raw_of_items(sums: "Tables") -> "Values":
+    return sums[..., 1] / sums[..., 0]
+
+
+def _shares_of_items(sums: "Tables") -> "Tables":
+    return sums[..., 3 : 3 + (sums.shape[-1] - 4) // 2] / sums[..., 2:3]
+
+
+def _fleiss_of_items(sums: "Tables") -> "Values":
+    """(po - pe) / (1 - pe), where pe = sum(pi_q^2): Fleiss (1971); missing answers: Gwet (2014)."""
+    return _chance_corrected(_raw_of_items(sums), (_shares_of_items(sums) ** 2).sum(axis=-1))
+
+
+def _ac1_of_items(sums: "Tables") -> "Values":
+    """(po - pe) / (1 - pe), where pe = sum(pi_q (1 - pi_q)) / (Q - 1): Gwet (2008)."""
+    shares = _shares_of_items(sums)
+    return _chance_corrected(_raw_of_items(sums), (shares * (1 - shares)).sum(axis=-1) / max(1, shares.shape[-1] - 1))
+
+
+def _alpha_of_items(sums: "Tables") -> "Values":
+    """1 - Do / De, nominal (Krippendorff 2011)."""
+    import numpy as np
+
+    k = (sums.shape[-1] - 4) // 2
+    margins, observed = sums[..., 3 + k : 3 + 2 * k], sums[..., -1]
+    n = margins.sum(axis=-1)
+    expected = n**2 - (margins**2).sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(expected > 1e-9, 1 - (n - 1) * observed / expected, np.nan)
 
 
 def _chance_corrected(observed: "Values", by_chance: "Values") -> "Values":

@@ -24,8 +24,7 @@ UNDEFINED: dict[str, Promise] = {
     MissingReason.ONE_CATEGORY: _("undefined: all answers were the same"),
 }
 NO_INTERVAL: dict[str, Promise] = {
-    MissingReason.ONE_CASE: _("only one case"),
-    MissingReason.NO_VARIATION: _("no variation"),
+    MissingReason.TOO_FEW: _("too few cases"),
     MissingReason.UNEVEN: _("answers too unbalanced"),
 }
 

@@ -13,11 +13,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-if __package__:
-    from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
-else:  # in a bundle, with the other files in the same folder
+if not __package__:  # in a bundle, which has the package
     sys.path.insert(0, str(Path(__file__).parent))
-    from verify_distributions import binomial_cdf, t_p_value, t_quantile  # type: ignore[import-not-found,no-redef]
+from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 
 Z = 1.959963984540054  # the normal distribution's 97.5th percentile
 MINIMUM_DF = 4.0  # degrees of freedom below which no interval is given

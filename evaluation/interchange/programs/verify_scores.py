@@ -1,6 +1,6 @@
 """Recomputes the figures on scores; used by verify_run.py if a bundle has scores.jsonl.
 
-Needs only Python 3.9. Recomputes means, counts, percentiles and 95 % intervals of numbers.json from
+Recomputes means, counts, percentiles and 95 % intervals of numbers.json from
 scores.jsonl, judgments.jsonl and responses.jsonl by the rules of run.json. The scores themselves,
 which libraries computed from texts, are not recomputed; they are reported as such.
 """
@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+if not __package__:  # in a bundle, which has the package
+    sys.path.insert(0, str(Path(__file__).parent))
+from evaluation.statistics.intervals import mean_interval
+
 SHARES = {"p5": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "p95": 0.95}
-MINIMUM_DF = 4.0
 COMBINED, OPEN = "combined", "open"
 CountedVerdict = Callable[[dict[str, Any], str, dict[str, str]], str]  # as in verify_verdicts
 
@@ -23,35 +27,6 @@ CountedVerdict = Callable[[dict[str, Any], str, dict[str, str]], str]  # as in v
 def _lines(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8") as file:
         yield from map(json.loads, file)
-
-
-def beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by Lentz's continued fraction."""
-    if x in (0.0, 1.0):
-        return x
-    if x > (a + 1) / (a + b + 2):
-        return 1 - beta(1 - x, b, a)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(1 - x)) / a
-    upper, lower = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    fraction = lower
-    for m in range(1, 10_000):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        for term in (even, -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
-            lower, upper = 1 / (1 + term * lower or 1e-300), 1 + term / upper or 1e-300
-            fraction *= upper * lower
-        if abs(upper * lower - 1) < 1e-14:
-            break
-    return front * fraction
-
-
-def t_quantile(df: float) -> float:
-    """The 97.5th percentile of Student's t, by bisection."""
-    low, high = 1.9, 1000.0
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        inside = beta(middle * middle / (df + middle * middle), 0.5, df / 2)
-        low, high = (middle, high) if inside < 0.95 else (low, middle)
-    return (low + high) / 2
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -77,14 +52,10 @@ def measure(scores: Sequence[tuple[str, float]], judged: int, rule: dict[str, An
     result.update({"mean": mean, "clusters": len(clusters), **{k: percentile(ordered, v) for k, v in SHARES.items()}})
     if n > 1:
         result["sd"] = math.sqrt(math.fsum((number - mean) ** 2 for number in ordered) / (n - 1))
-    shares = [len(numbers) / n for numbers in clusters.values()]
-    terms = [s * s / (1 - s) for s in shares if s < 1]
-    freedom = 1 / (sum(s * s for s in shares) + sum(terms) ** 2 - sum(t * t for t in terms)) if len(clusters) > 1 else 0
-    if len(clusters) >= minimum and freedom >= MINIMUM_DF:
-        residuals = [math.fsum(number - mean for number in numbers) / n for numbers in clusters.values()]
-        variance = math.fsum(e * e / (1 - s) for e, s in zip(residuals, shares))  # noqa: B905 -- Python 3.9 has no strict
-        half = t_quantile(freedom) * math.sqrt(variance)
-        result.update({"low": max(rule["low"], mean - half), "high": min(rule["high"], mean + half)})
+    sums = [math.fsum(numbers) for numbers in clusters.values()]
+    limits = (rule["low"], rule["high"])
+    sizes = [len(numbers) for numbers in clusters.values()]
+    _, result["low"], result["high"], _ = mean_interval(sums, sizes, minimum=minimum, limits=limits)
     return result
 
 

@@ -1,7 +1,6 @@
 """Recomputes the judge's agreement with physicians, and the corrected rates.
 
-Part of verify_run.py; needs only Python 3.9. The estimators of docs/statistics.md, implemented
-independently: an error in one implementation is not repeated in the other.
+Part of verify_run.py.
 """
 
 from __future__ import annotations
@@ -10,18 +9,21 @@ import json
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 if __package__:
-    from evaluation.interchange.programs import verify_bootstrap, verify_intervals, verify_judges, verify_verdicts
+    from evaluation.interchange.programs import verify_intervals, verify_verdicts
 else:  # in a bundle, with the other files in the same folder
     sys.path.insert(0, str(Path(__file__).parent))
-    import verify_bootstrap  # type: ignore[import-not-found,no-redef]
     import verify_intervals  # type: ignore[import-not-found,no-redef]
-    import verify_judges  # type: ignore[import-not-found,no-redef]
     import verify_verdicts  # type: ignore[import-not-found,no-redef]
+from evaluation.statistics.validation import balanced_f1
+from review.quality import agreement
 
 ADDED = 1 / 12  # share of a typical validated cluster, failed and passed, added per verdict
 FAILED_BY_ANSWER = {"not-met": True, "met": False}  # physician's answer -> did the criterion fail?
@@ -34,22 +36,7 @@ Cells = Sequence[float]
 Judged = tuple[str, bool, "dict[str, Any] | None", str, bool]
 
 
-def _table(cells: Cells) -> list[list[float]]:
-    return [[cells[0], cells[1]], [cells[2], cells[3]]]
-
-
-def _balanced_f1(table: Sequence[Sequence[float]]) -> float | None:
-    wrong = table[0][1] + table[1][0]
-    if not all(map(sum, table)):
-        return None
-    return sum(2 * table[index][index] / (2 * table[index][index] + wrong) for index in (0, 1)) / 2
-
-
-FIGURES: dict[str, Callable[[Sequence[Sequence[float]]], float | None]] = {
-    "kappa": verify_judges.kappa,
-    "ac1": verify_judges.ac1,
-    "balanced_f1": _balanced_f1,
-}
+FIGURES = {"kappa": agreement.kappa, "ac1": agreement.ac1, "balanced_f1": balanced_f1}
 
 
 def quality(rows: Sequence[Rated], minimum: int) -> dict[str, Any]:
@@ -68,25 +55,10 @@ def quality(rows: Sequence[Rated], minimum: int) -> dict[str, Any]:
 
 
 def _figures(cells: Sequence[Cells], minimum: int) -> dict[str, dict[str, float | None]]:
-    """Each figure with its interval, all from the same bootstrap draws."""
-    total = _table([sum(cell[index] for cell in cells) for index in range(4)])
-    result = {}
-    values = {name: figure(total) if cells else None for name, figure in FIGURES.items()}
-    drawn: dict[str, list[float | None]] = {name: [] for name in FIGURES}
-    if len(cells) >= minimum and any(value is not None for value in values.values()):
-        # Rounded, so that clusters equal up to rounding errors are drawn as equal, as in MHB.
-        for totals in verify_bootstrap.resampled([[round(weight, 9) for weight in cell] for cell in cells]):
-            for name, figure in FIGURES.items():
-                drawn[name].append(figure(_table(totals)))
-    for name, value in values.items():
-        ends = (
-            verify_bootstrap.ends([figure for figure in drawn[name] if figure is not None])
-            if value is not None
-            else None
-        )
-        low, high = ends or (None, None)
-        result[name] = {"value": value, "low": low, "high": high}
-    return result
+    """Each figure with its interval."""
+    tables = np.array(cells, dtype=float).reshape(-1, 2, 2)
+    estimates = {name: agreement.table_interval(tables, figure, minimum=minimum) for name, figure in FIGURES.items()}
+    return {name: asdict(estimate) for name, estimate in estimates.items()}
 
 
 def _interval(clusters: Iterable[tuple[float, float]], n: int, minimum: int, weighted: bool) -> dict[str, Any]:

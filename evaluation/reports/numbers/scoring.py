@@ -12,6 +12,7 @@ from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs.rows.columns import read_floats
+from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import mean_interval
 from evaluation.verdicts.selection import UNJUDGED, Ints
 from evaluation.verdicts.table import VerdictTable
@@ -136,8 +137,8 @@ def _measure(table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, mini
         numbers, rows = numbers[has_score], rows[has_score]
     if not len(numbers):
         return MeasuredScore(0, judged)
-    clusters = table.unit_cluster[table.unit[rows]]
-    mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, limits=(rule.low, rule.high))
+    sums, sizes = cluster_totals(table.unit_cluster[table.unit[rows]], numbers, np.ones(len(rows)))
+    mean, low, high, count = mean_interval(sums, sizes, minimum=minimum, limits=(rule.low, rule.high))
     deviation = sqrt(float(numbers.var(ddof=1))) if len(numbers) > 1 else None
     return MeasuredScore(len(numbers), judged - len(numbers), mean, deviation, low, high, count, _quantiles(numbers))
 

@@ -92,9 +92,11 @@ def test_every_number_agrees_when_checked_without_the_site(folder: Path, manage:
 @pytest.mark.both
 def test_the_same_run_gives_the_same_bytes(run: Run, folder: Path, tmp_path: Path) -> None:
     bundle.export_run(run, tmp_path / "again")
-    files = sorted(path.name for path in folder.iterdir())
-    assert files == sorted(path.name for path in (tmp_path / "again").iterdir())
-    assert all((folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes() for name in files)
+    first, again = (
+        {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        for root in (folder, tmp_path / "again")
+    )
+    assert first == again
 
 
 def test_a_bundle_has_the_settings_prompts_and_responses(run: Run, folder: Path) -> None:

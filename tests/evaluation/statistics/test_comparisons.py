@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import coverage
 from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.intervals import rate_interval
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
@@ -16,7 +17,6 @@ from evaluation.statistics.planning import (
     power_of_difference,
 )
 from evaluation.statistics.repeats import VarianceComponents, variance_components
-from tests.evaluation.statistics import coverage
 from tests.profile import by_profile
 
 PAIRS = st.lists(
@@ -129,33 +129,31 @@ def test_the_expected_precision_is_that_of_simulated_studies() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.3, 0.42), (0.3, 0.3)])
-def test_power_is_the_share_of_studies_that_find_the_difference(first: float, second: float) -> None:
+@pytest.mark.parametrize("samples", [30, 120])
+def test_power_is_the_share_of_studies_that_find_the_difference(first: float, second: float, samples: int) -> None:
     random, studies = np.random.default_rng(3), by_profile(150, 2000)
     significant, pairings = 0, list[float | None]()
     for _ in range(studies):
-        one, other, m = coverage.two_models(random, first, second, 0.3, 120)
+        one, other, m = coverage.two_models(random, first, second, 0.3, samples)
         p = paired_difference(one, m, other, m).p
         significant += p is not None and p < 0.05
         pairings.append(correlation_of_models(one, m, other, m))
-    power = power_of_difference(
-        first,
-        second,
-        expected_precision(0.3, m, 0.3).effective_n,
-        pairing=float(np.mean([one or 0 for one in pairings])),
-    )
+    power = power_of_difference(first, second, m, 0.3, pairing=float(np.mean([one or 0 for one in pairings])))
     assert significant / studies == pytest.approx(power, abs=by_profile(0.12, 0.03))
 
 
 def test_the_detectable_difference_has_its_power_and_shrinks_with_n() -> None:
-    difference = detectable_difference(0.3, 500, pairs=6)
+    m = [4] * 125
+    difference = detectable_difference(0.3, m, 0.3, pairs=6)
     assert difference is not None
-    assert power_of_difference(0.3, 0.3 + difference, 500, pairs=6) == pytest.approx(0.8, abs=1e-6)
-    assert difference > (detectable_difference(0.3, 2000, pairs=6) or 1)
-    assert difference > (detectable_difference(0.3, 500) or 1)
-    assert difference > (detectable_difference(0.3, 500, pairs=6, pairing=0.5) or 1)
-    assert detectable_difference(0.9, 5) is None
-    assert power_of_difference(0.0, 0.0, 100) == 0
-    assert power_of_difference(0.0, 1.0, 100) == 1
+    assert power_of_difference(0.3, 0.3 + difference, m, 0.3, pairs=6) == pytest.approx(0.8, abs=1e-6)
+    assert difference > (detectable_difference(0.3, m * 4, 0.3, pairs=6) or 1)
+    assert difference > (detectable_difference(0.3, m, 0.3) or 1)
+    assert difference > (detectable_difference(0.3, m, 0.0, pairs=6) or 1)
+    assert difference > (detectable_difference(0.3, m, 0.3, pairs=6, pairing=0.5) or 1)
+    assert detectable_difference(0.9, [1] * 5, 0) is None
+    assert power_of_difference(0.0, 0.0, m, 0) == 0
+    assert power_of_difference(0.0, 1.0, m, 0) == 1
 
 
 # ------------------------------------------------------------------------------------------ repeats

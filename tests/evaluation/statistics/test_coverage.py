@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from bench import coverage
+from bench.coverage import Cell
 from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.correction import corrected_rate
 from evaluation.statistics.multiplicity import holm
-from tests.evaluation.statistics import coverage
-from tests.evaluation.statistics.coverage import Cell
 from tests.profile import by_profile
 
 STUDIES = by_profile(150, coverage.STUDIES)

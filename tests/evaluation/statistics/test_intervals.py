@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import coverage
 from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap, ratio_of_totals
 from evaluation.statistics.bounds import outcome_bounds, weighted_rate
 from evaluation.statistics.clusters import cluster_totals, intracluster_correlation, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
-from tests.evaluation.statistics import coverage
 
 CLUSTERS = st.lists(st.integers(0, 8).flatmap(lambda m: st.tuples(st.integers(0, m), st.just(m))), max_size=40)
 

@@ -12,49 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from evaluation.statistics import distributions
+from bench import coverage
 from evaluation.statistics.clusters import cr2_variance, ratio, satterthwaite_df
 from evaluation.statistics.comparisons import mcnemar, paired_difference
-from evaluation.statistics.intervals import Method, rate_interval
+from evaluation.statistics.intervals import Method, f_interval, mean_interval, rate_interval
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm
 from evaluation.statistics.planning import power_of_difference
 from evaluation.statistics.repeats import variance_components
 from evaluation.statistics.validation import balanced_f1, judge_quality
-from tests.evaluation.statistics import coverage
 from tests.profile import by_profile
 
 pytestmark = pytest.mark.plain
 
-SHAPES = st.floats(0.01, 1e4)
-SHARES = st.floats(0, 1, allow_subnormal=False)
 few_examples = settings(max_examples=by_profile(30, 500))
-
-
-@few_examples
-@given(SHARES, SHAPES, SHAPES)
-def test_the_beta_distribution_is_that_of_scipy(x: float, a: float, b: float) -> None:
-    from scipy import special
-
-    assert distributions.beta_cdf(x, a, b) == pytest.approx(special.betainc(a, b, x), abs=1e-9)
-
-
-@few_examples
-@given(st.floats(1e-4, 1 - 1e-4), st.floats(1, 1e5))
-def test_the_t_distribution_is_that_of_scipy(p: float, df: float) -> None:
-    from scipy import stats
-
-    t = distributions.t_quantile(p, df)
-    assert t == pytest.approx(stats.t.ppf(p, df), rel=1e-6, abs=1e-9)
-    assert distributions.t_cdf(t, df) == pytest.approx(p, abs=1e-9)
-    assert distributions.t_p_value(t, df) == pytest.approx(2 * stats.t.sf(abs(t), df), abs=1e-9)
-
-
-@few_examples
-@given(st.integers(0, 400), st.integers(0, 400), SHARES)
-def test_the_binomial_distribution_is_that_of_scipy(k: int, n: int, p: float) -> None:
-    from scipy import stats
-
-    assert distributions.binomial_cdf(k, n, p) == pytest.approx(stats.binom.cdf(k, n, p), abs=1e-10)
 
 
 def rows(hits: NDArray[Any], counted: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -191,12 +161,45 @@ def test_adjusted_p_values_are_those_of_statsmodels(p: list[float]) -> None:
     assert benjamini_hochberg(p) == pytest.approx(list(multipletests(p, method="fdr_bh")[1]))
 
 
-def test_power_is_that_of_statsmodels() -> None:
-    """Unpaired, one criterion per sample: the normal test of two proportions, unpooled variance."""
-    from statsmodels.stats.power import normal_power
+@pytest.mark.parametrize(("n", "tolerance"), [(30, 0.02), (1000, 1e-3)])
+def test_power_is_that_of_statsmodels(n: int, tolerance: float) -> None:
+    """One criterion per sample: the t test of paired differences, but for the pseudo-clusters."""
+    from statsmodels.stats.power import TTestPower
 
-    effect = (0.3 - 0.4) / np.sqrt(0.3 * 0.7 + 0.4 * 0.6)
-    assert power_of_difference(0.3, 0.4, 300) == pytest.approx(normal_power(effect, 300, 0.05))
+    effect = (0.3 - 0.5) / np.sqrt(0.3 * 0.7 + 0.5 * 0.5)
+    theirs = TTestPower().power(effect, n, 0.05)
+    assert power_of_difference(0.3, 0.5, [1] * n, 0) == pytest.approx(theirs, abs=tolerance)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_mean_has_the_interval_of_a_regression_but_for_the_skewness(seed: int) -> None:
+    """With many even numbers it is Student's; skewed to the right, both ends move up."""
+    from scipy import stats
+
+    random = np.random.default_rng(seed)
+    even = random.random(4000)
+    theirs = stats.t.interval(0.95, 3999, even.mean(), stats.sem(even))
+    mean, low, high, clusters = mean_interval(even, np.ones(4000))
+    assert mean == pytest.approx(even.mean())
+    assert clusters == 4000
+    assert (low, high) == pytest.approx(theirs, abs=2e-4)
+    skewed = random.exponential(0.1, 30)
+    theirs = stats.t.interval(0.95, 29, skewed.mean(), stats.sem(skewed))
+    _, low, high, _ = mean_interval(skewed, np.ones(30))
+    assert low > theirs[0]
+    assert high > theirs[1]
+
+
+def test_f1_is_a_transformed_proportion() -> None:
+    """F1 = 2 J / (1 + J): of one criterion per sample, Wilson's interval of J by statsmodels."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    tp, others = np.array([1] * 30 + [0] * 70), np.array([0] * 30 + [1] * 12 + [0] * 58)
+    interval = f_interval(2 * tp, 2 * tp + others)
+    assert interval.value == pytest.approx(60 / 72)
+    assert (interval.n, interval.clusters, interval.method) == (42, 42, Method.WILSON)
+    ends = [2 * end / (1 + end) for end in proportion_confint(30, 42, method="wilson")]
+    assert (interval.low, interval.high) == pytest.approx(ends)
 
 
 def test_variance_components_are_restricted_maximum_likelihood_estimates() -> None:
@@ -231,7 +234,7 @@ def test_weighted_agreement_equals_that_of_repeated_rows() -> None:
     judge = np.where(random.random(60) < 0.7, truth, judge)
     weighted = judge_quality(np.arange(60), truth, judge, weights)
     repeated_sample = np.repeat(np.arange(60), weights)
-    repeated = judge_quality(repeated_sample, truth[repeated_sample], judge[repeated_sample], draws=0)
+    repeated = judge_quality(repeated_sample, truth[repeated_sample], judge[repeated_sample])
     table = [[(truth & judge)[repeated_sample].sum(), (truth & ~judge)[repeated_sample].sum()]]
     table += [[(~truth & judge)[repeated_sample].sum(), (~truth & ~judge)[repeated_sample].sum()]]
     assert weighted.kappa.value == pytest.approx(cohens_kappa(np.array(table)).kappa)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import coverage
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import UncorrectedReason, corrected_rate, externally_corrected_rate
 from evaluation.statistics.intervals import Method, RateInterval, rate_interval
 from evaluation.statistics.validation import judge_quality
-from tests.evaluation.statistics import coverage
 
 
 def share(value: float, n: float) -> RateInterval:
@@ -43,9 +43,9 @@ def test_weights_undo_an_uneven_draw() -> None:
     sample, truth, verdict = coverage.judged_criteria(random, 0.3, 0.3, 6000, 0.85, 0.9)
     chance = np.where(verdict, 1.0, 0.05)
     drawn = random.random(len(sample)) < chance
-    all_answers = judge_quality(sample, truth, verdict, draws=0)
-    weighted = judge_quality(sample[drawn], truth[drawn], verdict[drawn], 1 / chance[drawn], draws=0)
-    unweighted = judge_quality(sample[drawn], truth[drawn], verdict[drawn], draws=0)
+    all_answers = judge_quality(sample, truth, verdict)
+    weighted = judge_quality(sample[drawn], truth[drawn], verdict[drawn], 1 / chance[drawn])
+    unweighted = judge_quality(sample[drawn], truth[drawn], verdict[drawn])
     for name in ("sensitivity", "specificity", "kappa", "balanced_f1", "ac1"):
         expected = getattr(all_answers, name).value
         assert getattr(weighted, name).value == pytest.approx(expected, abs=0.04)
@@ -80,7 +80,7 @@ def test_the_correction_is_that_of_rogan_and_gladen() -> None:
     scaled = weights.copy()
     for stratum in (verdict, ~verdict):
         scaled[stratum] *= stratum.sum() / weights[stratum & seen].sum()
-    quality = judge_quality(sample[seen], truth[seen], verdict[seen], scaled[seen], draws=0)
+    quality = judge_quality(sample[seen], truth[seen], verdict[seen], scaled[seen])
     assert quality.sensitivity.value is not None
     assert quality.specificity.value is not None
     gain = quality.sensitivity.value + quality.specificity.value - 1

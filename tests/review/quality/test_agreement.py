@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.quality.agreement import MissingReason, agreement
+from review.quality.agreement import MissingReason, agreement, several_raters
 
 pytestmark = pytest.mark.plain
 
@@ -76,7 +76,7 @@ PAIRS = st.lists(st.tuples(st.sampled_from("1234"), st.sampled_from("1234")), mi
 def test_alpha_matches_the_krippendorff_library(pairs: Case, ordinal: bool) -> None:
     import krippendorff
 
-    result = agreement([[pair] for pair in pairs], "1234", ordinal=ordinal, replicates=1).alpha
+    result = agreement([[pair] for pair in pairs], "1234", ordinal=ordinal).alpha
     if len({answer for pair in pairs for answer in pair}) == 1:
         assert result.value is None
         return
@@ -98,23 +98,93 @@ def test_one_category_leaves_kappa_and_alpha_undefined() -> None:
     result = agreement(cases([[30, 0], [0, 0]]), "yn")
     assert (result.kappa.value, result.kappa.why) == (None, MissingReason.ONE_CATEGORY)
     assert (result.alpha.value, result.alpha.why) == (None, MissingReason.ONE_CATEGORY)
-    assert (result.raw.value, result.raw.low, result.raw.why) == (1, None, MissingReason.NO_VARIATION)
-    assert result.ac1.value == 1
+    assert result.raw.value == result.ac1.value == result.raw.high == result.ac1.high == 1
+    assert result.raw.low == pytest.approx(0.9, abs=0.05)
 
 
-def test_a_single_case_has_figures_but_no_interval() -> None:
-    result = agreement([[("y", "y"), ("n", "y"), ("n", "n")]], "yn")
-    assert (result.n, result.cases) == (3, 1)
+def test_few_cases_have_figures_but_no_interval() -> None:
+    result = agreement([[("y", "y"), ("n", "y"), ("n", "n")]] * 9, "yn")
+    assert (result.n, result.cases) == (27, 9)
     assert result.raw.value == pytest.approx(2 / 3)
-    assert (result.raw.low, result.raw.why) == (None, MissingReason.ONE_CASE)
+    assert (result.raw.low, result.raw.why) == (None, MissingReason.TOO_FEW)
+    assert agreement([[("y", "y"), ("n", "y"), ("n", "n")]] * 10, "yn").raw.low is not None
 
 
-def test_kappa_has_no_interval_when_resamples_lose_a_category() -> None:
+def test_perfect_agreement_of_few_is_no_certainty() -> None:
+    """Eleven equal answers leave what an exact interval of their share, .715 to 1, leaves."""
+    for figure in ("kappa", "alpha", "ac1"):
+        estimate = getattr(agreement(cases([[6, 0], [0, 5]]), "yn"), figure)
+        assert (estimate.value, estimate.high) == (1, 1)
+        assert 0.35 < estimate.low < 0.65
+
+
+def test_the_interval_of_independent_answers_is_the_one_of_large_samples() -> None:
+    """statsmodels gives kappa's asymptotic interval (Fleiss, Cohen & Everitt 1969)."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
+    table = [[2000, 300], [200, 1500]]
+    theirs, ours = cohens_kappa(table), agreement(cases(table), "yn").kappa
+    assert (ours.value, ours.low, ours.high) == pytest.approx(
+        (theirs.kappa, theirs.kappa_low, theirs.kappa_upp), abs=3e-3
+    )
+
+
+# Krippendorff (2011), section C: four observers, twelve units, some not rated.
+OBSERVERS = ("12332141 2...", "12332241 25.3", ".3332342 251.", "12332441 251.")
+OBSERVERS = tuple(row.replace(" ", "") for row in OBSERVERS)
+
+
+def ratings_of(observers: tuple[str, ...], categories: str) -> list[list[int]]:
+    """How many observers gave a unit each answer; a dot is no answer."""
+    return [[unit.count(category) for category in categories] for unit in zip(*observers, strict=True)]
+
+
+def test_several_raters_agree_as_irr_cac_says() -> None:
+    """cac.raw4raters by gwet.ac1.raw, fleiss.kappa.raw and krippen.alpha.raw of irrCAC 1.0."""
+    import krippendorff
+
+    result = several_raters(ratings_of(OBSERVERS, "12345"), minimum=10)
+    assert (result.n, result.cases) == (11, 12)
+    assert result.raw.value == pytest.approx(0.81818, abs=5e-6)
+    assert result.ac1.value == pytest.approx(0.77544, abs=5e-6)
+    assert result.fleiss.value == pytest.approx(0.76117, abs=5e-6)
+    assert result.alpha.value == pytest.approx(0.74342, abs=5e-6)
+    data: Any = [[float("nan") if answer == "." else float(answer) for answer in row] for row in OBSERVERS]
+    assert result.alpha.value == pytest.approx(krippendorff.alpha(data, level_of_measurement="nominal"))
+    for estimate in (result.raw, result.ac1, result.fleiss, result.alpha):
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert estimate.low < estimate.value < estimate.high < 1
+
+
+def test_several_raters_without_gaps_agree_as_statsmodels_says() -> None:
+    import numpy as np
+    from statsmodels.stats.inter_rater import fleiss_kappa
+
+    random = np.random.default_rng(1)
+    ratings = random.multinomial(4, [0.5, 0.3, 0.2], size=40)
+    assert several_raters(ratings).fleiss.value == pytest.approx(fleiss_kappa(ratings))
+    twice = several_raters(np.repeat(ratings, 2, axis=0), np.repeat(np.arange(40), 2))
+    once = several_raters(ratings)
+    assert (twice.fleiss.low, twice.fleiss.high) == pytest.approx((once.fleiss.low, once.fleiss.high), abs=0.02)
+
+
+def test_two_of_several_raters_are_a_pair() -> None:
+    """AC1 of two raters is the same by table and by item; so is the interval."""
+    table = [[20, 3], [2, 15]]
+    pair = agreement(cases(table), "yn").ac1
+    ratings = [[2, 0]] * 20 + [[1, 1]] * 5 + [[0, 2]] * 15
+    several = several_raters(ratings).ac1
+    assert several.value == pytest.approx(pair.value)
+    assert (several.low, several.high) == pytest.approx((pair.low, pair.high), abs=0.01)
+
+
+def test_kappa_has_no_interval_where_nearly_all_answers_are_equal() -> None:
     result = agreement(cases([[99, 1], [0, 0]]), "yn")
     assert result.kappa.value == pytest.approx(0)
     assert (result.kappa.low, result.kappa.why) == (None, MissingReason.UNEVEN)
     assert result.raw.low is not None
-    assert result.raw.low < 0.99 < 1 == result.raw.high
+    assert result.raw.low < 0.99 < result.raw.high < 1
 
 
 def test_intervals_contain_the_figure_are_reproducible_and_narrow_with_more_cases() -> None:

@@ -1,0 +1,531 @@
+"""How often 95 % intervals hold the truth, and tests err: `python -m bench.coverage`.
+
+Simulated studies of known truth, by size, correlation and rate. Goals: a coverage of 93 to 97 %,
+never below 92 with 10 samples; a level of at most 5 %; the power that planning promises.
+docs/statistics.md has the last full run.
+
+Each sample draws its probability of failing from a beta distribution, so that the correlation of
+criteria within a sample is exactly `icc` (Ridout, Demetrio & Firth 1999). A sample has
+1 + Poisson(3.3) criteria: 4.3 on average, as in MHB; where `icc` is 0, it has one.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import core
+from evaluation.statistics.clusters import cluster_totals, intracluster_correlation
+from evaluation.statistics.comparisons import mcnemar, paired_difference
+from evaluation.statistics.correction import (
+    CheckedVerdicts,
+    corrected_difference,
+    corrected_rate,
+    externally_corrected_rate,
+)
+from evaluation.statistics.intervals import f_interval, mean_interval, rate_interval
+from evaluation.statistics.planning import correlation_of_models, power_of_difference
+from evaluation.statistics.validation import balanced_f1, judge_quality
+from review.quality.agreement import ac1, alpha, kappa, several_raters, table_interval
+from review.rules.wilson_interval import wilson
+
+Ends = tuple[float | None, float | None]
+Random = np.random.Generator
+STUDIES, QUICK = 2_000, 60
+ICC = (0.3, 0.5)
+GIVEN = 0.2  # share of studies that must give an interval for its coverage to be told
+GOAL = 92.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of study; `truth` is the value that the interval of `study` should contain."""
+
+    kind: str
+    setting: str
+    samples: int
+    truth: float
+    study: Callable[[Random], Ends]
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}: {self.setting}, {self.samples} samples"
+
+    def coverage(self, studies: int, seed: int = 13) -> float:
+        """The share of intervals that contain the truth, of all studies that give an interval.
+
+        NaN where too few studies give one.
+        """
+        random = np.random.default_rng(seed)
+        ends = [self.study(random) for _ in range(studies)]
+        intervals = [(low, high) for low, high in ends if low is not None and high is not None]
+        if len(intervals) < GIVEN * studies:
+            return float("nan")
+        return sum(low - 1e-9 <= self.truth <= high + 1e-9 for low, high in intervals) / len(intervals)
+
+
+def sizes(random: Random, clusters: int) -> NDArray[Any]:
+    """The number of criteria of each sample."""
+    criteria: NDArray[Any] = 1 + random.poisson(3.3, clusters)
+    return criteria
+
+
+def criteria(random: Random, clusters: int, icc: float) -> NDArray[Any]:
+    """The number of criteria of each sample; one without a correlation."""
+    return sizes(random, clusters) if icc else np.ones(clusters, dtype=np.int64)
+
+
+def chances(random: Random, rate: float, icc: float, clusters: int) -> NDArray[Any]:
+    """The probability of failing of each sample."""
+    if not icc:
+        return np.full(clusters, rate)
+    return random.beta(rate * (1 - icc) / icc, (1 - rate) * (1 - icc) / icc, clusters)
+
+
+@cache
+def quantiles(rate: float, icc: float) -> NDArray[Any]:
+    """The probabilities of failing of 200,000 samples, in ascending order."""
+    return np.sort(chances(np.random.default_rng(1), rate, icc, 200_000))
+
+
+def two_models(random: Random, first: float, second: float, icc: float, clusters: int) -> tuple[NDArray[Any], ...]:
+    """The failures of two models and the number of criteria, per sample.
+
+    A random half of the samples is equally hard for both models.
+    """
+    m, shared = sizes(random, clusters), random.random(clusters) < 0.5
+    place = random.integers(200_000, size=(2, clusters))
+    place[1] = np.where(shared, place[0], place[1])
+    one, other = (random.binomial(m, quantiles(rate, icc)[at]) for rate, at in zip((first, second), place, strict=True))
+    return one, other, m
+
+
+def rates(
+    rate: tuple[float, ...] = (0.02, 0.05, 0.1, 0.3, 0.5, 0.9), clusters: tuple[int, ...] = (10, 20, 50, 100, 300)
+) -> Iterator[Cell]:
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = sizes(random, c)
+            interval = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
+            return interval.low, interval.high
+
+        yield Cell("rate", f"{p:g}, ICC {icc}", c, p, study)
+
+
+def sources(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (15, 30, 100)) -> Iterator[Cell]:
+    """Clusters of very unequal size: records with one or more samples (geometric, mean 2.5)."""
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            samples = random.geometric(0.4, c)
+            m = samples + random.poisson(3.3 * samples)
+            interval = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
+            return interval.low, interval.high
+
+        yield Cell("rate over sources of unequal size", f"{p:g}, ICC {icc}", c, p, study)
+
+
+def independent(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (50, 100)) -> Iterator[Cell]:
+    """Wilson's interval as if criteria were independent, as earlier versions showed it."""
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = sizes(random, c)
+            return wilson(int(random.binomial(m, chances(random, p, icc, c)).sum()), int(m.sum()))
+
+        yield Cell("rate as if independent", f"{p:g}, ICC {icc}", c, p, study)
+
+
+def differences(
+    pairs: tuple[tuple[float, float], ...] = ((0.05, 0.15), (0.1, 0.1), (0.1, 0.3), (0.3, 0.3), (0.3, 0.5), (0.5, 0.5)),
+    clusters: tuple[int, ...] = (10, 20, 50, 200),
+) -> Iterator[Cell]:
+    for icc, (p, q), c in product(ICC, pairs, clusters):
+        truth = float(quantiles(p, icc).mean() - quantiles(q, icc).mean())
+
+        def study(random: Random, icc: float = icc, p: float = p, q: float = q, c: int = c) -> Ends:
+            one, other, m = two_models(random, p, q, icc, c)
+            interval = paired_difference(one, m, other, m)
+            return interval.low, interval.high
+
+        yield Cell("difference", f"{p:g} - {q:g}, ICC {icc}", c, truth, study)
+
+
+def judged_criteria(
+    random: Random, rate: float, icc: float, clusters: int, se: float, sp: float
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The sample, the truth and the verdict of a noisy judge, per criterion."""
+    m = sizes(random, clusters)
+    sample = np.repeat(np.arange(clusters), m)
+    truth = random.random(len(sample)) < np.repeat(chances(random, rate, icc, clusters), m)
+    verdict = np.where(truth, random.random(len(sample)) < se, random.random(len(sample)) >= sp)
+    return sample, truth, verdict
+
+
+def validation_weights(random: Random, sample: NDArray[Any], verdict: NDArray[Any], share: float) -> NDArray[Any]:
+    """The weight of each criterion in a validation sample, 0 if it is not drawn.
+
+    Whole answers are drawn, half of them from those in which the judge failed some criterion.
+    """
+    clusters = int(sample.max()) + 1
+    failed = np.bincount(sample, verdict) > 0
+    weights = np.zeros(clusters)
+    for stratum in (np.flatnonzero(failed), np.flatnonzero(~failed)):
+        n = min(len(stratum), round(share * clusters / 2))
+        if n:
+            weights[random.choice(stratum, n, replace=False)] = len(stratum) / n
+    per_criterion: NDArray[Any] = weights[sample]
+    return per_criterion
+
+
+def corrected(
+    rate: tuple[float, ...] = (0.1, 0.3, 0.6),
+    designs: tuple[tuple[int, float], ...] = ((100, 0.3), (300, 0.2), (1000, 0.1)),
+) -> Iterator[Cell]:
+    for icc, p, (c, share), (se, sp) in product(ICC, rate, designs, ((0.9, 0.9), (0.97, 0.97))):
+
+        def study(
+            random: Random,
+            icc: float = icc,
+            p: float = p,
+            c: int = c,
+            share: float = share,
+            se: float = se,
+            sp: float = sp,
+        ) -> Ends:
+            sample, truth, verdict = judged_criteria(random, p, icc, c, se, sp)
+            weights = validation_weights(random, sample, verdict, share)
+            interval = corrected_rate(sample, verdict, np.where(weights > 0, truth, np.nan), weights)
+            return interval.low, interval.high
+
+        yield Cell("corrected rate", f"{p:g}, {share:.0%} checked, Se = Sp = {se}, ICC {icc}", c, p, study)
+
+
+def externally_corrected(
+    rate: tuple[float, ...] = (0.1, 0.3, 0.6), clusters: tuple[int, ...] = (100, 300)
+) -> Iterator[Cell]:
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            sample, _, verdict = judged_criteria(random, p, icc, c, 0.9, 0.95)
+            quality = judge_quality(*judged_criteria(random, 0.4, icc, 100, 0.9, 0.95))
+            raw = rate_interval(*cluster_totals(sample, verdict, np.ones(len(sample))))
+            interval = externally_corrected_rate(raw, quality.sensitivity, quality.specificity)
+            return interval.low, interval.high
+
+        yield Cell("rate corrected from elsewhere", f"{p:g}, ICC {icc}", c, p, study)
+
+
+# The counts of two raters' answers (failed, passed) to the criteria of each sample: each errs by
+# itself, with a sensitivity and a specificity of its own.
+RATERS = {
+    "alike": ((0.9, 0.9), (0.95, 0.95)),
+    "almost perfect": ((0.97, 0.97), (0.99, 0.99)),
+    "poor": ((0.7, 0.7), (0.85, 0.85)),
+    "unlike": ((0.7, 0.95), (0.97, 0.9)),
+}
+FIGURES: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "kappa": kappa,
+    "AC1": ac1,
+    "alpha": alpha,
+    "balanced F1": balanced_f1,
+}
+
+
+def answer_chances(sensitivity: Sequence[float], specificity: Sequence[float]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The chance of each pair of answers where a criterion failed, and where it passed."""
+    first, second = sensitivity
+    one, other = specificity
+    failed = np.array([first * second, first * (1 - second), (1 - first) * second, (1 - first) * (1 - second)])
+    passed = np.array([(1 - one) * (1 - other), (1 - one) * other, one * (1 - other), one * other])
+    return failed, passed
+
+
+def figures_of_agreement(
+    figures: Sequence[str] = tuple(FIGURES),
+    raters: Sequence[str] = tuple(RATERS),
+    rate: tuple[float, ...] = (0.1, 0.3, 0.5),
+    iccs: tuple[float, ...] = (0, 0.3),
+    clusters: tuple[int, ...] = (10, 20, 30, 100),
+) -> Iterator[Cell]:
+    for figure, who, icc, p, c in product(figures, raters, iccs, rate, clusters):
+        failed, passed = answer_chances(*RATERS[who])
+        truth = float(FIGURES[figure](1e9 * (p * failed + (1 - p) * passed).reshape(2, 2)))
+
+        def study(
+            random: Random, figure: str = figure, who: str = who, icc: float = icc, p: float = p, c: int = c
+        ) -> Ends:
+            failed, passed = answer_chances(*RATERS[who])
+            m = criteria(random, c, icc)
+            failures = random.binomial(m, chances(random, p, icc, c))
+            tables = random.multinomial(failures, failed) + random.multinomial(m - failures, passed)
+            estimate = table_interval(tables.reshape(-1, 2, 2).astype(float), FIGURES[figure])
+            return estimate.low, estimate.high
+
+        yield Cell(figure, f"{p:g} failed, {who}, ICC {icc}", c, truth, study)
+
+
+def more_raters(
+    rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (10, 20, 30, 100)
+) -> Iterator[Cell]:
+    """Three raters with a sensitivity of .85 and a specificity of .9."""
+    for figure, icc, p, c in product(("fleiss", "ac1", "alpha"), (0, 0.3), rate, clusters):
+        equal = p * (0.85**2 + 0.15**2) + (1 - p) * (0.9**2 + 0.1**2)
+        share = p * 0.85 + (1 - p) * 0.1
+        by_chance = 2 * share * (1 - share) if figure == "ac1" else share**2 + (1 - share) ** 2
+
+        def study(random: Random, figure: str = figure, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = criteria(random, c, icc)
+            truth = random.random(m.sum()) < np.repeat(chances(random, p, icc, c), m)
+            failed = random.binomial(3, np.where(truth, 0.85, 0.1))
+            ratings = np.column_stack([failed, 3 - failed])
+            estimate = getattr(several_raters(ratings, np.repeat(np.arange(c), m)), figure)
+            return estimate.low, estimate.high
+
+        truth = (equal - by_chance) / (1 - by_chance)
+        yield Cell(f"three raters: {figure}", f"{p:g} failed, ICC {icc}", c, truth, study)
+
+
+def scores_of_detection(
+    rate: tuple[float, ...] = (0.3, 0.5),
+    iccs: tuple[float, ...] = (0, 0.3),
+    clusters: tuple[int, ...] = (10, 20, 30, 100),
+) -> Iterator[Cell]:
+    """F1, precision and recall of a detector with this sensitivity and specificity."""
+    detectors = ((0.9, 0.9), (0.6, 0.8))
+    for name, (se, sp), icc, p, c in product(("F1", "precision", "recall"), detectors, iccs, rate, clusters):
+        tp, fp, fn = p * se, (1 - p) * (1 - sp), p * (1 - se)
+        truth = {"F1": 2 * tp / (2 * tp + fp + fn), "precision": tp / (tp + fp), "recall": se}[name]
+
+        def study(
+            random: Random, name: str = name, se: float = se, sp: float = sp, icc: float = icc, p: float = p, c: int = c
+        ) -> Ends:
+            m = criteria(random, c, icc)
+            positive = random.binomial(m, chances(random, p, icc, c))
+            tp, fp = random.binomial(positive, se), random.binomial(m - positive, 1 - sp)
+            interval = (
+                f_interval(2 * tp, 2 * tp + fp + positive - tp)
+                if name == "F1"
+                else rate_interval(tp, tp + fp if name == "precision" else positive)
+            )
+            return interval.low, interval.high
+
+        yield Cell(name, f"{p:g} positive, Se {se}, Sp {sp}, ICC {icc}", c, truth, study)
+
+
+# Scores of answers: how they are drawn, and their mean.
+SCORES: dict[str, tuple[Callable[[Random, int], NDArray[Any]], float]] = {
+    "even": (lambda random, n: random.random(n), 0.5),
+    "low and skewed": (lambda random, n: random.exponential(0.1, n), 0.1),
+    "high and skewed": (lambda random, n: random.beta(3, 0.5, n), 3 / 3.5),
+    "two groups": (lambda random, n: np.where(random.random(n) < 0.6, random.exponential(0.03, n), 0.6), 0.258),
+    "mostly 0": (lambda random, n: np.where(random.random(n) < 0.8, 0.0, random.random(n)), 0.1),
+    "points, some negative": (lambda random, n: 1 - random.gamma(1.5, 0.35, n), 1 - 1.5 * 0.35),
+}
+
+
+def means(shapes: Sequence[str] = tuple(SCORES), clusters: tuple[int, ...] = (10, 20, 30, 100)) -> Iterator[Cell]:
+    for shape, each, c in product(shapes, (1, 4), clusters):
+
+        def study(random: Random, shape: str = shape, each: int = each, c: int = c) -> Ends:
+            draw, _mean = SCORES[shape]
+            m = np.ones(c) if each == 1 else sizes(random, c)
+            sums = np.array([draw(random, 1)[0] * n for n in m])  # all scores of a sample are alike
+            _, low, high, _ = mean_interval(sums, m)
+            return low, high
+
+        setting = shape if each == 1 else f"{shape}, unequal clusters"
+        yield Cell("mean of scores", setting, c, SCORES[shape][1], study)
+
+
+def two_judged_models(
+    random: Random, rates: tuple[float, float], errors: Sequence[tuple[float, float]], icc: float, c: int, share: float
+) -> list[CheckedVerdicts]:
+    """Two models on the same samples, by a judge of other errors on each; a share is checked."""
+    m, place = sizes(random, c), random.integers(200_000, size=(2, c))
+    place[1] = np.where(random.random(c) < 0.5, place[0], place[1])
+    sample, sides = np.repeat(np.arange(c), m), []
+    for rate, at, (se, sp) in zip(rates, place, errors, strict=True):
+        truth = random.random(len(sample)) < np.repeat(quantiles(rate, icc)[at], m)
+        verdict = np.where(truth, random.random(len(sample)) < se, random.random(len(sample)) >= sp)
+        weights = validation_weights(random, sample, verdict, share)
+        sides.append(CheckedVerdicts(sample, verdict, np.where(weights > 0, truth, np.nan), weights))
+    return sides
+
+
+UNLIKE_ERRORS = ((0.7, 0.97), (0.85, 0.93))
+
+
+def corrected_differences(
+    rates: tuple[tuple[float, float], ...] = ((0.3, 0.3), (0.2, 0.4), (0.1, 0.1)),
+    designs: tuple[tuple[int, float], ...] = ((50, 0.5), (100, 0.3), (300, 0.2)),
+) -> Iterator[Cell]:
+    for icc, pair, (c, share) in product(ICC, rates, designs):
+        truth = float(quantiles(pair[0], icc).mean() - quantiles(pair[1], icc).mean())
+
+        def study(
+            random: Random, icc: float = icc, pair: tuple[float, float] = pair, c: int = c, share: float = share
+        ) -> Ends:
+            difference = corrected_difference(*two_judged_models(random, pair, UNLIKE_ERRORS, icc, c, share))
+            return difference.low, difference.high
+
+        yield Cell(
+            "corrected difference", f"{pair[0]:g} - {pair[1]:g}, {share:.0%} checked, ICC {icc}", c, truth, study
+        )
+
+
+# --------------------------------------------------------------------------------- level and power
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A test on simulated studies. `planned`: its power; None where there is no difference."""
+
+    name: str
+    p_value: Callable[[Random], float | None]
+    planned: float | None = None
+
+    def rejections(self, studies: int, seed: int = 17) -> float:
+        """The share of studies with p < .05."""
+        random = np.random.default_rng(seed)
+        return sum((p := self.p_value(random)) is not None and p < 0.05 for _ in range(studies)) / studies
+
+
+def compared(random: Random, pair: tuple[float, float], icc: float, c: int) -> tuple[NDArray[Any], ...]:
+    """The failures of two models and the criteria per sample; one criterion without correlation."""
+    if icc:
+        return two_models(random, *pair, icc, c)
+    place = random.random((2, c))
+    place[1] = np.where(random.random(c) < 0.5, place[0], place[1])
+    return (place[0] < pair[0]).astype(int), (place[1] < pair[1]).astype(int), np.ones(c, dtype=np.int64)
+
+
+def paired_p(random: Random, pair: tuple[float, float], icc: float, c: int) -> float | None:
+    one, other, m = compared(random, pair, icc, c)
+    return paired_difference(one, m, other, m).p
+
+
+def mcnemar_p(random: Random, pair: tuple[float, float], icc: float, c: int) -> float | None:
+    one, other, _m = compared(random, pair, icc, c)
+    return mcnemar(one > 0, other > 0).p
+
+
+def corrected_p(random: Random, icc: float, c: int, share: float) -> float | None:
+    return corrected_difference(*two_judged_models(random, (0.3, 0.3), UNLIKE_ERRORS, icc, c, share)).p
+
+
+def raw_p(random: Random, icc: float, c: int) -> float | None:
+    """The test of the judge's verdicts where only the judge differs."""
+    sides = two_judged_models(random, (0.3, 0.3), UNLIKE_ERRORS, icc, c, 0.3)
+    totals = [cluster_totals(side.clusters, side.judge, np.ones(len(np.asarray(side.judge)))) for side in sides]
+    return paired_difference(*totals[0], *totals[1]).p
+
+
+def trials(samples: tuple[int, ...] = (10, 20, 30, 100)) -> Iterator[Trial]:
+    for icc, c in product((0, 0.3), samples):
+        for rate in (0.1, 0.3):
+            yield Trial(
+                f"paired, no difference, {rate:g}, ICC {icc}, {c} samples",
+                partial(paired_p, pair=(rate, rate), icc=icc, c=c),
+            )
+        yield Trial(
+            f"McNemar, no difference, 0.3, ICC {icc}, {c} samples", partial(mcnemar_p, pair=(0.3, 0.3), icc=icc, c=c)
+        )
+        for pair in ((0.3, 0.5), (0.1, 0.3)):
+            random = np.random.default_rng(3)
+            one, other, m = compared(random, pair, icc, 100_000)
+            pairing, inside = correlation_of_models(one, m, other, m), intracluster_correlation(one, m)
+            planned = power_of_difference(*pair, criteria(random, c, icc), inside or 0.0, pairing=pairing or 0.0)
+            yield Trial(
+                f"paired, {pair[0]:g} and {pair[1]:g}, ICC {icc}, {c} samples",
+                partial(paired_p, pair=pair, icc=icc, c=c),
+                planned,
+            )
+    for c, share in ((50, 0.5), (100, 0.3), (300, 0.2)):
+        yield Trial(f"raw, only the judge differs, {c} samples", partial(raw_p, icc=0.3, c=c))
+        yield Trial(f"corrected, only the judge differs, {c} samples", partial(corrected_p, icc=0.3, c=c, share=share))
+
+
+# ------------------------------------------------------------------------------------------ output
+
+
+def families() -> list[Iterator[Cell]]:
+    """All kinds of studies."""
+    return [
+        rates(),
+        sources(),
+        scores_of_detection(),
+        means(),
+        figures_of_agreement(),
+        more_raters(),
+        differences(),
+        corrected(),
+        corrected_differences(),
+        externally_corrected(),
+        independent(),
+    ]
+
+
+def measure(studies: int, every: int) -> Iterator[core.Result]:
+    """A result for every `every`-th cell and test: the coverage, the level, the power."""
+    for cells in families():
+        for cell in list(cells)[::every]:
+            yield _covered(cell, 100 * cell.coverage(studies))
+    for trial in list(trials())[:: max(1, every // 3)]:
+        share = 100 * trial.rejections(studies)
+        if trial.planned is not None:
+            yield core.without_goal(f"power planned: {trial.name}", 100 * trial.planned, "%")
+            yield core.without_goal(f"power measured: {trial.name}", share, "%")
+        elif trial.name.startswith("raw"):
+            yield core.without_goal(f"level: {trial.name}", share, "%")
+        else:
+            yield core.at_most(f"level: {trial.name}", share, "%", 5 + _error(0.05, studies))
+
+
+def _covered(cell: Cell, coverage: float) -> core.Result:
+    if np.isnan(coverage):
+        return core.skipped(cell.name, "no interval in most studies")
+    if cell.kind == "rate as if independent":
+        return core.without_goal(cell.name, coverage, "%")
+    return core.at_least(cell.name, coverage, "%", GOAL)
+
+
+def _error(share: float, studies: int) -> float:
+    """Two standard errors of a simulated share, in per cent."""
+    return float(200 * (share * (1 - share) / studies) ** 0.5)
+
+
+def by_size(results: Iterable[core.Result]) -> str:
+    """Coverage as one row per setting with a column per number of samples, in Markdown."""
+    rows: dict[str, dict[int, float | None]] = {}
+    for result in results:
+        setting, _, samples = result.name.split(": skipped")[0].rpartition(", ")
+        rows.setdefault(setting, {})[int(samples.split()[0])] = result.value
+    columns = sorted({size for row in rows.values() for size in row})
+    lines = ["| | " + " | ".join(map(str, columns)) + " |", "|---|" + "---|" * len(columns)]
+    for setting, row in rows.items():
+        cells = ("" if size not in row else "–" if (value := row[size]) is None else f"{value:.1f}" for size in columns)
+        lines.append(f"| {setting} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.coverage", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} studies of every ninth cell: about a minute")
+    parser.add_argument("--studies", type=int, default=STUDIES, help="studies of each cell")
+    parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
+    asked = parser.parse_args(arguments)
+    results = list(measure(QUICK, 9) if asked.quick else measure(asked.studies, 1))
+    sys.stdout.write((core.as_json(results) if asked.json else by_size(results)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
