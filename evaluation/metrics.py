@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.statistics.bootstrap import cluster_bootstrap, ratio_of_totals
 from evaluation.statistics.bounds import outcome_bounds
-from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
+from evaluation.statistics.intervals import MINIMUM, Method, f_interval, mean_interval, rate_interval
 from evaluation.verdicts.rates import Rate
 
 Integers = NDArray[np.int64]
@@ -37,7 +36,6 @@ class MeasuredRate:
     for a rate over samples.
     `low`, `high`: the 95 % interval by `method`; None if there are too few `clusters`.
     `n`: how many criteria or samples were counted, without weights.
-    `undefined_draws`: bootstrap draws in which nothing was counted.
     `score`: the value, if it is a mean over samples instead of a quotient. Numerator and
     denominator are then the points reached and the points possible.
     """
@@ -50,7 +48,6 @@ class MeasuredRate:
     method: str = field(default=Method.UNDEFINED.value, compare=False)
     clusters: int = field(default=0, compare=False)
     n: int = field(default=0, compare=False)
-    undefined_draws: int = field(default=0, compare=False)
     bounds: RateBounds | None = field(default=None, compare=False)
     score: float | None = field(default=None, compare=False)
 
@@ -139,30 +136,24 @@ def measure(
         return _measure_score(totals, minimum)
     n, clusters = totals.total(totals.number), totals.total((totals.counted > 0).astype(np.int64))
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
-    if rate.interval == "bootstrap":
-        rows = np.column_stack([totals.hits, totals.counted])
-        ends, undefined = cluster_bootstrap(rows, ratio_of_totals)
-        low, high = ends if ends is not None and clusters >= minimum else (None, None)
-        method = Method.TOO_FEW if low is None else Method.BOOTSTRAP
-        return MeasuredRate(hits, counted, excluded, low, high, method.value, clusters, n, undefined, bounds)
     nonempty = totals.counted > 0
-    all_nonempty = bool(nonempty.all())
-    interval = rate_interval(
-        totals.hits if all_nonempty else totals.hits[nonempty],
-        totals.counted if all_nonempty else totals.counted[nonempty],
-        n=n if rate.weighted else None,
-        minimum=minimum,
-    )
+    columns = [values if nonempty.all() else values[nonempty] for values in (totals.hits, totals.counted)]
+    weights = set(rate.hits.values())
+    if rate.interval == "bootstrap" and len(weights) == 1:
+        interval = f_interval(*columns, weights.pop(), minimum=minimum)
+    else:
+        is_weighted = bool(rate.weighted) or rate.interval == "bootstrap"
+        interval = rate_interval(*columns, n=n if is_weighted else None, minimum=minimum)
     return MeasuredRate(
         hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
     )
 
 
 def _measure_score(totals: Totals, minimum: int) -> MeasuredRate:
-    """The mean score of samples, clipped to 0 and 1, with its bootstrap interval over clusters."""
-    samples, clusters = int(totals.counted.sum()), int((totals.counted > 0).sum())
-    ends, undefined = cluster_bootstrap(np.column_stack([totals.hits, totals.counted]), ratio_of_totals)
-    low, high = map(clip_score, ends) if ends is not None and clusters >= minimum else (None, None)
+    """The mean score of samples with its interval over clusters, both clipped to 0 and 1."""
+    samples = int(totals.counted.sum())
+    _, low, high, clusters = mean_interval(totals.hits, totals.counted, minimum=minimum)
+    low, high = (None if end is None else clip_score(end) for end in (low, high))
     reached, possible = (0.0 if points is None else float(points.sum()) for points in (totals.reached, totals.possible))
     return MeasuredRate(
         round(reached),
@@ -170,10 +161,9 @@ def _measure_score(totals: Totals, minimum: int) -> MeasuredRate:
         int(totals.excluded.sum()),
         low,
         high,
-        (Method.TOO_FEW if low is None else Method.BOOTSTRAP).value,
+        (Method.TOO_FEW if low is None else Method.MEAN).value,
         clusters,
         samples,
-        undefined,
         score=clip_score(float(totals.hits.sum()) / samples),
     )
 

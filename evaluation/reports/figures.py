@@ -40,8 +40,7 @@ class RateLine:
     """One rate as a table line, with links to the judgments counted, hit and excluded.
 
     `bounds`: the range of the rate with all exclusions counted for or against the model, '' without
-    exclusions. `too_few`: there is too little data for an interval. `undefined`: the number of
-    bootstrap draws in which the rate was undefined.
+    exclusions. `too_few`: there is too little data for an interval.
     """
 
     endpoint: str
@@ -51,7 +50,6 @@ class RateLine:
     interval: str
     bounds: str
     too_few: bool
-    undefined: int
     numerator: int
     denominator: int
     unjudged: int
@@ -315,7 +313,6 @@ def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: 
         interval="–".join(format_share(limit, percent=rate.percent) for limit in measured.interval or ()),
         bounds=_bounds(measured, rate),
         too_few=measured.too_few,
-        undefined=measured.undefined_draws,
         numerator=measured.numerator,
         denominator=measured.denominator,
         unjudged=measured.excluded,

@@ -15,7 +15,6 @@ from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.reports import queries
 from evaluation.reports.queries import Report
-from evaluation.statistics.bootstrap import DRAWS
 from generation.models import Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
@@ -145,20 +144,13 @@ def test_f1_is_a_rate_with_weights() -> None:
 
 
 @plain
-@pytest.mark.parametrize(
-    "verdicts",
-    [
-        {"tp": 30, "fp": 10, "fn": 20, "tn": 40},
-        {"tp": 12, "fp": 9, "fn": 3, "tn": 6, "unsure": 20},
-        {"tp": 160, "fp": 70, "fn": 30, "tn": 140},
-    ],
-)
-def test_the_bootstrap_resamples_samples(verdicts: dict[str, int]) -> None:
-    """Resampling the samples one by one, with another random generator, gives the same interval."""
+def test_the_interval_of_f1_is_near_that_of_resampling() -> None:
+    """With many samples: resampling them one by one gives nearly the same interval."""
+    verdicts = {"tp": 160, "fp": 70, "fn": 30, "tn": 140}
     dice, samples = Random(3), [verdict for verdict, n in verdicts.items() for _ in range(n)]
     rates = sorted(
         value
-        for _ in range(DRAWS)
+        for _ in range(2000)
         if (value := measure_verdicts(F1, Counter(dice.choices(samples, k=len(samples)))).value) is not None
     )
     percentiles = rates[round(0.025 * len(rates))], rates[round(0.975 * len(rates))]
@@ -166,7 +158,7 @@ def test_the_bootstrap_resamples_samples(verdicts: dict[str, int]) -> None:
 
 
 @plain
-def test_the_bootstrap_of_a_proportion_is_near_the_normal_approximation() -> None:
+def test_a_proportion_among_such_rates_is_near_the_normal_approximation() -> None:
     share = replace(F1, hits={"yes": 1}, counted={"yes": 1, "no": 1}, scope=frozenset())
     low, high = measure_verdicts(share, {"yes": 300, "no": 700}).interval or (0, 0)
     error = 1.96 * sqrt(0.3 * 0.7 / 1000)
@@ -174,26 +166,22 @@ def test_the_bootstrap_of_a_proportion_is_near_the_normal_approximation() -> Non
 
 
 @plain
-def test_the_bootstrap_is_reproducible() -> None:
+def test_pooled_f1_adds_what_was_counted() -> None:
     verdicts = {"tp": 5, "fp": 3, "fn": 2, "tn": 9}
     twice = {verdict: 2 * n for verdict, n in verdicts.items()}
-    interval = measure_verdicts(F1, verdicts).interval
-    assert measure_verdicts(F1, verdicts).interval == interval != measure_verdicts(F1, twice).interval
     assert pool([measure_verdicts(F1, verdicts)] * 2) == measure_verdicts(F1, twice)
 
 
 @plain
-def test_undefined_draws_are_counted_and_may_prevent_an_interval() -> None:
-    few = measure_verdicts(F1, {"tp": 1, "fn": 1, "tn": 30})
-    assert few.value is not None
-    assert few.interval is None, "one draw in eight has neither: too few draws for an interval"
-    assert few.undefined_draws == pytest.approx(DRAWS * (1 - 2 / 32) ** 32, rel=0.15)
-    some = measure_verdicts(F1, {"tp": 4, "fn": 1, "tn": 30})
-    assert 0 < some.undefined_draws < 0.05 * DRAWS
-    assert some.interval is None, "five samples are too few, however they are drawn"
-    assert (EMPTY_RATE.undefined_draws, measure_verdicts(F1, {}).interval) == (0, None)
-    assert measure_verdicts(F1, {"tp": 12}).interval == (1.0, 1.0)
-    assert (measure_verdicts(F1, {"tp": 9}).interval, measure_verdicts(F1, {"tp": 9}).method) == (None, "too-few")
+def test_a_perfect_f1_of_few_is_no_certainty() -> None:
+    """F1 = 2 J / (1 + J), J being a proportion of those that were positive or called so."""
+    perfect = measure_verdicts(F1, {"tp": 12, "tn": 30})
+    low = wilson(12, 12)[0]
+    assert perfect.interval == pytest.approx((2 * low / (1 + low), 1.0))
+    assert (perfect.n, perfect.method) == (12, "wilson")
+    few = measure_verdicts(F1, {"tp": 9, "tn": 300})
+    assert (few.interval, few.method) == (None, "too-few")
+    assert measure_verdicts(F1, {}).interval is None
 
 
 # ----------------------------------------------------------------------------- through the database

@@ -19,6 +19,8 @@ else:  # in a bundle, with the other files in the same folder
     import verify_intervals  # type: ignore[import-not-found,no-redef]
     import verify_verdicts  # type: ignore[import-not-found,no-redef]
 
+from evaluation.statistics import intervals
+
 interval, bounds, share = verify_intervals.interval, verify_intervals.bounds, verify_intervals.share
 decide, is_disputed, counted_verdict = (
     verify_verdicts.decide,
@@ -183,13 +185,22 @@ class BundleCounts:
             hits, counted = (round(sum(cluster[part] for cluster in sums)) for part in (7, 8))
         result |= {"numerator": hits, "denominator": counted}
         result["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
-        if rate["interval"] == "bootstrap" and len(nonempty) >= max(1, minimum):
-            population = [cluster[:2] for cluster in sums if not cell[2] or cluster[1] + cluster[3]]
-            if not cell[2]:  # draw from all clusters; in a breakdown, only from those in the cell
-                population += [[0, 0]] * (len(self.clusters[cell[1], cell[4]]) - len(sums))
-            return {**result, **verify_bootstrap.interval(population, cut=bool(rate.get("points")))}
         columns = [[cluster[part] for cluster in nonempty] for part in (0, 1)]
-        return {**result, **interval(columns[0], columns[1], number, minimum, bool(rate["weighted"]))}
+        if rate.get("points") and nonempty:
+            _, *ends, _ = intervals.mean_interval(columns[0], columns[1], minimum=minimum)
+            low, high = (None if end is None else min(1.0, max(0.0, end)) for end in ends)
+            method = intervals.Method.TOO_FEW if low is None else intervals.Method.MEAN
+            return {**result, "low": low, "high": high, "method": method.value}
+        weights = set(rate["hits"].values())
+        if rate["interval"] == "bootstrap" and len(weights) == 1:
+            of_f = intervals.f_interval(columns[0], columns[1], weights.pop(), minimum=minimum)
+            return {**result, "low": of_f.low, "high": of_f.high, "method": of_f.method.value}
+        return {
+            **result,
+            **interval(
+                columns[0], columns[1], number, minimum, bool(rate["weighted"]) or rate["interval"] == "bootstrap"
+            ),
+        }
 
     def shared(self, rate: dict[str, Any], comparison: dict[str, Any]) -> dict[tuple[str, str], tuple[Sums, Sums]]:
         """The sums of both models on the samples in the scope of the rate for both of them."""
@@ -228,7 +239,7 @@ class BundleCounts:
             "p_samples": verify_intervals.mcnemar(flips.count(1), flips.count(-1)) if unclustered else None,
             **(
                 verify_intervals.difference([pair[0] for pair in clusters], [pair[1] for pair in clusters], minimum)
-                if rate["interval"] != "bootstrap"
+                if not rate.get("points")
                 else verify_bootstrap.difference([[*one, *other] for one, other in clusters], minimum)
             ),
         }

@@ -147,11 +147,12 @@ def compare_pair(
             first, second = (side.map(by_cluster) for side in (first, second))
     n = first.total(first.number) + second.total(second.number)
     fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n, "clusters": len(first.hits)}
-    if rate.interval == "bootstrap":
+    if rate.points:
         return _compare_by_bootstrap(first, second, fields, minimum)
     difference = paired_difference(first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True)
     are_independent = 0 < len(failures[0]) == len(first.hits)
-    discordance = mcnemar(*failures) if are_independent and not rate.weighted else None
+    is_share = rate.interval != "bootstrap" and not rate.weighted
+    discordance = mcnemar(*failures) if are_independent and is_share else None
     return Comparison(
         **fields,
         rates=(_share(first), _share(second)),
@@ -179,7 +180,7 @@ def _model_totals(units: Totals, endpoint: int, group_units: Ints) -> Totals:
 def _compare_by_bootstrap(
     first_totals: Totals, second_totals: Totals, fields: dict[str, Any], minimum: int
 ) -> Comparison:
-    """Compare rates that are not means by the cluster bootstrap.
+    """Compare mean scores by the cluster bootstrap.
 
     The interval is that of percentiles; p is twice the share of draws on the other side of 0.
     """

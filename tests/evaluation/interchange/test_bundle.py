@@ -177,25 +177,24 @@ def test_the_bundle_of_a_run_without_a_judge_agrees(toy: None, claimants: str, t
     result = verify_run.check(tmp_path / "out")
     assert result["faults"] == []
     numbers = json.loads((tmp_path / "out" / "numbers.json").read_text())
-    bootstrapped = [
-        rate for row in numbers["rows"] for rate in row["rates"].values() if rate["method"] == "cluster-bootstrap"
-    ]
+    no_shares = rates_that_are_no_shares(tmp_path / "out")
+    measured = [rate for row in numbers["rows"] for name, rate in row["rates"].items() if name in no_shares]
     assert result["not_recomputed"] == {}
-    assert [rate for rate in bootstrapped if rate["low"] < rate["value"] < rate["high"]]
-    compared = [row for row in numbers["comparisons"] if row["rate"] in bootstrapped_rates(tmp_path / "out")]
+    assert [rate for rate in measured if rate["low"] < rate["value"] < rate["high"]]
+    compared = [row for row in numbers["comparisons"] if row["rate"] in no_shares]
     assert [row for row in compared if row["p"] is not None]
     settings = json.loads((tmp_path / "out" / "run.json").read_text())
     assert [dataset["name"] for dataset in settings["protocol"]["datasets"]] == ["plain", "hinted"]
     assert settings["settings"]["seed"] == SEED
 
 
-def bootstrapped_rates(folder: Path) -> set[str]:
-    """The rates whose intervals are bootstrapped."""
+def rates_that_are_no_shares(folder: Path) -> set[str]:
+    """The rates that are no plain shares, such as F1."""
     rates = json.loads((folder / "run.json").read_text())["protocol"]["rates"]
     return {rate["name"] for rate in rates if rate["interval"] == "bootstrap"}
 
 
-def test_a_changed_bootstrap_interval_is_named(toy: None, claimants: str, tmp_path: Path) -> None:
+def test_a_changed_interval_of_such_a_rate_is_named(toy: None, claimants: str, tmp_path: Path) -> None:
     run = services.launch_run(
         RunSettings(
             toy_release(48), [endpoint(claimants, "sim-careful"), endpoint(claimants, "sim-average")], seed=SEED
@@ -206,12 +205,15 @@ def test_a_changed_bootstrap_interval_is_named(toy: None, claimants: str, tmp_pa
     out = tmp_path / "out"
     bundle.export_run(run, out)
     numbers = json.loads((out / "numbers.json").read_text())
-    bootstrapped = next(
-        rate for row in numbers["rows"] for rate in row["rates"].values() if rate["method"] == "cluster-bootstrap"
+    measured = next(
+        rate
+        for row in numbers["rows"]
+        for name, rate in row["rates"].items()
+        if name in rates_that_are_no_shares(out) and rate["low"] is not None
     )
-    bootstrapped["low"] -= 0.001
+    measured["low"] -= 0.001
     compared = next(
-        row for row in numbers["comparisons"] if row["rate"] in bootstrapped_rates(out) and row["p"] is not None
+        row for row in numbers["comparisons"] if row["rate"] in rates_that_are_no_shares(out) and row["p"] is not None
     )
     compared["p"] /= 2
     of_model = next(row for row in numbers["changes"] if row["endpoint"] and row["low"] is not None)

@@ -104,7 +104,7 @@ def test_the_score_has_an_interval_and_is_on_the_page_and_in_the_bundle(tmp_path
     run = imported_run(tmp_path, release, **verdicts)
     by_model = scores(run)
     for score in by_model.values():
-        assert score["method"] == "cluster-bootstrap"
+        assert score["method"] == "skew-corrected-t"
         assert score["low"] < score["value"] < score["high"]
     comparisons = [row for row in queries.report(run).numbers.comparisons if row.rate == "points_score"]
     assert {row.difference for row in comparisons if row.dataset == "dialogue"} == {
