@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 
 from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext_noop as _
@@ -279,10 +280,14 @@ def judging_of(protocol: Protocol, rubric: Rubric) -> Judging:
 def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
     """The sample, rubrics and response of judgments that share a response.
 
-    The rubrics are keyed by judgment id, in the order of the release.
+    The rubrics are keyed by judgment id. Their order is random, as judges are more lenient towards
+    some places of a list, but derived from the run's seed and the sample: every model's answer to a
+    sample is judged in the same order, and so it is again. The stored request has it.
     """
     judgments = Judgment.objects.filter(pk__in=[row.pk for row in rows])
-    rows_loaded = list(judgments.select_related("rubric__sample", "response__sample").order_by("rubric__pk"))
+    rows_loaded = list(judgments.select_related("rubric__sample", "response__sample", "run").order_by("rubric__pk"))
+    key = rows_loaded[0].rubric.sample.key
+    rows_loaded.sort(key=lambda judgment: Random(f"{judgment.run.seed}/{key}/{judgment.rubric.key}").random())
     rubrics = {
         judgment.pk: Rubric(judgment.rubric.key, judgment.rubric.criterion, tuple(judgment.rubric.traps))
         for judgment in rows_loaded

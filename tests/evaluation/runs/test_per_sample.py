@@ -10,7 +10,7 @@ import pytest
 
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import work
+from evaluation.runs import queries, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import queues
 from generation.engine.task_queue import requeue_expired, take
@@ -64,6 +64,19 @@ def test_all_rubrics_of_a_sample_are_judged_in_one_call(bare: Release) -> None:
     assert set(Judgment.objects.values_list("tries", flat=True)) == {1}
     assert run.calls == 2
     assert bodies[0]["temperature"] == 0.5
+
+
+def test_the_order_of_criteria_is_random_by_run_and_sample_and_repeated(bare: Release) -> None:
+    """Judges favour some places of a list; another seed moves each criterion to another place."""
+    run, _bodies = judged_run(bare, reply(("R1", True), ("R2", False), ("R3", True)))
+    rows = list(Judgment.objects.filter(run=run))
+    orders = set()
+    for seed in range(12):
+        Run.objects.filter(pk=run.pk).update(seed=seed)
+        orders.add(tuple(queries.joint_judgment_input(rows)[1]))
+        assert tuple(queries.joint_judgment_input(rows[::-1])[1]) in orders, "whoever asks, the order is the same"
+    assert len(orders) > 1
+    assert {tuple(sorted(order)) for order in orders} == {tuple(sorted(row.pk for row in rows))}
 
 
 def test_verdicts_are_the_same_as_with_one_call_per_rubric(tmp_path: Path, models: str, physicians: list[User]) -> None:
