@@ -137,13 +137,13 @@ def measure(
     n, clusters = totals.total(totals.number), totals.total((totals.counted > 0).astype(np.int64))
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
     nonempty = totals.counted > 0
-    columns = [values if nonempty.all() else values[nonempty] for values in (totals.hits, totals.counted)]
+    hit, of = (values if nonempty.all() else values[nonempty] for values in (totals.hits, totals.counted))
     weights = set(rate.hits.values())
     if rate.interval == "bootstrap" and len(weights) == 1:
-        interval = f_interval(*columns, weights.pop(), minimum=minimum)
+        interval = f_interval(hit, of, weights.pop(), minimum=minimum)
     else:
         is_weighted = bool(rate.weighted) or rate.interval == "bootstrap"
-        interval = rate_interval(*columns, n=n if is_weighted else None, minimum=minimum)
+        interval = rate_interval(hit, of, n=n if is_weighted else None, minimum=minimum)
     return MeasuredRate(
         hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
     )

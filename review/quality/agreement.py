@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # takes a quarter of a second to import
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Tables = NDArray[Any]  # (..., k, k): counts
     Values = NDArray[Any]  # (...,): one figure per table, NaN if undefined
@@ -152,7 +152,7 @@ def table_interval(
 
 
 def several_raters(
-    ratings: "Tables", clusters: "Sequence[Any] | Values | None" = None, *, minimum: int = MINIMUM
+    ratings: "ArrayLike", clusters: "Sequence[Any] | Values | None" = None, *, minimum: int = MINIMUM
 ) -> RaterAgreement:
     """The agreement of any number of raters on a nominal scale.
 
