@@ -30,8 +30,10 @@ FILLERS = (
 )  # fmt: skip
 
 
-# Examples of the patterns that are built from local values, by the function that builds them.
-BY_HAND: dict[str, tuple[str, ...]] = {
+# Examples of the patterns that are built from local values, by the function that builds them; or
+# what holds them in its module.
+BY_HAND: dict[str, tuple[str, ...] | str] = {
+    "generation/trials/findings.py:of_refusal": "_OF_REFUSAL.values()",
     "review/answers/posted_answers.py:_row_numbers": (r"rubric\.([1-9][0-9]{0,3})\.\w+",),
     "review/forms/lists.py:_posted_numbers": (r"rubric\.(\d{1,3})\.code",),
     "review/forms/editor.py:_row_numbers": (r"q\.(\d+)\.key",),
@@ -65,7 +67,7 @@ def modules() -> Iterator[tuple[Path, dict[str, Any]]]:
                 yield file, {"re": re}
 
 
-def expressions(by_hand: dict[str, tuple[str, ...]]) -> list[Expression]:
+def expressions(by_hand: dict[str, tuple[str, ...] | str]) -> list[Expression]:
     """The expressions of the product. `by_hand`: those built from local values, by place."""
     files = list(modules())
     sources = {file: file.read_text() for file, _names in files}
@@ -111,7 +113,8 @@ def expressions(by_hand: dict[str, tuple[str, ...]]) -> list[Expression]:
                 if key not in by_hand:
                     unknown.append(f"{place} {key}")
                     continue
-                for pattern in by_hand[key]:
+                examples = by_hand[key]
+                for pattern in eval(examples, dict(names)) if isinstance(examples, str) else examples:
                     add(place, pattern, flags, methods)
         # Whatever else holds compiled patterns: classes, tuples, default values.
         for name, value in list(names.items()):

@@ -170,12 +170,16 @@ class Endpoint(models.Model):
         return ModelSettings(**{field.name: getattr(self, field.name) for field in fields(ModelSettings)})
 
 
-_PATHS_OF_CALLS = re.compile(r"(/+(chat/completions|completions|responses|embeddings))?/*$", re.I)
+_PATHS_OF_CALLS = ("/chat/completions", "/completions", "/responses", "/embeddings")
 
 
 def base_address(url: str) -> str:
     """The base URL in an address as people copy it, without the path of a call."""
-    return _PATHS_OF_CALLS.sub("", url.strip()) if "?" not in url and "#" not in url else url.strip()
+    if "?" in url or "#" in url:
+        return url.strip()
+    base = url.strip().rstrip("/")
+    called = next((path for path in _PATHS_OF_CALLS if base.lower().endswith(path)), "")
+    return base[: len(base) - len(called)].rstrip("/")
 
 
 def address_mistake(url: str) -> Promise | str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from review.rules import limits
 from review.rules.blocks import Block
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import RUBRIC_VALUES
@@ -16,7 +17,6 @@ from review.rules.text import is_storable
 
 LABEL_STUDIO, ARGILLA = TOOLS = "label-studio", "argilla"
 MAX_BYTES = 2**26
-MAX_NOTE = 20_000  # characters
 CONFIG = """<View>
   <Header value="$title"/>
   <Text name="text" value="$text"/>
@@ -161,7 +161,7 @@ def _checked(where: str, found: Iterable[Read]) -> Iterator[Annotation | Refused
         texts = [field, annotator, *values]
         if type(case) is not int or not all(isinstance(text, str) and len(text) <= 1000 for text in texts):
             yield RefusedAnnotation(where, "not a task of ours with its annotations")
-        elif len(note) > MAX_NOTE or not is_storable([*texts, note]):
+        elif len(note) > limits.TEXT or not is_storable([*texts, note]):
             yield RefusedAnnotation(where, "its note is too long, or cannot be stored")
         else:
             yield Annotation(where, case, field, annotator, tuple(values), note)

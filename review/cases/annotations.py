@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from review import errors
 from review.access import visibility
 from review.assignments import review_drafts
+from review.assignments.first_look import check_limits
 from review.audit.trail import record, recording_events
 from review.cases import queries, services
 from review.cases.annotation_formats import Annotation, RefusedAnnotation, Task, tasks
@@ -88,6 +89,7 @@ def _store(
     if Draft.objects.filter(assignment__case=case, physician=physician).exists():
         raise errors.NotReserved(_("The physician has a draft of their own, which is kept."))
     answers, refusals = _answers(case.frozen.form, listed)
+    check_limits(case.frozen, answers)
     assignment = services.reserve(case.pk, to=physician, actor=actor)
     review_drafts.store(assignment, physician, Phase.COMMIT, answers_to_json(answers))
     record(case, Event.Kind.IMPORTED, actor, role=assignment.role, text=source[:500])
