@@ -156,6 +156,7 @@ class Response(ModelWork):
     `about`: choices made while building the question (`Ask.about`).
     `repeat`: numbers the answers of one model to the same question, from 0.
     `outcome`: how it ended; '' until then.
+    `like_reasoning`: the text still begins like reasoning, so the judge may have read some.
     `after`: the earlier answer in its question. This response waits until that has ended.
     `call`: the ledger entry with its text.
     """
@@ -167,6 +168,7 @@ class Response(ModelWork):
         FILTERED = "filtered", _("filtered by the provider")
         CUT_OFF = "cut_off", _("cut off")
         FAILED = "failed", _("failed")
+        UNKNOWN = "unknown", _("ended in an unknown way")
         UNASKED = "unasked", _("not asked: no usable earlier answer")
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="responses")
@@ -179,6 +181,7 @@ class Response(ModelWork):
     about = models.JSONField(default=dict, blank=True)
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
+    like_reasoning = models.BooleanField(default=False, db_default=False)
     call = models.ForeignKey(Call, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
 
     class Meta:
@@ -195,6 +198,7 @@ class Response(ModelWork):
             models.Index(fields=["run", "status", "id"]),
             models.Index(fields=["status", "lease_until"]),
             models.Index(fields=["run", "outcome", "endpoint"]),
+            models.Index(fields=["run", "endpoint"], name="response_like_reasoning", condition=Q(like_reasoning=True)),
         ]
 
 

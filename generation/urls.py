@@ -22,6 +22,7 @@ urlpatterns = [
     path("imports/<int:pk>/cancel/", batches_views.import_cancel, name="import-cancel"),
     path("endpoints/", endpoints_views.endpoints, name="endpoints"),
     path("endpoints/<slug:name>/", endpoints_views.endpoint, name="endpoint"),
+    path("endpoints/<slug:name>/endings/", endpoints_views.endpoint_ending, name="endpoint-ending"),
     path("endpoints/<slug:name>/test/", endpoints_views.endpoint_test, name="endpoint-test"),
     path("batches/", batches_views.batches, name="batches"),
     path("batches/new/", batches_views.batch_new, name="batch-new"),

@@ -54,6 +54,14 @@ class ReportQuery(serializers.Serializer[Any]):
     )
 
 
+class OdditySerializer(serializers.Serializer[Any]):
+    """Responses to look at: those with an unknown `ending`, or ('') that still begin like reasoning."""
+
+    endpoint = serializers.CharField()
+    ending = serializers.CharField(allow_blank=True)
+    responses = serializers.IntegerField()
+
+
 class ReportSerializer(JudgesSerializer):
     """All rates of a run so far. `notice` is present if simulated models took part."""
 
@@ -99,7 +107,9 @@ class ReportSerializer(JudgesSerializer):
     )
     scores = ScoreRowSerializer(many=True)
     score_facets = serializers.DictField(child=ScoreRowSerializer(many=True))
+    oddities = OdditySerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
+    estimated = serializers.IntegerField(help_text="Calls of which the cost is an upper estimate.")
 
 
 class ResponseSerializer(serializers.ModelSerializer[Response]):
@@ -112,7 +122,7 @@ class ResponseSerializer(serializers.ModelSerializer[Response]):
         model = Response
         fields = [
             *("id", "endpoint", "sample", "variant", "repeat", "about", "status", "outcome"),
-            *("text", "reasoning", "error", "detail"),
+            *("text", "reasoning", "like_reasoning", "error", "detail"),
         ]
 
 

@@ -222,7 +222,15 @@ def _endings(report: Report) -> list[str]:
             str(ending.counted),
         ]
         lines.append("| " + " | ".join([*cells, rule_label(ending.rule, report.protocol)]) + " |")
-    return lines
+    notes = [
+        f"- {odd.endpoint}: {odd.responses} responses ended in an unknown way ({odd.ending}) and are left out."
+        if odd.ending
+        else f"- {odd.endpoint}: {odd.responses} responses still begin like reasoning, which the judge may have read."
+        for odd in report.oddities
+    ]
+    if report.estimated:
+        notes.append(f"- The cost of {report.estimated} calls is an upper estimate: no usage was reported.")
+    return [*lines, *([""] if notes else []), *notes]
 
 
 def _comparisons(report: Report) -> list[str]:

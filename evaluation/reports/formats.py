@@ -78,7 +78,9 @@ def as_dict(report: Report) -> dict[str, Any]:
         ],
         **score_lines.as_dict(report),
         **summary.as_dict(run, report.numbers.judged),
+        "oddities": [asdict(oddity) for oddity in report.oddities],
         "cost": str(report.cost),
+        "estimated": report.estimated,
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Case, Count, F, Q, QuerySet, TextField, Value, When
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
@@ -64,6 +64,18 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
+class Oddity:
+    """Responses of a model that people should look at.
+
+    `ending`: the unknown ending that they have; '': they still begin like reasoning.
+    """
+
+    endpoint: str
+    ending: str
+    responses: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The report of a run: its analysis plan, and all numbers."""
 
@@ -77,6 +89,8 @@ class Report:
     simulated: bool
     finished: bool
     cost: Decimal
+    estimated: int  # calls of which the cost is an upper estimate
+    oddities: tuple[Oddity, ...]
     left_out: tuple[RunEndpoint, ...] = ()
 
     @property
@@ -174,6 +188,20 @@ def report(run: Run, options: Options | None = None) -> Report:
         finished=run.status == Run.Status.FINISHED,
         cost=run.cost,
         left_out=tuple(left_out(run)),
+        estimated=run.estimated,
+        oddities=oddities(run),
+    )
+
+
+def oddities(run: Run) -> tuple[Oddity, ...]:
+    """The oddities of a run's responses, by model and ending."""
+    is_unknown = Q(outcome=Response.Outcome.UNKNOWN)
+    odd = Response.objects.filter(Q(like_reasoning=True) | is_unknown, run=run).order_by()
+    said = Case(When(is_unknown, then=F("detail")), default=Value(""), output_field=TextField())
+    rows = odd.annotate(said=said).values_list("endpoint__name", "said").annotate(n=Count("pk"))
+    return tuple(
+        Oddity(endpoint, text.rpartition(": ")[2].removesuffix("."), n)
+        for endpoint, text, n in rows.order_by("endpoint__name", "said")
     )
 
 

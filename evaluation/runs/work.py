@@ -21,14 +21,22 @@ from generation.engine.task_queue import check_tries, finish_all, join, requeue,
 from generation.engine.worker_lane import RunningLane
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
-from generation.llm.errors import BrokenReply, ContentFiltered, LLMError
-from generation.llm.types import CUT_OFF, REFUSED, Reply
+from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, StillWriting, UnknownEnding
+from generation.llm.http.provider_words import Ending
+from generation.llm.reasoning import begins_like_reasoning
+from generation.llm.types import Reply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 
 Status = Work.Status
 Outcome = Response.Outcome
 READINGS = "readings"  # beside the fields of an ended response: what code has read in it, by rubric
+# The outcomes of errors; others are failures.
+OUTCOME_OF: Mapping[type[LLMError], Outcome] = {
+    ContentFiltered: Outcome.FILTERED,
+    StillWriting: Outcome.CUT_OFF,
+    UnknownEnding: Outcome.UNKNOWN,
+}
 End = tuple[Response, Work.Status, dict[str, Any]]  # a response, its final status and fields
 StoreResponses = Callable[[list[End]], list[bool]]
 StoreVerdicts = Callable[[Sequence[tuple[Any, Work.Status, Mapping[str, Any]]]], list[bool]]
@@ -168,8 +176,8 @@ async def _ask(
     except worker_lane.REQUEUE_ERRORS:
         raise
     except LLMError as error:
-        without_reply = Outcome.FILTERED if isinstance(error, ContentFiltered) else Outcome.FAILED
-        failed = {"outcome": without_reply, "error": error.kind, "detail": str(error)}
+        ended = next((outcome for kind, outcome in OUTCOME_OF.items() if isinstance(error, kind)), Outcome.FAILED)
+        failed = {"outcome": ended, "error": error.kind, "detail": str(error)}
         await lane.run_grouped(store, (row, Status.FAILED, failed))
     else:
         outcome = _outcome(reply)
@@ -179,7 +187,12 @@ async def _ask(
             fields = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning, "outcome": outcome}
             await lane.run_grouped(store, (row, Status.FAILED, {**fields, "call_id": models.lines[-1]}))
             return
-        answered = {"text": reply.text, "reasoning": reply.reasoning, "call_id": models.lines[-1]}
+        answered: dict[str, Any] = {
+            "text": reply.text,
+            "reasoning": reply.reasoning,
+            "like_reasoning": begins_like_reasoning(reply.text),
+            "call_id": models.lines[-1],
+        }
         try:
             readings = await reader.readings(row, reply.text, rubrics, earlier)
         except LLMError as error:  # the answer is kept, but is none that can be judged
@@ -189,12 +202,13 @@ async def _ask(
         await lane.run_grouped(store, (row, Status.DONE, {**answered, "outcome": outcome, READINGS: readings}))
 
 
-def _outcome(reply: Reply) -> str:
+def _outcome(reply: Reply) -> Outcome:
     """The outcome of a reply."""
-    if reply.finish_reason == REFUSED:
-        return Outcome.REFUSED
-    if reply.finish_reason == CUT_OFF:
-        return Outcome.CUT_OFF
+    match reply.ending:
+        case Ending.REFUSED:
+            return Outcome.REFUSED
+        case Ending.CUT_OFF:
+            return Outcome.CUT_OFF
     return Outcome.ANSWERED if reply.text.strip() else Outcome.EMPTY
 
 

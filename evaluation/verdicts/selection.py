@@ -24,7 +24,7 @@ JUDGE_FAILURES = UNPARSED, JUDGE_FAILED = "unparsed", "judge_failed"
 PENDING = "pending"  # like JUDGE_FAILURES, a reason why an answered response has no verdict
 UNJUDGED = "unjudged"
 ANSWERED = "answered"
-OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unasked")  # of responses
+OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unknown", "unasked")  # of responses
 TRAP, CONTROL = "trap", "control"
 POLARITY = "polarity"  # the breakdown by polarity of rubrics, which is not a stored facet
 RUBRIC = "rubric"  # membership by rubric key, for rates that count only one key

@@ -15,8 +15,9 @@ from rest_framework.viewsets import GenericViewSet
 from generation.endpoints import queries, services, testing
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
+from generation.llm.http.provider_words import DECISIONS
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
-from generation.models.endpoints import base_address
+from generation.models.endpoints import MAX_ENDING, base_address
 from review.common.api import OldestFirst, validated_body, validated_query
 from review.rules.permissions import Can
 
@@ -31,6 +32,11 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
     extra_body = serializers.DictField(
         required=False,
         help_text="Further fields of each chat request. They are shown to everyone who may read endpoints.",
+    )
+    endings = serializers.DictField(
+        required=False,
+        child=serializers.ChoiceField(choices=[str(meaning) for meaning in DECISIONS]),
+        help_text="What finish reasons mean that MHB does not know.",
     )
 
     class Meta:
@@ -79,6 +85,20 @@ class EndpointTestQuery(serializers.Serializer[Any]):
     """What to try beside the question."""
 
     images = serializers.BooleanField(default=False, help_text="Show a picture: one more call.")
+
+
+class UnknownEndingSerializer(serializers.Serializer[Any]):
+    """A finish reason that MHB does not know, and the number of replies that have it."""
+
+    ending = serializers.CharField()
+    calls = serializers.IntegerField()
+
+
+class DecisionSerializer(serializers.Serializer[Any]):
+    """What a finish reason means."""
+
+    ending = serializers.CharField(max_length=MAX_ENDING)
+    meaning = serializers.ChoiceField(choices=[str(meaning) for meaning in DECISIONS])
 
 
 class DaySerializer(TotalsSerializer):
@@ -155,6 +175,20 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         images = validated_query(EndpointTestQuery, request)["images"]
         result: Any = testing.test_endpoint(self.get_object(), images=images)
         return Response(EndpointTestSerializer(result).data)
+
+    @extend_schema(responses=UnknownEndingSerializer(many=True))
+    @action(detail=True, pagination_class=None)
+    def endings(self, request: Request, name: str) -> Response:
+        """Endings of the last weeks' replies that nobody has decided about, the most frequent first."""
+        found: Any = queries.unknown_endings(self.get_object())
+        return Response(UnknownEndingSerializer(found, many=True).data)
+
+    @extend_schema(request=DecisionSerializer, responses=EndpointSerializer)
+    @endings.mapping.post
+    def decide_ending(self, request: Request, name: str) -> Response:
+        """Decide what an ending means. Retry the failed rows then: what is paid for is read again."""
+        endpoint = services.decide_ending(self.get_object(), **validated_body(DecisionSerializer, request))
+        return Response(EndpointSerializer(endpoint).data)
 
     @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)
     @action(detail=True)

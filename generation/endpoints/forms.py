@@ -43,6 +43,16 @@ class EndpointForm(forms.ModelForm[Endpoint]):
         help_text=_('Sent with every chat request, as a JSON object. For example: {"seed": 1}. Never a key.'),
     )
 
+    endings = ShallowJSON(
+        label=_("Unknown endings"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
+        help_text=_(
+            "What finish reasons mean that MHB does not know, as a JSON object. Meanings: complete, cut_off, filtered, "
+            'refused, failed. For example: {"halted": "cut_off"}.'
+        ),
+    )
+
     class Meta:
         model = Endpoint
         fields = ENDPOINT_FIELDS
@@ -57,6 +67,11 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "family": _("Model family"),
             "price_in": _("Input price"),
             "price_out": _("Output price"),
+            "price_cached": _("Price of cached input"),
+            "context_tokens": _("Context length (tokens)"),
+            "output_format": _("Output format"),
+            "reasoning_start": _("Start of reasoning"),
+            "reasoning_end": _("End of reasoning"),
             "concurrency": _("Concurrency"),
             "rpm": _("Requests per minute"),
             "tpm": _("Tokens per minute"),
@@ -74,6 +89,11 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "family": _("Leave empty to take it from the model's name: gpt-4o is gpt."),
             "price_in": _("Per million prompt tokens."),
             "price_out": _("Per million completion tokens."),
+            "price_cached": _("Per million prompt tokens from the provider's cache. Leave empty for the input price."),
+            "context_tokens": _("Prompt and reply together. A call without a limit then gets what the prompt leaves."),
+            "output_format": _("Leave empty to find out what the endpoint accepts."),
+            "reasoning_start": _("The mark before the model's reasoning, if it has one of its own."),
+            "reasoning_end": _("The mark after it. Known marks, such as <think>, need no entry."),
             "concurrency": _("Maximum number of simultaneous requests."),
             "batches": _(
                 "The endpoint supports the batch protocol (files and batches): cheaper, with replies within a day."
@@ -91,12 +111,17 @@ class EndpointForm(forms.ModelForm[Endpoint]):
         self.fields["name"].disabled = self.instance.pk is not None
         for name in ("url", "model"):
             self.fields[name].disabled = called
-        if self.instance.extra_body == {}:
-            self.initial["extra_body"] = None
+        for name in ("extra_body", "endings"):
+            if getattr(self.instance, name) == {}:
+                self.initial[name] = None
 
     def clean_extra_body(self) -> Any:
         """An empty object if nothing was entered."""
         return self.cleaned_data["extra_body"] or {}
+
+    def clean_endings(self) -> Any:
+        """An empty object if nothing was entered."""
+        return self.cleaned_data["endings"] or {}
 
     @property
     def key_state(self) -> str:

@@ -5,10 +5,12 @@ from datetime import UTC, date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Count, QuerySet, Sum
 from django.utils import timezone
 
 from generation import errors
+from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of
+from generation.llm.types import EMBEDDINGS
 from generation.models import Batch, Call, Endpoint, EndpointDay
 
 
@@ -47,6 +49,7 @@ class UsageTotals:
     calls: int
     hits: int
     failed: int
+    estimated: int
     tokens_in: int
     tokens_out: int
     tokens_cached: int
@@ -54,6 +57,7 @@ class UsageTotals:
     cost: Decimal
 
 
+ENDINGS_SHOWN = timedelta(days=30)
 USAGE_COLUMNS = tuple(name for name in UsageTotals.__slots__ if name != "day")
 
 
@@ -73,3 +77,24 @@ def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[UsageTota
 def calls_of(subject: str) -> QuerySet[Call]:
     """The calls made for one row of work, in order."""
     return Call.objects.filter(subject=subject).select_related("endpoint").order_by("pk")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEndings:
+    """How many replies of an endpoint ended in one way that is not known."""
+
+    ending: str
+    calls: int
+
+
+def unknown_endings(endpoint: Endpoint) -> list[UnknownEndings]:
+    """The endings of the last weeks' replies that nobody has decided about, most frequent first."""
+    since = timezone.now() - ENDINGS_SHOWN
+    calls = Call.objects.filter(endpoint=endpoint, started_at__gt=since, hit_of__isnull=True, error="")
+    chats = calls.exclude(prompt=EMBEDDINGS).order_by().values_list("finish_reason")
+    counts = chats.annotate(n=Count("pk")).order_by("-n")
+    return [
+        UnknownEndings(ending or NO_ENDING, n)
+        for ending, n in counts
+        if ending_of(ending, endpoint.endings) is Ending.UNKNOWN
+    ]

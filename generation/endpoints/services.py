@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from django.db import transaction
+
 from generation.endpoints import queries
 from generation.models import Endpoint
 
@@ -31,6 +33,17 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
     endpoint.full_clean()
     endpoint.save(update_fields=[*changed, "simulated"])
     return endpoint
+
+
+@transaction.atomic
+def decide_ending(endpoint: Endpoint, ending: str, meaning: str) -> Endpoint:
+    """Decide what an unknown ending of an endpoint means, for replies to come and earlier ones.
+
+    Rows that failed because of it are read again when they are retried, without a call unless the
+    provider failed. Raises ValidationError if the ending is known, or the meaning is not.
+    """
+    fresh = Endpoint.objects.select_for_update(no_key=True).get(pk=endpoint.pk)
+    return change_endpoint(fresh, endings={**fresh.endings, ending: meaning})
 
 
 def get_or_create_endpoint(name: str) -> Endpoint | str:

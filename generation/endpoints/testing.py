@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from generation.engine import ledger
 from generation.llm.probe import Probe, probe
+from generation.llm.request_body import usage_of
 from generation.models import Endpoint
 from generation.trials.findings import Finding, of_refusal
 
@@ -56,7 +57,7 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     )
     last = probed.attempts[-1] if probed.attempts else None
     reply = last.reply if last else None
-    usages = [attempt.reply.usage for attempt in (*probed.attempts, *probed.beside) if attempt.reply]
+    usages = [usage_of(attempt) for attempt in (*probed.attempts, *probed.beside)]
     result = EndpointTest(
         at=timezone.now().isoformat(),
         answered=not probed.error,

@@ -5,20 +5,30 @@ from decimal import Decimal
 
 from django.conf import settings
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from generation.endpoints import forms, queries, services, testing
 from generation.jobs.live_status import endpoint_now
+from generation.llm.http.provider_words import DECISIONS, Ending
 from review.charts import daily_bars
 from review.charts.text_measure import Entry
 from review.common.decorators import requires
 from review.rules.permissions import Can
 
 DAYS_SHOWN = 30
+MEANINGS = {
+    Ending.COMPLETE: gettext_lazy("complete"),
+    Ending.CUT_OFF: gettext_lazy("cut off"),
+    Ending.FILTERED: gettext_lazy("filtered by the provider"),
+    Ending.REFUSED: gettext_lazy("refused"),
+    Ending.FAILED: gettext_lazy("failure of the provider"),
+}
 
 
 @requires(Can.CONNECT)
@@ -48,6 +58,19 @@ def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
     return redirect(f"{reverse('generation:endpoint', args=[name])}#test")
 
 
+@require_POST
+@requires(Can.CONNECT)
+def endpoint_ending(request: HttpRequest, name: str) -> HttpResponse:
+    """Decide what an unknown ending means."""
+    try:
+        services.decide_ending(queries.endpoint(name), request.POST.get("ending", ""), request.POST.get("meaning", ""))
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+    else:
+        messages.success(request, _("Decided. Retry the failed rows: replies that are paid for are read again."))
+    return redirect(f"{reverse('generation:endpoint', args=[name])}#endings")
+
+
 @requires(Can.CONNECT)
 def endpoint(request: HttpRequest, name: str) -> HttpResponse:
     """Change one endpoint. If it has answered already, its address and model cannot change."""
@@ -68,6 +91,8 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "currency": settings.MHB_CURRENCY,
         "test_at": datetime.fromisoformat(row.last_test["at"]) if row.last_test else None,
         "test_cost": Decimal(row.last_test["cost"]) if row.last_test else None,
+        "unknown_endings": queries.unknown_endings(row),
+        "meanings": [(meaning, MEANINGS[meaning]) for meaning in DECISIONS],
         "total": total,
         "chart": daily_bars.days(
             [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day],

@@ -22,7 +22,7 @@ from generation.images.files import open_image
 from generation.jobs.life_cycle import lock_job
 from generation.llm.errors import LLMError
 from generation.llm.ledger_interface import PaidReply
-from generation.llm.request_body import Format, format_of, image_parts, with_image_data
+from generation.llm.request_body import Format, format_of, image_parts, usage_of, with_image_data
 from generation.llm.types import DIGEST_PREFIX, Attempt, Reply, Usage, decode_data_url
 from generation.models import (
     Call,
@@ -37,7 +37,6 @@ from generation.models import (
 )
 from generation.models.jobs import Job
 
-MAX_TOKENS = 10**8  # in or out per call; a higher count reported by an endpoint is nonsense
 MIN_REST = timedelta(seconds=1)  # of a job that waits for room in its budget
 MAX_PAID_REPLIES = 5  # per identity: more than one, as a reply may turn out to be broken
 
@@ -141,6 +140,7 @@ def _increments(calls: Sequence[Call]) -> dict[str, Any]:
         "calls": len(attempts),
         "hits": len(calls) - len(attempts),
         "failed": sum(bool(call.error) for call in attempts),
+        "estimated": sum(call.estimated for call in attempts),
         **{name: sum(getattr(call, name) for call in attempts) for name in TOKEN_COLUMNS},
         "cost": sum((Decimal(call.cost) for call in attempts), Decimal(0)),
     }
@@ -197,11 +197,7 @@ def _count_days(calls: Sequence[Call]) -> None:
 
 def _call(job: int | None, line: LedgerLine) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
-    usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
-    detail = attempt.detail
-    if (most := max(usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_reasoning)) > MAX_TOKENS:
-        usage = Usage()
-        detail = f"{detail} The endpoint reports {most} tokens: they are not counted.".lstrip()
+    usage = usage_of(attempt)
     return Call(
         job_id=job,
         subject=line.subject,
@@ -216,11 +212,12 @@ def _call(job: int | None, line: LedgerLine) -> Call:
         tokens_out=usage.tokens_out,
         tokens_cached=usage.tokens_cached,
         tokens_reasoning=usage.tokens_reasoning,
+        estimated=usage.estimated,
         cost=usage.cost(attempt.settings),
         seconds=attempt.seconds,
         attempt=attempt.number,
         error=attempt.error,
-        detail=detail,
+        detail=attempt.detail,
         http_status=attempt.http_status,
         simulated=bool(reply and reply.simulated),
         identity=attempt.identity,
@@ -350,5 +347,5 @@ def last_format(endpoint: Endpoint, prompt: str) -> Format:
 
 
 def _reply_of(line: Call) -> Reply:
-    usage = Usage(line.tokens_in, line.tokens_out, line.tokens_cached, line.tokens_reasoning)
+    usage = Usage(line.tokens_in, line.tokens_out, line.tokens_cached, line.tokens_reasoning, line.estimated)
     return Reply(line.text, line.reasoning, line.finish_reason, line.model, line.simulated, usage)

@@ -75,13 +75,14 @@ class ModelAskedSerializer(DataclassSerializer):
 class TotalsSerializer(serializers.Serializer[Any]):
     """Totals.
 
-    `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that were
-    already paid for.
+    `calls` are HTTP attempts, `failed` those that ended in an error, `estimated` those of which the
+    endpoint reported no usage; `hits` are replies that were already paid for.
     """
 
     calls = serializers.IntegerField()
     hits = serializers.IntegerField()
     failed = serializers.IntegerField()
+    estimated = serializers.IntegerField()
     tokens_in = serializers.IntegerField()
     tokens_out = serializers.IntegerField()
     tokens_cached = serializers.IntegerField()
@@ -298,6 +299,7 @@ class CallSerializer(serializers.ModelSerializer[Call]):
             "tokens_out",
             "tokens_cached",
             "tokens_reasoning",
+            "estimated",
             "cost",
             "seconds",
             "attempt",

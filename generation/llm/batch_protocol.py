@@ -204,7 +204,9 @@ class BatchClient:
         if isinstance(error, dict) and isinstance(code, str) and code:
             if code in UNSENT_CODES:
                 return LineResult(name, None)
-            return LineResult(name, ServerError(clean(f"{code}: {_text(error.get('message'))}", self._key)))
+            failed = status_error(500, error, code, self._key)
+            failed.detail = clean(f"{code}: {_text(error.get('message'))}", self._key)
+            return LineResult(name, failed)
         match response:
             case {"status_code": int(status), "body": body} if not code:
                 if type(status) is not int or not 100 <= status <= 599:
@@ -218,7 +220,7 @@ class BatchClient:
             code = error.get("code") if isinstance(error, dict) else None
             return status_error(status, error or body, code, self._key)
         try:
-            return read_completion(body, status, self._key)
+            return read_completion(body, status, self._key, self._settings)
         except ValueError:
             return ServerError("Not a chat completion.", http_status=status)
 

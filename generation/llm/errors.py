@@ -9,7 +9,8 @@ class LLMError(Exception):
     """The model could not be called."""
 
     permanent = False
-    reply: Reply | None = None  # the reply that was refused (BrokenReply) or filtered (ContentFiltered)
+    reply: Reply | None = None  # what came back all the same
+    about_model = False  # an error about what the model wrote, not about what was asked
 
     def __init_subclass__(cls, *, permanent: bool | None = None) -> None:
         if permanent is not None:
@@ -37,6 +38,10 @@ class ServerError(LLMError):
 
 class TimedOut(LLMError):
     """The endpoint did not answer in time."""
+
+
+class StillWriting(TimedOut, permanent=True):
+    """The model was still writing when its time was over, twice: the reply counts as cut off."""
 
 
 class NotReached(LLMError):
@@ -75,6 +80,10 @@ class NotThere(LLMError, permanent=True):
     """The endpoint does not know this model or path (404, 410), or redirects to another address."""
 
 
+class StreamsOnly(NotThere, permanent=True):
+    """The endpoint cannot be used: it does not answer in one piece."""
+
+
 class KeyMissing(LLMError, permanent=True):
     """The key of the endpoint is missing."""
 
@@ -93,6 +102,10 @@ class ContentFiltered(LLMError, permanent=True):
 
 class BrokenReply(LLMError, permanent=True):
     """The model's reply does not have the requested form."""
+
+
+class UnknownEnding(LLMError, permanent=True):
+    """The reply ended in a way that is not known. Decide what it means for this endpoint."""
 
 
 class GivenUp(LLMError, permanent=True):

@@ -17,11 +17,17 @@ from generation.llm.errors import (
     STOPPING_ERRORS,
     BadRequest,
     BrokenReply,
+    ContentFiltered,
+    ContextTooLong,
     CutShort,
     LaneOver,
     LLMError,
     NotReached,
     ServerError,
+    StillWriting,
+    StreamsOnly,
+    TimedOut,
+    UnknownEnding,
 )
 from generation.llm.http.access import DEFAULT_ACCESS, Access, check_address
 from generation.llm.http.clients import Client, make_client
@@ -30,22 +36,28 @@ from generation.llm.http.failures import (
     clean,
     client_failures,
     completion_error,
+    may_be_the_format,
     named_error,
-    refuses_format,
+    room_in_context,
     unexpected_error,
 )
+from generation.llm.http.provider_words import NO_ENDING, Ending
 from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
 from generation.llm.reply_reading import (
     Check,
+    body_of,
     check_reply,
+    classified,
     read_completion,
     read_embeddings,
     read_shape,
     reply_validator,
 )
 from generation.llm.request_body import (
+    FORMAT_NAMES,
     MAX_REPLY,
+    REPLY_TOKENS,
     Format,
     build_body,
     count_tokens,
@@ -54,6 +66,7 @@ from generation.llm.request_body import (
     no_stored_images,
     refers_to_stored_images,
     reply_limit,
+    usage_of,
     with_image_data,
     with_schema,
 )
@@ -66,10 +79,35 @@ BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
 CONNECT_TIMEOUT = 15.0  # seconds to connect; an endpoint that takes longer will not answer, and nothing was sent
 RECONNECT_CAP = 10.0  # seconds of back-off between tries to connect, which cost nothing
+MAX_TIME_OUTS = 2  # of a request, after which its reply counts as cut off
 MAX_STRUCTURED_REPLIES = 2  # the first one, and one after the model was shown its error
 ASK_AGAIN = "Your last reply cannot be used. %s Answer again with one JSON object as asked for, and nothing else."
 
+# Why a repair that was asked for may not come about: the reason for the repair then stands.
+REPAIR_ERRORS = (BadRequest, BrokenReply, ContextTooLong, StillWriting, UnknownEnding)
+
 Shape = TypeVar("Shape", bound=BaseModel)
+
+
+def answered(reply: Reply) -> Reply:
+    """The reply, if its ending counts as one. Raises UnknownEnding or ContentFiltered."""
+    if reply.ending in (Ending.UNKNOWN, Ending.FILTERED):
+        kind = UnknownEnding if reply.ending == Ending.UNKNOWN else ContentFiltered
+        error = kind(f"The endpoint says: {reply.finish_reason or NO_ENDING}.")
+        error.reply = reply
+        raise error
+    return reply
+
+
+def _repair(request: Request, settings: ModelSettings, reply: Reply, reason: str) -> Request | None:
+    """The request that asks for a better reply; None if there is no room for one."""
+    if reply.ending != Ending.CUT_OFF:
+        refused = Message("assistant", excerpt(reply.text) or "(empty)"), Message("user", ASK_AGAIN % reason)
+        return replace(request, messages=request.messages + refused)
+    limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
+    used = limit or reply.usage.tokens_out or REPLY_TOKENS
+    left = settings.context_tokens - reply.usage.tokens_in if settings.context_tokens else 2 * used
+    return replace(request, max_tokens=min(2 * used, left)) if left > used else None
 
 
 class Gateway:
@@ -176,22 +214,27 @@ class Gateway:
             raise ValueError("a call needs a ledger")
         name = identity(settings, request)
         if ledger.find is no_paid_replies:
-            return await self._pay(settings, request, api_key, name, ledger)
+            return answered(await self._pay(settings, request, api_key, name, ledger))
         while name in self._in_progress:
             await asyncio.wait([self._in_progress[name]])
         finished = self._in_progress[name] = asyncio.get_running_loop().create_future()
         try:
             for paid in await ledger.find(name):
+                # What its ending means may have been decided since, and marks of reasoning set.
+                found = classified(paid.reply, settings) if isinstance(request, Request) else paid.reply
+                if found.ending in (Ending.FAILED, Ending.TOOL_CALL):
+                    continue
                 try:
-                    usable(paid.reply)
+                    if found.ending not in (Ending.UNKNOWN, Ending.FILTERED):
+                        usable(found)
                 except BrokenReply:
                     continue
                 output_format = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
                 body = build_body(settings, request, output_format)
                 hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
-                await ledger.write(replace(hit, reply=paid.reply))
-                return paid.reply
-            return await self._pay(settings, request, api_key, name, ledger)
+                await ledger.write(replace(hit, reply=found))
+                return answered(found)
+            return answered(await self._pay(settings, request, api_key, name, ledger))
         finally:
             del self._in_progress[name]
             finished.set_result(None)
@@ -201,27 +244,36 @@ class Gateway:
     ) -> Reply:
         admission = self.admission(settings)
         endpoint = settings.url, settings.model
-        if isinstance(request, Request) and request.schema is not None and endpoint not in self._formats:
+        pinned = FORMAT_NAMES.get(settings.output_format)
+        asks_format = isinstance(request, Request) and request.schema is not None
+        if asks_format and pinned is None and endpoint not in self._formats:
             known = await ledger.last_format(request.prompt)
             self._formats.setdefault(endpoint, known)
-        number = out_of_reach = broken_replies = 0
+        number = out_of_reach = broken_replies = time_outs = 0
+        lowered, remember, room = Format.JSON_SCHEMA, False, None
         # Leave at least one attempt: earlier ones may have been probes, which count against nobody.
         failures_before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
             number += 1
-            output_format = self._formats.get(endpoint, Format.JSON_SCHEMA)
-            sent = build_body(settings, request, output_format)
+            learnt = self._formats.get(endpoint, Format.JSON_SCHEMA) if pinned is None else pinned
+            output_format = max(learnt, lowered)
+            sent = build_body(settings, request, output_format, room=room)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
             try:
                 outcome, counts = await self._attempt(admission, draft, api_key, ledger)
                 if isinstance(outcome, Reply):
+                    if remember:  # without that format it succeeds, so the format was at fault
+                        self._formats[endpoint] = max(output_format, self._formats.get(endpoint, output_format))
                     return outcome
-                if refuses_format(outcome, sent):
-                    # The larger of the two: a later format may have been refused meanwhile.
-                    self._formats[endpoint] = max(Format(output_format + 1), self._formats.get(endpoint, output_format))
+                if may_be_the_format(outcome, sent, settings):
+                    lowered, remember = Format(output_format + 1), True
                     continue
                 if isinstance(outcome, STOPPING_ERRORS):  # of no row: those that wait return to the queue
                     admission.mark_down(outcome.kind, outcome.detail)
+                if isinstance(outcome, ContextTooLong) and room is None:
+                    room = room_in_context(outcome.detail, sent)
+                    if room is not None:
+                        continue
                 failures += counts
                 # An endpoint out of reach is retried until the breaker opens; then the row is
                 # requeued unharmed.
@@ -231,6 +283,12 @@ class Gateway:
                 is_final = outcome.permanent and not isinstance(outcome, ACCOUNT_ERRORS)
                 if isinstance(outcome, BrokenReply) and not broken_replies:  # billed, so only one retry
                     broken_replies, is_final = 1, False
+                    if outcome.about_model and asks_format and pinned is None and output_format < Format.TEXT:
+                        lowered = Format(output_format + 1)  # this once, the endpoint need not check it
+                if type(outcome) is TimedOut and outcome.http_status is None:
+                    time_outs += counts
+                    if time_outs >= MAX_TIME_OUTS:
+                        raise StillWriting(outcome.detail)
                 if is_final or failures >= self._attempts:
                     raise outcome
                 backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
@@ -255,7 +313,8 @@ class Gateway:
 
         A reply that is not JSON, does not match the shape (strictly: ``"true"`` is not a boolean)
         or is refused by `check` (which raises BrokenReply with a reason) is sent back to the model
-        with that reason, up to `tries` replies in all.
+        with that reason, up to `tries` replies in all. One that was cut off is asked for once more
+        with more room, never with a longer prompt. If that fails too, the first reason stands.
 
         Raises:
             BrokenReply: with the reason and the last reply.
@@ -269,19 +328,22 @@ class Gateway:
                 check(value)
             return value
 
+        first: BrokenReply | None = None  # the reason that stands if the repair cannot be made
         for left in reversed(range(tries)):
-            reply = await self._ask(settings, request, ledger, read)
+            try:
+                reply = await self._ask(settings, request, ledger, read)
+            except REPAIR_ERRORS as error:
+                raise first or error from None
             try:
                 return reply, read(reply)
             except BrokenReply as error:
-                if not left:
-                    error.reply = reply
-                    raise
-                refused = (
-                    Message("assistant", excerpt(reply.text) or "(empty)"),
-                    Message("user", ASK_AGAIN % error.detail),
-                )
-                request = replace(request, messages=request.messages + refused)
+                error.reply = reply
+                if first is None or first.reply is None or first.reply.ending != Ending.CUT_OFF:
+                    first = error
+            repair = _repair(request, settings, reply, first.detail) if left else None
+            if repair is None:
+                raise first
+            request = repair
         raise ValueError("tries must be at least 1")
 
     async def _attempt(
@@ -311,13 +373,16 @@ class Gateway:
             outcome, status = unexpected_error(failure, api_key), None
         attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
         if isinstance(outcome, Reply):
-            used = outcome.usage.tokens_in + outcome.usage.tokens_out
-            # The ticket has an estimate, for endpoints that report no usage.
-            counts = admission.leave(ticket, tokens=used or ticket.tokens)
-            await ledger.write(replace(attempt, reply=outcome))
+            attempt = replace(attempt, reply=outcome)
+            used = usage_of(attempt)
+            counts = admission.leave(ticket, tokens=used.tokens_in + used.tokens_out)
+            await ledger.write(attempt)
         else:
-            # A refused format is not a failure: it says nothing about later calls.
-            counts = admission.leave(ticket, None if refuses_format(outcome, draft.sent) else outcome)
+            if may_be_the_format(outcome, draft.sent, draft.settings):
+                admission.withdraw(ticket)  # it says nothing about calls without that format
+                counts = False
+            else:
+                counts = admission.leave(ticket, outcome)
             await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
 
@@ -361,13 +426,15 @@ class Gateway:
         if not response.is_success:
             return completion_error(response, text, api_key), status
         try:
-            answer = json.loads(text)
+            answer = body_of(text)
             read = (
                 read_embeddings(answer, vector_count, status)
                 if vector_count
-                else read_completion(answer, status, api_key)
+                else read_completion(answer, status, api_key, settings)
             )
             return read, status
+        except StreamsOnly as error:
+            return error, status
         except (ValueError, RecursionError):
             what = "No embeddings" if vector_count else "Not a chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status

@@ -1,4 +1,4 @@
-"""Parsing of untrusted replies: JSON within text, reasoning, vectors."""
+"""Parsing of untrusted replies: JSON within text, vectors."""
 
 import base64
 import binascii
@@ -18,13 +18,15 @@ MAX_DEPTH = 32
 # them.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _BLANKS = re.compile(r"\s{20,}+")
+_BACKSLASH = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 
 
 def extract_json(text: str) -> dict[str, Any]:
     """Extract the single JSON object of a reply: bare, in a code fence, or surrounded by prose.
 
     Everything before the first and after the last brace counts as prose. Two objects, a list of
-    objects or a truncated object are refused rather than guessed.
+    objects or a truncated object are refused rather than guessed. Raw control characters inside
+    strings, and backslashes that escape nothing, stand for themselves.
 
     Raises:
         BrokenReply: with a reason that can be shown to the model.
@@ -36,7 +38,8 @@ def extract_json(text: str) -> dict[str, Any]:
         raise BrokenReply("The reply contains no complete JSON object.")
     try:
         value = json.loads(
-            text[start : end + 1],
+            _BACKSLASH.sub(lambda mark: mark[1] or "\\\\", text[start : end + 1]),
+            strict=False,
             object_pairs_hook=_reject_duplicate_keys,
             parse_constant=_reject_constant,
             parse_float=_parse_finite,
@@ -52,22 +55,6 @@ def extract_json(text: str) -> dict[str, Any]:
         raise BrokenReply("The JSON object is part of a list or a string; it must stand alone.")
     _check_value(value, depth=1)
     return value  # type: ignore[no-any-return]  # the text starts with a brace
-
-
-def split_reasoning(text: str) -> tuple[str, str]:
-    """Split a reply that may begin with a ``<think>`` block into (answer, reasoning).
-
-    An unclosed block is all reasoning. The opening tag may be missing: the chat template of
-    DeepSeek-R1 puts it into the prompt, so that the reply begins after it. Text that begins as a
-    JSON object is the answer, whatever it quotes.
-    """
-    stripped = text.lstrip()
-    if not stripped.startswith("<think>"):
-        before, closing, _answer = stripped.partition("</think>")
-        if not closing or "<think>" in before or before.startswith("{"):
-            return text, ""
-    reasoning, _, answer = stripped.removeprefix("<think>").partition("</think>")
-    return answer.lstrip(), reasoning.strip()
 
 
 def readable(text: str) -> str:

@@ -1,45 +1,122 @@
 """Reading of untrusted responses: text, reasoning, usage, embeddings, structured output."""
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generation.llm.errors import BrokenReply, ContentFiltered, LLMError
-from generation.llm.http.failures import NO_KEY
-from generation.llm.parsing import extract_json, format_vectors, split_reasoning, storable
-from generation.llm.types import CUT_OFF, FILTERED, REFUSED, SIMULATOR_FINGERPRINT, Reply, Usage
+from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, ServerError, StreamsOnly
+from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, status_error
+from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of
+from generation.llm.parsing import extract_json, format_vectors, storable
+from generation.llm.reasoning import split_reasoning
+from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Usage
 
 # Characters; a shorter key ("none", "EMPTY") is not secret, and removing it would alter replies.
 MIN_SECRET = 12
-MAX_TOKENS = 2**31 - 1  # the maximum of a database integer
+MAX_TOKENS = 10**8  # in or out per call; a higher count is nonsense
+MAX_DIGITS = 12  # of a count that is sent as text
+STATUS_DIGITS = 3
+# What providers put before the JSON of a response to keep the connection alive.
+_BEFORE_BODY = re.compile(r"(?:[\s\ufeff]|:[^\n]*\n|//[^\n]*\n|#[^\n]*\n)*")
+_PROMPT_FEEDBACK = ("prompt_filter_results", "prompt_annotations", "promptFeedback", "prompt_feedback")
+_REASONING_BLOCKS = ("thinking_blocks", "reasoning_details", "reasoning", "thinking")
 
 Shape = TypeVar("Shape", bound=BaseModel)
 Check = Callable[[str], None]  # raises BrokenReply to refuse a text
 
 
-def read_completion(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
+def body_of(text: str) -> Any:
+    """The JSON in the text of a response, after a byte order mark and lines of comments.
+
+    Raises ValueError, and StreamsOnly for a stream that nobody asked for.
+    """
+    start = _BEFORE_BODY.match(text)
+    rest = text[start.end() :] if start else text
+    if rest.startswith(("data:", "event:")):
+        raise StreamsOnly(ONLY_STREAMS)
+    return json.loads(rest)
+
+
+def read_completion(
+    body: Any, status: int, api_key: str = NO_KEY, settings: ModelSettings | None = None
+) -> Reply | LLMError:
     """Read a chat completion.
 
-    Returns its reply, ContentFiltered, or BrokenReply if it was billed and cannot be read. The key,
-    which an endpoint may repeat, is removed. Raises ValueError if the body is not a completion.
+    Returns its reply, whose ending may be unknown; or the error that its ending stands for, or that
+    is in its place. The key, which an endpoint may repeat, is removed. Raises ValueError if the
+    body is not a completion.
     """
     try:
-        reply = _without_key(_parse_reply(body), api_key)
+        reply = classified(_without_key(_parse_reply(body), api_key), settings)
     except ValueError as failure:
+        if blocked := _blocked_prompt(body):
+            return _error_with(
+                ContentFiltered(clean(blocked, api_key), http_status=status), Reply("", usage=_usage(body))
+            )
+        if error := _error_in(body):
+            return _error_with(_read_error(error, api_key), Reply("", usage=_usage(body)))
         usage = _usage(body)
         if not (usage.tokens_in or usage.tokens_out):
             raise
         unread = BrokenReply(f"This completion cannot be read: {failure}.", http_status=status)
-        unread.reply = Reply("", usage=usage)
-        return unread
-    if reply.finish_reason != FILTERED:
-        return reply
-    filtered = ContentFiltered(http_status=status)
-    filtered.reply = reply  # its tokens are billed
-    return filtered
+        return _error_with(unread, Reply("", usage=usage))
+    choice = body["choices"][0]
+    if error := _error_in(choice) or _error_in(body):
+        return _error_with(_read_error(error, api_key), reply)
+    named = f"The endpoint says: {reply.finish_reason or NO_ENDING}."
+    match reply.ending:
+        case Ending.FILTERED:
+            return _error_with(ContentFiltered(named, http_status=status), reply)
+        case Ending.FAILED:
+            return _error_with(ServerError(named, http_status=status), reply)
+        case Ending.TOOL_CALL:
+            called = BrokenReply("The model called a tool instead of answering with text.", http_status=status)
+            return _error_with(called, reply)
+    return reply
+
+
+def classified(reply: Reply, settings: ModelSettings | None) -> Reply:
+    """A reply with what its ending means at an endpoint, and its reasoning split off."""
+    marks = (settings.reasoning_start, settings.reasoning_end) if settings else ("", "")
+    text, reasoning = split_reasoning(reply.text, *marks)
+    return replace(
+        reply,
+        text=text,
+        reasoning="\n\n".join(part for part in (reply.reasoning, reasoning) if part),
+        ending=ending_of(reply.finish_reason, settings.endings if settings else None),
+    )
+
+
+def _error_with(error: LLMError, reply: Reply) -> LLMError:
+    error.reply = reply  # its tokens are billed
+    return error
+
+
+def _error_in(value: Any) -> Any:
+    """The error object in the place of a reply, or beside one."""
+    error = value.get("error") if isinstance(value, dict) else None
+    return error if isinstance(error, (dict, str)) else None
+
+
+def _read_error(error: Any, api_key: str) -> LLMError:
+    code = error.get("code") if isinstance(error, dict) else None
+    number = (
+        int(code) if isinstance(code, (int, str)) and str(code).isdecimal() and len(str(code)) == STATUS_DIGITS else 0
+    )
+    return status_error(number if number in range(400, 600) else 502, error, code, api_key)
+
+
+def _blocked_prompt(body: Any) -> str:
+    """What a filter said of a prompt that it blocked, in a body without choices; "" if none did."""
+    if not isinstance(body, dict) or body.get("choices"):
+        return ""
+    feedback = next((body[name] for name in _PROMPT_FEEDBACK if body.get(name)), None)
+    text = json.dumps(feedback, ensure_ascii=False) if feedback else ""
+    return "" if '"filtered": false' in text and '"filtered": true' not in text else text
 
 
 def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
@@ -56,7 +133,7 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
         text="",
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
-        usage=Usage(tokens_in=_count(body, "usage", "prompt_tokens")),
+        usage=replace(_usage(body), tokens_out=0),
     )
     places = [entry.get("index", place) for place, entry in enumerate(entries)]
     try:
@@ -84,10 +161,16 @@ def _without_key(reply: Reply, api_key: str) -> Reply:
 def _parse_reply(body: Any) -> Reply:
     """Read the reply in a chat completion. Raises ValueError for other bodies."""
     match body:
-        case {"choices": [{"message": {**message}, **choice}, *_]}:
+        case {"choices": [{**choice}, *_]}:
             pass
         case _:
             raise ValueError("no choices")
+    finish_reason = _finish_reason(choice)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        if ending_of(finish_reason) in (Ending.COMPLETE, Ending.CUT_OFF, Ending.UNKNOWN) and not _error_in(choice):
+            raise ValueError("no message")
+        message = {}
     content, refused = message.get("content"), bool(message.get("refusal"))
     if content is None:
         content = message.get("refusal") or ""
@@ -98,18 +181,34 @@ def _parse_reply(body: Any) -> Reply:
         from_parts = ""
     if not isinstance(content, str):
         raise ValueError("the content is not text")
-    text, in_text = split_reasoning(storable(content))
-    field = message.get("reasoning_content") or message.get("reasoning")
-    separate = storable(field) if isinstance(field, str) else ""
-    finish_reason = _text(choice.get("finish_reason"))
+    fields = (message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+    separate = next((field for field in fields if isinstance(field, str) and field), "")
+    if not separate:
+        blocks = next((message[name] for name in _REASONING_BLOCKS if isinstance(message.get(name), list)), [])
+        separate = _join_parts([{**block, "type": "thinking"} for block in blocks if isinstance(block, dict)])[1]
+    called = message.get("tool_calls") or message.get("function_call")
+    if refused and ending_of(finish_reason) is not Ending.FILTERED:
+        finish_reason = REFUSED
+    elif called and ending_of(finish_reason) is Ending.COMPLETE:
+        finish_reason = "tool_calls"
     return Reply(
-        text=text,
-        reasoning="\n\n".join(part for part in (separate, storable(from_parts), in_text) if part),
-        finish_reason=REFUSED if refused and finish_reason != FILTERED else finish_reason,
+        text=storable(content),
+        reasoning="\n\n".join(part for part in (storable(separate), storable(from_parts)) if part),
+        finish_reason=finish_reason,
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
         usage=_usage(body),
     )
+
+
+def _finish_reason(choice: Mapping[Any, Any]) -> str:
+    """The finish reason of a choice; a proxy's translation gives way to what it hides."""
+    said, native = (_text(choice.get(name)) for name in ("finish_reason", "native_finish_reason"))
+    said = said or _text(choice.get("stop_reason"))
+    hidden = ending_of(native) if native else Ending.UNKNOWN
+    if hidden not in (Ending.UNKNOWN, Ending.COMPLETE) and ending_of(said) in (Ending.UNKNOWN, Ending.COMPLETE):
+        return native
+    return said or native
 
 
 def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
@@ -118,7 +217,7 @@ def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
     for part in content:
         match part:
             case {"type": "thinking" | "reasoning", **more}:
-                inner = more.get("thinking") or more.get("reasoning") or more.get("text")
+                inner = more.get("thinking") or more.get("reasoning") or more.get("text") or more.get("summary")
                 reasoning.append(
                     _join_parts(inner)[0] if isinstance(inner, list) else inner if isinstance(inner, str) else ""
                 )
@@ -127,24 +226,62 @@ def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
     return "".join(texts), "\n\n".join(part for part in reasoning if part)
 
 
+# The names under which endpoints report tokens; the first that is a number counts.
+_TOKENS_IN = (("prompt_tokens",), ("input_tokens",), ("promptTokenCount",), ("prompt_token_count",))
+_TOKENS_OUT = (("completion_tokens",), ("output_tokens",), ("candidatesTokenCount",), ("generated_tokens",))
+_CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),
+    ("cachedContentTokenCount",),
+    ("cached_tokens",),
+)
+_REASONING = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+    ("thoughtsTokenCount",),
+    ("reasoning_tokens",),
+)
+
+
 def _usage(body: Any) -> Usage:
-    return Usage(
-        tokens_in=_count(body, "usage", "prompt_tokens"),
-        tokens_out=_count(body, "usage", "completion_tokens"),
-        tokens_cached=_count(body, "usage", "prompt_tokens_details", "cached_tokens"),
-        tokens_reasoning=_count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
-    )
+    """The usage that a body reports, in whatever form; 0 for what is missing or nonsense."""
+    body = body if isinstance(body, dict) else {}
+    usage = body.get("usage") or body.get("usageMetadata")
+    tokens_in, tokens_out, cached = (_count(usage, *paths) for paths in (_TOKENS_IN, _TOKENS_OUT, _CACHED))
+    # In Anthropic's form, tokens of the cache come on top.
+    read, written = (_count(usage, (f"cache_{name}_input_tokens",)) for name in ("read", "creation"))
+    if not cached and (read or written):
+        cached = read
+        if not _count(usage, ("prompt_tokens",)):
+            tokens_in += read + written
+    # Some leave reasoning out of what they call completion, but not out of the total.
+    total = _count(usage, ("total_tokens",), ("totalTokenCount",))
+    if tokens_in and total > tokens_in:
+        tokens_out = max(tokens_out, total - tokens_in)
+    return Usage(tokens_in, tokens_out, min(cached, tokens_in), _count(usage, *_REASONING))
 
 
 def _text(value: Any) -> str:
     return storable(value)[:200] if isinstance(value, str) else ""
 
 
-def _count(value: Any, *path: str) -> int:
-    """The token count at this path; 0 if the endpoint reports none or nonsense."""
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
+def _count(usage: Any, *paths: tuple[str, ...]) -> int:
+    """The token count at the first of these paths that has one; 0 if none does.
+
+    A whole number, also as a float or in digits, of at most `MAX_TOKENS`.
+    """
+    for path in paths:
+        value = usage
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, str) and len(value) <= MAX_DIGITS and value.strip().isdecimal():
+            value = int(value)
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        if type(value) is int and 0 < value <= MAX_TOKENS:
+            return value
+    return 0
 
 
 def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
@@ -164,7 +301,7 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
         ]
         raise BrokenReply("The JSON does not have the requested shape: " + "; ".join(problems) + ".") from None
     except BrokenReply as error:
-        if reply.finish_reason == CUT_OFF:
+        if reply.ending == Ending.CUT_OFF:
             raise BrokenReply(f"{error.detail} It was cut off at the token limit: be shorter.") from None
         raise
 

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from enum import IntEnum
 from functools import cache
@@ -12,11 +12,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from generation.llm.types import DIGEST_PREFIX, Message, ModelSettings, Request, Text, Texts, Usage, data_url
+from generation.llm.types import DIGEST_PREFIX, Attempt, Message, ModelSettings, Request, Text, Texts, Usage, data_url
 
 CHARS_PER_TOKEN = 4  # estimate for the prompt, before the endpoint has counted
+MIN_ROOM = 256  # tokens for a reply, below which it is not worth asking
+PROMPT_MARGIN = 12  # tenths of the estimate of a prompt that are kept free for it
 REPLY_TOKENS = 500  # estimate for the reply, if no limit is set
 IMAGE_TOKENS = 1_000  # estimate per image
+MOST_IMAGE_TOKENS = 3_000  # upper estimate per image
 MAX_REPLY = 2**20  # bytes of a completion, decompressed, unless the site sets another limit
 MIN_REPLY_LIMIT = 2**18  # bytes allowed for a completion, however low its token limit
 TOKEN_BYTES = 64  # bytes allowed per token on top, including escapes
@@ -77,11 +80,13 @@ def _strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
     return dict(pydantic_function_tool(shape)["function"].get("parameters", {}))
 
 
+FORMAT_NAMES = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OBJECT, "text": Format.TEXT}
+
+
 def format_of(sent: Mapping[str, Any]) -> Format:
     """The output format that a body requests."""
     response_format = sent.get("response_format") or {}
-    formats = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OBJECT}
-    return formats.get(response_format.get("type", ""), Format.TEXT)
+    return FORMAT_NAMES.get(response_format.get("type", ""), Format.TEXT)
 
 
 def estimate(settings: ModelSettings, request: Request | Texts) -> Usage:
@@ -94,6 +99,41 @@ def estimate(settings: ModelSettings, request: Request | Texts) -> Usage:
     return Usage(sent + images * IMAGE_TOKENS, min(limit or REPLY_TOKENS, REPLY_TOKENS))
 
 
+def usage_of(attempt: Attempt) -> Usage:
+    """The usage of an attempt, with an upper estimate for what its reply does not report.
+
+    A token is counted for every two characters of ASCII, and two for every other character. A hit
+    uses nothing, and neither does an attempt without a reply.
+    """
+    reply, sent = attempt.reply, attempt.sent
+    if reply is None or attempt.hit_of is not None:
+        return Usage()
+    usage = reply.usage
+    tokens_in = usage.tokens_in or _most_tokens(_sent_texts(sent)) + MOST_IMAGE_TOKENS * len(image_parts(sent))
+    is_text = "input" not in sent  # embeddings use no tokens for their vectors
+    tokens_out = usage.tokens_out or (_most_tokens([reply.text, reply.reasoning]) if is_text else 0)
+    if (tokens_in, tokens_out) == (usage.tokens_in, usage.tokens_out):
+        return usage
+    return replace(usage, tokens_in=tokens_in, tokens_out=tokens_out, estimated=True)
+
+
+def _most_tokens(texts: Iterable[str]) -> int:
+    total = 0
+    for text in texts:
+        other = 0 if text.isascii() else sum(not character.isascii() for character in text)
+        total += -(-(len(text) - other) // 2) + 2 * other
+    return total
+
+
+def _sent_texts(sent: Mapping[str, Any]) -> Iterable[str]:
+    yield from sent.get("input") or ()
+    for turn in sent.get("messages") or ():
+        content = turn["content"]
+        yield from [content] if isinstance(content, str) else [part.get("text", "") for part in content]
+    if "response_format" in sent:
+        yield json.dumps(sent["response_format"])
+
+
 def count_tokens(request: Request | Texts, settings: ModelSettings) -> int:
     """Estimate the tokens of a request and its reply together."""
     usage = estimate(settings, request)
@@ -101,9 +141,16 @@ def count_tokens(request: Request | Texts, settings: ModelSettings) -> int:
 
 
 def build_body(
-    settings: ModelSettings, request: Request | Texts, output_format: Format = Format.JSON_SCHEMA
+    settings: ModelSettings,
+    request: Request | Texts,
+    output_format: Format = Format.JSON_SCHEMA,
+    *,
+    room: int | None = None,
 ) -> dict[str, Any]:
-    """The JSON body of a request; `output_format`: how its schema, if any, is requested."""
+    """The JSON body of a request; `output_format`: how its schema, if any, is requested.
+
+    `room`: the tokens that the context was found to leave for the reply.
+    """
     if isinstance(request, Texts):
         return {"model": settings.model, "input": list(request.texts), "encoding_format": "float"}
     body: dict[str, Any] = {
@@ -117,6 +164,11 @@ def build_body(
     if top_p is not None:
         body["top_p"] = top_p
     max_tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
+    if max_tokens is None and settings.context_tokens is not None:
+        max_tokens = max(
+            MIN_ROOM, settings.context_tokens - PROMPT_MARGIN * estimate(settings, request).tokens_in // 10
+        )
+    max_tokens = room if max_tokens is None or (room is not None and room < max_tokens) else max_tokens
     if max_tokens is not None:
         body["max_completion_tokens" if settings.completion_tokens else "max_tokens"] = max_tokens
     if settings.reasoning_effort:

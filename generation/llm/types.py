@@ -17,9 +17,7 @@ from typing import Any, Literal
 Role = Literal["system", "user", "assistant"]
 
 SIMULATOR_FINGERPRINT = "mhb-simulator"  # the system_fingerprint of simulated replies
-# Values of `Reply.finish_reason`: stopped by a filter; cut off at the token limit; refused by the
-# model in the refusal field.
-FILTERED, CUT_OFF, REFUSED = "content_filter", "length", "refusal"
+REFUSED = "refusal"  # the `Reply.finish_reason` of a message with text in its refusal field
 EMBEDDINGS = "embeddings"  # the prompt name of embedding requests in the ledger
 
 
@@ -127,6 +125,14 @@ class ModelSettings:
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # additional fields of chat requests
     price_in: Decimal = Decimal(0)  # money per million prompt tokens
     price_out: Decimal = Decimal(0)  # money per million completion tokens
+    price_cached: Decimal | None = None  # money per million prompt tokens from the endpoint's cache; None: `price_in`
+    context_tokens: int | None = (
+        None  # of its context, prompt and reply together; a call without a limit gets what is left
+    )
+    output_format: str = ""  # pins the format of structured replies; "": the strictest that it accepts
+    reasoning_start: str = ""  # its own marks around reasoning, beside the known ones
+    reasoning_end: str = ""
+    endings: Mapping[str, str] = field(default_factory=dict)  # what people decided about unknown finish reasons
     concurrency: int = 8
     timeout: float = 120.0  # seconds
     rpm: int | None = None  # requests a minute; None: no limit
@@ -162,25 +168,30 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts as reported by the endpoint."""
+    """Token counts as reported by the endpoint, or `estimated` where it reports none."""
 
     tokens_in: int = 0
     tokens_out: int = 0
-    tokens_cached: int = 0
+    tokens_cached: int = 0  # of `tokens_in`
     tokens_reasoning: int = 0
+    estimated: bool = False
 
     def cost(self, settings: ModelSettings) -> Decimal:
         """The cost of this usage at the endpoint's prices (per million tokens)."""
-        return (self.tokens_in * settings.price_in + self.tokens_out * settings.price_out) / Decimal(1_000_000)
+        cached = min(self.tokens_cached, self.tokens_in)
+        price_cached = settings.price_in if settings.price_cached is None else settings.price_cached
+        paid = (self.tokens_in - cached) * settings.price_in + cached * price_cached
+        return (paid + self.tokens_out * settings.price_out) / Decimal(1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The reply of a model.
 
-    `reasoning` is separated from `text` (``<think>`` blocks, ``reasoning_content``).
-    `finish_reason` is that of the endpoint, or `REFUSED` if the message has text in its refusal
-    field. For embedding requests, `text` holds the vectors as `parsing.format_vectors` writes them.
+    `reasoning` is separated from `text` (see `reasoning.split_reasoning`). `finish_reason` is that
+    of the endpoint, or `REFUSED` if the message has text in its refusal field; `ending` is what it
+    means (see `provider_words.Ending`). For embedding requests, `text` holds the vectors as
+    `parsing.format_vectors` writes them.
     """
 
     text: str
@@ -189,6 +200,7 @@ class Reply:
     model: str = ""  # as named by the endpoint
     simulated: bool = False
     usage: Usage = field(default_factory=Usage)
+    ending: str = "complete"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.llm.errors import NotAllowed
 from generation.llm.http.access import Access
+from generation.llm.http.provider_words import DECISIONS, Ending, ending_of
 from generation.llm.types import ModelSettings
 from review.rules.text import is_storable
 
@@ -28,8 +29,9 @@ ENV_NAME_PATTERN = r"^[A-Z_][A-Z0-9_]*$"
 # The settings of an endpoint that people enter: on its page, in the API and in the command.
 ENDPOINT_FIELDS = (
     *("name", "url", "model", "key_env", "temperature", "top_p", "max_tokens", "completion_tokens"),
-    *("reasoning_effort", "extra_body", "family", "price_in", "price_out"),
+    *("reasoning_effort", "extra_body", "family", "price_in", "price_out", "price_cached"),
     *("concurrency", "rpm", "tpm", "timeout", "batches"),
+    *("context_tokens", "output_format", "reasoning_start", "reasoning_end", "endings"),
 )
 
 EFFORT_PATTERN = r"[a-z][a-z_-]*"
@@ -48,6 +50,7 @@ RESERVED_FIELDS = frozenset(
 _SECRET_PATTERN = re.compile(r"api[_-]?key|authorization|password|secret|access[_-]?token|bearer", re.IGNORECASE)
 FAMILY_ALIASES = {"o": "gpt", "chatgpt": "gpt"}  # prefixes of model names that belong to another family
 MAX_EXTRA_CHARS = 10_000  # of `extra_body`
+MAX_ENDING = 40  # characters of a finish reason
 
 
 class Endpoint(models.Model):
@@ -55,6 +58,11 @@ class Endpoint(models.Model):
 
     `key_env` names the environment variable; the key is never stored.
     """
+
+    class OutputFormat(models.TextChoices):
+        JSON_SCHEMA = "json_schema", _("JSON schema")
+        JSON_OBJECT = "json_object", _("JSON object")
+        TEXT = "text", _("text")
 
     name = models.SlugField(max_length=100, unique=True)
     # Not a URLField: that requires a dot in the host, and the host may be the name of a service
@@ -71,6 +79,13 @@ class Endpoint(models.Model):
     family = models.CharField(max_length=40, blank=True)  # set if the model's name does not tell: `model_family`
     price_in = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
+    # Of prompt tokens that the endpoint had in its cache; null: as other prompt tokens.
+    price_cached = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
+    context_tokens = models.PositiveIntegerField(null=True, blank=True)  # prompt and reply together
+    output_format = models.CharField(max_length=11, blank=True, choices=OutputFormat)  # "": learnt from its answers
+    reasoning_start = models.CharField(max_length=100, blank=True)  # its own marks around reasoning
+    reasoning_end = models.CharField(max_length=100, blank=True)
+    endings = models.JSONField(default=dict, blank=True)  # unknown finish reason -> what it means: `provider_words`
     concurrency = models.PositiveSmallIntegerField(default=8)
     timeout = models.FloatField(default=120)
     rpm = models.PositiveIntegerField(null=True, blank=True)  # requests a minute; null: no limit
@@ -85,6 +100,10 @@ class Endpoint(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(concurrency__gte=1), name="endpoint_concurrency_positive"),
             models.CheckConstraint(condition=Q(price_in__gte=0, price_out__gte=0), name="endpoint_prices_not_negative"),
+            models.CheckConstraint(
+                condition=Q(price_cached__isnull=True) | Q(price_cached__gte=0),
+                name="endpoint_price_cached_not_negative",
+            ),
             models.CheckConstraint(condition=Q(timeout__gt=0), name="endpoint_timeout_positive"),
             models.CheckConstraint(
                 condition=(Q(rpm__isnull=True) | Q(rpm__gte=1)) & (Q(tpm__isnull=True) | Q(tpm__gte=1)),
@@ -115,6 +134,9 @@ class Endpoint(models.Model):
                 }
             )
         _check_extra_body(self.extra_body)
+        _check_endings(self.endings)
+        if self.reasoning_start and not self.reasoning_end:
+            raise ValidationError({"reasoning_end": _("Enter the mark at which reasoning ends, too.")})
         if self.reasoning_effort and not re.fullmatch(EFFORT_PATTERN, self.reasoning_effort):
             raise ValidationError({"reasoning_effort": _("Use lowercase letters, for example low, medium or high.")})
         if self.top_p is not None and not 0 < self.top_p <= 1:
@@ -162,7 +184,9 @@ class Endpoint(models.Model):
     def batch_settings(self) -> ModelSettings:
         """The settings with the prices of provider batches: `batch_discount` times the prices."""
         settings, factor = self.settings, self.batch_discount
-        return replace(settings, price_in=settings.price_in * factor, price_out=settings.price_out * factor)
+        prices = ("price_in", "price_out", "price_cached")
+        known = {name: price for name in prices if (price := getattr(settings, name)) is not None}
+        return replace(settings, **{name: price * factor for name, price in known.items()})
 
     @property
     def settings(self) -> ModelSettings:
@@ -218,6 +242,18 @@ def _check_extra_body(extra: Any) -> None:
         raise ValidationError({"extra_body": message})
 
 
+def _check_endings(endings: Any) -> None:
+    """Raise ValidationError unless these are meanings of endings that the table does not have."""
+    known = ", ".join(DECISIONS)
+    if not isinstance(endings, dict) or not all(
+        0 < len(name) <= MAX_ENDING and is_storable(name) and meaning in DECISIONS for name, meaning in endings.items()
+    ):
+        message = _("Enter a JSON object: finish reasons with their meaning. Meanings: %(known)s.")
+        raise ValidationError({"endings": message % {"known": known}})
+    if fixed := [name for name in endings if ending_of(name) is not Ending.UNKNOWN]:
+        raise ValidationError({"endings": _("The meaning of this is known already: %(names)s.") % {"names": fixed[0]}})
+
+
 class EndpointState(models.Model):
     """The state of an endpoint that all lanes share: until when it is blocked, and if it is down.
 
@@ -245,6 +281,7 @@ class EndpointDay(models.Model):
     calls = models.PositiveIntegerField(default=0)
     hits = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
+    estimated = models.PositiveIntegerField(default=0)  # calls of which the cost is an upper estimate
     tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)
     tokens_cached = models.PositiveBigIntegerField(default=0)

@@ -37,7 +37,8 @@ class Call(models.Model):
     ended while retrying, so the same request may already have been sent.
 
     `attempt_id` tells whether a line was committed if the database connection was lost before the
-    commit was confirmed; null in old lines.
+    commit was confirmed; null in old lines. `estimated`: the endpoint reported no usage, so tokens
+    and cost are upper estimates.
     """
 
     # No index of its own: the composite indexes below begin with the job.
@@ -54,6 +55,7 @@ class Call(models.Model):
     tokens_out = models.PositiveIntegerField(default=0)
     tokens_cached = models.PositiveIntegerField(default=0)
     tokens_reasoning = models.PositiveIntegerField(default=0)
+    estimated = models.BooleanField(default=False, db_default=False)
     cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
     seconds = models.FloatField()
     attempt = models.PositiveSmallIntegerField()

@@ -60,6 +60,7 @@ class Job(models.Model):
     calls = models.PositiveIntegerField(default=0)
     hits = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
+    estimated = models.PositiveIntegerField(default=0)  # calls of which the cost is an upper estimate
     tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)
     tokens_cached = models.PositiveBigIntegerField(default=0)

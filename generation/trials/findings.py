@@ -8,9 +8,17 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from generation.llm.errors import BadRequest, BrokenReply, ContentFiltered, ContextTooLong, LLMError
+from generation.llm.errors import (
+    BadRequest,
+    BrokenReply,
+    ContentFiltered,
+    ContextTooLong,
+    LLMError,
+    StreamsOnly,
+    UnknownEnding,
+)
+from generation.llm.http.provider_words import Ending
 from generation.llm.request_body import Format, format_of
-from generation.llm.types import CUT_OFF
 from generation.trials.sending import Sent
 
 CHARS_PER_TOKEN = (
@@ -39,6 +47,7 @@ WORDS: dict[str, str | Promise] = {
     "unread": _("Its reply was not the JSON that was asked for."),
     "no_schema": _("It takes no JSON schema: the form of its replies is only described in the prompt."),
     "filtered": _("Its content filter stopped the reply."),
+    "ending": _("Its reply ended in a way that is not known. Decide on the endpoint's page what that means."),
     "no_batches": _("It does not answer requests for provider batches, which the endpoint says it supports."),
     "silent": _("It did not answer."),
 }
@@ -79,7 +88,7 @@ def _all(sent: Sent) -> Iterator[Finding]:
     error, reply = sent.error, sent.reply
     if error is not None:
         yield _of_error(sent, error)
-    if reply is not None and reply.finish_reason == CUT_OFF:
+    if reply is not None and reply.ending == Ending.CUT_OFF:
         yield Finding("cut_off", f"{reply.usage.tokens_out} tokens")
     text = " ".join(" ".join(message.text for message in sent.request.messages).split())
     counted = reply.usage.tokens_in if reply is not None else 0
@@ -103,7 +112,9 @@ def _of_error(sent: Sent, error: LLMError) -> Finding:
         return Finding("context", detail)
     if isinstance(error, BrokenReply):
         return Finding("unread", detail)
-    if re.match(r"Not a chat completion: (:|event:|data:)", detail):
+    if isinstance(error, UnknownEnding):
+        return Finding("ending", detail or error.detail)
+    if isinstance(error, StreamsOnly) or (last is not None and last.error == StreamsOnly.__name__):
         return Finding("stream")
     if isinstance(error, BadRequest):
         has_images = any(message.images for message in sent.request.messages)

@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from generation.llm.errors import (
     MAX_DETAIL,
-    AuthFailed,
     BadRequest,
     BrokenReply,
     ConnectionCut,
-    ContentFiltered,
-    ContextTooLong,
     HostNotFound,
     LLMError,
-    NoCredit,
     NotAllowed,
     NotReached,
     NotThere,
     RateLimited,
     ServerError,
+    StreamsOnly,
     TimedOut,
     TLSFailed,
     UnexpectedError,
 )
 from generation.llm.http.access import PORTS, Forbidden
+from generation.llm.http.provider_words import error_class, speaks_of_format
 from generation.llm.http.redaction import without_key
 from generation.llm.parsing import storable
+from generation.llm.request_body import MIN_ROOM
+from generation.llm.types import ModelSettings
 
 if TYPE_CHECKING:  # takes a second to import, so it is imported late
     import httpx2
@@ -42,11 +42,9 @@ log = logging.getLogger(__name__)
 
 NO_KEY = "none"  # sent if an endpoint needs no key, as the client requires one
 MAX_RETRY_AFTER = 86_400.0  # seconds; the longest wait that we honour
+ONLY_STREAMS = "It only streams its replies, which is not supported."
+MAX_LAYERS = 12  # errors within an error that are read
 IMPLAUSIBLE_RETRY_AFTER = 7 * MAX_RETRY_AFTER  # from here on it is a mistake: a Unix time, milliseconds
-
-_ABOUT_CONTEXT = re.compile(r"context_length_exceeded|maximum context length|context (window|size)", re.IGNORECASE)
-_ABOUT_FILTER = re.compile(r"moderation|flagged|content[ _-](filter|policy)", re.IGNORECASE)
-_ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
 
 
 def client_failures() -> tuple[type[Exception], ...]:
@@ -96,19 +94,14 @@ def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError
     """The named error for a failed response about a file or a batch."""
     if response.is_redirect:
         return BadRequest(_redirect_detail(response, api_key), http_status=response.status_code)
-    error, code = _error_of_body(text)
-    retry_after = _retry_after(response.headers.get("retry-after"))
-    return status_error(response.status_code, error, code, api_key, retry_after)
-
-
-def _error_of_body(text: str) -> tuple[object, object]:
-    """The error in a body and its code. As in the SDK: the value of `error`, if there is one."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = text
+    # As in the SDK: the value of `error`, if there is one.
     error = body.get("error", body) if isinstance(body, dict) else body
-    return error, error.get("code") if isinstance(error, dict) else None
+    code = body.get("code") if isinstance(body, dict) else None
+    return status_error(response.status_code, error, code, api_key, _retry_after(response.headers.get("retry-after")))
 
 
 def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
@@ -116,44 +109,117 @@ def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LL
     if response.is_redirect:
         return NotThere(_redirect_detail(response, api_key), http_status=response.status_code)
     error = file_error(response, text, api_key)
-    if response.status_code in (404, 410):  # the path is wrong; elsewhere a file or a batch may be missing
+    # The path or the model is wrong; elsewhere a file or a batch may be missing.
+    if response.status_code in (404, 410) and type(error) is BadRequest and not speaks_of_format(error.detail):
         return NotThere(error.detail, http_status=response.status_code)
     return error
 
 
-def status_error(status: int, body: object, code: object, api_key: str, retry_after: float | None = None) -> LLMError:
-    """The named error for an HTTP status and the body sent with it."""
+def status_error(
+    status: int, body: object, code: object = None, api_key: str = NO_KEY, retry_after: float | None = None
+) -> LLMError:
+    """The named error for an HTTP status and the body sent with it; see `provider_words`."""
     try:
         text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     except (ValueError, RecursionError):  # it could be parsed at this depth, but not written
         text = "(nested too deeply)"
-    detail = clean(text, api_key)
-    if status == 403 and _ABOUT_FILTER.search(text):
-        return ContentFiltered(detail, http_status=status)
-    if status in (401, 403):
-        return AuthFailed(detail, http_status=status)
-    if status == 402:
-        return NoCredit(detail, http_status=status)
-    if status in (409, 425, 429) or status >= 500:
-        kind = RateLimited if status == 429 else ServerError
-        return kind(detail, http_status=status, retry_after=retry_after)
-    if status == 408:
-        return TimedOut(detail, http_status=status)
-    if code == "content_filter":
-        return ContentFiltered(detail, http_status=status)
-    if status in (400, 413, 422) and (code == "context_length_exceeded" or _ABOUT_CONTEXT.search(text)):
-        return ContextTooLong(detail, http_status=status)
-    return BadRequest(detail, http_status=status)
+    codes = [code] if isinstance(code, (str, int)) else []
+    kind = error_class(
+        status,
+        [*map(str, codes), *_codes(body)],
+        _first_text(body, "param"),
+        _message(body) or text[:MAX_DETAIL],
+        waits=retry_after is not None,
+    )
+    delays = issubclass(kind, (RateLimited, ServerError))
+    said = f"{ONLY_STREAMS} {text}" if kind is StreamsOnly else text
+    error = kind(clean(said, api_key), http_status=status, retry_after=retry_after if delays else None)
+    error.about_model = kind is BrokenReply
+    return error
 
 
-def refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
-    """Whether the endpoint refused a request because of its output format."""
+_CODE_FIELDS = ("code", "type", "status", "reason", "error_type")
+_INNER = ("error", "innererror", "inner_error", "metadata", "details")
+
+
+def _layers(body: object) -> list[Mapping[str, Any]]:
+    """An error and the errors within it, outermost first."""
+    layers: list[Mapping[str, Any]] = []
+    waiting = [body]
+    while waiting and len(layers) < MAX_LAYERS:
+        layer = waiting.pop(0)
+        if isinstance(layer, list):
+            waiting += layer[:MAX_LAYERS]
+        elif isinstance(layer, dict):
+            layers.append(layer)
+            waiting += [layer[name] for name in _INNER if isinstance(layer.get(name), (dict, list))]
+            waiting += [_json_in(layer["raw"])] if isinstance(layer.get("raw"), str) else []
+    return layers
+
+
+def _json_in(text: str) -> object:
+    """The error of a provider that a proxy quotes."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _codes(body: object) -> list[str]:
+    layers = _layers(body)
+    codes = [str(layer[name]) for layer in layers for name in _CODE_FIELDS if isinstance(layer.get(name), (str, int))]
+    return codes + ["json_validate_failed"] * any("failed_generation" in layer for layer in layers)
+
+
+def _first_text(body: object, *names: str) -> str:
+    values = (layer.get(name) for layer in _layers(body) for name in names)
+    return next((value for value in values if isinstance(value, str) and value), "")
+
+
+def _message(body: object) -> str:
+    """What an error says, without what it quotes of the request."""
+    if isinstance(body, str):
+        return body[:MAX_DETAIL]
+    values = [layer.get(name) for layer in _layers(body) for name in ("message", "msg", "detail", "raw", "title")]
+    nested = [
+        part.get("msg") for value in values if isinstance(value, list) for part in value if isinstance(part, dict)
+    ]
+    return " ".join(value[:MAX_DETAIL] for value in (*values, *nested) if isinstance(value, str))
+
+
+def may_be_the_format(error: LLMError, sent: Mapping[str, Any], settings: ModelSettings) -> bool:
+    """Whether the output format may be why the endpoint refused a request.
+
+    In whatever words: whether it is shows when the same request succeeds without it.
+    """
     return (
         isinstance(error, BadRequest)
-        and error.http_status in (400, 422)
+        and error.http_status is not None
         and "response_format" in sent
-        and _ABOUT_FORMAT.search(error.detail) is not None
+        and not settings.output_format
     )
+
+
+# How endpoints say how long their context is, and how much of it a prompt takes.
+_CONTEXT = re.compile(r"(?:\"n_ctx\": |context length (?:is |of )(?:only )?)(\d{1,9})", re.IGNORECASE)
+_PROMPT = re.compile(
+    r"\"n_prompt_tokens\": (\d{1,9})|(\d{1,9}) (?:tokens )?(?:in|from|of) the (?:messages|prompt|input)"
+    r"|(\d{1,9}) (?:input|prompt) tokens|(\d{1,9}) of text input",
+    re.IGNORECASE,
+)
+
+
+def room_in_context(detail: str, sent: Mapping[str, Any]) -> int | None:
+    """The tokens that the context leaves for a reply, from the error about a limit beyond it.
+
+    None if the error does not say so, or if it was not the limit.
+    """
+    context, prompt = _CONTEXT.search(detail), _PROMPT.search(detail)
+    limit = sent.get("max_tokens") or sent.get("max_completion_tokens")
+    if context is None or prompt is None or limit is None:
+        return None
+    room = int(context[1]) - int(next(number for number in prompt.groups() if number))
+    return room if MIN_ROOM <= room < limit else None
 
 
 def _connection_error(failure: Any, api_key: str) -> LLMError:

@@ -5,8 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 from generation.endpoints import services
+from generation.llm.http.provider_words import DECISIONS
 from generation.management.command_line import Step, parse_amount
-from generation.models import ENDPOINT_FIELDS
+from generation.models import ENDPOINT_FIELDS, Endpoint
 from review.rules import json_nesting
 from review.rules.permissions import OPERATOR, Can, require
 
@@ -43,6 +44,23 @@ class Command(Step):
         parser.add_argument("--family", default="", help="the model's family, if its name does not begin with it")
         parser.add_argument("--price-in", type=parse_amount, default=Decimal(0), help="per million prompt tokens")
         parser.add_argument("--price-out", type=parse_amount, default=Decimal(0), help="per million completion tokens")
+        parser.add_argument("--price-cached", type=parse_amount, help="per million prompt tokens from its cache")
+        parser.add_argument("--context-tokens", type=int, help="length of its context, prompt and reply together")
+        parser.add_argument(
+            "--output-format",
+            default="",
+            choices=["", *Endpoint.OutputFormat.values],
+            help="pin the format of structured replies (default: what it is found to accept)",
+        )
+        parser.add_argument("--reasoning-start", default="", help="its own mark before reasoning")
+        parser.add_argument("--reasoning-end", default="", help="its own mark after reasoning")
+        parser.add_argument(
+            "--endings",
+            type=parse_fields,
+            default={},
+            metavar="JSON",
+            help=f"what unknown finish reasons mean: {', '.join(DECISIONS)}",
+        )
         parser.add_argument("--concurrency", type=int, default=8)
         parser.add_argument("--rpm", type=int, help="requests per minute (default: no limit)")
         parser.add_argument("--tpm", type=int, help="tokens per minute (default: no limit)")

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
+from generation.llm.http.provider_words import Ending
 from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models
@@ -189,7 +190,7 @@ async def _ask_generator(draft: Draft, models: Models, name: str, values: Mappin
         ),
     )
     text = " ".join(reply.text.split())
-    if not text or len(text) > MAX_STATEMENT or reply.finish_reason == "length":
+    if not text or len(text) > MAX_STATEMENT or reply.ending == Ending.CUT_OFF:
         raise drop_error(draft, "unusable")
     return text
 

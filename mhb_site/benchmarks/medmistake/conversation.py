@@ -1,7 +1,8 @@
 """From a case to mistakes: conversation, committee, extraction (MMI-1 to MMI-3).
 
 A draft's data: ``case`` (the record's content), ``conversation`` [{role: 'patient' | 'doctor',
-text}], ``doctor`` (the name of its model), ``ended`` ('patient' | 'limit' | 'published'); then
+text}], ``doctor`` (the name of its model), ``attempts`` (how often a speaker was asked), ``silent``
+(empty replies in a row), ``ended`` ('patient' | 'limit' | 'published'); then
 ``scores`` {judge: {dimension: {score, turns, note}}}, ``unscored`` {judge: [dimension]}, ``rounds``
 {judge: calls}, ``rule`` (the settings that define a low score); then, one draft per mistake,
 ``mistake`` {title, description, category, reason, tags, risk, turns}. Turns are numbered from 1,
@@ -11,6 +12,7 @@ A record of kind `conversation` (MedPI) was published: it is judged as it is, un
 own scores.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,8 +35,11 @@ SETS = read_prompts(Path(__file__).parent / "prompts", "patient", "doctor", "com
 
 CASE, CONVERSATION = "case", "conversation"
 JUDGES = ("judge_1", "judge_2")
-END = "[END]"  # on a line of its own, at the end
+# The patient's mark, at the end of any line; what follows it was not said to anybody.
+END = re.compile(r"\[END\][ \t.!*_`\"']{0,20}$", re.MULTILINE | re.IGNORECASE)
+MARK = re.compile(r"\[END\]", re.IGNORECASE)
 MAX_TURN = 8_000  # characters
+MAX_SILENT = 3  # empty replies in a row, after which the visit is given up
 MAX_TAGS = 10
 ESTIMATED_TURNS = 12  # turns per conversation in the estimate of a launch
 
@@ -136,16 +141,23 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     prompt = _prompt(draft, role)
     messages = prompt.messages(case=as_data(data["case"])) if role == "patient" else prompt.messages()
     history = [Message(_message_role(role, turn["role"]), turn["text"]) for turn in turns]
-    reply = (await models.ask(role, Request((*messages, *history), prompt=prompt.label))).text.strip()
-    text = reply
-    if role == "patient" and reply.endswith(END) and not (before := reply[: -len(END)]).rpartition("\n")[2].strip():
-        data["ended"], text = "patient", before.strip()
+    attempts, silent = data.get("attempts", len(turns)), data.get("silent", 0)
+    # An empty reply must not be found in the ledger again, so each try is a request of its own.
+    request = Request((*messages, *history), prompt=prompt.label, repeat=silent)
+    reply = (await models.ask(role, request)).text.strip()
+    end = END.search(reply) if role == "patient" else None
+    text = MARK.sub("", reply[: end.start()] if end else reply).strip()
     if text:
         turns.append({"role": role, "text": text[:MAX_TURN]})
-    if "ended" not in data and len(turns) >= max(2, settings(draft)["most_turns"]):
+    data |= {"attempts": attempts + 1, "silent": 0 if text else silent + 1}
+    if end:
+        data["ended"] = "patient"
+    elif data["silent"] >= MAX_SILENT:
+        raise Dropped(f"The {role} answered nothing, {MAX_SILENT} times in a row.")
+    elif data["attempts"] >= max(2, settings(draft)["most_turns"]):
         data["ended"] = "limit"
     if "ended" in data and not any(turn["role"] == "doctor" for turn in turns):
-        raise Dropped("The patient ended the visit before the doctor had said anything.")
+        raise Dropped("The visit ended before the doctor had said anything.")
     return [replace(draft, data={**data, "conversation": turns})]
 
 

@@ -81,6 +81,33 @@ def test_the_turn_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -
     assert [turn["role"] for turn in value.data["conversation"]] == ["patient", "doctor"]
 
 
+@pytest.mark.parametrize(
+    "said", ["Bye. [END]", "Bye.\n[END]\n", "Bye. [end].", "Bye. [END]\nAnd then", "Bye. **[END]**"]
+)
+def test_the_mark_ends_the_visit_at_the_end_of_any_line_and_is_never_shown(said: str) -> None:
+    value = draft()
+    for _turn in range(3):
+        value = run(conversation.converse, value, ScriptedModels(*["I cough.", "Since when?", said][_turn:]))
+    assert value.data["ended"] == "patient"
+    assert value.data["conversation"][-1]["text"].startswith("Bye.")
+    assert "END" not in str(value.data["conversation"]).upper()
+
+
+def test_a_doctor_who_answers_nothing_ends_the_visit_and_each_try_counts() -> None:
+    models = ScriptedModels("I cough.", "", " ", "")
+    value = run(conversation.converse, draft(), models)
+    for attempts in (2, 3):
+        value = run(conversation.converse, value, models)
+        assert (value.data["attempts"], len(value.data["conversation"])) == (attempts, 1)
+    with pytest.raises(Dropped, match="doctor answered nothing, 3 times"):
+        run(conversation.converse, value, models)
+    value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 4})
+    models = ScriptedModels("I cough.", "", "Since when?", "")
+    while conversation._is_ongoing(value):
+        value = run(conversation.converse, value, models)
+    assert (value.data["ended"], models.texts) == ("limit", [])
+
+
 def test_a_visit_without_a_doctor_is_dropped() -> None:
     with pytest.raises(Dropped, match="before the doctor"):
         run(conversation.converse, draft(), ScriptedModels("Never mind.\n[END]"))

@@ -11,7 +11,7 @@ from evaluation.runs import leaving, services
 from evaluation.runs.settings import RunSettings
 from generation import tasks
 from generation.jobs import services as jobs_services
-from generation.llm.errors import BadRequest, LLMError, ServerError
+from generation.llm.errors import BadRequest, LLMError, StreamsOnly, UnknownEnding
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Usage
 from generation.models import Call, Endpoint, EndpointDay, Release
@@ -100,7 +100,7 @@ def test_a_model_that_does_not_answer_the_try_holds_up_no_other(release: Release
 
 def sent(text: str, body: dict[str, Any], error: LLMError | None = None, **usage: int) -> Sent:
     settings, request = ModelSettings("m", "http://m.example/v1", "m"), Request((Message("user", text),))
-    reply = None if error else Reply("Yes.", usage=Usage(**usage))
+    reply = None if error else Reply("Yes.", usage=Usage(**dict[str, Any](usage)))
     fields: dict[str, Any] = {"error": error.kind, "detail": error.detail} if error else {}
     attempt = Attempt(settings, request, body, 1, timezone.now(), 1.0, reply=reply, **fields)
     return Sent(request, (attempt,), reply, None, error, ())
@@ -115,7 +115,8 @@ def sent(text: str, body: dict[str, Any], error: LLMError | None = None, **usage
         ),
         (BadRequest("Invalid value for temperature: only 1 is supported."), "temperature"),
         (BadRequest("This model only supports streaming: set stream=true"), "stream"),
-        (ServerError('Not a chat completion: data: {"choices": []}'), "stream"),
+        (StreamsOnly("It only streams its replies."), "stream"),
+        (UnknownEnding("The endpoint says: halted."), "ending"),
         (BadRequest("This account is not allowed to do so."), "refused"),
     ],
 )

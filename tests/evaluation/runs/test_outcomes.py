@@ -5,18 +5,26 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from django.core.management import call_command
 from django.db import IntegrityError, transaction
+from django.test import Client
+from django.urls import reverse
 
 from evaluation.models import Judgment, Response, Run
+from evaluation.reports import documents
+from evaluation.reports import queries as reports_queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import NOT_JUDGED
+from generation.jobs import services as jobs_services
 from generation.llm.reply_reading import read_completion
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply
+from generation.models import Call, Endpoint
 from generation.models.work import Work
+from review.models import User
 from tests.engine import bare_release, endpoint
-from tests.generation.llm.helpers import app_of, completion
+from tests.generation.llm.helpers import app_of, completion, fake_endpoint
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
@@ -59,6 +67,60 @@ def test_the_outcome_of_a_response_is_stored(outcome: str) -> None:
             (Status.DONE, {Status.DONE}) if has_text else (Status.FAILED, {Status.FAILED})
         )
         assert bool(response.text) == has_text
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "error"),
+    [
+        ("MAX_TOKENS", "cut_off", ""),
+        ("model_length", "cut_off", ""),
+        ("SAFETY", "filtered", "ContentFiltered"),
+        ("error", "failed", "ServerError"),
+        ("insufficient_system_resource", "failed", "ServerError"),
+        ("tool_calls", "failed", "BrokenReply"),
+        ("halted", "unknown", "UnknownEnding"),
+    ],
+)
+def test_an_ending_in_a_providers_words_is_no_answer(said: str, outcome: str, error: str) -> None:
+    [run] = finished_runs(completion("Half an answ", finish_reason=said))
+    response = Response.objects.get(run=run)
+    assert (response.outcome, response.error) == (outcome, error)
+    assert error == "" or said in response.detail or outcome == "failed"
+    verdicts = Judgment.objects.filter(run=run).exclude(verdict="").count()
+    assert verdicts == (2 if outcome == "cut_off" else 0)
+    assert {ending.kind for ending in reports_queries.report(run).numbers.endings} == {outcome}
+    assert Call.objects.filter(job=run, text="Half an answ").exclude(tokens_out=3).count() == 0, "it is paid for"
+
+
+def test_an_unknown_ending_is_named_until_somebody_decides_and_is_then_read_again_without_a_call(
+    client: Client, adela: User
+) -> None:
+    client.force_login(adela)
+    [run] = finished_runs(completion("<ponder>Rest.", finish_reason="halted"))
+    assert reports_queries.report(run).oddities == (reports_queries.Oddity("tested", "halted", 1),)
+    assert "- tested: 1 responses ended in an unknown way (halted)" in documents.as_markdown(
+        reports_queries.report(run)
+    )
+    assert "(halted)" in client.get(f"/evaluation/runs/{run.pk}/").content.decode()
+    page = f"/generation/endpoints/{run.tested.get().endpoint.name}/"
+    assert "<code>halted</code>" in client.get(page).content.decode()
+    listed = client.get(reverse("api:endpoint", args=["tested"]) + "endings/").json()
+    assert listed == [{"ending": "halted", "calls": 1}]
+    refused = client.post(f"{page}endings/", {"ending": "stop", "meaning": "filtered"}, follow=True)
+    assert "known already: stop" in refused.content.decode()
+    call_command("decide_ending", "tested", "halted", "complete")
+    assert "<code>halted</code>" not in client.get(page).content.decode()
+    calls = Call.objects.filter(job=run, hit_of__isnull=True, endpoint__name="tested").count()
+    jobs_services.retry_failed(run.pk)
+    with fake_endpoint(VERDICT) as judge:
+        Endpoint.objects.filter(name="judge").update(url=judge.url)
+        work.work_on_run(run.pk)
+    response = Response.objects.get(run=run)
+    assert (response.status, response.outcome, response.text) == (Status.DONE, "answered", "<ponder>Rest.")
+    assert Call.objects.filter(job=run, hit_of__isnull=True, endpoint__name="tested").count() == calls
+    assert reports_queries.report(run).oddities == (reports_queries.Oddity("tested", "", 1),), (
+        "it begins like reasoning"
+    )
 
 
 def test_a_failed_call_makes_the_outcome_failed_and_can_be_retried() -> None:

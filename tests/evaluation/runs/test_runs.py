@@ -25,12 +25,12 @@ from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import NO_RESPONSE
-from generation.engine.ledger import MAX_TOKENS
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, requeue, requeue_expired, take
 from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
+from generation.llm.reply_reading import MAX_TOKENS
 from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
@@ -261,9 +261,9 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
 
 
 @pytest.mark.both
-def test_implausible_token_counts_are_ignored_and_the_call_is_in_the_ledger(bare: Release) -> None:
+def test_implausible_or_missing_token_counts_are_estimated_and_the_money_budget_binds(bare: Release) -> None:
     prices = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
-    sane = {"prompt_tokens": 0, "completion_tokens": MAX_TOKENS}
+    sane = {"prompt_tokens": 1, "completion_tokens": MAX_TOKENS}
     wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
     answers = [{**completion(verdict_reply()), "usage": usage} for usage in (sane, wild)]
     with fake_endpoint(*answers) as target, fake_endpoint(verdict_reply()) as judge:
@@ -272,10 +272,20 @@ def test_implausible_token_counts_are_ignored_and_the_call_is_in_the_ledger(bare
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
     first, second = Call.objects.filter(job=run, endpoint=tested).order_by("pk")
-    assert (first.tokens_out, first.cost, first.detail) == (MAX_TOKENS, Decimal(99_999_900), "")
-    assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
-    assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
+    assert (first.tokens_out, first.estimated) == (MAX_TOKENS, False)
+    assert (second.tokens_in, second.tokens_out, second.estimated) == (5, -(-len(verdict_reply()) // 2), True)
+    run.refresh_from_db()
+    assert (run.estimated, reports_queries.report(run).estimated) == (1, 1)
     assert status_counts(run, Response) == {Status.DONE: 2}
+    with fake_endpoint({**completion("Rest."), "usage": None}) as target, fake_endpoint(verdict_reply()) as judge:
+        tested = endpoint(target.url, "unmetered", concurrency=1, **prices)
+        run = services.launch_run(
+            RunSettings(bare, [tested], endpoint(judge.url, "judge"), budget_money=Decimal("0.5"))
+        )
+        work.work_on_run(run.pk)
+        assert len(target.bodies) == 1, "the estimated cost of the first call is beyond the budget"
+    run.refresh_from_db()
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BudgetSpent")
 
 
 @pytest.mark.both

@@ -33,7 +33,9 @@ from generation.llm.errors import (
     LLMError,
     RateLimited,
     ServerError,
+    StillWriting,
     TimedOut,
+    UnknownEnding,
 )
 from generation.llm.ledger_interface import Ledger as LedgerHooks
 from generation.llm.ledger_interface import PaidReply
@@ -178,20 +180,25 @@ def test_usage_is_read_in_all_its_parts_and_nonsense_counts_as_zero():
     [
         ("429", RateLimited, 429),
         ("500", ServerError, 500),
-        ("timeout", TimedOut, None),
         ("cut", ConnectionCut, None),
     ],
 )
 def test_a_lasting_fault_is_tried_as_often_as_allowed_and_each_attempt_is_in_the_ledger(simulator, fault, kind, status):
     ledger, naps = Ledger(), Naps()
-    timeout = 0.2 if fault == "timeout" else 10.0
     with pytest.raises(kind) as caught:
-        ask(simulator, ledger, model=f"sim-judge+{fault}", attempts=3, sleep=naps, timeout=timeout)
+        ask(simulator, ledger, model=f"sim-judge+{fault}", attempts=3, sleep=naps)
     assert not caught.value.permanent
     assert [(attempt.number, attempt.error) for attempt in ledger] == [(n, kind.__name__) for n in (1, 2, 3)]
     assert {attempt.http_status for attempt in ledger} == {status}
     assert all(attempt.reply is None and attempt.detail for attempt in ledger)
     assert len(naps) == 2
+
+
+def test_a_model_that_is_still_writing_after_two_time_outs_counts_as_cut_off(simulator):
+    ledger = Ledger()
+    with pytest.raises(StillWriting, match=r"cut off\. No answer within 0\.2 s"):
+        ask(simulator, ledger, model="sim-judge+timeout", timeout=0.2)
+    assert [attempt.error for attempt in ledger] == ["TimedOut"] * 2
 
 
 def test_a_passing_fault_ends_in_a_reply():
@@ -655,8 +662,11 @@ def test_no_header_from_the_environment_is_sent_with_calls_or_batches(monkeypatc
 def test_a_key_that_a_reply_repeats_is_removed(monkeypatch):
     monkeypatch.setenv("OWN_KEY", KEY)
     ledger, text = Ledger(), f"You sent: Bearer {KEY}"
-    body = {**completion(text, reasoning_content=text, finish_reason=KEY), "model": KEY}
-    with fake_endpoint(body) as target:
+    body = {**completion(text, reasoning_content=text), "model": KEY}
+    with fake_endpoint({**body, **completion(text, finish_reason=KEY)}, body) as target:
+        with pytest.raises(UnknownEnding) as caught:
+            ask(target.url, ledger, key_env="OWN_KEY")
+        assert KEY not in str(caught.value)
         reply = ask(target.url, ledger, key_env="OWN_KEY")
     assert reply.text == "You sent: Bearer ***"
     assert KEY not in str(reply)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generation.llm.errors import BrokenReply
-from generation.llm.parsing import MAX_CHARS, MAX_DEPTH, extract_json, split_reasoning, storable
+from generation.llm.parsing import MAX_CHARS, MAX_DEPTH, extract_json, storable
+from generation.llm.reasoning import begins_like_reasoning, split_reasoning
 
 # Values that can be stored: no NUL, no lone surrogates, no numbers out of range.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -66,7 +67,6 @@ def test_any_text_is_read_or_refused(text):
         ('Given {x}: {"a": 1}', "not one valid JSON"),
         ("{'a': True}", "not one valid JSON"),
         ('{"a": 1,}', "not one valid JSON"),
-        ('{"a": "line\nbreak"}', "not one valid JSON"),
         ('[{"a": 1}]', "part of a list"),
         ('[1, {"a": 1}', "part of a list"),
         ('{"a": 1}, 2]', "part of a list"),
@@ -87,6 +87,17 @@ def test_any_text_is_read_or_refused(text):
 def test_a_text_without_exactly_one_valid_object_is_refused_with_the_reason(text, reason):
     with pytest.raises(BrokenReply, match=reason):
         extract_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": "line\nbreak\tand \x01"}', "line\nbreak\tand \x01"),
+        (r'{"a": "5 \g of \u12 in \\ \" \u00e4"}', '5 \\g of \\u12 in \\ " ä'),
+    ],
+)
+def test_control_characters_and_backslashes_in_strings_stand_for_themselves(text, value):
+    assert extract_json(text) == {"a": value}
 
 
 def test_depth_is_allowed_up_to_its_limit():
@@ -120,6 +131,80 @@ def test_reasoning_without_its_opening_tag_is_not_part_of_the_answer(text, answe
 @given(st.text().filter(lambda text: "</think>" not in text))
 def test_text_without_a_think_block_is_unchanged(text):
     assert split_reasoning("a" + text) == ("a" + text, "")
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("<think>", "</think>"),
+        ("<Thinking kind='deep'>", "</THINKING>"),
+        ("<thought>", "</thought>"),
+        ("<reasoning>\n", "\n</reasoning>\n"),
+        ("<seed:think>", "</seed:think>"),
+        ("[THINK]", "[/THINK]"),
+        ("<|thinking|>", "<|/thinking|>"),
+        ("<|begin_of_thought|>", "<|end_of_thought|><|begin_of_solution|>"),
+        ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+        ("◁think▷", "◁/think▷"),
+        ("<|channel>thought\n", "<channel|>"),
+        ("<unused94>thought\n", "<unused95>"),
+        ("<|im_start|>assistant\n<think>", "</think>"),
+        ("", "</think>"),
+        ("", "[/THINK]"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+        ("<|start|>assistant<|channel|>analysis<|message|>", "<|end|><|channel|>final <|constrain|>json<|message|>"),
+        ("analysis", "assistantfinal"),
+        ("Here is my thought process:", "Here is my response:"),
+        ("##WHY ", " ##SO "),
+        ("", " ##SO "),
+    ],
+)
+def test_the_reasoning_of_known_families_and_in_own_marks_is_split_off(start, end):
+    for tail in ("", "<|return|>", "<|im_end|>\n"):
+        parts = split_reasoning(f"{start}We need a {{dose}}.{end}Take two.{tail}", "##WHY", "##SO")
+        assert parts == ("Take two.", "We need a {dose}.")
+
+
+@pytest.mark.parametrize("start", ["<think>", "[THINK]", "<|channel|>analysis<|message|>", "analysis", "##WHY "])
+def test_reasoning_without_an_end_is_no_answer(start):
+    assert split_reasoning(f"{start}We need a dose", "##WHY", "##SO") == ("", "We need a dose")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Analysis of the case: take two.",
+        "[Thought] Take two.",
+        '{"quoted": "<|channel|>final<|message|>x</think>"}',
+        "Write <think> before thoughts.",
+    ],
+)
+def test_an_answer_that_only_speaks_of_reasoning_is_whole(text):
+    assert split_reasoning(text) == (text, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [
+        ("<ponder>Hm", True),
+        ("<|deliberate|>Hm", True),
+        ("Okay, so the user wants a dose.", True),
+        ("We need to answer in one word.", True),
+        ("Let me think about this.", True),
+        ("好的，用户问的是剂量。", True),
+        ("Take two a day.", False),
+        ("Okay. Take two a day.", False),
+        ("<p>Take two.</p>", False),
+    ],
+)
+def test_an_answer_that_still_begins_like_reasoning_is_noticed(text, like):
+    assert begins_like_reasoning(text) is like
+
+
+@pytest.mark.parametrize("text", ["<think></thought>" * 60_000, "<think " * 150_000, " " * 10**6, "</s>" * 250_000])
+def test_any_reply_is_split_in_one_pass(text):
+    split_reasoning(text)
+    begins_like_reasoning(text)
 
 
 @given(st.text() | st.text("\x00\ud800\udfffa", min_size=1))

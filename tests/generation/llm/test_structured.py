@@ -7,8 +7,17 @@ from pydantic import BaseModel
 
 from generation.llm.errors import BadRequest, BrokenReply
 from generation.llm.simulator.server import make_app, run_in_background
-from generation.llm.types import Message, Request
-from tests.generation.llm.helpers import HELLO, Answer, Ledger, completion, fake_endpoint, in_gateway, settings_for
+from generation.llm.types import Message, ModelSettings, Request
+from tests.generation.llm.helpers import (
+    HELLO,
+    Answer,
+    Ledger,
+    completion,
+    error_body,
+    fake_endpoint,
+    in_gateway,
+    settings_for,
+)
 
 GOOD = '{"criteria_met": true, "explanation": "It names the dose."}'
 
@@ -29,7 +38,10 @@ class Finding(BaseModel):
 
 
 def ask_structured(url, shape=Verdict, ledger=None, model="sim-judge", **options):
-    return in_gateway(lambda gateway: gateway.ask_structured(settings_for(url, model), HELLO, shape, **options), ledger)
+    fields = {name: options.pop(name) for name in ModelSettings.__slots__ if name in options}
+    return in_gateway(
+        lambda gateway: gateway.ask_structured(settings_for(url, model, **fields), HELLO, shape, **options), ledger
+    )
 
 
 def test_the_schema_is_sent_and_the_reply_becomes_a_value():
@@ -110,10 +122,38 @@ def test_an_empty_reply_is_broken_and_can_be_sent_back():
     assert target.bodies[1]["messages"][1]["content"] == "(empty)"
 
 
-def test_a_model_is_told_that_its_reply_was_cut_at_the_token_limit():
+@pytest.mark.parametrize(("limit", "asked"), [(None, [None, 6]), (100, [100, 200])])
+def test_a_reply_that_was_cut_off_is_asked_for_with_more_room_and_no_longer_prompt(limit, asked):
     with fake_endpoint(completion('{"criteria_met": tr', finish_reason="length"), GOOD) as target:
+        ask_structured(target.url, max_tokens=limit)
+    assert [body.get("max_tokens") for body in target.bodies] == asked
+    assert target.bodies[1]["messages"] == target.bodies[0]["messages"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        Answer(error_body("too long", code="context_length_exceeded"), 400),
+        completion('{"criteria_met": tr', finish_reason="MAX_TOKENS"),
+        completion("no JSON at all"),
+    ],
+)
+def test_the_first_reason_stands_if_the_repair_of_a_cut_off_reply_fails(second):
+    with (
+        fake_endpoint(completion('{"criteria_met": tr', finish_reason="length"), second) as target,
+        pytest.raises(BrokenReply, match="cut off at the token limit"),
+    ):
         ask_structured(target.url)
-    assert "token limit" in target.bodies[1]["messages"][-1]["content"]
+    assert len(target.bodies) == 2
+
+
+def test_a_cut_off_reply_is_not_asked_for_again_where_the_context_has_no_more_room():
+    cut = completion('{"criteria_met": tr', finish_reason="length")
+    cut["usage"] = {"prompt_tokens": 3_500, "completion_tokens": 596}
+    with fake_endpoint(cut) as target, pytest.raises(BrokenReply, match="cut off"):
+        ask_structured(target.url, context_tokens=4_096)
+    assert len(target.bodies) == 1
+    assert target.bodies[0]["max_tokens"] > 4_000, "the prompt is short"
 
 
 def test_reasoning_is_not_sent_back():
@@ -136,7 +176,7 @@ def test_transport_errors_keep_their_own_retries():
 
 def test_permanent_errors_are_not_mistaken_for_replies():
     with fake_endpoint(Answer("no", 400)) as target, pytest.raises(BadRequest):
-        ask_structured(target.url)
+        ask_structured(target.url, output_format="json_schema")
     assert len(target.bodies) == 1
 
 

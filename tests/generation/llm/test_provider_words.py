@@ -1,0 +1,383 @@
+"""Replies and errors as providers spell them: outcome, attempts and cost of each."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from generation.llm.errors import (
+    AuthFailed,
+    BadRequest,
+    BrokenReply,
+    ContentFiltered,
+    ContextTooLong,
+    LLMError,
+    NoCredit,
+    NotThere,
+    RateLimited,
+    ServerError,
+    StreamsOnly,
+    TimedOut,
+    UnknownEnding,
+)
+from generation.llm.http.failures import status_error
+from generation.llm.http.provider_words import CODES, DECISIONS, ENDINGS, Ending, ending_of, plain
+from generation.llm.ledger_interface import Ledger as LedgerHooks
+from generation.llm.ledger_interface import PaidReply
+from generation.llm.request_body import usage_of
+from generation.llm.types import Reply, Usage
+from tests.generation.llm.helpers import (
+    HELLO,
+    Answer,
+    Ledger,
+    ask,
+    completion,
+    error_body,
+    fake_endpoint,
+    in_gateway,
+    settings_for,
+)
+from tests.generation.llm.test_structured import GOOD, ask_structured
+
+# ---------------------------------------------------------------------------------------- endings
+
+
+def test_every_word_has_one_meaning():
+    for table in (ENDINGS, CODES):
+        words = [plain(word) for entry in table.values() for word in entry.split()]
+        assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize(
+    ("word", "ending"),
+    [
+        ("stop", Ending.COMPLETE),
+        ("STOP", Ending.COMPLETE),
+        ("end_turn", Ending.COMPLETE),
+        ("eos", Ending.COMPLETE),
+        ("eos_token", Ending.COMPLETE),
+        ("stop_sequence", Ending.COMPLETE),
+        ("FinishReason.STOP", Ending.COMPLETE),
+        ("max_tokens", Ending.CUT_OFF),
+        ("MAX_TOKENS", Ending.CUT_OFF),
+        ("maxTokens", Ending.CUT_OFF),
+        ("Length", Ending.CUT_OFF),
+        ("model_length", Ending.CUT_OFF),
+        ("model_context_window_exceeded", Ending.CUT_OFF),
+        ("pause_turn", Ending.CUT_OFF),
+        ("repetition", Ending.CUT_OFF),
+        ("content_filter", Ending.FILTERED),
+        ("SAFETY", Ending.FILTERED),
+        ("RECITATION", Ending.FILTERED),
+        ("BLOCKLIST", Ending.FILTERED),
+        ("PROHIBITED_CONTENT", Ending.FILTERED),
+        ("SPII", Ending.FILTERED),
+        ("LANGUAGE", Ending.FILTERED),
+        ("IMAGE_SAFETY", Ending.FILTERED),
+        ("guardrail_intervened", Ending.FILTERED),
+        ("sensitive", Ending.FILTERED),
+        ("refusal", Ending.REFUSED),
+        ("error", Ending.FAILED),
+        ("insufficient_system_resource", Ending.FAILED),
+        ("abort", Ending.FAILED),
+        ("OTHER", Ending.FAILED),
+        ("load", Ending.FAILED),
+        ("network_error", Ending.FAILED),
+        ("tool_use", Ending.TOOL_CALL),
+        ("MALFORMED_FUNCTION_CALL", Ending.TOOL_CALL),
+        ("", Ending.UNKNOWN),
+        ("none", Ending.UNKNOWN),
+        ("vibes", Ending.UNKNOWN),
+    ],
+)
+def test_an_ending_is_read_in_any_spelling(word, ending):
+    assert ending_of(word) is ending
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "attempts"),
+    [
+        ("error", ServerError, 5),
+        ("insufficient_system_resource", ServerError, 5),
+        ("Abort", ServerError, 5),
+        ("SAFETY", ContentFiltered, 1),
+        ("tool_calls", BrokenReply, 2),
+        ("vibes", UnknownEnding, 1),
+        (None, UnknownEnding, 1),
+    ],
+)
+def test_a_reply_that_did_not_end_as_an_answer_is_none(word, kind, attempts):
+    ledger = Ledger()
+    with fake_endpoint(completion("Half an answ", finish_reason=word)) as target, pytest.raises(LLMError) as caught:
+        ask(target.url, ledger)
+    assert type(caught.value) is kind
+    assert len(ledger) == attempts
+    assert {attempt.reply and attempt.reply.text for attempt in ledger} == {"Half an answ"}, "it is billed, and kept"
+    if kind is not BrokenReply:
+        assert f"The endpoint says: {word or 'none'}." in str(caught.value)
+
+
+@pytest.mark.parametrize("decided", DECISIONS)
+def test_people_decide_what_an_unknown_ending_means_and_nothing_is_paid_twice(decided):
+    paid = Reply("Rest.", finish_reason="vibes")
+
+    async def find(_identity):
+        return [PaidReply(1, paid)]
+
+    def asked(**fields):
+        async def work(gateway):
+            lines = LedgerHooks(ledger, find=find)
+            return await gateway.ask(settings_for(target.url, **fields), HELLO, ledger=lines)
+
+        return in_gateway(work)
+
+    ledger = Ledger()
+    with fake_endpoint("new") as target:
+        with pytest.raises(UnknownEnding):
+            asked()
+        if decided is Ending.FILTERED:
+            with pytest.raises(ContentFiltered):
+                asked(endings={"Vibes": decided})
+        else:
+            reply = asked(endings={"Vibes": decided})
+            assert reply.text == ("new" if decided is Ending.FAILED else "Rest.")
+            assert reply.ending == (Ending.COMPLETE if decided is Ending.FAILED else decided)
+    assert len(target.bodies) == (decided is Ending.FAILED)
+
+
+BLOCKED = {"violence": {"filtered": True, "severity": "high"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"choices": [{"finish_reason": "content_filter", "content_filter_results": BLOCKED}]}, ContentFiltered),
+        ({"choices": [{"finish_reason": "SAFETY", "message": None}]}, ContentFiltered),
+        ({"choices": [], "prompt_filter_results": [{"content_filter_results": BLOCKED}]}, ContentFiltered),
+        ({"choices": None, "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}, ContentFiltered),
+        ({"choices": [{"finish_reason": "error", "error": {"code": 502, "message": "gone"}}]}, ServerError),
+        ({"choices": [{**completion("a")["choices"][0], "error": {"code": 429, "message": "slow"}}]}, RateLimited),
+        ({"error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["self-harm"]}}}, ContentFiltered),
+        ({"error": {"message": "overloaded", "type": "overloaded_error"}, **completion("half")}, ServerError),
+        ({"choices": [{**completion("a")["choices"][0], "native_finish_reason": "MAX_TOKENS"}]}, None),
+    ],
+)
+def test_a_filter_or_an_error_in_the_place_of_a_reply_is_named(body, kind):
+    with fake_endpoint(body) as target:
+        if kind is None:
+            assert ask(target.url).ending == Ending.CUT_OFF
+            return
+        with pytest.raises(kind):
+            ask(target.url, attempts=1)
+    assert len(target.bodies) == 1
+
+
+def test_a_verdict_in_a_tool_call_is_named_as_such():
+    call = {"type": "function", "function": {"name": "verdict", "arguments": GOOD}}
+    with (
+        fake_endpoint(completion(None, finish_reason="stop", tool_calls=[call])) as target,
+        pytest.raises(BrokenReply, match="called a tool"),
+    ):
+        ask_structured(target.url)
+    assert len(target.bodies) == 2
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "\n\n: OPENROUTER PROCESSING\n\n: again\n", "// cached\n"])
+def test_what_keeps_a_connection_alive_is_skipped(before):
+    with fake_endpoint(Answer(before + json.dumps(completion("fine")))) as target:
+        assert ask(target.url).text == "fine"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer('data: {"choices": []}\n\ndata: [DONE]\n'),
+        Answer(error_body("This model only support stream mode, please enable the stream parameter."), 400),
+    ],
+)
+def test_an_endpoint_that_only_streams_is_refused_in_one_sentence(answer):
+    ledger = Ledger()
+    with fake_endpoint(answer) as target, pytest.raises(LLMError, match="only streams its replies"):
+        ask(target.url, ledger)
+    assert {attempt.error for attempt in ledger} == {StreamsOnly.__name__}
+
+
+# ----------------------------------------------------------------------------------------- errors
+
+
+def azure(code):
+    return {"message": "...", "code": None, "param": "prompt", "innererror": {"code": code}}
+
+
+def routed(status, **raw):
+    return {"message": "Provider returned error", "code": status, "metadata": {"raw": json.dumps({"error": raw})}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        # One outcome for moderation, however it arrives.
+        (400, {"message": "...", "code": "content_filter"}, ContentFiltered),
+        (400, azure("ResponsibleAIPolicyViolation"), ContentFiltered),
+        (400, {"message": "Content Exists Risk", "type": "invalid_request_error"}, ContentFiltered),
+        (400, {"message": "...", "code": "data_inspection_failed"}, ContentFiltered),
+        (400, {"message": "...", "code": "content_policy_violation"}, ContentFiltered),
+        (400, {"message": "...", "code": "invalid_prompt"}, ContentFiltered),
+        (403, {"message": "Your input was flagged", "code": 403}, ContentFiltered),
+        (451, "legal", ContentFiltered),
+        (500, {"message": "...", "code": "SensitiveContentDetected"}, ContentFiltered),
+        (400, routed(400, message="...", code="content_filter"), ContentFiltered),
+        # The model's own output.
+        (400, {"message": "...", "code": "json_validate_failed", "failed_generation": "{"}, BrokenReply),
+        (400, {"message": "...", "failed_generation": "{"}, BrokenReply),
+        (400, {"message": "The model did not produce valid JSON."}, BrokenReply),
+        (400, {"message": "Failed to call a function.", "code": "tool_use_failed"}, BrokenReply),
+        (400, {"message": "Failed to parse the request body as JSON"}, BadRequest),
+        # The context.
+        (400, {"message": "...", "type": "exceed_context_size_error", "n_ctx": 4096}, ContextTooLong),
+        (413, {"message": "Prompt is too long"}, ContextTooLong),
+        (400, routed(400, message="maximum context length is 8192 tokens"), ContextTooLong),
+        # Not so fast, and no money left.
+        (429, {"message": "You exceeded your current quota.", "code": "insufficient_quota"}, NoCredit),
+        (429, {"message": "Allocated quota per minute exceeded.", "code": "insufficient_quota"}, RateLimited),
+        (429, {"message": "Quota exceeded. Please retry in 34s.", "status": "RESOURCE_EXHAUSTED"}, RateLimited),
+        (400, {"message": "...", "type": "rate_limit_error"}, RateLimited),
+        (403, {"message": "...", "code": "insufficient_balance"}, NoCredit),
+        # Faults of the server, which pass.
+        (424, "failed dependency", ServerError),
+        (498, "over capacity", ServerError),
+        (499, "client closed", ServerError),
+        (529, {"type": "overloaded_error"}, ServerError),
+        (408, "slow", TimedOut),
+        # The format, also in a server's own failure; the model; the key.
+        (500, {"message": "Failed to compile grammar"}, BadRequest),
+        (500, "boom", ServerError),
+        (400, {"message": "...", "param": "response_format.schema"}, BadRequest),
+        (400, {"message": "...", "code": "model_decommissioned"}, NotThere),
+        (400, {"message": "xyz is not a valid model ID"}, NotThere),
+        (400, {"message": "...", "code": "invalid_api_key"}, AuthFailed),
+        (400, [{"error": {"message": "...", "status": "UNAUTHENTICATED"}}], AuthFailed),
+        (400, {"detail": [{"loc": ["body"], "msg": "extra", "input": "content policy"}]}, BadRequest),
+    ],
+)
+def test_an_error_is_known_by_its_codes_then_its_status_then_its_wording(status, body, kind):
+    assert type(status_error(status, body)) is kind
+
+
+@pytest.mark.parametrize("status", [424, 498, 499, 529])
+def test_a_fault_that_passes_is_tried_again(status):
+    with fake_endpoint(Answer("later", status), "fine") as target:
+        assert ask(target.url).text == "fine"
+
+
+def test_what_a_provider_could_not_validate_is_a_broken_reply_asked_for_once_more_without_validation():
+    refused = Answer(error_body("Failed to generate JSON.", code="json_validate_failed", failed_generation="{"), 400)
+    with fake_endpoint(refused, GOOD) as target:
+        assert ask_structured(target.url)[1].criteria_met
+    assert [body["response_format"]["type"] for body in target.bodies] == ["json_schema", "json_object"]
+    ledger = Ledger()
+    with fake_endpoint(refused) as target, pytest.raises(BrokenReply):
+        ask_structured(target.url, ledger=ledger)
+    assert [attempt.error for attempt in ledger] == ["BrokenReply"] * 2
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Answer(error_body("Unsupported keyword: const"), 400),
+        Answer("nope", 422),
+        Answer({"error": "Failed to parse grammar"}, 500),
+        Answer(error_body("No endpoints found that can handle the requested parameters."), 404),
+    ],
+)
+def test_a_format_is_at_fault_if_the_request_succeeds_without_it_in_whatever_words(refused):
+    async def twice(gateway):
+        request = replace(HELLO, schema={"type": "object"})
+        await gateway.ask(settings_for(target.url), request)
+        await gateway.ask(settings_for(target.url), replace(request, repeat=1))
+
+    with fake_endpoint(refused, refused, "fine") as target:
+        in_gateway(twice, attempts=1)
+    formats = [body.get("response_format", {}).get("type") for body in target.bodies]
+    assert formats == ["json_schema", "json_object", None, None], "and that is remembered"
+    with fake_endpoint(refused) as target, pytest.raises(LLMError):
+        ask_structured(target.url, output_format="json_object", tries=1)
+    assert {body["response_format"]["type"] for body in target.bodies} == {"json_object"}, "a pinned format stays"
+
+
+def test_a_limit_beyond_the_context_is_lowered_to_what_it_leaves():
+    message = (
+        "This model's maximum context length is 4096 tokens. However, you requested 7500 tokens "
+        "(3500 in the messages, 4000 in the completion)."
+    )
+    with fake_endpoint(Answer(error_body(message), 400), "fine") as target:
+        assert ask(target.url, max_tokens=4000).text == "fine"
+    assert [body["max_tokens"] for body in target.bodies] == [4000, 596]
+
+
+# ------------------------------------------------------------------------------------------ usage
+
+
+@pytest.mark.parametrize(
+    ("usage", "read"),
+    [
+        ({"prompt_tokens": 7.0, "completion_tokens": "3"}, Usage(7, 3)),
+        ({"input_tokens": 7, "output_tokens": 3}, Usage(7, 3)),
+        ({"prompt_tokens": 7, "completion_tokens": 3, "prompt_cache_hit_tokens": 4}, Usage(7, 3, 4)),
+        ({"prompt_tokens": 7, "total_tokens": 10}, Usage(7, 3)),
+        ({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 30}, Usage(7, 23)),
+        ({"input_tokens": 2, "output_tokens": 3, "cache_read_input_tokens": 5}, Usage(7, 3, 5)),
+        ({"input_tokens": 7, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}, Usage(7, 3, 5)),
+    ],
+)
+def test_usage_is_read_in_any_form(usage, read):
+    ledger = Ledger()
+    with fake_endpoint({**completion("fine"), "usage": usage}) as target:
+        ask(target.url, ledger)
+    assert usage_of(ledger[0]) == read
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, [], {"prompt_tokens": None, "completion_tokens": -1}, {"prompt_tokens": 2**40}, {"x": 1}]
+)
+def test_a_call_without_usage_costs_an_upper_estimate(usage):
+    ledger = Ledger()
+    body = {**completion("Rest, and drink. 多喝水。"), "usage": usage}
+    with fake_endpoint(body) as target:
+        ask(target.url, ledger, price_in=Decimal(10), price_out=Decimal(20))
+    used = usage_of(ledger[0])
+    assert used == Usage(6, 17, estimated=True)
+    assert used.cost(ledger[0].settings) == Decimal(6 * 10 + 17 * 20) / 10**6
+
+
+def test_cached_tokens_have_a_price_of_their_own():
+    settings = settings_for("http://x/v1", price_in=Decimal(10), price_out=Decimal(0))
+    usage = Usage(1_000_000, 0, 900_000)
+    assert usage.cost(settings) == Decimal(10)
+    assert usage.cost(replace(settings, price_cached=Decimal(1))) == Decimal("1.9")
+
+
+def test_reasoning_is_read_from_the_fields_of_all_providers():
+    for message in (
+        {"reasoning_content": "Hm."},
+        {"reasoning": "Hm."},
+        {"thinking": "Hm."},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "Hm."}]},
+    ):
+        with fake_endpoint(completion("No.", **message)) as target:
+            reply = ask(target.url)
+        assert (reply.text, reply.reasoning) == ("No.", "Hm.")
+
+
+def test_marks_that_an_endpoint_sets_later_apply_to_replies_paid_for_before():
+    async def find(_identity):
+        return [PaidReply(1, Reply("~Hm~No.", finish_reason="stop"))]
+
+    async def work(gateway):
+        settings = settings_for("http://127.0.0.1:9/v1", reasoning_start="~", reasoning_end="~")
+        return await gateway.ask(settings, HELLO, ledger=LedgerHooks(Ledger(), find=find))
+
+    reply = in_gateway(work)
+    assert (reply.text, reply.reasoning) == ("No.", "Hm")
