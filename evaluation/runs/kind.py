@@ -51,6 +51,10 @@ class RunKind(JobKind[Run]):
         cache_warming.warm(pk)
         return ran
 
+    def first_result(self, job: Run) -> str:
+        sample = queries.first_sample(job)
+        return reverse("evaluation:sample", args=[job.pk, sample.key]) if sample else ""
+
     def trials(self, job: Run) -> Iterable[Trial]:
         return queries.trials(job)
 

@@ -190,6 +190,12 @@ def example_questions(run: Run) -> list[Request]:
     return requests
 
 
+def first_sample(run: Run) -> ReleasedSample | None:
+    """The sample with which a run begins."""
+    row = Response.objects.filter(run=run).select_related("sample").order_by("pk").first()
+    return row.sample if row else None
+
+
 def trials(run: Run) -> list[Trial]:
     """A request of each form that a run will send to each of its models and judges.
 

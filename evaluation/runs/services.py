@@ -62,6 +62,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             budget_money=settings.budget_money,
             budget_calls=settings.budget_calls,
             fresh=settings.fresh,
+            first_only=settings.first_only and settings.transport == Run.Transport.LIVE,
             created_by=actor,
             created_at=timezone.now(),
         )

@@ -35,6 +35,7 @@ class RunSettings:
         minimum: samples below which no interval is given.
         budget_money, budget_calls: limits of cost and calls; None: no limit.
         fresh: ignore cached replies.
+        first_only: pause when the first sample has been judged; not in provider batches.
     """
 
     release: Release
@@ -58,6 +59,7 @@ class RunSettings:
     budget_money: Decimal | None = None
     budget_calls: int | None = None
     fresh: bool = False
+    first_only: bool = False
 
     @property
     def tested(self) -> list[Endpoint]:

@@ -58,7 +58,9 @@ def work_on_run(run_id: int) -> int:
     if protocol.prepare is not None:
         protocol.prepare()
     reader = Reader(protocol)
-    to_fill = set(queues.unfilled_endpoints(run).values_list("pk", flat=True))
+    first = queries.first_sample(run) if run.first_only else None
+    unfilled = queues.unfilled_endpoints(run).values_list("pk", flat=True)
+    to_fill = set[int]() if first is not None else set(unfilled)
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         rows = take_locked(lane, count)
@@ -95,6 +97,8 @@ def work_on_run(run_id: int) -> int:
         available = [pk for pk, endpoint in endpoints.items() if lane.room_for(endpoint)]
         if available and len(work) < count:
             responses = queues.for_lanes(queues.responses_to_take(run), run)
+            if first is not None:
+                responses = responses.filter(sample=first)
             if len(available) < all_tested:
                 responses = responses.filter(endpoint__in=available)
             taken = take(queues.without_questions_in_flight(responses, run), count - len(work), lane.claim)
@@ -126,6 +130,12 @@ def work_on_run(run_id: int) -> int:
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, endpoints_by_id)
     life_cycle.pause_if_spent(run_id)
+    if first is not None:
+        undone = Response.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
+        unjudged = Judgment.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
+        is_open = undone.filter(sample=first).exists() or unjudged.exists()
+        others = undone.exists() or queues.unfilled_endpoints(run).exists()
+        life_cycle.pause_after_first(run, is_open=is_open, others=others)
     settle(run_id)
     return done
 

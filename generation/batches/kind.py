@@ -15,7 +15,7 @@ from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import requeue_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
 from generation.jobs.live_status import Progress, endpoints_listed
-from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, Source
+from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, SampleVersion, Source
 from generation.models.work import Work
 from generation.samples.services import apply_outcomes
 
@@ -29,6 +29,14 @@ class BatchKind(JobKind[Batch]):
     plural = "batches"
     own_page = True
     unknown = errors.UnknownBatch
+
+    def first_result(self, job: Batch) -> str:
+        of_first = SampleVersion.objects.filter(draft__batch=job, draft__record=queries.first_record(job))
+        sample = of_first.order_by("pk").values_list("sample", flat=True).first()
+        draft = Draft.objects.filter(batch=job, record=queries.first_record(job)).order_by("-pk").first()
+        if sample is None:
+            return reverse("generation:draft", args=[draft.pk]) if draft else ""
+        return reverse("generation:sample", args=[sample])
 
     def trials(self, job: Batch) -> Iterable[Trial]:
         return queries.trials(job)

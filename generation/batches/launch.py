@@ -32,7 +32,7 @@ class BatchSettings:
     None without a comparison. `preset`: the recipe's preset, "" for the default; `changes`:
     overrides of its values (`registry.resolve_settings`). `checks`: None for all of them.
     `budget_money`, `budget_calls`: the maximum cost and number of a batch's calls; None: no limit.
-    `fresh`: ignore cached replies.
+    `fresh`: ignore cached replies. `first_only`: pause when the first record has ended.
     """
 
     benchmark: str
@@ -50,6 +50,7 @@ class BatchSettings:
     budget_money: Decimal | None = None
     budget_calls: int | None = None
     fresh: bool = False
+    first_only: bool = False
 
     def players_in(self, bound: Mapping[str, Endpoint]) -> tuple[Endpoint, ...]:
         """The distinct endpoints of the role that several may play; empty if no record needs it.
@@ -198,6 +199,7 @@ def _new_batch(
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
         fresh=setting.fresh,
+        first_only=setting.first_only,
         comparison=comparison,
         arm=arm,
         created_by=actor,

@@ -414,3 +414,9 @@ def trials(batch: Batch) -> list[Trial]:
         for role in roles
         if role.role in asked
     ]
+
+
+def first_record(batch: Batch) -> int | None:
+    """The record with which a batch begins."""
+    row: int | None = Draft.objects.filter(batch=batch).order_by("pk").values_list("record", flat=True).first()
+    return row

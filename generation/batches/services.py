@@ -78,6 +78,7 @@ def work_on_batch(batch_id: int) -> int:
     bound = {role.role: endpoints[role.endpoint_id] for role in roles}
     several = registry.recipe(batch.benchmark).several
     drafts = rounds.lane_drafts(batch.pk)
+    first = queries.first_record(batch) if batch.first_only else None
 
     def endpoints_for(row: Draft) -> dict[str, Endpoint]:
         return bound if row.endpoint_id is None else {**bound, several: endpoints[row.endpoint_id]}
@@ -88,13 +89,15 @@ def work_on_batch(batch_id: int) -> int:
         if not life_cycle.is_running(batch.pk) or away & shared or (away and away == endpoints.keys()):
             return []
         queue = drafts.exclude(endpoint__in=away) if away else drafts
+        if first is not None:
+            queue = queue.filter(record=first)
         if several in bound and bound[several].pk in away:  # who plays for drafts that name nobody
             queue = queue.exclude(endpoint=None)
         taken: worker_lane.Rows = [
             (row, partial(_work_on_draft, row, batch, lane, lane.bind_models(endpoints_for(row), row)))
             for row in take(queue.order_by("pk"), count, lane.claim)
         ]
-        if len(taken) < count and rounds.has_barrier(batch):
+        if first is None and len(taken) < count and rounds.has_barrier(batch):
             rounds.open_round(batch.pk)
             taken += [
                 (row, partial(rounds.work_on_round, row, batch, lane.bind_models(bound, row)))
@@ -111,6 +114,10 @@ def work_on_batch(batch_id: int) -> int:
             batch, endpoints.values(), take_rows, drafts.filter(status=Status.QUEUED).exists
         )
     life_cycle.pause_if_spent(batch_id)
+    if first is not None:
+        undone = Draft.objects.filter(batch=batch, status__in=(Status.QUEUED, Status.RUNNING))
+        is_open = undone.filter(record=first, at_barrier=False).exists()
+        life_cycle.pause_after_first(batch, is_open=is_open, others=undone.exists())
     bulk_making.make_waiting_samples(batch)
     settle(batch_id)
     return done

@@ -67,6 +67,13 @@ class SpendingForm(BudgetForm):
 
     records: ClassVar[tuple[str, ...]] = ()
 
+    first_only = forms.BooleanField(
+        label=_("One record first"),
+        required=False,
+        help_text=_(
+            "Pauses when the first record has ended, so that you can look at its result before the rest is paid for."
+        ),
+    )
     fresh = forms.BooleanField(
         label=_("Ignore cached replies"),
         required=False,

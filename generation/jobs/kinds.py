@@ -252,6 +252,10 @@ class JobKind(Generic[J]):
         """What cancelling means for a job's rows, for the page that asks for confirmation."""
         return _("Results so far are kept. Unfinished items will not be completed.")
 
+    def first_result(self, job: J) -> str:
+        """The URL of what became of a job's first record; "" if there is no page of it."""
+        return ""
+
     def page_notes(self, job: J) -> Mapping[str, Any]:
         """Context for the notes at the top of a job's pages; see `base.html`."""
         return {}

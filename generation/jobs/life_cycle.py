@@ -6,6 +6,7 @@ Each may safely be called twice.
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,6 +22,8 @@ from generation.llm.errors import BudgetSpent
 from generation.models.jobs import Job
 
 BUDGET_SPENT = "BudgetSpent"
+FIRST_RECORD = "FirstRecord"  # the first record has ended, and the others wait for a person
+FIRST_WAIT = timedelta(seconds=2)  # before another lane looks whether the first record has ended
 MAX_CALLS = 2**31 - 1  # the maximum of the column `budget_calls`
 
 
@@ -35,6 +38,10 @@ def advice(job: Job) -> str:
     if job.paused_because == "NotAllowed":
         return gettext(
             "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
+        )
+    if job.paused_because == FIRST_RECORD:
+        return gettext(
+            "Look at the result of the first record. Then resume for the rest, change the budget, or cancel."
         )
     if job.paused_because == "ModelCheck":
         return gettext(
@@ -134,6 +141,20 @@ def _plain(value: Any) -> Any:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
+def pause_after_first(job: Job, *, is_open: bool, others: bool) -> None:
+    """Pause a job that was launched with one record first, when that has ended and others wait.
+
+    `is_open`: whether the first record is still worked on, in this lane or another.
+    """
+    if not job.first_only or not is_running(job.pk):
+        return
+    if is_open:
+        rest(job.pk, timezone.now() + FIRST_WAIT)
+    elif others:
+        with suppress(errors.JobOver):
+            pause(job.pk, because=FIRST_RECORD, detail="The first record has ended. The others wait.")
+
+
 @transaction.atomic
 def pause_if_spent(pk: int) -> None:
     """Pause a job that rested in the hope of room in its budget, if the budget is spent now."""
@@ -156,6 +177,8 @@ def resume(pk: int) -> Job:
         raise errors.JobOver
     if job.budget_spent:
         raise errors.BudgetTooSmall
+    if job.paused_because == FIRST_RECORD:  # a person has seen it
+        _update(job, first_only=False)
     passed = {pk: entry for pk, entry in job.model_checks.items() if not any(each["blocks"] for each in entry["tried"])}
     cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None, "model_checks": passed}
     return _update(job, status=Job.Status.RUNNING, **cleared)

@@ -221,6 +221,9 @@ class ConfirmSerializer(BudgetSerializer):
     """Confirms a launch: a budget, or `confirmed` for none."""
 
     fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
+    first_only = serializers.BooleanField(
+        default=False, help_text="Pause (`FirstRecord`) when the first record has ended; resume for the rest."
+    )
     confirmed = serializers.BooleanField(default=False, help_text="Launch without a budget: there is no limit.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str,
     return {
         **progress_context(kind, job, request),
         "advice": life_cycle.advice(job),
+        "first_result": kind.first_result(job) if job.paused_because == life_cycle.FIRST_RECORD else "",
         "model_checks": list(job.model_checks.values()),
         "failing_endpoints": queries.endpoints_behind_pause(job, kind.endpoints(job)),
         "budget": BudgetForm.for_job(job),

@@ -105,6 +105,11 @@ def add_launch_options(parser: ArgumentParser, *, fresh: bool = True) -> None:
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
     parser.add_argument("--wait", action="store_true", help="wait until the job ends, and show its progress")
     if fresh:
+        parser.add_argument(
+            "--one-first",
+            action="store_true",
+            help="pause when the first record has ended; 'job resume' continues with the rest",
+        )
         parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
 
 

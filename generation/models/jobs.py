@@ -77,6 +77,7 @@ class Job(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
     launch_digest = models.CharField(max_length=64, blank=True, default="")
+    first_only = models.BooleanField(default=False)  # pause when the first record has ended, for a person to look
     model_checks = models.JSONField(default=dict, blank=True)
     checking_until = models.DateTimeField(null=True, blank=True)
 

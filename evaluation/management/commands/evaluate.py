@@ -160,5 +160,6 @@ def _settings(options: dict[str, Any]) -> RunSettings:
         budget_money=options["budget"],
         budget_calls=options["budget_calls"],
         fresh=options["fresh"],
+        first_only=options["one_first"],
         **values,
     )

@@ -153,6 +153,7 @@ def _settings(options: dict[str, Any]) -> launch.BatchSettings:
         budget_money=options["budget"],
         budget_calls=options["budget_calls"],
         fresh=options["fresh"],
+        first_only=options["one_first"],
     )
 
 

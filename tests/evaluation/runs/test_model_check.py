@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from evaluation.models import Response, Run
@@ -18,6 +20,7 @@ from generation.models import Call, Endpoint, EndpointDay, Release
 from generation.models.work import Work
 from generation.trials.findings import findings
 from generation.trials.sending import Sent
+from review.models import User
 from tests.engine import bare_release, endpoint
 from tests.generation.llm.helpers import app_of, completion, error_body
 from tests.populations import population
@@ -130,3 +133,26 @@ def test_a_prompt_of_which_few_tokens_were_counted_is_warned_of(counted: int, co
     found = findings(sent("A patient with cough. " * 200, {}, tokens_in=counted))
     assert [finding.code for finding in found] == codes
     assert not any(finding.blocks for finding in found)
+
+
+@pytest.mark.django_db
+def test_a_run_with_one_record_first_pauses_when_its_first_sample_is_judged(
+    release: Release, client: Client, adela: User
+) -> None:
+    with run_in_background(app_of(strict)) as url:
+        tested = [endpoint(url, "other"), endpoint(url, "third")]
+        run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge"), first_only=True))
+        tasks.work_on_job(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.paused_because) == (Run.Status.PAUSED, "FirstRecord")
+        done = run.responses.filter(status=Status.DONE)
+        assert (done.count(), set(done.values_list("sample__position", flat=True))) == (2, {0})
+        assert run.judgments.filter(status=Status.DONE).count() == run.judgments.count() == 2
+        client.force_login(adela)
+        page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+        assert reverse("evaluation:sample", args=[run.pk, done[0].sample.key]) in page
+        jobs_services.resume(run.pk)
+        tasks.work_on_job(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.first_only) == (Run.Status.FINISHED, False)
+    assert run.responses.filter(status=Status.DONE).count() == 6

@@ -573,3 +573,18 @@ def test_a_batch_can_run_without_a_model(bare: Batch, monkeypatch: pytest.Monkey
     set_steps(monkeypatch, per_draft(add_first), per_draft(return_nothing))
     assert batches_services.work_on_batch(bare.pk) == 6
     assert not Call.objects.exists()
+
+
+def test_a_batch_with_one_record_first_pauses_when_that_has_ended(source: Source, models: str) -> None:
+    batch = launch_batch(source, endpoint(models), first_only=True)
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "FirstRecord")
+    ended = batch.drafts.exclude(status=Status.QUEUED)
+    assert set(ended.values_list("record", flat=True)) == {batches_queries.first_record(batch)}
+    assert BATCHES.first_result(batch)
+    jobs_services.resume(batch.pk)
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.first_only) == (Batch.Status.FINISHED, False)
+    assert not batch.drafts.filter(status=Status.QUEUED).exists()
