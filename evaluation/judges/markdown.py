@@ -68,6 +68,12 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
     lines = ["", "## Agreement between judges", "", f"Panel: {panel['panel']}, {panel['judgments']} per judge."]
     if panel["undecided"]:
         lines.append(f"{panel['undecided']} criteria had no majority and stay unjudged.")
+        if len(panel["judges"]) == 2:
+            share = panel["undecided"] / (panel["undecided"] + panel["decided"])
+            lines.append(
+                f"That is {_figure(share)} of all criteria: those on which two judges differ. The rates lean towards "
+                "what both find easy. With escalation a third judge decides them."
+            )
     return [*lines, "", "| Judges | Criteria | Raw | Kappa | AC1 |", "|" + "---|" * 5, *rows]
 
 

@@ -44,6 +44,12 @@ def interval(figure: Mapping[str, Any], unit: str) -> str:
 
 
 @register.filter
+def undecided_share(panel: Mapping[str, Any]) -> str:
+    """The share of a panel's criteria that have no majority, as a percentage."""
+    return format_share(panel["undecided"] / ((panel["undecided"] + panel["decided"]) or 1), percent=True)
+
+
+@register.filter
 def total_variance(model: Mapping[str, Any]) -> float:
     """The total variance of a judgment: between samples, answers and judgments."""
     return sum(model[part] or 0.0 for part in ("sample", "answer", "judge"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bench import core, engine, medhal, release, report, results, review, seed
+from bench import core, coverage, engine, medhal, release, report, results, review, seed
 from bench.servers import Missing
 from review.models import Assignment, Case, Event
 from review.rules.state_machine import position
@@ -58,7 +58,7 @@ def test_benches_need_no_package_that_only_tests_use() -> None:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("bench", [engine, medhal, release, report, results, review])
+@pytest.mark.parametrize("bench", [coverage, engine, medhal, release, report, results, review])
 def test_help_is_printed_and_nothing_is_measured(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, code in ((["--help"], 0), (["--no-such-option"], 2)):
         with pytest.raises(SystemExit) as exit_info:
@@ -68,6 +68,22 @@ def test_help_is_printed_and_nothing_is_measured(bench: ModuleType, capsys: pyte
     assert f"usage: python -m {bench.__name__}" in output.out
     assert "--json" in output.out
     assert "--no-such-option" in output.err
+
+
+@pytest.mark.plain
+def test_the_coverage_bench_has_a_column_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        coverage, "families", lambda: [coverage.rates((0.3,), (10, 20)), coverage.means(("even",), (10,))]
+    )
+    monkeypatch.setattr(coverage, "trials", lambda: [coverage.Trial("raw, 10 samples", lambda _random: 0.01)])
+    results = list(coverage.measure(5, 1))
+    assert {row.name for row in results if row.goal} == {
+        *(f"rate: 0.3, ICC {icc}, {samples} samples" for icc in coverage.ICC for samples in (10, 20)),
+        "mean of scores: even, 10 samples",
+        "mean of scores: even, unequal clusters, 10 samples",
+    }
+    assert results[-1].value == 100
+    assert coverage.by_size(results).splitlines()[0] == "| | 10 | 20 |"
 
 
 def test_the_release_bench_downloads_every_suitable_format(db: None) -> None:
