@@ -1,7 +1,7 @@
 """Rates computed from verdicts, with numerator, denominator, interval and number of exclusions."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class MeasuredRate:
     `n`: how many criteria or samples were counted, without weights.
     `score`: the value, if it is a mean over samples instead of a quotient. Numerator and
     denominator are then the points reached and the points possible.
+    `partial`: it pools data sets of which one was asked and has no verdict. It then has no value,
+    which would be that of the others alone.
     """
 
     numerator: int
@@ -50,9 +52,12 @@ class MeasuredRate:
     n: int = field(default=0, compare=False)
     bounds: RateBounds | None = field(default=None, compare=False)
     score: float | None = field(default=None, compare=False)
+    partial: bool = False
 
     @property
     def value(self) -> float | None:
+        if self.partial:
+            return None
         if self.score is not None:
             return self.score
         return self.numerator / self.denominator if self.denominator else None
@@ -63,8 +68,19 @@ class MeasuredRate:
 
     @property
     def too_few(self) -> bool:
-        """Whether something was counted, and not enough to say how sure it is."""
-        return bool(self.denominator) and self.interval is None
+        """Whether there is a value, and not enough to say how sure it is."""
+        return self.value is not None and self.interval is None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to judge for this rate."""
+        return not (self.denominator or self.excluded)
+
+    def pooling(self, parts: Iterable["MeasuredRate"]) -> "MeasuredRate":
+        """This rate over all data sets, `partial` if one of its `parts` has exclusions alone."""
+        if not self.denominator or not any(part.excluded and not part.denominator for part in parts):
+            return self
+        return replace(self, low=None, high=None, method=Method.UNDEFINED.value, bounds=None, score=None, partial=True)
 
     def __add__(self, other: "MeasuredRate") -> "MeasuredRate":
         return MeasuredRate(

@@ -385,7 +385,7 @@ def _numbers(report: Report) -> dict[str, Any]:
 
 def _measured(rate: MeasuredRate) -> dict[str, Any]:
     """A rate; `method` is that of the interval from `low` to `high`."""
-    names = ("numerator", "denominator", "excluded", "value", "clusters", "n", "method", "low", "high")
+    names = ("numerator", "denominator", "excluded", "value", "clusters", "n", "method", "low", "high", "partial")
     return {
         **{name: getattr(rate, name) for name in names},
         "bounds": asdict(rate.bounds) if rate.bounds else None,

@@ -21,6 +21,8 @@ from review.charts.text_measure import format_share
 SIMULATED = "Simulated models: not evidence."
 SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
 EXPLORATORY = "exploratory"
+BOUNDS = "Best case", "Worst case"  # with all exclusions counted for, or against, the model
+PARTIAL = "a data set has no verdicts"
 
 
 @override("en")
@@ -125,6 +127,7 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
         "95 % interval",
         "Numerator / denominator",
         "Not judged" if report.run.judge else "Excluded",
+        *BOUNDS,
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
@@ -132,6 +135,8 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
             continue  # the data set has no such rubric
         for rate in rates:
             measured = row.rates[rate.name]
+            if measured.is_empty:
+                continue
             cells = [
                 row.endpoint,
                 datasets.get(row.dataset, row.dataset),
@@ -141,12 +146,22 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
                 _interval(measured),
                 f"{measured.numerator} / {measured.denominator}",
                 str(measured.excluded),
+                *_bounds(measured, percent=False),
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
+def _bounds(measured: MeasuredRate, *, percent: bool) -> tuple[str, str]:
+    """The rate with all exclusions counted for the model, and against it; '–' for none."""
+    if measured.bounds is None:
+        return "–", "–"
+    return format_share(measured.bounds.best, percent=percent), format_share(measured.bounds.worst, percent=percent)
+
+
 def _interval(measured: MeasuredRate) -> str:
+    if measured.partial:
+        return PARTIAL
     if measured.too_few:
         return "too few"
     return "–".join(format_share(limit, percent=False) for limit in measured.interval or ()) or "–"
@@ -195,7 +210,7 @@ def _paper_table(report: Report) -> list[str]:
 def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
     value = format_share(measured.value, percent=rate.percent)
     if not value:
-        return "–"
+        return f"– ({PARTIAL})" if measured.partial else "–"
     if measured.interval is None:
         return f"{value} (too few)"
     return f"{value} ({'–'.join(format_share(limit, percent=rate.percent) for limit in measured.interval)})"
@@ -246,7 +261,7 @@ def _comparisons(report: Report) -> list[str]:
         "Odds ratio",
         "p",
         "p (Holm)",
-        "Samples",
+        "Records" if report.numbers.shared_records else "Samples",
         "Plan",
     ]
     lines = ["", "## Comparisons of models", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -299,7 +314,8 @@ def as_latex(report: Report) -> str:
     """The report as LaTeX tables with booktabs: primary metric, comparisons, changes and scores."""
     run, rate = report.run, _primary_rate(report)
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
-    notes = [f"95\\% intervals with the sample as cluster. Release {_tex(run.release)}, run {run.pk}."]
+    cluster = "source record" if report.numbers.shared_records else "sample"
+    notes = [f"95\\% intervals with the {cluster} as cluster. Release {_tex(run.release)}, run {run.pk}."]
     if report.simulated:
         notes.append(_tex(SIMULATED))
     if run.release.simulated_samples:
@@ -319,13 +335,35 @@ def as_latex(report: Report) -> str:
         texts = [_tex(_share_with_interval(cells[endpoint, name], rate)) for name, _label in report.datasets]
         lines.append(" & ".join([_tex(endpoint), *texts]) + r" \\")
     lines += _LATEX_END
+    bounded = [row for row in report.overall if row.rates[rate.name].excluded and row.rates[rate.name].bounds]
+    if bounded:
+        labels = dict(report.datasets)
+        caption = (
+            f"{_tex(rate.label)} with all exclusions counted for the model (best case), and against it (worst case)."
+        )
+        lines += [
+            "",
+            *_latex_head(caption, "lllll"),
+            " & ".join(["Model", "Data set", "Excluded", *BOUNDS]) + r" \\",
+            r"\midrule",
+        ]
+        for row in bounded:
+            measured = row.rates[rate.name]
+            texts = [
+                row.endpoint,
+                labels[row.dataset],
+                str(measured.excluded),
+                *_bounds(measured, percent=rate.percent),
+            ]
+            lines.append(" & ".join(map(_tex, texts)) + r" \\")
+        lines += _LATEX_END
     comparisons = [comparison for comparison in report.numbers.comparisons if comparison.rate == rate.name]
     if comparisons:
         datasets = dict(report.datasets)
         lines += [
             "",
             *_latex_head(
-                f"Differences of models in {_tex(rate.label)}, paired by sample; p adjusted by Holm.", "lllll"
+                f"Differences of models in {_tex(rate.label)}, paired by {cluster}; p adjusted by Holm.", "lllll"
             ),
             r"Data set & Models & Difference & 95\% interval & $p$ \\",
             r"\midrule",
@@ -343,7 +381,7 @@ def as_latex(report: Report) -> str:
         lines += _LATEX_END
     changes = [comparison for comparison in report.numbers.changes if comparison.rate == rate.name]
     if changes:
-        caption = f"Gains in {_tex(rate.label)}, paired by sample, with Fix and Break rates."
+        caption = f"Gains in {_tex(rate.label)}, paired by {cluster}, with Fix and Break rates."
         lines += [
             "",
             *_latex_head(caption, "llllll"),

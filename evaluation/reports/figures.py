@@ -40,7 +40,8 @@ class RateLine:
     """One rate as a table line, with links to the judgments counted, hit and excluded.
 
     `bounds`: the range of the rate with all exclusions counted for or against the model, '' without
-    exclusions. `too_few`: there is too little data for an interval.
+    exclusions. `too_few`: there is too little data for an interval. `empty`: nothing was to be
+    judged. `partial`: it would pool data sets of which one has no verdict.
     """
 
     endpoint: str
@@ -53,6 +54,8 @@ class RateLine:
     numerator: int
     denominator: int
     unjudged: int
+    empty: bool
+    partial: bool
     share: float | None
     counted_href: str
     hits_href: str
@@ -146,7 +149,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
     return Figures(
         rate=shown_rate,
         bars=_bars(report, shown_rate, link),
-        lines=tuple(row[position] for row in table),
+        lines=_nonempty(row[position] for row in table),
         table=table,
         differences=_differences(report, shown_rate),
         comparisons=comparison_lines(report, comparisons, shown_rate),
@@ -270,7 +273,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
             )
             for dataset, label in heats
         ),
-        lines=tuple(row[report.facet_rates.index(rate)] for row in table),
+        lines=_nonempty(row[report.facet_rates.index(rate)] for row in table),
         table=tuple(table),
         without=report.without[facet],
         too_few=sum(row.rates[rate.name].too_few for row in rows),
@@ -316,11 +319,19 @@ def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: 
         numerator=measured.numerator,
         denominator=measured.denominator,
         unjudged=measured.excluded,
+        empty=measured.is_empty,
+        partial=measured.partial,
         share=measured.value,
         counted_href=link(*selection, _counted_verdicts(rate), arm),
         hits_href=link(*selection, ",".join(sorted(rate.hits)), arm),
         unjudged_href=link(*selection, ",".join(excluded_verdicts(report.protocol, rate)), arm),
     )
+
+
+def _nonempty(lines: Iterable[RateLine]) -> tuple[RateLine, ...]:
+    """The lines with anything to judge; all of them if there is none, as the run is in progress."""
+    all_lines = tuple(lines)
+    return tuple(line for line in all_lines if not line.empty) or all_lines
 
 
 def _bounds(measured: MeasuredRate, rate: Rate) -> str:

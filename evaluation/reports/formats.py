@@ -135,6 +135,7 @@ def _measured(measured: MeasuredRate) -> dict[str, Any]:
         "n": measured.n,
         "best": bounds.best if bounds else None,
         "worst": bounds.worst if bounds else None,
+        **({"incomplete": True} if measured.partial else {}),
     }
 
 
@@ -200,6 +201,8 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
         for facet, rows in {"": report.overall, **report.facets}.items():
             for row in rows if not table or table == (facet or OVERALL) else ():
                 for name, measured in row.rates.items():
+                    if measured.is_empty:
+                        continue
                     values = _measured(measured)
                     shares = (values[column] for column in RATE_COLUMNS.values() if column)
                     yield [facet, row.value, row.endpoint, row.dataset, name, *shares]

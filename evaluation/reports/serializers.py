@@ -28,6 +28,10 @@ class MeasuredSerializer(serializers.Serializer[Any]):
     )
     clusters = serializers.IntegerField(help_text="Samples counted, or the source records above them.")
     n = serializers.IntegerField(help_text="Rubrics or samples counted, without weights.")
+    incomplete = serializers.BooleanField(
+        required=False,
+        help_text="True: pools data sets of which one was asked and has no verdict: there is no pooled rate.",
+    )
     best = serializers.FloatField(
         allow_null=True, help_text="The rate if everything excluded had counted for the model."
     )

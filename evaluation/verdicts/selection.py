@@ -65,8 +65,9 @@ def kind_of(outcome: str, verdict: str, status: str, error: str) -> str:
 def cluster_numbers(records: Sequence[int] | Ints, samples: Sequence[int] | Ints, ids: Sequence[int] | Ints) -> Ints:
     """The cluster of each released sample: its source record if several samples share it.
 
-    Any other sample is a cluster of its own. `records`, `samples`: the record and the sample behind
-    each of the released `ids`, which may be several versions of one sample.
+    Any other sample is a cluster of its own. Numbers below 0 are records. `records`, `samples`: the
+    record and the sample behind each of the released `ids`, which may be several versions of one
+    sample.
     """
     record, sample, released = (np.asarray(values, dtype=np.int64) for values in (records, samples, ids))
     pairs = np.unique(np.stack([record, sample]), axis=1)

@@ -15,4 +15,5 @@ def wilson(hits: float, n: float, z: float = Z95) -> tuple[float, float]:
     share = hits / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # At the ends of the scale, both terms are equal and differ only by rounding.
+    return (max(0.0, centre - half) if hits else 0.0), (min(1.0, centre + half) if hits < n else 1.0)

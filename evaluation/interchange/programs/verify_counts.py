@@ -184,6 +184,10 @@ class BundleCounts:
         if rate.get("points"):  # points reached and possible; their quotient is not the mean score
             hits, counted = (round(sum(cluster[part] for cluster in sums)) for part in (7, 8))
         result |= {"numerator": hits, "denominator": counted}
+        result["partial"] = cell[1] == COMBINED and counted > 0 and self._lacks_verdicts(rate, cell)
+        if result["partial"]:
+            empty = {"value": None, "bounds": None, "method": "undefined", "low": None, "high": None}
+            return {**result, **empty}
         result["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         columns = [[cluster[part] for cluster in nonempty] for part in (0, 1)]
         if rate.get("points") and nonempty:
@@ -201,6 +205,15 @@ class BundleCounts:
                 columns[0], columns[1], number, minimum, bool(rate["weighted"]) or rate["interval"] == "bootstrap"
             ),
         }
+
+    def _lacks_verdicts(self, rate: dict[str, Any], cell: Cell) -> bool:
+        """Whether a data set of a pooled cell was asked and has no verdict."""
+        for name in self._datasets.values():
+            rows = self.cells.get((cell[0], name, *cell[2:]), [])
+            units = verify_intervals.sums_by_unit(rate, rows).values()
+            if any(unit[3] for unit in units) and not any(unit[1] for unit in units):
+                return True
+        return False
 
     def shared(self, rate: dict[str, Any], comparison: dict[str, Any]) -> dict[tuple[str, str], tuple[Sums, Sums]]:
         """The sums of both models on the samples in the scope of the rate for both of them."""

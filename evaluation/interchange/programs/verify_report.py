@@ -108,7 +108,7 @@ def _primary(run: Mapping[str, Any]) -> str:
 def _measured(rate: Mapping[str, Any]) -> dict[str, Any]:
     bounds = rate["bounds"] or {"best": None, "worst": None}
     fields = ("numerator", "denominator", "low", "high", "method", "clusters", "n")
-    ends = {name: bounds[name] for name in ("best", "worst")}
+    ends = {name: bounds[name] for name in ("best", "worst")} | ({"incomplete": True} if rate["partial"] else {})
     return {"rate": rate["value"], "unjudged": rate["excluded"], **{name: rate[name] for name in fields}, **ends}
 
 

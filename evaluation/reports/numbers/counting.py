@@ -241,6 +241,11 @@ class Counting:
                         totals = _select(totals, np.flatnonzero(totals.counted + totals.excluded))
                     measured = measure(rate, totals, minimum=self.minimum, better=better, with_bounds=not value)
                     rates.setdefault((endpoint, group.name), {})[rate.name] = measured
+        if self.pooled:
+            for (endpoint, name), by_rate in rates.items():
+                if name == COMBINED:
+                    parts = [rates[endpoint, part] for part in table.datasets]
+                    by_rate |= {key: rate.pooling(part[key] for part in parts) for key, rate in by_rate.items()}
         names = [*table.datasets, *([COMBINED] if self.pooled else [])]
         return [
             Row(table.endpoints[endpoint], name, value, label, verdicts[endpoint, name], rates[endpoint, name])

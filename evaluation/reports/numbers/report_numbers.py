@@ -58,6 +58,8 @@ class ReportNumbers:
         key: the cache key, '' if the numbers are not cached.
         judged: model -> (verdicts against it, verdicts), of those in scope of the protocol's first
             rate.
+        shared_records: whether several samples come from one source record, so that records are the
+            clusters of intervals and comparisons.
         scores, score_facets: means of scores that code gave responses, overall and by breakdown.
     """
 
@@ -74,6 +76,7 @@ class ReportNumbers:
     samples: tuple[int, int]
     key: str
     judged: Mapping[str, tuple[int, int]]
+    shared_records: bool
     changes: tuple[Change, ...] = ()
     bottlenecks: tuple[Bottleneck, ...] = ()
     scores: tuple[ScoreRow, ...] = ()
@@ -167,6 +170,7 @@ def _count(
         samples=(int((np.bincount(table.unit, minlength=1) > 0).sum()), whole.units),
         key=key,
         judged=counts_against(whole, protocol.rates[0], protocol.failing_verdicts),
+        shared_records=bool((whole.unit_cluster < 0).any()),
         changes=tuple(all_changes),
         bottlenecks=tuple(changes.bottlenecks(table, protocol, rates, all_changes, minimum=plan.minimum)),
         scores=score_rows(),
