@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import Difference, Entry, Score, leaderboard
+from evaluation.releases.leaderboard import Entry, JudgingDifference, Score, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
@@ -33,7 +33,7 @@ class ScoreSerializer(DataclassSerializer):
 class DifferenceSerializer(DataclassSerializer):
     """A part of how a run was judged that differs from the ranked runs."""
 
-    mirrors = Difference
+    mirrors = JudgingDifference
     usual = serializers.CharField(allow_blank=True, help_text="The value of the ranked runs.")
     value = serializers.CharField(allow_blank=True, help_text="The value of this run; empty: none.")
 

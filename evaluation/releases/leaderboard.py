@@ -48,7 +48,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class JudgingDifference:
     """A part of how a run was judged that differs from the ranked runs. `usual`: theirs."""
 
     name: str
@@ -76,7 +76,7 @@ class Entry:
     scores: tuple[Score, ...]
     rank: Rank | None = None
     selected: bool = False
-    differs: tuple[Difference, ...] = ()
+    differs: tuple[JudgingDifference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,9 @@ def _usual_fingerprint(fingerprints: Sequence[Mapping[str, str]]) -> Mapping[str
     return max(fingerprints, key=list(fingerprints).count, default={})
 
 
-def _differences(fingerprint: Mapping[str, str], usual: Mapping[str, str]) -> tuple[Difference, ...]:
+def _differences(fingerprint: Mapping[str, str], usual: Mapping[str, str]) -> tuple[JudgingDifference, ...]:
     return tuple(
-        Difference(name, label, fingerprint[name], usual[name])
+        JudgingDifference(name, label, fingerprint[name], usual[name])
         for name, label in FINGERPRINT.items()
         if fingerprint[name] != usual[name]
     )
