@@ -11,6 +11,7 @@ from django.utils.functional import cached_property
 from django.utils.http import parse_header_parameters
 from django.utils.translation import gettext as _
 
+from mhb_site.server.bodies import MAX_BODY, UPLOADS
 from mhb_site.web.errors import refusal
 from review.rules.text import is_storable
 
@@ -72,6 +73,8 @@ class RequestsMiddleware:
             return refusal(request, 414, _("This address is too long. Shorten it, or include less data in it."))
         if getattr(request, "is_malformed", False):
             return refusal(request, 400, _("The header Content-Type or Content-Length is malformed."))
+        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY and not _may_upload(request):
+            return refusal(request, 413, _("This request is too large."))
         if request.content_params and request.content_params.get("charset", "utf-8").lower() not in ENCODINGS:
             return refusal(request, 415, _("This request is not encoded in UTF-8. Send it in UTF-8."))
         if not (is_storable(request.path_info) and _is_storable_dict(request.GET)):
@@ -92,6 +95,12 @@ class RequestsMiddleware:
             "This request contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it."
         )
         return refusal(request, 400, message)
+
+
+def _may_upload(request: HttpRequest) -> bool:
+    """Whether the address takes files, and of this person; the API's views check tokens first."""
+    by_token = request.path_info.startswith("/api/") and "Authorization" in request.headers
+    return bool(UPLOADS.fullmatch(request.path_info)) and (by_token or request.user.is_authenticated)
 
 
 def _is_storable_dict(fields: QueryDict) -> bool:

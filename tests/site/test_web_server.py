@@ -1,6 +1,7 @@
 """The web servers of both installations with clients that are slow, silent, greedy or dishonest."""
 
 import http.client
+import os
 import socket
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def nginx(folder: Path, web_port: int) -> Iterator[int]:
         f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     (folder / "nginx.conf").write_text(
+        f"{'user root;' if os.geteuid() == 0 else ''}"
         f"pid {folder}/pid; daemon off; error_log {folder}/errors; events {{ worker_connections 2048; }}"
         f"http {{ access_log off; {folders} {site} }}"
     )
@@ -128,6 +130,14 @@ def test_slow_clients_do_not_stop_gunicorn_behind_nginx(tmp_path: Path) -> None:
         stand_slow_clients(port)
 
 
+SIGN_IN = """
+from pathlib import Path
+from django.conf import settings
+from knox.models import AuthToken
+from review.models import User
+user = User.objects.create_user("uploader", password="quite-a-long-one", role="admin")
+(settings.ENV.data_dir / "token").write_text(AuthToken.objects.create(user)[1])
+"""
 REFUSED = {
     "no request": (b"\x16\x03\x01 hello\r\n\r\n", (400,)),
     "two lengths": (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", (400,)),
@@ -137,6 +147,36 @@ REFUSED = {
     "wrong chunk": (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", (400,)),
     "unknown coding": (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", (501,)),
 }
+
+
+UPLOADS = ("/generation/sources/", "/evaluation/runs/import/", "/api/v1/imports/", "/api/v1/runs/import/")
+
+
+def test_large_bodies_are_refused_before_they_arrive(tmp_path: Path) -> None:
+    """Except those of people who are signed in, where files are uploaded."""
+    with running_site("embedded", tmp_path) as site, gunicorn(site) as web, nginx(tmp_path, web) as proxy:
+        site.start_web()
+        site.manage("shell", "-c", SIGN_IN)
+        token = (tmp_path / "token").read_text()
+        for port in (site.port, proxy):
+            for path in ("/accounts/login/", "/", "/api/v1/auth/token/", *UPLOADS):
+                for name, value in (
+                    ("A", "b"),
+                    ("Cookie", "sessionid=guessed"),
+                    ("Authorization", "Bearer mhb_guessed"),
+                ):
+                    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 200000000\r\n\r\n"
+                    with connect(port, head.encode()) as client:
+                        assert client.recv(12)[9:] in (b"413", b"401", b"403"), (port, path, name)
+            connection = http.client.HTTPConnection(HOST, port, timeout=60)
+            headers = {
+                "Host": "localhost",
+                "Authorization": f"Bearer {token}",
+                "Content-Type": "multipart/form-data; boundary=x",
+            }
+            connection.request("POST", "/api/v1/imports/", b"x" * 7_000_000, headers)
+            answer = connection.getresponse()
+            assert answer.status == 400, (port == proxy, answer.read()[:300])
 
 
 def test_malformed_requests_are_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import waitress
 from django.conf import settings
 from django.core.management.base import BaseCommand
+from waitress.channel import HTTPChannel
 
 CONNECTIONS = 500  # each may need three open files (connection, body, response); 1024 is a usual limit
 
@@ -26,7 +27,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Loads all pages: only when the site is served.
+        from mhb_site.server.bodies import BoundedParser
         from mhb_site.wsgi import application
+
+        HTTPChannel.parser_class = BoundedParser
 
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # waitress then lets its threads finish
         waitress.serve(
