@@ -117,12 +117,19 @@ class JobSerializer(serializers.Serializer[Any]):
     budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
     budget_calls = serializers.IntegerField(allow_null=True)
     fresh = serializers.BooleanField()
+    first_only = serializers.BooleanField(help_text="Whether it pauses when its first record has ended.")
+    model_checks = serializers.DictField(
+        help_text="What a try of each endpoint showed before the first row: by its number, its name and what was `tried`."
+    )
     paused_because = serializers.CharField(allow_blank=True)
     paused_detail = serializers.CharField(allow_blank=True)
     advice = serializers.CharField(allow_blank=True)
 
 
-JOB_FIELDS = ("budget_money", "budget_calls", "fresh", "paused_because", "paused_detail", "advice")
+JOB_FIELDS = (
+    *("budget_money", "budget_calls", "fresh", "first_only", "model_checks"),
+    *("paused_because", "paused_detail", "advice"),
+)
 
 
 def job_values(job: Job) -> dict[str, Any]:
