@@ -1,24 +1,33 @@
-"""Student's t, its noncentral form and the binomial distribution: scipy's, as plain floats."""
+"""Student's t, its noncentral form and the binomial distribution: scipy's, as plain floats.
 
-from scipy import special
+scipy is loaded when first needed, as it takes longer to import than the site takes to start.
+"""
 
 
 def t_p_value(t: float, df: float) -> float:
     """The two-sided p of t."""
+    from scipy import special
+
     return float(2 * special.stdtr(df, -abs(t)))
 
 
 def t_quantile(p: float, df: float) -> float:
     """The p-quantile of Student's t."""
+    from scipy import special
+
     return float(special.stdtrit(df, p))
 
 
 def noncentral_t_cdf(t: float, df: float, shift: float) -> float:
     """P(T <= t) for the noncentral t distribution; the normal limit where scipy's series fails."""
+    from scipy import special
+
     value = float(special.nctdtr(df, shift, t))
     return value if 0 <= value <= 1 else float(special.ndtr(t - shift))
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
     """P(X <= k) for X ~ Binomial(n, p)."""
+    from scipy import special
+
     return 0.0 if k < 0 else 1.0 if k >= n else float(special.bdtr(k, n, p))

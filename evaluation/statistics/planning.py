@@ -5,7 +5,6 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from evaluation.statistics.clusters import ratio, satterthwaite_df
 from evaluation.statistics.comparisons import padding
@@ -140,6 +139,8 @@ def detectable_difference(
 
     Solves `power_of_difference` upwards from `rate`. For differences downwards, pass 1 - rate.
     """
+
+    from scipy import optimize
 
     def lacks_power(difference: float) -> float:
         options = {"pairing": pairing, "alpha": alpha}
