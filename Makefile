@@ -1,5 +1,5 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
-.PHONY: demo test test-thorough test-interchange screenshots setup setup-dev lock messages
+.PHONY: size demo test test-thorough test-interchange screenshots setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 
@@ -20,6 +20,9 @@ test-interchange: setup-dev  ## load exports with the real tools that they are f
 screenshots: setup-dev  ## axe and a screenshot of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
 	MHB_SHOTS=$(abspath $(SHOTS)) TEST_PROFILE=thorough .venv/bin/python -m pytest -q -n 2 tests/site/test_every_page.py
+
+size: setup-dev  ## lines that carry code, by folder
+	@exec .venv/bin/python .ci/size.py
 
 setup:  ## .venv with the requirements of the site
 	@.ci/setup requirements.txt
