@@ -162,11 +162,6 @@ def repeatable_query(
     return request
 
 
-def send_query(rows: Rows) -> Callable[[], list[tuple[Any, ...]]]:
-    """Send a one-off query; return a function that fetches its rows (see `repeatable_query`)."""
-    return repeatable_query(lambda: rows, values=0)()
-
-
 def read_ahead(parts: Iterable[T]) -> Iterator[T]:
     """Yield each part only after the next one has been produced, and has thus sent its queries."""
     pending: list[T] = []
