@@ -182,6 +182,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
             "rivals": sorted(protocol.rivals),
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
+        "estimated": run.estimated,
         "texts_of_held_out_samples": with_held_out,
     }
 

@@ -84,6 +84,7 @@ def build_report(counts: Any, numbers: dict[str, Any], folder: Path) -> tuple[di
         "self_preference": verify_judges.preference(counts),
         "validation": validation,
         "cost": cost(folder),
+        "estimated": run["estimated"],
     }, faults
 
 
