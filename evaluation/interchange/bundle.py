@@ -293,11 +293,13 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Response.objects.filter(run=run).order_by(*ORDER)
     names = (*RESPONSE_NAMES, "status", "error", "detail", "about")
     columns = (*RESPONSE_COLUMNS, "status", "error", "detail", "about")
-    more = ("outcome", "call__model", "sample__split", "text", "reasoning")
-    for *values, outcome, reported, split, text, reasoning in _streamed(rows, *columns, *more):
+    more = ("outcome", "like_reasoning", "call__model", "sample__split", "text", "reasoning")
+    for *values, outcome, like_reasoning, reported, split, text, reasoning in _streamed(rows, *columns, *more):
+        known = dict(zip(names, values, strict=True))
         yield {
-            **dict(zip(names, values, strict=True)),
+            **known,
             "outcome": outcome or OPEN,
+            "oddity": reports_queries.oddity_of(outcome, known["detail"], like_reasoning),
             "reported_model": reported or "",
             **_texts(with_held_out or split != HELD_OUT, text=text, reasoning=reasoning),
         }

@@ -1,6 +1,6 @@
 """The report of a run, and the judgments behind every number."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -193,16 +193,22 @@ def report(run: Run, options: Options | None = None) -> Report:
     )
 
 
+def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
+    """The unknown ending of a response; '' if it begins like reasoning; None if nothing is odd."""
+    if outcome == Response.Outcome.UNKNOWN:
+        return detail.rpartition(": ")[2].removesuffix(".")
+    return "" if like_reasoning else None
+
+
 def oddities(run: Run) -> tuple[Oddity, ...]:
     """The oddities of a run's responses, by model and ending."""
-    is_unknown = Q(outcome=Response.Outcome.UNKNOWN)
-    odd = Response.objects.filter(Q(like_reasoning=True) | is_unknown, run=run).order_by()
-    said = Case(When(is_unknown, then=F("detail")), default=Value(""), output_field=TextField())
-    rows = odd.annotate(said=said).values_list("endpoint__name", "said").annotate(n=Count("pk"))
-    return tuple(
-        Oddity(endpoint, text.rpartition(": ")[2].removesuffix("."), n)
-        for endpoint, text, n in rows.order_by("endpoint__name", "said")
-    )
+    odd = Response.objects.filter(Q(like_reasoning=True) | Q(outcome=Response.Outcome.UNKNOWN), run=run).order_by()
+    said = Case(When(outcome=Response.Outcome.UNKNOWN, then=F("detail")), default=Value(""), output_field=TextField())
+    rows = odd.annotate(said=said).values_list("endpoint__name", "outcome", "said").annotate(n=Count("pk"))
+    counts: Counter[tuple[str, str]] = Counter()
+    for endpoint, outcome, text, n in rows:
+        counts[endpoint, oddity_of(outcome, text, like_reasoning=True) or ""] += n
+    return tuple(Oddity(*key, n) for key, n in sorted(counts.items()))
 
 
 def judgments(

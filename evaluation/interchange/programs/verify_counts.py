@@ -54,6 +54,7 @@ class BundleCounts:
         self.cells: dict[Cell, list[Row]] = defaultdict(list)
         self.units: set[tuple[str, str]] = set()  # sample and data set
         self.failed: Counter[str] = Counter()  # model -> failed responses
+        self.odd: Counter[tuple[str, str]] = Counter()  # model, unknown ending or '' -> responses
         # judgment -> judge -> number of the vote -> verdict
         self.votes: dict[Any, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))
         self.clusters: dict[tuple[str, str], set[str]] = defaultdict(set)  # by data set and arm
@@ -108,6 +109,8 @@ class BundleCounts:
             self.faults.append(f"responses.jsonl: {' '.join(map(str, answer))}: twice")
         self.outcomes[answer] = row["outcome"]
         self.failed.update([row["model"]] if row["status"] == "failed" else [])
+        if row.get("oddity") is not None:
+            self.odd[row["model"], row["oddity"]] += 1
         dataset = self.dataset_of(row["sample"], row["variant"])
         if dataset is not None and row["outcome"] != OPEN:
             self.responses[row["model"], dataset, row["outcome"]] += 1

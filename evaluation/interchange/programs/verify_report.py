@@ -83,6 +83,9 @@ def build_report(counts: Any, numbers: dict[str, Any], folder: Path) -> tuple[di
         "repeats": verify_judges.repeats(counts),
         "self_preference": verify_judges.preference(counts),
         "validation": validation,
+        "oddities": [
+            {"endpoint": model, "ending": ending, "responses": n} for (model, ending), n in sorted(counts.odd.items())
+        ],
         "cost": cost(folder),
         "estimated": run["estimated"],
     }, faults
