@@ -1,7 +1,7 @@
 """From a case to mistakes: conversation, committee, extraction (MMI-1 to MMI-3).
 
 A draft's data: ``case`` (the record's content), ``conversation`` [{role: 'patient' | 'doctor',
-text}], ``doctor`` (the name of its model), ``attempts`` (how often a speaker was asked), ``silent``
+text}], ``doctor`` (the name of its model), ``asked`` (how often a speaker was asked), ``silent``
 (empty replies in a row), ``ended`` ('patient' | 'limit' | 'published'); then
 ``scores`` {judge: {dimension: {score, turns, note}}}, ``unscored`` {judge: [dimension]}, ``rounds``
 {judge: calls}, ``rule`` (the settings that define a low score); then, one draft per mistake,
@@ -141,7 +141,7 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     prompt = _prompt(draft, role)
     messages = prompt.messages(case=as_data(data["case"])) if role == "patient" else prompt.messages()
     history = [Message(_message_role(role, turn["role"]), turn["text"]) for turn in turns]
-    attempts, silent = data.get("attempts", len(turns)), data.get("silent", 0)
+    asked, silent = data.get("asked", len(turns)), data.get("silent", 0)
     # An empty reply must not be found in the ledger again, so each try is a request of its own.
     request = Request((*messages, *history), prompt=prompt.label, repeat=silent)
     reply = (await models.ask(role, request)).text.strip()
@@ -149,12 +149,12 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     text = MARK.sub("", reply[: end.start()] if end else reply).strip()
     if text:
         turns.append({"role": role, "text": text[:MAX_TURN]})
-    data |= {"attempts": attempts + 1, "silent": 0 if text else silent + 1}
+    data |= {"asked": asked + 1, "silent": 0 if text else silent + 1}
     if end:
         data["ended"] = "patient"
     elif data["silent"] >= MAX_SILENT:
         raise Dropped(f"The {role} answered nothing, {MAX_SILENT} times in a row.")
-    elif data["attempts"] >= max(2, settings(draft)["most_turns"]):
+    elif data["asked"] >= max(2, settings(draft)["most_turns"]):
         data["ended"] = "limit"
     if "ended" in data and not any(turn["role"] == "doctor" for turn in turns):
         raise Dropped("The visit ended before the doctor had said anything.")

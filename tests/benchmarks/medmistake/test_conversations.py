@@ -96,9 +96,9 @@ def test_the_mark_ends_the_visit_at_the_end_of_any_line_and_is_never_shown(said:
 def test_a_doctor_who_answers_nothing_ends_the_visit_and_each_try_counts() -> None:
     models = ScriptedModels("I cough.", "", " ", "")
     value = run(conversation.converse, draft(), models)
-    for attempts in (2, 3):
+    for asked in (2, 3):
         value = run(conversation.converse, value, models)
-        assert (value.data["attempts"], len(value.data["conversation"])) == (attempts, 1)
+        assert (value.data["asked"], len(value.data["conversation"])) == (asked, 1)
     with pytest.raises(Dropped, match="doctor answered nothing, 3 times"):
         run(conversation.converse, value, models)
     value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 4})
