@@ -10,6 +10,7 @@ from rest_framework.views import APIView
 
 from evaluation.judges import draw, services, summary
 from evaluation.judges.agreement import JudgeAgreement
+from evaluation.judges.comparisons import CorrectedComparison, TestedDifference
 from evaluation.judges.families import Kin, Preference
 from evaluation.judges.queries import DataSetRate, ModelValidation
 from evaluation.models import MAX_SEED
@@ -152,6 +153,20 @@ class LabelAgreementSerializer(DataclassSerializer):
     mirrors = LabelAgreement
 
 
+class TestedDifferenceSerializer(DataclassSerializer):
+    """The first model's rate less the second's. `p_adjusted`: by Holm over the pairs of a data set."""
+
+    mirrors = TestedDifference
+
+
+class CorrectedComparisonSerializer(DataclassSerializer):
+    """Two models on the samples that both answered: by the judge, and corrected by physicians' verdicts."""
+
+    mirrors = CorrectedComparison
+    raw = TestedDifferenceSerializer()
+    corrected = TestedDifferenceSerializer()
+
+
 class ValidationSerializer(serializers.Serializer[Any]):
     """The judge against physicians so far. `third`: responses that a third physician decided."""
 
@@ -168,6 +183,7 @@ class ValidationSerializer(serializers.Serializer[Any]):
     notice = serializers.CharField(required=False)
     models = ModelValidationSerializer(many=True)
     labels = LabelAgreementSerializer(many=True)
+    comparisons = CorrectedComparisonSerializer(many=True)
 
 
 class JudgesSerializer(serializers.Serializer[Any]):

@@ -101,6 +101,11 @@ def _validation(validation: Mapping[str, Any] | None) -> list[str]:
         head = ["Model", "Data set", "Rate", "Corrected"]
         lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
         lines += ["| " + " | ".join(cells) + " |" for cells in by_dataset]
+    if by_pair := compared_rows(validation):
+        head = ["Data set", "Models", "Difference", "p (Holm)", "Corrected", "p (Holm)"]
+        lines += ["", "Differences of models, by the judge and corrected for its errors.", ""]
+        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        lines += ["| " + " | ".join(cells) + " |" for cells in by_pair]
     if validation["labels"]:
         head = ["Rubric", "Criteria", "Physicians agree", "Kappa", "Judge agrees", "Kappa of the judge"]
         lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -120,6 +125,26 @@ def corrected_rows(validation: Mapping[str, Any] | None) -> list[list[str]]:
         for model in (validation["models"] if validation else [])
         for label, rates in [(ALL, model), *((str(dataset["label"]), dataset) for dataset in model["datasets"])]
     ]
+
+
+def compared_rows(validation: Mapping[str, Any] | None) -> list[list[str]]:
+    """Rows of data set, models, and difference with p: by the judge, and corrected."""
+    return [
+        [
+            str(row["label"]),
+            f"{row['first']} – {row['second']}",
+            *(text for name in ("raw", "corrected") for text in _difference(row[name])),
+        ]
+        for row in (validation["comparisons"] if validation else [])
+    ]
+
+
+def _difference(difference: Mapping[str, Any]) -> tuple[str, str]:
+    value, low, high, p = (difference[name] for name in ("value", "low", "high", "p_adjusted"))
+    if value is None:
+        return "–", "–"
+    text = f"{value:+.3f}" if low is None else f"{value:+.3f} ({low:+.3f}–{high:+.3f})"
+    return text, "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _figure(value: float | None) -> str:

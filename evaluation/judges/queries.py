@@ -5,21 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from django.utils.translation import gettext_noop
 from numpy.typing import NDArray
 
 from evaluation import panel, registry
+from evaluation.judges.comparisons import CorrectedComparison, corrected_comparisons
 from evaluation.judges.content import MET, NOT_MET, rubric_pk
 from evaluation.judges.criteria import JudgedCriteria, judged_criteria
 from evaluation.models import Run, Validation, ValidationItem
 from evaluation.protocol import Rate
-from evaluation.runs.plan import plan_of
+from evaluation.runs.plan import Plan, plan_of
 from evaluation.runs.queries import data_sets_of
 from evaluation.statistics.clusters import cluster_totals
-from evaluation.statistics.correction import CorrectedRate, corrected_rate
+from evaluation.statistics.correction import CheckedVerdicts, CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
 from evaluation.statistics.label_agreement import LabelAgreement, RatedCriterion, label_agreement
 from evaluation.statistics.validation import JudgeQuality, judge_quality
-from evaluation.verdicts.selection import Ints, has_verdict, in_scope
+from evaluation.verdicts.selection import COMBINED, Ints, has_verdict, in_scope
 from generation.models import ReleasedRubric
 from review.access.visibility import counted_reviews
 from review.models import Case
@@ -81,6 +83,7 @@ class ValidationReport:
     `rate`: the rate whose raw and corrected values are given; the raw one is the report's.
     `drawn`, `closed`: responses drawn, and decided so far. `third`: decided responses for which a
     third physician was asked. `not_drawn`: models added to the run since the draw.
+    `comparisons`: the planned pairs of models, raw and corrected.
     """
 
     validation: Validation
@@ -92,6 +95,7 @@ class ValidationReport:
     models: tuple[ModelValidation, ...]
     labels: tuple[LabelAgreement, ...] = ()
     not_drawn: tuple[str, ...] = ()
+    comparisons: tuple[CorrectedComparison, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -116,7 +120,7 @@ def validation_report(run: Run) -> ValidationReport | None:
     if validation is None:
         return None
     protocol = registry.protocol(run.release.benchmark)
-    plan = plan_of(run, protocol, ())
+    plan = plan_of(run, protocol, tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True)))
     judged = judged_criteria(run, protocol, plan)
     items = list(ValidationItem.objects.filter(validation=validation).select_related("case", "response"))
     closed = {item.case_id: item for item in items if item.case.state == Case.State.APPROVED}
@@ -135,6 +139,7 @@ def validation_report(run: Run) -> ValidationReport | None:
         for pk, item in closed.items()
         for verdict in _physician_verdicts(item, answers_of.get(pk, {}))
     }
+    models, comparisons = _models(run, judged, by_physicians, plan)
     return ValidationReport(
         validation,
         judged.rate,
@@ -142,9 +147,10 @@ def validation_report(run: Run) -> ValidationReport | None:
         len(closed),
         len(third),
         simulated,
-        _models(run, judged, by_physicians, plan.minimum),
+        models,
         _labels(judged, by_physicians, plan.minimum),
         tuple(models_not_drawn(validation)),
+        comparisons,
     )
 
 
@@ -197,9 +203,9 @@ def _labels(
 
 
 def _models(
-    run: Run, judged: JudgedCriteria, by_physicians: Mapping[tuple[int, int], PhysicianVerdict], minimum: int
-) -> tuple[ModelValidation, ...]:
-    table, datasets = judged.table, data_sets_of(run)
+    run: Run, judged: JudgedCriteria, by_physicians: Mapping[tuple[int, int], PhysicianVerdict], plan: Plan
+) -> tuple[tuple[ModelValidation, ...], tuple[CorrectedComparison, ...]]:
+    table, datasets, minimum = judged.table, data_sets_of(run), plan.minimum
     counted, checkable = in_scope(table, judged.rate), np.zeros(len(table.verdict), dtype=np.bool_)
     checkable[judged.rows] = True
     # By judgment; NaN and 1 where physicians have not decided.
@@ -212,10 +218,14 @@ def _models(
     hit = has_verdict(table, frozenset(judged.rate.hits), np.arange(len(table.verdict)))
     true_hit = truth if judged.protocol.is_lower_better(judged.rate) else 1 - truth
 
+    def checked(rows: Ints) -> CheckedVerdicts:
+        settled = _with_settled(hit[rows], true_hit[rows], weights[rows], checkable[rows])
+        return CheckedVerdicts(judged.clusters[rows], hit[rows], *settled)
+
     def rates(rows: Ints) -> tuple[RateInterval, CorrectedRate]:
         totals = cluster_totals(judged.clusters[rows], hit[rows], np.ones(len(rows)))
-        true, weight = _with_settled(hit[rows], true_hit[rows], weights[rows], checkable[rows])
-        corrected = corrected_rate(judged.clusters[rows], hit[rows], true, weight, minimum=minimum)
+        of_rows = checked(rows)
+        corrected = corrected_rate(of_rows.clusters, of_rows.judge, of_rows.physician, of_rows.weights, minimum=minimum)
         return rate_interval(*totals, minimum=minimum), corrected
 
     def quality(rows: Ints, reference: Floats, rated: Floats) -> JudgeQuality:
@@ -244,7 +254,15 @@ def _models(
                 ),
             )
         )
-    return tuple(models)
+    comparisons = corrected_comparisons(
+        judged,
+        plan.comparisons,
+        checked,
+        {data.name: data.label for data in datasets} | {COMBINED: gettext_noop("Combined")},
+        pooled=judged.protocol.pooled and len(datasets) > 1,
+        minimum=minimum,
+    )
+    return tuple(models), comparisons
 
 
 def _with_settled(

@@ -98,6 +98,7 @@ def validation(run: Run) -> dict[str, Any] | None:
         **({"notice": SIMULATED_NOTICE} if report.simulated else {}),
         "models": [_model(model) for model in report.models],
         "labels": [asdict(label) for label in report.labels],
+        "comparisons": [asdict(comparison) for comparison in report.comparisons],
     }
 
 

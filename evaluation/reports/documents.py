@@ -278,6 +278,8 @@ def _comparisons(report: Report) -> list[str]:
             "planned" if comparison.planned else EXPLORATORY,
         ]
         lines.append("| " + " | ".join(cells) + " |")
+    if report.run.judge:
+        lines += ["", "By the judge's verdicts alone, as ranks are; corrected differences need physicians' verdicts."]
     return lines
 
 
@@ -410,7 +412,18 @@ def _corrected_as_latex(run: Run) -> list[str]:
     if validation["simulated_physicians"]:
         caption += f" {validation['notice']}"
     head = [*_latex_head(_tex(caption), "llll"), r"Model & Data set & Rate & Corrected \\", r"\midrule"]
-    return ["", *head, *(" & ".join(map(_tex, row)) + r" \\" for row in rows), *_LATEX_END]
+    lines = ["", *head, *(" & ".join(map(_tex, row)) + r" \\" for row in rows), *_LATEX_END]
+    if compared := judges_markdown.compared_rows(validation):
+        caption = "Differences of models by the judge, and corrected for its errors; p adjusted by Holm."
+        lines += [
+            "",
+            *_latex_head(caption, "llllll"),
+            r"Data set & Models & Difference & $p$ & Corrected & $p$ \\",
+            r"\midrule",
+            *(" & ".join(map(_tex, row)) + r" \\" for row in compared),
+            *_LATEX_END,
+        ]
+    return lines
 
 
 _LATEX_END = [r"\bottomrule", r"\end{tabular}", r"\end{table}"]

@@ -160,6 +160,7 @@ RATE_COLUMNS = {
 COMPARISON_COLUMNS = (
     "facet", "value", "dataset", "rate", "first", "second", "first_rate", "second_rate", "difference", "low", "high", "p",
     "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned",
+    "corrected_difference", "corrected_low", "corrected_high", "corrected_p", "corrected_p_adjusted",
 )  # fmt: skip
 ENDING_COLUMNS = ("endpoint", "dataset", "kind", "responses", "criteria", "counted", "rule")
 CHANGE_COLUMNS = (
@@ -180,12 +181,26 @@ def as_csv(report: Report, table: str = "") -> str:
     return csv_text.table(_csv_rows(report, table))
 
 
+def _corrected(report: Report) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+    """Rate, data set and models -> the columns of the difference corrected by physicians."""
+    validation = summary.validation(report.run) or {"rate": "", "comparisons": []}
+    return {
+        (validation["rate"], row["dataset"], row["first"], row["second"]): {
+            f"corrected_{'difference' if name == 'value' else name}": value for name, value in row["corrected"].items()
+        }
+        for row in validation["comparisons"]
+    }
+
+
 def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
     if table == COMPARISONS:
         yield COMPARISON_COLUMNS
+        corrected = _corrected(report)
         for facet, comparisons in {"": report.numbers.comparisons, **report.numbers.cells}.items():
             for item in comparisons:
                 line = {"facet": facet, **_comparison(item)}
+                if not facet:
+                    line |= corrected.get((item.rate, item.dataset, item.first, item.second), {})
                 yield [line.get(column) for column in COMPARISON_COLUMNS]
     elif table == CHANGES:
         yield CHANGE_COLUMNS

@@ -44,6 +44,19 @@ def interval(figure: Mapping[str, Any], unit: str) -> str:
 
 
 @register.filter
+def difference_interval(difference: Mapping[str, Any]) -> str:
+    """The interval of a difference in percentage points; empty if there is none."""
+    low, high = difference["low"], difference["high"]
+    return "" if low is None else f"{100 * low:+.1f} – {100 * high:+.1f}"
+
+
+@register.filter
+def p_value(p: float | None) -> str:
+    """A p with three decimals; empty if there is none."""
+    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+@register.filter
 def undecided_share(panel: Mapping[str, Any]) -> str:
     """The share of a panel's criteria that have no majority, as a percentage."""
     return format_share(panel["undecided"] / ((panel["undecided"] + panel["decided"]) or 1), percent=True)

@@ -26,6 +26,7 @@ UNJUDGED = "unjudged"
 ANSWERED = "answered"
 OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unknown", "unasked")  # of responses
 TRAP, CONTROL = "trap", "control"
+COMBINED = "combined"  # the name of all data sets pooled
 POLARITY = "polarity"  # the breakdown by polarity of rubrics, which is not a stored facet
 RUBRIC = "rubric"  # membership by rubric key, for rates that count only one key
 

@@ -22,18 +22,23 @@ else:  # in a bundle, with the other files in the same folder
     sys.path.insert(0, str(Path(__file__).parent))
     import verify_intervals  # type: ignore[import-not-found,no-redef]
     import verify_verdicts  # type: ignore[import-not-found,no-redef]
+from evaluation.statistics.clusters import cluster_totals
+from evaluation.statistics.comparisons import PairedDifference, paired_difference
+from evaluation.statistics.correction import CheckedVerdicts, corrected_difference
+from evaluation.statistics.multiplicity import holm
 from evaluation.statistics.validation import balanced_f1
 from review.quality import agreement
 
 ADDED = 1 / 12  # share of a typical validated cluster, failed and passed, added per verdict
 FAILED_BY_ANSWER = {"not-met": True, "met": False}  # physician's answer -> did the criterion fail?
+COMBINED = "combined"
 PRIMARY, SECONDARY = "primary", "secondary"
 Rated = tuple[str, bool, bool, float]  # sample, truth, verdict, weight
 # Weights by truth and verdict: failed/failed, failed/passed, passed/failed, passed/passed.
 Cells = Sequence[float]
 # Cluster, hit by the judge, physicians (weight and truth: whether it is a hit), data set, whether
-# physicians could be asked.
-Judged = tuple[str, bool, "dict[str, Any] | None", str, bool]
+# physicians could be asked, sample.
+Judged = tuple[str, bool, "dict[str, Any] | None", str, bool, str]
 
 
 FIGURES = {"kappa": agreement.kappa, "ac1": agreement.ac1, "balanced_f1": balanced_f1}
@@ -219,7 +224,9 @@ def validation(counts: Any, physicians: Physicians) -> dict[str, Any]:
             of_rate = None
             if found and truth is not None:
                 of_rate = {"weight": found["weight"], "hit": truth is (rate["better"] == "low")}
-            by_model[key[0]].append((cluster, verdict in rate["hits"], of_rate, dataset, _is_checkable(counts, key)))
+            by_model[key[0]].append(
+                (cluster, verdict in rate["hits"], of_rate, dataset, _is_checkable(counts, key), key[1])
+            )
     return {
         "rate": rate["name"],
         "drawn": len(physicians.drawn),
@@ -236,6 +243,7 @@ def validation(counts: Any, physicians: Physicians) -> dict[str, Any]:
             if by_model.get(model)
         ],
         "labels": _labels(counts, physicians, minimum) if run["validation"]["by_rubric"] else [],
+        "comparisons": _comparisons(counts, by_model, rate, minimum),
     }
 
 
@@ -255,13 +263,76 @@ def _with_settled(rows: Sequence[Judged]) -> list[Judged]:
         drawn = sum(row[2]["weight"] for row in of_verdict if row[2])
         could_be_drawn = sum(row[4] for row in of_verdict)
         is_known = drawn or not could_be_drawn
-        for cluster, _hit, found, dataset, checkable in of_verdict:
+        for cluster, _hit, found, dataset, checkable, sample in of_verdict:
             if not checkable and is_known:
                 found = {"weight": 1.0, "hit": hit}
             elif found and could_be_drawn < len(of_verdict):
                 found = {**found, "weight": found["weight"] * could_be_drawn / drawn}
-            result.append((cluster, hit, found, dataset, checkable))
+            result.append((cluster, hit, found, dataset, checkable, sample))
     return result
+
+
+def _comparisons(
+    counts: Any, by_model: dict[str, list[Judged]], rate: dict[str, Any], minimum: int
+) -> list[dict[str, Any]]:
+    """The pairs of models, by the judge and corrected, on the samples that both answered."""
+    run, result = counts.run, list[dict[str, Any]]()
+    pairs = [pair for pair in run["plan"]["comparisons"] if set(pair) <= set(run["endpoints"])]
+    names = [dataset["name"] for dataset in run["protocol"]["datasets"]]
+    pooled = [COMBINED] if run["protocol"]["pooled"] and len(names) > 1 else []
+    for place in [*names, *pooled] if _is_share(rate) else []:
+        compared = []
+        for pair in pairs:
+            of_place = [[row for row in by_model[name] if place in (row[3], COMBINED)] for name in pair]
+            first, second = ({(row[5], row[3]) for row in rows} for rows in of_place)
+            shared = first & second
+            sides = [_checked([row for row in rows if (row[5], row[3]) in shared]) for rows in of_place]
+            totals = [cluster_totals(side.clusters, side.judge, np.ones(len(side.clusters))) for side in sides]
+            raw = paired_difference(*totals[0], *totals[1], minimum=minimum)
+            compared.append((pair, raw, corrected_difference(*sides, minimum=minimum)))
+        raws, corrections = (_differences([row[column] for row in compared]) for column in (1, 2))
+        result += [
+            {
+                "dataset": place,
+                "first": pair[0],
+                "second": pair[1],
+                "clusters": both.clusters,
+                "raw": one,
+                "corrected": two,
+            }
+            for (pair, both, _corrected), one, two in zip(compared, raws, corrections)  # noqa: B905
+        ]
+    return result
+
+
+def _is_share(rate: dict[str, Any]) -> bool:
+    weights = {*rate["hits"].values(), *rate["counted"].values()}
+    is_plain = rate["unit"] == "criterion" and not rate["weighted"] and not rate["points"] and weights == {1}
+    return is_plain and set(rate["scope"] or rate["counted"]) == set(rate["counted"])
+
+
+def _checked(rows: Sequence[Judged]) -> CheckedVerdicts:
+    settled = _with_settled(rows)
+    return CheckedVerdicts(
+        np.array([row[0] for row in settled], dtype=str),
+        np.array([row[1] for row in settled], dtype=bool),
+        np.array([row[2]["hit"] if row[2] else np.nan for row in settled], dtype=float),
+        np.array([row[2]["weight"] if row[2] else 1.0 for row in settled], dtype=float),
+    )
+
+
+def _differences(found: Sequence[PairedDifference]) -> list[dict[str, Any]]:
+    adjusted = iter(holm([each.p for each in found if each.p is not None]))
+    return [
+        {
+            "value": each.difference,
+            "low": each.low,
+            "high": each.high,
+            "p": each.p,
+            "p_adjusted": None if each.p is None else next(adjusted),
+        }
+        for each in found
+    ]
 
 
 def _model(

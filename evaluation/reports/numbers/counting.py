@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from evaluation.metrics import MeasuredRate, Totals, measure
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports.numbers import points
+from evaluation.verdicts.selection import COMBINED as COMBINED
 from evaluation.verdicts.selection import JUDGE_FAILURES, POLARITY, RUBRIC, UNJUDGED, Ints, criteria_of, in_arm
 from evaluation.verdicts.table import VerdictTable
-
-COMBINED = "combined"
 
 
 @dataclass(frozen=True, slots=True)

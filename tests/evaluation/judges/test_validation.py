@@ -4,6 +4,8 @@ Responses are drawn by stratum and judged blind by two physicians, with a third 
 the rate of the run is then corrected for the errors of the judge.
 """
 
+import csv
+import io
 import json
 import re
 from collections import Counter
@@ -20,7 +22,7 @@ from evaluation import errors
 from evaluation.judges import content, queries, services, summary
 from evaluation.judges.draw import Amount, allocation, draw, parse_amount
 from evaluation.models import Judgment, Response, Run, RunEndpoint, Validation, ValidationItem
-from evaluation.reports import documents
+from evaluation.reports import documents, formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
@@ -165,6 +167,44 @@ def test_the_true_rate_is_recovered_from_a_noisy_judge(release: Release) -> None
         assert estimate.physicians.ac1.value == 1.0
         assert estimate.judge.sensitivity.value == pytest.approx(0.7, abs=0.15)
         assert estimate.judge.specificity.value == pytest.approx(0.8, abs=0.15)
+
+
+def test_models_of_equal_truth_differ_by_the_judge_and_not_once_corrected(release: Release) -> None:
+    """A fifth of both fails; the judge overlooks a third of it in one, and adds to the other."""
+    rubrics = list(release.samples.order_by("rubrics").values_list("rubrics", flat=True))
+    failed, place = set(rubrics[::5]), {rubric: position for position, rubric in enumerate(rubrics)}
+
+    def fails(rubric: int, model: str) -> bool:
+        overlooked, added = place[rubric] % 15 == 0, place[rubric] % 5 == 1
+        return (rubric in failed and not overlooked) if model == "spared" else (rubric in failed or added)
+
+    run = finished_run(release, fails, "spared", "charged")
+    services.start_validation(run.pk, n=80, seed=1)
+    answer_queue(create_physicians(2), lambda _who, rubric, _role: "not-met" if rubric in failed else "met")
+    result = summary.validation(run) or pytest.fail("none")
+    [pair] = result["comparisons"]
+    assert (pair["first"], pair["second"], pair["clusters"]) == ("spared", "charged", 40)
+    assert pair["raw"]["value"] == pytest.approx((16 - 48) / 120)
+    assert pair["raw"]["p_adjusted"] < 0.001
+    assert pair["corrected"]["value"] == pytest.approx(0.0, abs=1e-12)
+    assert pair["corrected"]["low"] < 0 < pair["corrected"]["high"]
+    assert pair["corrected"]["p_adjusted"] > 0.2
+    report = reports_queries.report(run)
+    [raw] = [each for each in report.numbers.comparisons if each.rate == result["rate"]]
+    assert pair["raw"] == pytest.approx(
+        {"value": raw.difference, "low": raw.low, "high": raw.high, "p": raw.p, "p_adjusted": raw.p_adjusted}
+    )
+    [line] = [
+        line
+        for line in csv.DictReader(io.StringIO(formats.as_csv(report, "comparisons")))
+        if line["rate"] == result["rate"] and not line["facet"]
+    ]
+    assert float(line["difference"]) == pytest.approx(-32 / 120)
+    assert float(line["corrected_high"]) == pytest.approx(pair["corrected"]["high"])
+    interval = f"({pair['corrected']['low']:+.3f}–{pair['corrected']['high']:+.3f})"
+    assert interval in documents.as_markdown(report)
+    assert interval.replace("–", "--") in documents.as_latex(report)
+    assert formats.as_dict(report)["validation"]["comparisons"] == result["comparisons"]
 
 
 def test_a_share_of_the_responses_recovers_the_true_rate(release: Release) -> None:

@@ -1,0 +1,104 @@
+"""Pairs of models compared by the judge's verdicts, and corrected by those of physicians."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluation.judges.criteria import JudgedCriteria
+from evaluation.statistics.clusters import Floats, cluster_totals
+from evaluation.statistics.comparisons import PairedDifference, paired_difference
+from evaluation.statistics.correction import CheckedVerdicts, corrected_difference
+from evaluation.statistics.multiplicity import holm
+from evaluation.verdicts.selection import COMBINED, Ints, in_scope
+
+Checked = Callable[[Ints], CheckedVerdicts]
+
+
+@dataclass(frozen=True, slots=True)
+class TestedDifference:
+    """The first rate minus the second, with its 95 % interval and p; None where there is none.
+
+    `p_adjusted`: by Holm over the pairs of a data set.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedComparison:
+    """The difference of two models by the judge, and by what physicians would have found.
+
+    Both are over the samples in scope for both models, in `clusters` clusters.
+    """
+
+    dataset: str
+    label: str
+    first: str
+    second: str
+    clusters: int
+    raw: TestedDifference
+    corrected: TestedDifference
+
+
+def corrected_comparisons(
+    judged: JudgedCriteria,
+    pairs: Sequence[tuple[str, str]],
+    checked: Checked,
+    labels: Mapping[str, str],
+    *,
+    pooled: bool,
+    minimum: int,
+) -> tuple[CorrectedComparison, ...]:
+    """The planned pairs on each data set, then on all pooled; none if the rate is no plain share.
+
+    Args:
+        checked: judgments -> their verdicts, some of them checked by physicians.
+        labels: of the data sets.
+    """
+    table, rate = judged.table, judged.rate
+    pairs = [pair for pair in pairs if set(pair) <= set(table.endpoints)]
+    if not rate.is_share or not pairs:
+        return ()
+    counted, result = in_scope(table, rate), []
+    of_model = {
+        name: counted[table.endpoint[counted] == table.endpoints.index(name)]
+        for name in {name for pair in pairs for name in pair}
+    }
+    has_verdict = {name: np.bincount(table.unit[rows], minlength=table.units) > 0 for name, rows in of_model.items()}
+    everything = np.ones(table.units, dtype=np.bool_)
+    groups = [(name, table.unit_dataset == position) for position, name in enumerate(table.datasets)]
+    for name, in_group in [*groups, *([(COMBINED, everything)] if pooled else [])]:
+        compared = []
+        for first, second in pairs:
+            shared = in_group & has_verdict[first] & has_verdict[second]
+            one, other = (checked(rows[shared[table.unit[rows]]]) for rows in (of_model[first], of_model[second]))
+            raw = paired_difference(*_totals(one), *_totals(other), minimum=minimum)
+            corrected = corrected_difference(one, other, minimum=minimum)
+            labelled = name, labels[name], first, second
+            compared.append(CorrectedComparison(*labelled, raw.clusters, _difference(raw), _difference(corrected)))
+        raws = _adjusted([row.raw for row in compared])
+        corrections = _adjusted([row.corrected for row in compared])
+        result += [
+            replace(row, raw=raw, corrected=corrected)
+            for row, raw, corrected in zip(compared, raws, corrections, strict=True)
+        ]
+    return tuple(result)
+
+
+def _totals(verdicts: CheckedVerdicts) -> tuple[Floats, ...]:
+    hits = np.asarray(verdicts.judge)
+    return cluster_totals(verdicts.clusters, hits, np.ones(len(hits)))
+
+
+def _difference(found: PairedDifference) -> TestedDifference:
+    return TestedDifference(found.difference, found.low, found.high, found.p)
+
+
+def _adjusted(differences: Sequence[TestedDifference]) -> list[TestedDifference]:
+    adjusted = iter(holm([each.p for each in differences if each.p is not None]))
+    return [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in differences]
