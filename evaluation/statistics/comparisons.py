@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import asin, exp, log, sqrt
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
 
 # Weight of each of the two pseudo-clusters: chosen by simulation (docs/statistics.md).
 PSEUDO_WEIGHT = 1 / 12
+Number = TypeVar("Number", float, Floats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def cluster_sizes(shares: Floats, frequencies: Floats | None = None) -> ClusterS
     return ClusterSizes(shares, satterthwaite_df(shares, frequencies), typical, padded, complements, padded_complements)
 
 
-def padding(typical: float, difference: float) -> tuple[float, float]:
+def padding(typical: float, difference: Number) -> tuple[float, Number]:
     """The denominator with the two pseudo-clusters added, and what they add to the variance.
 
     `typical`: the share of a cluster of typical size. `difference`: of the two rates.

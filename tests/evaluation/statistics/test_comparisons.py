@@ -1,5 +1,8 @@
 """Differences between models, multiple comparisons, ranks, planning and repeats."""
 
+from itertools import product
+from math import comb, prod
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,6 +143,26 @@ def test_power_is_the_share_of_studies_that_find_the_difference(first: float, se
         pairings.append(correlation_of_models(one, m, other, m))
     power = power_of_difference(first, second, m, 0.3, pairing=float(np.mean([one or 0 for one in pairings])))
     assert significant / studies == pytest.approx(power, abs=by_profile(0.12, 0.03))
+
+
+def test_the_power_of_few_samples_is_that_of_all_outcomes_the_test_rejects() -> None:
+    """Every number of samples that one model alone fails, of 12, by its chance."""
+    n, first, second = 12, 0.1, 0.5
+    both, size = first * second, np.ones(12)
+    chances = first - both, second - both, 1 - first - second + 2 * both
+    power = 0.0
+    for one, other in product(range(n + 1), repeat=2):
+        rest = n - one - other
+        if rest < 0:
+            continue
+        a, b = (np.repeat(failed, [one, other, rest]) for failed in ([1, 0, 0], [0, 1, 0]))
+        p = paired_difference(a, size, b, size).p
+        ways = comb(n, one) * comb(n - one, other)
+        power += (
+            ways * prod(c**k for c, k in zip(chances, (one, other, rest), strict=True)) * (p is not None and p < 0.05)
+        )
+    assert power_of_difference(first, second, size, 0.3) == pytest.approx(power)
+    assert power_of_difference(first, second, [1, *size], 0.0) > power
 
 
 def test_the_detectable_difference_has_its_power_and_shrinks_with_n() -> None:
