@@ -37,7 +37,6 @@ PACKAGE_MODULES = (  # third-party modules that can be imported without the sett
     *("django.core.handlers.wsgi", "django.core.management", "django.core.serializers.json", "django.db.models"),
     *("django.forms", "django.template.loader", "django_stubs_ext", "drf_spectacular"),
     *(
-        "ijson",
         "kombu.transport.filesystem",
         "kombu.transport.redis",
         "lingua",

@@ -10,13 +10,14 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from evaluation.interchange import tool_logs
 from generation.common.formats import FormatError
 from generation.sources.importers.base import WrongFormat
 from generation.sources.importers.bundles import open_archive
 from review.rules.text import is_storable
+from review.rules.text_files import open_text
 
 OUTCOMES = frozenset({"judged", "refused", "empty", "filtered", "cut_off", "unparsed", "failed"})
 MAX_REPEATS = 2**15 - 1
@@ -69,17 +70,13 @@ def parse(path: str) -> Iterator[tuple[Any, ...]]:
 
 def _entries(path: Path) -> Iterator[Entry]:
     with path.open("rb") as file:
-        start = file.read(4)
-        if start.startswith(b"PK"):
+        if file.read(4).startswith(b"PK"):
             yield from _eval_file_rows(path)
             return
-        file.seek(0)
-        first = file.readline(MAX_LINE + 1)
-        if _is_log(first):
-            yield from _log_rows(_load_json(path))
-            return
-        file.seek(0)
-        yield from _line_rows(file)
+    with open_text(path) as text:
+        first = text.readline(MAX_LINE + 1)
+    with open_text(path) as text:
+        yield from _log_rows(_load_json(text)) if _is_log(first) else _line_rows(text)
 
 
 def _is_log(first: bytes) -> bool:
@@ -89,11 +86,12 @@ def _is_log(first: bytes) -> bool:
     return first.startswith(b'{"version"') and b'"eval"' in first
 
 
-def _load_json(path: Path) -> Any:
-    if path.stat().st_size > MAX_LOG:
+def _load_json(text: BinaryIO) -> Any:
+    data = text.read(MAX_LOG + 1)
+    if len(data) > MAX_LOG:
         raise UnreadableResults(f"the log is longer than {MAX_LOG >> 20} MB")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise UnreadableResults(f"neither JSON Lines nor a log of inspect-ai ({type(error).__name__})") from error
 
@@ -101,7 +99,7 @@ def _load_json(path: Path) -> Any:
 # --------------------------------------------------------------------------------------- JSON Lines
 
 
-def _line_rows(file: IO[bytes]) -> Iterator[Entry]:
+def _line_rows(file: BinaryIO) -> Iterator[Entry]:
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1

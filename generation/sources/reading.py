@@ -19,19 +19,20 @@ from generation.images.checks import CleanImage
 from generation.sources import importers
 from generation.sources.importers.base import (
     CONTAINERS,
+    HEAD,
+    REST,
     Importer,
     Layout,
     Malformed,
     Refusal,
     Row,
     WrongFormat,
-    array_items,
     first_byte,
     json_lines,
-    object_items,
 )
+from generation.sources.importers.json_files import array_items, object_items
+from review.rules.text_files import open_text
 
-HEAD = 64 * 1024  # bytes of a file that are looked at before it is queued
 _IMAGES_KNOWN = 100_000  # of one file, whose digests are remembered
 
 
@@ -89,11 +90,13 @@ class _Beginning:
 @contextmanager
 def _beginning(path: Path) -> Iterator[_Beginning]:
     with path.open("rb") as file:
+        start = file.read(8)
+    container = next((name for magic, name in CONTAINERS.items() if start.startswith(magic)), None)
+    with path.open("rb") if container else open_text(path, HEAD) as file:
         head = file.read(HEAD + 1)
     is_whole = len(head) <= HEAD
     if not is_whole:
         head = head[: head.rfind(b"\n") + 1] or head[:HEAD]
-    container = next((name for magic, name in CONTAINERS.items() if head.startswith(magic)), None)
     with tempfile.TemporaryDirectory(prefix="mhb-beginning-") as folder:
         copy = Path(folder) / "file"
         copy.write_bytes(head)
@@ -111,11 +114,8 @@ def _has_a_record(beginning: Path) -> bool:
                 return False
             if start == b"{" and not isinstance(next(json_lines(beginning, 1))[1], Malformed):
                 return True
-            try:
-                with beginning.open("rb") as file:
-                    return next(array_items(file) if start == b"[" else object_items(file), None) is not None
-            except Malformed:
-                return False
+            first = next(array_items(beginning) if start == b"[" else object_items(beginning), None)
+            return first is not None and not first[0].endswith(REST)
     return b"\n" in text
 
 

@@ -119,6 +119,7 @@ def _read_file(run: Import) -> None:
     count_at = bulk_rows.ANALYZE_THRESHOLD
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
+    unread = ""
     try:
         check_tries(run, IMPORT_TRIES)
         # The lease is renewed once a chunk, and rows may be slow.
@@ -139,6 +140,7 @@ def _read_file(run: Import) -> None:
                     for entry in refusals[: max(0, REFUSALS_KEPT - refused)]
                 )
                 rows, refused = rows + len(chunk), refused + len(refusals)
+                unread = next((f"{entry.where}: {entry.reason}" for entry in refusals if entry.is_end), unread)
                 for entry in chunk:
                     for facet, value in entry.facets.items():
                         facets.setdefault(facet, Counter())[value] += 1
@@ -151,7 +153,8 @@ def _read_file(run: Import) -> None:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
-        ended = finish(run, Status.DONE, finished_at=timezone.now())
+        failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {unread}"} if unread else {}
+        ended = finish(run, Status.FAILED if unread else Status.DONE, finished_at=timezone.now(), **failure)
     if ended and run.uploaded:  # a failed import is not retried
         path.unlink(missing_ok=True)
 
@@ -188,7 +191,15 @@ def _import_chunks(
     chunk: list[Row | Refusal] = []
     chunk_rows: list[tuple[Row, EncodedJSON]] = []
     size, started = 0, time.monotonic()
-    for entry in entries:
+    failure: Exception | None = None
+    while True:
+        try:
+            entry = next(entries)
+        except StopIteration:
+            break
+        except (Exhausting, OSError) as error:  # the good rows before it are kept
+            failure = error
+            break
         chunk.append(entry)
         if isinstance(entry, Row):
             encoded = entry.encoded or ("{}", "{}")  # every row that was read has it
@@ -199,6 +210,8 @@ def _import_chunks(
             chunk, chunk_rows, size, started = [], [], 0, time.monotonic()
     if chunk:
         yield chunk, chunk_rows
+    if failure:
+        raise failure
 
 
 _COLUMNS = ("source_id", "external_id", "title", "language", "language_confidence", "content", "private", "match")

@@ -1,6 +1,7 @@
 """Reads and checks CSV files with one person per row; nothing is stored here."""
 
 import csv
+import hashlib
 import io
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from review.models.people import split_list
 from review.models.usernames import normalize_username
 from review.rules.permissions import UserRole
 from review.rules.text import is_storable
+from review.rules.text_files import CSVTable, TwiceNamed, decoded
 
 COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username")
 COLUMN_OF_FIELD = {"first_name": "name", "last_name": "name", "specialty": "specialties"}
@@ -91,8 +93,12 @@ def new_account(**values: str) -> User:
 
 
 def _default_username(name: str) -> str:
-    """The username derived from a name, without characters that usernames cannot contain."""
-    return ".".join(part for word in name.split() if (part := re.sub(r"[^\w.@+-]", "", word)))
+    """The username derived from a name, without characters that usernames cannot contain.
+
+    The same one each time, also if no character is left: the preview must show what will be made.
+    """
+    words = (re.sub(r"[^\w.@+-]", "", word) for word in normalize_username(name).split())
+    return ".".join(filter(None, words))[:150] or f"person-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def check_new(**values: str) -> User:
@@ -124,44 +130,51 @@ def read_roster(file: str, data: bytes) -> Roster:
                 refusals.append(Refusal(file, row, str(error)))
     except _Refused as error:
         refusals.append(Refusal(file, 0, str(error)))
-    except csv.Error as error:
-        refusals.append(Refusal(file, 0, _("This is not CSV: %(reason)s.") % {"reason": error}))
     refusals += [Refusal(file, row, reason) for row, reason in _conflicts(entries)]
     if not entries and not refusals:
         refusals.append(Refusal(file, 0, _("The file contains no people.")))
     return Roster(file, entries, sorted(refusals, key=lambda refusal: refusal.row))
 
 
-def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str]]]:
-    """(number, header, cells) of each non-empty row."""
+def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str] | csv.Error]]:
+    """(line, header, cells or the error) of each non-empty row."""
     if len(data) > MAX_BYTES:
         raise _Refused(_("The file is larger than 1 MB."))
     try:
-        text = data.decode("utf-8-sig")
+        text = decoded(data)
     except UnicodeDecodeError:
         raise _Refused(_("The file is not UTF-8. Save it as “CSV UTF-8”.")) from None
     if not is_storable(text):
         raise _Refused(_("The file contains a NUL character."))
-    first = text.partition("\n")[0]
-    lines = csv.reader(
-        io.StringIO(text, newline=""), delimiter=";" if ";" in first and "," not in first else ",", strict=True
-    )
-    header = [cell.strip().lower() for cell in next(lines, [])]
+    try:
+        table = CSVTable(io.StringIO(text))
+    except csv.Error as error:
+        raise _not_csv(error) from None
+    except TwiceNamed:
+        raise _Refused(_("A column is named twice.")) from None
+    header = [cell.lower() for cell in table.header]
     if "name" not in header:
-        raise _Refused(_("The first row must name the columns, including “name”. Columns: %s.") % ", ".join(COLUMNS))
-    if unknown := [cell for cell in header if cell not in COLUMNS]:
+        reason = _("The first row must name the columns, including “name”. Columns: %s.") % ", ".join(COLUMNS)
+        found = _("Found: %s.") % ", ".join(header) if header else ""
+        raise _Refused(f"{reason} {found}".strip())
+    if unknown := [cell or "“”" for cell in header if cell not in COLUMNS]:
         names = {"unknown": ", ".join(unknown), "columns": ", ".join(COLUMNS)}
         raise _Refused(_("Unknown column: %(unknown)s. Columns: %(columns)s.") % names)
     if len(set(header)) < len(header):
         raise _Refused(_("A column is named twice."))
-    for number, cells in enumerate(lines, start=2):
-        if number > MAX_ROWS + 1:
+    for count, (row, cells) in enumerate(table.rows(), start=1):
+        if count > MAX_ROWS:
             raise _Refused(_("The file has more than %s rows.") % MAX_ROWS)
-        if any(cell.strip() for cell in cells):
-            yield number, header, cells
+        yield row, header, cells
 
 
-def _row_values(header: list[str], cells: list[str]) -> dict[str, str]:
+def _not_csv(error: csv.Error) -> _Refused:
+    return _Refused(_("This is not CSV: %(reason)s.") % {"reason": error})
+
+
+def _row_values(header: list[str], cells: list[str] | csv.Error) -> dict[str, str]:
+    if isinstance(cells, csv.Error):
+        raise _not_csv(cells)
     if len(cells) != len(header):
         counts = {"cells": len(cells), "columns": len(header)}
         raise _Refused(_("The row has %(cells)s cells and the header has %(columns)s.") % counts)

@@ -21,6 +21,7 @@ from review.models import User
 from review.people import accounts, invitations, queries, roster
 from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm, RosterForm
 from review.rules.permissions import Can, UserRole
+from review.rules.text_files import decoded
 
 ACTIONS = (
     Action("pause", gettext_lazy("Pause"), lambda key, actor, _data: accounts.set_paused(key, True, actor=actor)),
@@ -70,8 +71,9 @@ def people_import(request: HttpRequest) -> HttpResponse:
     parsed = roster.read_roster(form.cleaned_data["name"], form.cleaned_data["data"])
     if not parsed.refusals and "import" in request.POST:
         return _show_invitations(request, accounts.import_people(parsed, actor=signed_in_account(request)))
-    resend = {"name": parsed.file, "text": form.cleaned_data["data"].decode("utf-8-sig", "replace")}
-    context = {"form": RosterForm(), "roster": parsed, **({} if parsed.refusals else {"again": resend})}
+    context: dict[str, object] = {"form": RosterForm(), "roster": parsed}
+    if not parsed.refusals:
+        context["again"] = {"name": parsed.file, "text": decoded(form.cleaned_data["data"])}
     return render(request, "review/people/import.html", context, status=422 if parsed.refusals else 200)
 
 

@@ -11,7 +11,7 @@ from generation.sources.importers.base import Exhausting, Importer, Layout, Refu
 
 __all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load", "matching_formats"]
 
-_HELPERS = frozenset({"base", "bundles", "pickles", "tables", "tabular", "visual_questions"})
+_HELPERS = frozenset({"base", "bundles", "json_files", "pickles", "tables", "tabular", "visual_questions"})
 
 
 def available() -> list[str]:

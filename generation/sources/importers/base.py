@@ -6,7 +6,6 @@ constraint finds repeated records. No reason or message quotes a record, because
 (HealthBench's canary) must never be shown.
 """
 
-import codecs
 import hashlib
 import json
 import math
@@ -16,14 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-import ijson
-
 from generation.common.formats import FormatError
 from generation.common.languages import detect
 from generation.common.limited import Exhausting as Exhausting
 from review.rules import json_nesting
+from review.rules.text_files import MAX_RECORD as MAX_RECORD
+from review.rules.text_files import open_text
 
-MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records in the known files have a few hundred KB
+HEAD = 64 * 1024  # bytes of a file that are looked at before it is queued
+# What follows the position of a Malformed at which reading had to stop.
+REST = " and everything after it"
 # Records that `sniff` inspects: a few bad ones at the top must not hide a good file.
 SNIFF_LIMIT = 50
 TITLE_LENGTH = 80  # characters
@@ -35,7 +36,6 @@ PARQUET = b"PAR1"  # the first bytes of every Parquet file
 ZIP_ARCHIVE, PARQUET_FILE, PICKLE = "a zip archive", "a Parquet file", "a pickle"
 CONTAINERS = {b"PK\x03\x04": ZIP_ARCHIVE, b"PK\x05\x06": ZIP_ARCHIVE, PARQUET: PARQUET_FILE, b"\x80": PICKLE}
 
-_BOM = b"\xef\xbb\xbf"
 _MAGIC = (
     (b"\x1f\x8b", "a gzip archive: unpack it first"),
     (b"BZh", "a bzip2 archive: unpack it first"),
@@ -46,8 +46,6 @@ _MAGIC = (
     (PARQUET, "a Parquet file"),
     (b"%PDF", "a PDF document"),
     (b"version https://git-lfs", "a Git LFS pointer: the data itself was not downloaded"),
-    (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
     *((bytes((0x80, protocol)), "a pickle, which is never loaded: it can run code") for protocol in range(2, 6)),
 )
 
@@ -103,6 +101,11 @@ class Refusal:
     where: str
     reason: str
     facets: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing after this record could be read."""
+        return self.where.endswith(REST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +177,11 @@ def first_byte(path: Path, *, xml: bool = False) -> bytes:
         for magic, description in _MAGIC:
             if head.startswith(magic):
                 raise WrongFormat(f"It is {description}.")
+    with open_text(path, HEAD) as file:
+        head = file.read(64)
         if b"\x00" in head[:4]:
-            raise WrongFormat("It is UTF-16 or UTF-32 text, or not text at all: save it as UTF-8.")
-        head = head.removeprefix(_BOM).lstrip()
+            raise WrongFormat("It is not text: save it as UTF-8.")
+        head = head.lstrip()
         while not head and (chunk := file.read(MAX_RECORD)):
             head = chunk.lstrip()
     if not head:
@@ -191,8 +196,6 @@ def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
     number = 0
     while line := file.readline(MAX_RECORD):
         number += 1
-        if number == 1:
-            line = line.removeprefix(_BOM)
         if len(line) < MAX_RECORD or line.endswith(b"\n"):
             yield number, line
             continue
@@ -206,20 +209,24 @@ def parsed_line(line: bytes | None) -> Any:
     if line is None:
         raise Malformed(f"The line is longer than {MAX_RECORD:,} bytes.")
     try:
-        return json_nesting.loads(line.decode(), parse_constant=_not_json)
+        text = line.decode()
+        try:
+            return json_nesting.loads(text, parse_constant=refuse_constant)
+        except ConstantFound:
+            raise constant_in(json_nesting.loads(text, parse_constant=Constant)) from None
     except UnicodeDecodeError as error:
         raise Malformed(f"The line is not UTF-8 (byte {error.start + 1}).") from None
     except json.JSONDecodeError as error:
         raise Malformed(f"The line is not JSON: {error.msg} (character {error.pos + 1}).") from None
     except json_nesting.TooDeep as error:
         raise Malformed(f"The line cannot be read: {error}.") from None
-    except ValueError:  # NaN, a number of thousands of digits
+    except ValueError:  # a number of thousands of digits
         raise Malformed("The line is not JSON that can be read: a number is out of range.") from None
 
 
 def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]]:
     """(line number, JSON value or Malformed) for the first `limit` lines that are not blank."""
-    with path.open("rb") as file:
+    with open_text(path) as file:
         for number, line in numbered_lines(file):
             if line is not None and not line.strip():
                 continue
@@ -232,82 +239,33 @@ def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]
                 yield number, error
 
 
-def _not_json(constant: str) -> None:
-    raise ValueError(constant)
+class Constant(float):
+    """NaN, Infinity or -Infinity: no JSON, but written for missing numbers by many tools."""
 
 
-# Replaces bytes that are not text, so that a broken string spoils only its own record and the
-# parser can go on through the array. Unicode reserves this code point for internal use by programs.
-_NOT_TEXT_MARK = "\ufdd0"
-_NOT_TEXT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f]")
+class ConstantFound(ValueError):
+    """The JSON contains a Constant."""
 
 
-class _SanitizedFile:
-    """A binary file for ijson: valid UTF-8 without BOM, of bounded nesting and record size.
-
-    `read` raises Malformed beyond MAX_RECORD bytes for one record, and TooDeep.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._start = True
-        self._nesting = json_nesting.Nesting()
-        self._is_too_deep = False  # what follows the last chunk returned
-        self.size = 0  # bytes read since the caller last set this to 0
-
-    def read(self, size: int = -1) -> bytes:
-        if size == 0:
-            return b""
-        if self._is_too_deep:
-            raise json_nesting.TooDeep
-        while chunk := self._file.read(size):
-            self.size += len(chunk)
-            if self.size > MAX_RECORD:
-                raise Malformed(f"The record is longer than {MAX_RECORD:,} bytes")
-            text = self._decoder.decode(chunk)
-            if self._start:
-                text = text.removeprefix("\ufeff")
-                self._start = False
-            # A chunk may be half a character or only the mark, and b"" would mean the end of the
-            # file.
-            if text:
-                sanitized = _NOT_TEXT.sub(_NOT_TEXT_MARK, text).encode()
-                shallow = self._nesting.shallow(sanitized)
-                self._is_too_deep = len(shallow) < len(sanitized)
-                if shallow:
-                    return shallow  # the records before the one that is too deep are still read
-                raise json_nesting.TooDeep
-        return b""
+def refuse_constant(name: str) -> None:
+    """What a decoder calls for a Constant. Raises ConstantFound."""
+    raise ConstantFound(name)
 
 
-def array_items(file: BinaryIO) -> Iterator[Any]:
-    """Stream the elements of a JSON array; raises Malformed where the file breaks off."""
-    return _stream_items(file, "array", lambda source: ijson.items(source, "item", use_float=True))
-
-
-def object_items(file: BinaryIO) -> Iterator[tuple[str, Any]]:
-    """Stream (key, value) of a JSON object; raises Malformed where the file breaks off."""
-    return _stream_items(file, "object", lambda source: ijson.kvitems(source, "", use_float=True))
-
-
-def _stream_items(file: BinaryIO, what: str, parse: Callable[[_SanitizedFile], Iterator[Any]]) -> Iterator[Any]:
-    sanitized = _SanitizedFile(file)
-    try:
-        for item in parse(sanitized):
-            yield item
-            sanitized.size = 0
-    except (Malformed, json_nesting.TooDeep) as error:
-        raise Malformed(f"The {what} cannot be read from here on: {error}.") from None
-    except (ijson.JSONError, ValueError, RecursionError) as error:
-        # The parser's message is not passed on: it quotes the file.
-        is_truncated = "premature EOF" in str(error) or "Incomplete" in str(error)
-        reason = "the file ends before it does" if is_truncated else "what follows is not JSON"
-        raise Malformed(f"The {what} breaks off here: {reason}.") from None
+def constant_in(record: Any) -> Malformed:
+    """The error that names the field of a record in which there is a Constant."""
+    parts = [(part, key) for key, part in record.items()] if isinstance(record, dict) else [(record, "A value of it")]
+    for part, key in parts:
+        if isinstance(part, Constant):
+            name = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(part)]
+            return Malformed(f"{key[:80]!r} is or contains {name}, which is not a number.")
+        if isinstance(part, dict | list):
+            parts += [(inner, key) for inner in (part.values() if isinstance(part, dict) else part)]
+    return Malformed("A number in it is out of range.")
 
 
 # In ASCII JSON: escapes of characters that are refused, and of surrogate pairs, which may be valid.
-_SUSPECT = re.compile(r"\\u(?:0000|fdd0|d[89a-f])")
+_SUSPECT = re.compile(r"\\u(?:0000|d[89a-f])")
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
@@ -335,7 +293,7 @@ def check_storable(value: Any) -> None:
         elif isinstance(part, str):
             if "\x00" in part:
                 raise Malformed("A text in it contains a NUL character.")
-            if _NOT_TEXT_MARK in part or not _is_unicode(part):
+            if not _is_unicode(part):
                 raise Malformed("A text in it contains bytes that are not UTF-8 text.")
         elif isinstance(part, float) and not math.isfinite(part):
             raise Malformed("A number in it is out of range.")
@@ -359,6 +317,22 @@ def required_text(record: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def id_text(value: Any) -> Any:
+    """A whole number as text, however a table wrote it (1001, 1001.0, 1e3); else the value."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        return re.sub(r"^(\d+)\.0+$", r"\1", value.strip())
+    return value
+
+
+def required_id(record: Mapping[str, Any], key: str) -> str:
+    """The id under `key`. Raises Malformed."""
+    return checked_id(required_text({k: id_text(v) for k, v in record.items() if k == key}, key))
+
+
 def text_list(record: Mapping[str, Any], key: str) -> list[str]:
     """The texts under `key`, [] if it is missing. Raises Malformed if it is no list of texts."""
     value = record.get(key)
@@ -380,7 +354,13 @@ def digest_of(text: str) -> str:
 
 
 def checked_id(value: str) -> str:
-    """Check an id: printable, no white space, at most 200 characters. Raises Malformed."""
+    """The id, without white space around it and without '.0' after a number.
+
+    Raises Malformed unless it is printable, without white space and at most 200 characters long.
+    """
+    value = str(id_text(value))
+    if re.fullmatch(r"\d(\.\d+)?[eE]\+\d+", value):
+        raise Malformed("Its id is rounded (1.23E+05): give the column the format 'text' and export the table again.")
     if len(value) > 200 or not value.isprintable() or any(c.isspace() for c in value):
         raise Malformed("Its id is longer than 200 characters or contains a space or control character.")
     return value

@@ -92,8 +92,8 @@ class Bundle:
                     raise Malformed(
                         f"It is not where it should be, and the data set has more than {MAX_FILES:,} files."
                     )
-                self._by_name.setdefault(PurePosixPath(path).name, []).append(path)
-        paths = self._by_name.get(name)
+                self._by_name.setdefault(PurePosixPath(path).name.casefold(), []).append(path)
+        paths = self._by_name.get(name.casefold())
         return [paths] if paths else []
 
 
@@ -153,8 +153,9 @@ def _open_folder(root: Path, is_rows: Callable[[str], bool] | None, data_files: 
 
     def names() -> Iterator[str]:
         for path in root.rglob("*"):
-            if path.is_file():
-                yield path.relative_to(root).as_posix()
+            name = path.relative_to(root).as_posix()
+            if path.is_file() and not _is_hidden(name):
+                yield name
 
     def read(name: str) -> bytes | None:
         path = (resolved_root / name).resolve()
@@ -166,16 +167,17 @@ def _open_folder(root: Path, is_rows: Callable[[str], bool] | None, data_files: 
             raise Malformed(f"The file is larger than {MAX_IMAGE_FILE:,} bytes.")
         return path.read_bytes()
 
-    archives: list[zipfile.ZipFile] = []
+    archives: list[tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]] = []
 
     def archived(name: str) -> bytes | None:
         """Read from `images.zip` in the folder, where some data sets have their images."""
         if not archives and (resolved_root / "images.zip").is_file():
-            archives.append(open_archive(resolved_root / "images.zip"))
-        for archive in archives:
+            archive = open_archive(resolved_root / "images.zip")
+            archives.append((archive, archive_members(archive)))
+        for archive, members in archives:
             for member in (name, name.removeprefix("images/"), f"images/{name}"):
-                if (data := _read_image(archive, member)) is not None:
-                    return data
+                if member in members:
+                    return _read_image(archive, members[member])
         return None
 
     data = data_files
@@ -198,10 +200,22 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     return archive
 
 
+def archive_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The files in an archive by their normalized names, without those that lead out of it.
+
+    What macOS and others add unseen is left out.
+    """
+    names = ((_safe_path(entry.filename), entry) for entry in archive.infolist() if not entry.is_dir())
+    return {name: entry for name, entry in names if name and not _is_hidden(name)}
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+
+
 def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], bool]) -> Bundle:
-    members = {
-        name: entry for entry in archive.infolist() if not entry.is_dir() and (name := _safe_path(entry.filename))
-    }
+    members = archive_members(archive)
+    folded = {name.casefold(): entry for name, entry in members.items()}
     data: list[DataFile] = []
     chosen = sorted(name for name in members if is_rows(name))
     if len(chosen) > MAX_DATA_FILES:
@@ -212,7 +226,12 @@ def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], b
         unpacked = folder / f"{number}{PurePosixPath(name).suffix}"
         _unpack(archive, members[name], unpacked)
         data.append(DataFile(name, unpacked))
-    return Bundle(data, lambda name: _read_image(archive, name), lambda: iter(members))
+
+    def read(name: str) -> bytes | None:
+        entry = members.get(name) or folded.get(name.casefold())
+        return None if entry is None else _read_image(archive, entry)
+
+    return Bundle(data, read, lambda: iter(members))
 
 
 def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
@@ -229,12 +248,8 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> N
         raise WrongFormat(f"{entry.filename} in the archive cannot be unpacked: damaged, or with a password.") from None
 
 
-def _read_image(archive: zipfile.ZipFile, name: str) -> bytes | None:
-    """The image of this name in an archive; None if there is none."""
-    try:
-        entry = archive.getinfo(name)
-    except KeyError:
-        return None
+def _read_image(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """An image in an archive. Raises Malformed."""
     if entry.file_size > MAX_IMAGE_FILE:
         raise Malformed(f"The file is larger than {MAX_IMAGE_FILE:,} bytes.")
     try:

@@ -54,7 +54,7 @@ def sniff(path: Path) -> Layout:
 
 
 def _is_data_file(file_name: str) -> bool:
-    return file_name.rpartition("/")[2] in _FILES
+    return file_name.rpartition("/")[2].lower() in _FILES
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:

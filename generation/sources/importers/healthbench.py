@@ -16,13 +16,12 @@ from generation.sources.importers.base import (
     Row,
     WrongFormat,
     check_storable,
-    checked_id,
     first_byte,
     gettext_noop,
     json_lines,
     language_fields,
     one_line,
-    required_text,
+    required_id,
 )
 
 name = "healthbench"
@@ -82,7 +81,7 @@ def _row(value: Any, where: str) -> Row | Refusal:
         turns = _turns(value.get("prompt"))
         user_texts = [turn["content"] for turn in turns if turn["role"] == "user"]
         row = Row(
-            external_id=checked_id(required_text(value, "prompt_id")),
+            external_id=required_id(value, "prompt_id"),
             title=one_line(user_texts[0]),
             **language_fields("\n".join(user_texts)),
             content={

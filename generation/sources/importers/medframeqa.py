@@ -18,6 +18,7 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     gettext_noop,
+    required_id,
     required_text,
     text_list,
 )
@@ -82,7 +83,7 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split:
     return visual_questions.row(
         where,
         dataset=name,
-        external_id=required_text(record, "question_id").strip(),
+        external_id=required_id(record, "question_id"),
         question=required_text(record, "question"),
         answer=answer,
         pictures=_pictures(record, bundle, folder),

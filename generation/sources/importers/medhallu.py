@@ -29,7 +29,7 @@ from generation.sources.importers.base import (
     required_text,
     text_list,
 )
-from generation.sources.importers.tables import csv_header, csv_records, is_parquet, parquet_columns, parquet_records
+from generation.sources.importers.tables import check_csv, csv_records, is_parquet, parquet_columns, parquet_records
 
 name = "medhallu"
 label = "MedHallu"
@@ -77,7 +77,7 @@ def sniff(path: Path) -> Layout:
             raise WrongFormat("It is a JSON array; MedHallu is JSON Lines, CSV or Parquet.")
         case b"{":
             return _sniff_lines(path)
-    _check(csv_header(path))
+    check_csv(path, _missing)
     return Layout("csv")
 
 
@@ -131,7 +131,7 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
 
 
 def _csv_rows(path: Path) -> Iterator[Row | Refusal]:
-    _check(csv_header(path))
+    check_csv(path, _missing)
     for where, record in csv_records(path):
         yield _row(record, where)
 

@@ -8,6 +8,7 @@ Their common columns are not documented, so several names are accepted for each 
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
-    array_items,
     check_storable,
     checked_id,
     first_byte,
@@ -26,6 +26,7 @@ from generation.sources.importers.base import (
     language_fields,
     one_line,
 )
+from generation.sources.importers.json_files import array_items
 
 name = "medmistake"
 label = "MedMistake"
@@ -72,18 +73,15 @@ def sniff(path: Path) -> Layout:
     if first_byte(path) != b"[":
         raise WrongFormat("It is not a JSON array; MedMistake is one, of one object for each mistake.")
     problem = "It is an empty array."
-    with path.open("rb") as file:
-        for place, value in enumerate(_items(file), 1):
-            if isinstance(value, Malformed):
-                problem = f"Record {place}: {value}"
-            elif not isinstance(value, dict):
-                problem = f"Record {place} of the array is not a JSON object."
-            elif missing := _missing(value):
-                problem = f"Its records lack {missing}; found: {', '.join(sorted(map(str, value)))[:300]}."
-            else:
-                return Layout("all" if "tested" in _known_values(value) else "validated")
-            if place == SNIFF_LIMIT:
-                break
+    for where, value in islice(array_items(path), SNIFF_LIMIT):
+        if isinstance(value, Malformed):
+            problem = f"{where.capitalize()}: {value}"
+        elif not isinstance(value, dict):
+            problem = f"{where.capitalize()} of the array is not a JSON object."
+        elif missing := _missing(value):
+            problem = f"Its records lack {missing}; found: {', '.join(sorted(map(str, value)))[:300]}."
+        else:
+            return Layout("all" if "tested" in _known_values(value) else "validated")
     raise WrongFormat(problem)
 
 
@@ -98,23 +96,9 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """
     if layout.name not in ("all", "validated"):
         raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake.")
-    return _rows(path, layout.name)
-
-
-def _rows(path: Path, layout: str) -> Iterator[Row | Refusal]:
     if first_byte(path) != b"[":
         raise WrongFormat("It is not a JSON array.")
-    with path.open("rb") as file:
-        for place, value in enumerate(_items(file), 1):
-            yield _row(value, f"record {place}", layout)
-
-
-def _items(file: Any) -> Iterator[Any]:
-    """The records; if the array breaks off, the last item is the Malformed error."""
-    try:
-        yield from array_items(file)
-    except Malformed as error:
-        yield error
+    return (_row(value, where, layout.name) for where, value in array_items(path))
 
 
 def _normalized(column: str) -> str:

@@ -15,12 +15,12 @@ from generation.sources.importers.base import (
     Row,
     WrongFormat,
     check_storable,
-    checked_id,
     first_byte,
     gettext_noop,
     json_lines,
     language_fields,
     one_line,
+    required_id,
     required_text,
     text_list,
 )
@@ -74,7 +74,7 @@ def _row(value: Any, where: str) -> Row | Refusal:
         if not isinstance(specialty, str):
             raise Malformed("'specialty' is not a text.")
         row = Row(
-            external_id=checked_id(required_text(value, "id")),
+            external_id=required_id(value, "id"),
             title=one_line(texts["encounter_reason"]),
             **language_fields(f"{texts['persona']}\n{texts['condition']}\n{texts['encounter_reason']}"),
             content={

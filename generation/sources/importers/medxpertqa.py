@@ -18,6 +18,7 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     gettext_noop,
+    required_id,
     required_text,
     text_list,
 )
@@ -88,7 +89,7 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split:
     return visual_questions.row(
         where,
         dataset=name,
-        external_id=required_text(record, "id").strip(),
+        external_id=required_id(record, "id"),
         question=question,
         answer=answer,
         pictures=[bundle.picture(image, *folders) for image in images],

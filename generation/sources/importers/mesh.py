@@ -13,6 +13,7 @@ from xml.parsers import expat
 
 from generation.sources.importers.base import (
     MAX_RECORD,
+    REST,
     SNIFF_LIMIT,
     Layout,
     Malformed,
@@ -84,7 +85,7 @@ def _entries(path: Path) -> Iterator[Row | Refusal]:
                 raise WrongFormat(problem)
             yield from reader.take_finished()
             if problem:
-                yield Refusal(f"record {reader.count + 1}", problem)
+                yield Refusal(f"record {reader.count + 1}{REST}", problem)
             if problem or not chunk:
                 return
 

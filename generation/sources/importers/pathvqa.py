@@ -80,7 +80,7 @@ def _files(bundle: Bundle) -> list[DataFile]:
     if not pickled:
         return matching_files(bundle, _KEYS)
     # Beside the questions there are vocabularies and labels, some of which are not plain values.
-    question_files = [file for file in pickled if file.name.endswith("_qa.pkl")] or pickled
+    question_files = [file for file in pickled if file.name.lower().endswith("_qa.pkl")] or pickled
     files = [file for file in question_files if _questions(load_plain(file.path))]
     if not files:
         raise WrongFormat("None of its pickles is a list of questions with 'image', 'question' and 'answer'.")

@@ -8,6 +8,7 @@ grades.
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,17 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
-    array_items,
     check_storable,
     checked_id,
     first_byte,
     gettext_noop,
+    id_text,
     language_fields,
     one_line,
     required_text,
 )
-from generation.sources.importers.tables import csv_header, csv_records
+from generation.sources.importers.json_files import array_items
+from generation.sources.importers.tables import check_csv, csv_records
 
 name = "pmc-patients"
 label = "PMC-Patients"
@@ -51,7 +53,7 @@ def sniff(path: Path) -> Layout:
             return Layout("json-v2")
         case b"{":
             raise WrongFormat("It is a JSON object (or one on each line); PMC-Patients V2 is one JSON array.")
-    _check_columns(path)
+    check_csv(path, _missing)
     return Layout("csv-v1")
 
 
@@ -63,27 +65,24 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """
     match layout.name:
         case "csv-v1":
-            return _csv_rows(path)
+            check_csv(path, _missing)
+            return (_row(record, where) for where, record in csv_records(path))
         case "json-v2":
-            return _array_rows(path)
+            return (_row(record, where) for where, record in array_items(path))
     raise WrongFormat(f"There is no layout {layout.name!r} of PMC-Patients.")
 
 
 def _check_array(path: Path) -> None:
     problem = "It is an array without records."
-    with path.open("rb") as file:
-        try:
-            for place, record in enumerate(array_items(file), 1):
-                if not isinstance(record, dict):
-                    problem = "The elements of the array are not objects."
-                elif missing := _missing(record):
-                    problem = f"Its records lack {missing}."
-                else:
-                    return
-                if place == SNIFF_LIMIT:
-                    break
-        except Malformed as error:
-            problem = str(error)
+    for where, record in islice(array_items(path), SNIFF_LIMIT):
+        if isinstance(record, Malformed):
+            problem = f"{where}: {record}"
+        elif not isinstance(record, dict):
+            problem = "The elements of the array are not objects."
+        elif missing := _missing(record):
+            problem = f"Its records lack {missing}."
+        else:
+            return
     raise WrongFormat(problem)
 
 
@@ -93,27 +92,6 @@ def _missing(columns: dict[str, Any] | list[str]) -> str:
     if "patient_uid" not in columns and "patient_id" not in columns:
         missing.append("'patient_uid' (or 'patient_id')")
     return " and ".join(missing)
-
-
-def _check_columns(path: Path) -> None:
-    if missing := _missing(csv_header(path)):
-        raise WrongFormat(f"It has no column {missing}.")
-
-
-def _csv_rows(path: Path) -> Iterator[Row | Refusal]:
-    _check_columns(path)
-    for where, record in csv_records(path):
-        yield _row(record, where)
-
-
-def _array_rows(path: Path) -> Iterator[Row | Refusal]:
-    place = 0
-    with path.open("rb") as file:
-        try:
-            for place, record in enumerate(array_items(file), 1):
-                yield _row(record, f"record {place}")
-        except Malformed as error:
-            yield Refusal(f"record {place + 1}", str(error))
 
 
 def _row(record: Any, where: str) -> Row | Refusal:
@@ -153,12 +131,12 @@ def _optional_text(record: dict[str, Any], key: str) -> str:
 
     Raises Malformed.
     """
-    value = record.get(key)
+    value = id_text(record.get(key))
     if value is None:
         return ""
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if not isinstance(value, str):
         raise Malformed(f"'{key}' is neither a text nor a whole number.")
-    return str(value).strip()
+    return value
 
 
 def _gender(record: dict[str, Any]) -> str:

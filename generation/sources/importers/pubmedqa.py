@@ -25,11 +25,11 @@ from generation.sources.importers.base import (
     gettext_noop,
     json_lines,
     language_fields,
-    object_items,
     one_line,
     required_text,
     text_list,
 )
+from generation.sources.importers.json_files import object_items
 from generation.sources.importers.tables import is_parquet, parquet_columns, parquet_records
 
 name = "pubmedqa"
@@ -76,12 +76,9 @@ def sniff(path: Path) -> Layout:
 
 
 def _is_object(path: Path) -> bool:
-    with path.open("rb") as file:
-        try:
-            first = islice(object_items(file), SNIFF_LIMIT)
-            return any(isinstance(value, dict) and value.keys() >= _OBJECT_KEYS for _, value in first)
-        except Malformed:  # several objects, one on each line
-            return False
+    first = islice(object_items(path), SNIFF_LIMIT)
+    # Several objects, one on each line, are one that breaks off.
+    return any(isinstance(value, dict) and value.keys() >= _OBJECT_KEYS for _where, _key, value in first)
 
 
 def _quoted_list(columns: frozenset[str] | set[str]) -> str:
@@ -109,15 +106,9 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
 
 
 def _object_rows(path: Path) -> Iterator[Row | Refusal]:
-    place = 0
-    with path.open("rb") as file:
-        try:
-            for place, (key, value) in enumerate(object_items(file), 1):
-                pmid = key if key.isascii() and key.isdecimal() and len(key) < 20 else ""
-                where = f"record {place} (PMID {pmid})" if pmid else f"record {place}"
-                yield _row(_from_object, (key, value), where)
-        except Malformed as error:
-            yield Refusal(f"record {place + 1}", str(error))
+    for where, key, value in object_items(path):
+        is_pmid = key.isascii() and key.isdecimal() and len(key) < 20
+        yield _row(_from_object, (key, value), f"{where} (PMID {key})" if is_pmid else where)
 
 
 def _from_object(entry: tuple[str, Any]) -> dict[str, Any]:
@@ -126,6 +117,8 @@ def _from_object(entry: tuple[str, Any]) -> dict[str, Any]:
     Raises Malformed.
     """
     pmid, value = entry
+    if isinstance(value, Malformed):
+        raise value
     if not isinstance(value, dict):
         raise Malformed("The record is not an object.")
     return {

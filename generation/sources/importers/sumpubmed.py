@@ -5,7 +5,6 @@ Without an abstract it is refused; the shorter one may be missing. Other folders
 are not read.
 """
 
-import codecs
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -26,7 +25,8 @@ from generation.sources.importers.base import (
     gettext_noop,
     one_line,
 )
-from generation.sources.importers.bundles import UNREADABLE, open_archive
+from generation.sources.importers.bundles import UNREADABLE, archive_members, open_archive
+from review.rules.text_files import decoded
 
 name = "sumpubmed"
 label = "SumPubMed"
@@ -39,7 +39,7 @@ restrictions = gettext_noop("non-commercial, academic use")
 containers = (ZIP_ARCHIVE,)
 
 _PARTS = {"text": "text", "abstract": "abstract", "shorter_abstract": "abst"}
-_NAME = re.compile(r"(?:^|/)(text|abstract|shorter_abstract)/(text|abstract|abst)_(\d{1,9})\.txt$")
+_NAME = re.compile(r"(?:^|/)(text|abstract|shorter_abstract)/(text|abstract|abst)_(\d{1,9})\.txt$", re.IGNORECASE)
 _ReadFile = Callable[[str], bytes]
 
 
@@ -53,7 +53,7 @@ def sniff(path: Path) -> Layout:
         description = "It is a JSON array" if first_byte(path) == b"[" else "It is a file"
         raise WrongFormat(f"{description}; SumPubMed is a folder or a zip archive of text files.")
     with open_archive(path) as archive:
-        if not _files_by_number(archive.namelist())["text"]:
+        if not _files_by_number(list(archive_members(archive)))["text"]:
             raise WrongFormat("The zip archive has no text/text_N.txt.")
     return Layout("zip")
 
@@ -93,8 +93,8 @@ def _files_by_number(names: list[str]) -> dict[str, dict[int, str]]:
     files: dict[str, dict[int, str]] = {part: {} for part in _PARTS}
     for file in names:
         match = _NAME.search(file)
-        if match and _PARTS[match[1]] == match[2]:
-            files[match[1]].setdefault(int(match[3]), file)
+        if match and _PARTS[match[1].lower()] == match[2].lower():
+            files[match[1].lower()].setdefault(int(match[3]), file)
     return files
 
 
@@ -124,15 +124,16 @@ def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
     if not _is_zip(path):
         raise WrongFormat("It is not a zip archive.")
     with open_archive(path) as archive:
+        members = archive_members(archive)
 
         def read(file: str) -> bytes:
             try:
-                with archive.open(file) as member:
+                with archive.open(members[file]) as member:
                     return member.read(MAX_RECORD + 1)
             except UNREADABLE:
                 raise Malformed(f"'{file}' in the archive cannot be read: it is damaged or encrypted.") from None
 
-        yield from _rows(_files_by_number(archive.namelist()), read, split)
+        yield from _rows(_files_by_number(list(members)), read, split)
 
 
 def _rows(files: dict[str, dict[int, str]], read: _ReadFile, split: str) -> Iterator[Row | Refusal]:
@@ -166,6 +167,6 @@ def _text(read: _ReadFile, file: str) -> str:
     if len(data) > MAX_RECORD:
         raise Malformed(f"'{file}' is longer than {MAX_RECORD:,} bytes.")
     try:
-        return data.removeprefix(codecs.BOM_UTF8).decode().strip()
+        return decoded(data).strip()
     except UnicodeDecodeError as error:
         raise Malformed(f"'{file}' is not UTF-8 (byte {error.start + 1}).") from None

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from generation.sources.importers.base import MAX_RECORD, PARQUET, Malformed, WrongFormat, numbered_lines
+from generation.sources.importers.base import MAX_RECORD, PARQUET, REST, Malformed, WrongFormat, numbered_lines
 from review.rules import json_nesting
+from review.rules.text_files import CSVTable, TwiceNamed, open_text
 
 if TYPE_CHECKING:  # it takes a while to import
     from pyarrow import RecordBatch
@@ -19,43 +20,33 @@ BATCH = 100  # rows of Parquet in memory at once
 BUFFER = 256 * 1024  # bytes: the pages of a file are read as needed, not whole row groups
 
 
-class _Lines:
-    """The lines of a file for csv.reader, with a limit on the size of a record.
-
-    The reader asks for as many lines as a record needs, and a quote that is never closed must not
-    take in the whole file. `number`: the line last returned.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._lines = numbered_lines(file)
-        self.number = 0
-        self.size = 0  # bytes returned since the caller last set this to 0
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> str:
-        self.number, line = next(self._lines)
-        self.size += MAX_RECORD + 1 if line is None else len(line)
-        if line is None or self.size > MAX_RECORD:
-            raise csv.Error(f"record longer than {MAX_RECORD:,} bytes")
-        return line.decode("utf-8", "surrogateescape")  # check_storable refuses them, if used
+def csv_table(file: BinaryIO) -> CSVTable:
+    """The table in a text that `open_text` opened. Raises WrongFormat."""
+    lines = (
+        # `check_storable` refuses what is not UTF-8, if it is used.
+        None if line is None else line.decode("utf-8", "surrogateescape")
+        for _number, line in numbered_lines(file)
+    )
+    try:
+        return CSVTable(lines)
+    except csv.Error as error:
+        raise WrongFormat(f"It is not CSV: {error}.") from None
+    except TwiceNamed as error:
+        raise WrongFormat(f"It has two columns '{error}'.") from None
 
 
 def csv_header(path: Path) -> list[str]:
     """The names of the columns. Raises WrongFormat."""
-    with path.open("rb") as file:
-        return _header(csv.reader(_Lines(file), strict=True))
+    with open_text(path) as file:
+        return csv_table(file).header
 
 
-def _header(reader: Iterator[list[str]]) -> list[str]:
-    # The limit is global to the process: only raise it, as others may read CSV, too. _Lines bounds
-    # a record.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD))
-    try:
-        return next((cells for cells in reader if cells), [])
-    except csv.Error as error:
-        raise WrongFormat(f"It is not CSV: {error}.") from None
+def check_csv(path: Path, missing: Callable[[list[str]], str]) -> None:
+    """Raise WrongFormat, with what was recognised, if columns are `missing`."""
+    with open_text(path) as file:
+        table = csv_table(file)
+        if problem := missing(table.header):
+            raise WrongFormat(f"It has no column {problem}. Recognised: {table.found}.")
 
 
 def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
@@ -63,28 +54,18 @@ def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
 
     Raises WrongFormat.
     """
-    with path.open("rb") as file:
-        lines = _Lines(file)
-        # strict: a misplaced quote is an error of its record. Otherwise two records would silently
-        # become one.
-        reader = csv.reader(lines, strict=True)
-        header = _header(reader)
-        while True:
-            where = f"line {lines.number + 1}"
-            lines.size = 0
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield where, Malformed(f"This is not CSV: {error}.")
-                continue
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                yield where, Malformed(f"The header has {len(header)} columns, this record has {len(cells)}.")
-                continue
-            yield where, dict(zip(header, cells, strict=True))
+    with open_text(path) as file:
+        table = csv_table(file)
+        width = len(table.header)
+        for number, cells in table.rows():
+            record: dict[str, Any] | Malformed
+            if isinstance(cells, csv.Error):
+                record = Malformed(f"This is not CSV: {cells}.")
+            elif len(cells) != width:
+                record = Malformed(f"The header has {width} columns, this record has {len(cells)}.")
+            else:
+                record = dict(zip(table.header, cells, strict=True))
+            yield f"line {number}", record
 
 
 def is_parquet(path: Path) -> bool:
@@ -115,7 +96,7 @@ def parquet_records(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple
                 with _errors_of_arrow(lambda: Malformed("The file is damaged here; what follows cannot be read.")):
                     batch = next(batches, None)
             except Malformed as error:
-                yield f"row {place + 1}", error
+                yield f"row {place + 1}{REST}", error
                 return
             if batch is None:
                 return

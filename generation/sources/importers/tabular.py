@@ -12,10 +12,11 @@ from generation.sources.importers.base import (
     Row,
     WrongFormat,
     first_byte,
+    id_text,
     json_lines,
     storable_json,
 )
-from generation.sources.importers.tables import csv_header, csv_records, is_parquet, parquet_columns, parquet_records
+from generation.sources.importers.tables import check_csv, csv_records, is_parquet, parquet_columns, parquet_records
 
 JSONL, CSV, PARQUET = "jsonl", "csv", "parquet"
 _NO_VALUE = frozenset({"", "none", "null", "nan"})  # how tables write a missing value
@@ -24,7 +25,8 @@ _NO_VALUE = frozenset({"", "none", "null", "nan"})  # how tables write a missing
 def sniff(path: Path, columns: Sequence[str], label: str, *, layouts: Sequence[str] = (JSONL, CSV, PARQUET)) -> Layout:
     """Recognise a file with these columns. Raises WrongFormat naming the missing ones."""
     if PARQUET in layouts and is_parquet(path):
-        _check(columns, parquet_columns(path))
+        if missing := _missing(columns, parquet_columns(path)):
+            raise WrongFormat(f"It has no column {missing}.")
         return Layout(PARQUET)
     match first_byte(path):
         case b"[":
@@ -33,7 +35,7 @@ def sniff(path: Path, columns: Sequence[str], label: str, *, layouts: Sequence[s
             return _sniff_lines(path, columns)
     if CSV not in layouts:
         raise WrongFormat(f"It is not JSON Lines, as {label} is.")
-    _check(columns, csv_header(path))
+    check_csv(path, lambda header: _missing(columns, header))
     return Layout(CSV)
 
 
@@ -53,11 +55,6 @@ def _sniff_lines(path: Path, columns: Sequence[str]) -> Layout:
 
 def _missing(columns: Sequence[str], present: Sequence[str] | Mapping[str, Any]) -> str:
     return ", ".join(f"'{column}'" for column in columns if column not in present)
-
-
-def _check(columns: Sequence[str], present: Sequence[str]) -> None:
-    if missing := _missing(columns, present):
-        raise WrongFormat(f"It has no column {missing}.")
 
 
 def rows(
@@ -109,8 +106,8 @@ def optional_text(record: Mapping[str, Any], key: str) -> str:
     value = record.get(key)
     if value is None or (isinstance(value, float) and value != value):
         return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+    if not isinstance(value, str):
+        value = id_text(value)
     if not isinstance(value, str):
         raise Malformed(f"'{key}' is not a text.")
     value = value.strip()

@@ -5,7 +5,6 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
@@ -15,7 +14,6 @@ from generation.sources.importers.base import (
     Picture,
     Row,
     WrongFormat,
-    array_items,
     check_storable,
     checked_id,
     first_byte,
@@ -24,6 +22,7 @@ from generation.sources.importers.base import (
     one_line,
 )
 from generation.sources.importers.bundles import Bundle, DataFile
+from generation.sources.importers.json_files import array_items
 from generation.sources.importers.tables import is_parquet, parquet_columns, parquet_records
 
 KIND = "vqa"
@@ -201,20 +200,10 @@ def _raw_records(file: DataFile, columns: Sequence[str]) -> Iterator[tuple[str, 
     if is_parquet(file.path):
         yield from parquet_records(file.path, lambda name: name in columns)
     elif first_byte(file.path) == b"[":
-        yield from _array_records(file.path)
+        yield from array_items(file.path)
     else:
         for number, value in json_lines(file.path):
             yield f"line {number}", value
-
-
-def _array_records(path: Path) -> Iterator[tuple[str, Any]]:
-    number = 0
-    with path.open("rb") as array:
-        try:
-            for number, value in enumerate(array_items(array), 1):
-                yield f"record {number}", value
-        except Malformed as error:
-            yield f"record {number + 1}", error
 
 
 def check_layout(layout: Layout, label: str, *known: str) -> None:
@@ -269,6 +258,5 @@ def _mismatch(file: DataFile, keys: Sequence[str]) -> str:
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file may hold rows, by its name: JSON, JSON Lines or Parquet, not a hidden file."""
-    hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
-    return not hidden and name.lower().endswith((".json", ".jsonl", ".parquet"))
+    """Whether a file may hold rows, by its name: JSON, JSON Lines or Parquet."""
+    return name.lower().endswith((".json", ".jsonl", ".parquet"))

@@ -94,14 +94,15 @@ def test_a_hundred_levels_are_read_but_not_one_more(
     assert "more than 100 deep" in refusal.reason
 
 
-def test_records_before_a_too_deep_one_are_kept(tmp_path: Path) -> None:
+def test_records_beside_a_too_deep_one_are_kept(tmp_path: Path) -> None:
     good = {"patient_uid": "1-1", "patient": "He had fever."}
     path = tmp_path / "file"
     path.write_bytes(
         array(good, {**good, "patient_uid": "2-1", "more": nested_lists(99)}, {**good, "patient_uid": "3-1"})
     )
-    row, refusal = pmc_patients.rows(path, pmc_patients.sniff(path))
+    row, refusal, last = pmc_patients.rows(path, pmc_patients.sniff(path))
     assert isinstance(row, Row)
+    assert isinstance(last, Row)
     assert isinstance(refusal, Refusal)
     assert refusal.where == "record 2"
     assert "more than 100 deep" in refusal.reason

@@ -21,7 +21,7 @@ from generation.common import limited
 from generation.models import Import, Source, SourceRecord, StoredImage
 from generation.sources import importers, reading, services
 from generation.sources.importers import bundles, pickles
-from generation.sources.importers.base import Exhausting, WrongFormat
+from generation.sources.importers.base import HEAD, Exhausting, WrongFormat
 from review.models import User
 from tests.generation.images.drawing import picture
 from tests.generation.rows import keyed, pair, parquet
@@ -215,16 +215,16 @@ def test_a_request_reads_the_first_kilobytes_by_the_chosen_format(
         monkeypatch.setattr(module, "sniff", sniff)
     client.force_login(adela)
     data = keyed(*({"QUESTION": f"Is it {n}?", "CONTEXTS": ["It is."], "LONG_ANSWER": "Yes."} for n in range(2000)))
-    assert len(data) > 2 * reading.HEAD
+    assert len(data) > 2 * HEAD
     form = {"format": "pubmedqa", "name": "own", "file": SimpleUploadedFile("own.json", data)}
     assert client.post(reverse("generation:sources"), form).status_code == 302
     assert [name for name, _size in sniffed] == ["pubmedqa"]
-    assert sniffed[0][1] <= reading.HEAD
+    assert sniffed[0][1] <= HEAD
     assert services.run_import(Import.objects.get().pk).added == 2000
 
 
 def _long(*lines: str) -> bytes:
-    return "\n".join(lines).encode() + b"\n" * 2 * reading.HEAD
+    return "\n".join(lines).encode() + b"\n" * 2 * HEAD
 
 
 @pytest.mark.plain
@@ -244,8 +244,8 @@ def test_a_long_text_of_another_format_is_refused_by_its_beginning(tmp_path: Pat
 
 @pytest.mark.plain
 def test_a_first_record_longer_than_the_beginning_is_left_to_the_import(tmp_path: Path) -> None:
-    long_record = json.dumps({"first": 1, "text": "x" * 2 * reading.HEAD}).encode()
-    for data in (long_record, b"[" + long_record, b" " * 2 * reading.HEAD + b"{}"):
+    long_record = json.dumps({"first": 1, "text": "x" * 2 * HEAD}).encode()
+    for data in (long_record, b"[" + long_record, b" " * 2 * HEAD + b"{}"):
         path = written(tmp_path / "file", data)
         assert reading.recognise(path, importers.load("healthbench")) is None
 

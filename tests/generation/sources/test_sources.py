@@ -3,6 +3,7 @@
 Bad files are refused as a whole, bad rows one by one.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,15 @@ def file_with_a_bad_row(path: Path) -> Path:
     bad = conversation(99)
     del bad["prompt"]
     return conversations_file(path, conversation(1), conversation(2), bad, *map(conversation, (3, 4, 5, 6, 2)))
+
+
+def test_what_could_not_be_read_is_named_and_the_import_has_failed(tmp_path: Path) -> None:
+    path = tmp_path / "reports.json"
+    path.write_text(f"[{json.dumps(report(1))}, {json.dumps(report(2))[:-1]}")
+    run = services.run_import(start_import(path, format_name="pmc-patients").pk)
+    assert run.status == Status.FAILED
+    assert counts(run) == {"rows": 2, "added": 1, "known": 0, "refused": 1}
+    assert run.detail.startswith("reports.json: record 2 and everything after it: ")
 
 
 def test_rows_are_counted_and_bad_ones_are_reported(tmp_path: Path) -> None:

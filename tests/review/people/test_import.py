@@ -90,9 +90,9 @@ def test_a_csv_file_from_excel_is_read() -> None:
         ("name,email\nAna,a@x.org\nBo,A@x.org\n", "people.csv, row 3: Row 2 also has the e-mail address a@x.org."),
         ("name\n" + "".join(f"P{n}\n" for n in range(1001)), "people.csv: The file has more than 1000 rows."),
         ("name\n" + "x" * roster.MAX_BYTES, "people.csv: The file is larger than 1 MB."),
-        ("name\n李".encode("gbk"), "people.csv: The file is not UTF-8."),
+        (b"name\nA\x81\n", "people.csv: The file is not UTF-8."),
         ("name\nA\0na\n", "people.csv: The file contains a NUL character."),
-        ('name\n"Ana\n', "people.csv: This is not CSV"),
+        ('name\n"Ana\n', "people.csv, row 2: This is not CSV"),
     ],
 )
 def test_every_fault_is_reported_with_its_row(text: str | bytes, expected: str) -> None:
@@ -210,3 +210,13 @@ def test_an_account_without_a_password_cannot_sign_in(api: Api, adela: User) -> 
     created = api(adela).post(reverse("api:people"), {"username": "bo", "role": "physician"})
     assert created.status_code == 201
     assert not User.objects.get(username="bo").has_usable_password()
+
+
+def test_names_without_letters_get_a_username_and_a_bad_row_hides_no_other() -> None:
+    people = roster.read_roster(
+        "people.csv", 'name;email;;\n李伟;;;\nمُحَمَّد;;;\n’’;;;\n"x"y;;;\nO’Brien;;;\n;;;\n'.encode("utf-16")
+    )
+    names = [entry.user.username for entry in people.entries]
+    assert names[:2] + names[3:] == ["李伟", "محمد", "obrien"]
+    assert names[2].startswith("person-")
+    assert [refusal.row for refusal in people.refusals] == [5]

@@ -1,0 +1,268 @@
+"""Reads text as real tools write it: any usual encoding, mark, line end and separator of a table.
+
+Whatever a file is, readers get UTF-8 with LF or CRLF from `open_text`, and rows of cells from
+`CSVTable`. Bytes that are no text in the encoding of the file become bytes that are not UTF-8, so that
+they spoil only the record in which they are.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Self, cast
+
+MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records in the known files have a few hundred KB
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+_MARKS = (  # that of UTF-32 LE begins with that of UTF-16 LE
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CHUNK = 64 * 1024  # bytes
+# Of text in an old encoding, what is looked at to find out which.
+_RUN = re.compile(rb"[\x80-\xff]+")
+# Windows-1252: a letter beside an ASCII letter, a sign (° ± ² µ ½ …), a typographic quote or dash.
+_WESTERN = re.compile(
+    rb"(?:(?<=[A-Za-z])[\x8a\x8c\x8e\x9a\x9c\x9e\xc0-\xd6\xd8-\xf6\xf8-\xfe]"
+    rb"|[\x8a\x8c\x8e\x9a\x9c\x9e\xc0-\xd6\xd8-\xf6\xf8-\xfe](?=[A-Za-z])"
+    rb"|[\x80\x85\x91-\x97\x99\xa0-\xbf\xd7\xf7])"
+)
+
+
+def _broken(error: UnicodeError) -> tuple[str, int]:
+    """What is no text becomes half a surrogate pair, and with that a byte that is not UTF-8."""
+    return "\udcff", cast(UnicodeDecodeError, error).end
+
+
+codecs.register_error("mhb-broken", _broken)
+
+
+# ---------------------------------------------------------------------------------------- encodings
+
+
+def open_text(path: Path, limit: int | None = None) -> BinaryIO:
+    """The text of a file as UTF-8 without a mark, whose lines end with LF or CRLF.
+
+    limit: bytes that may be looked at to recognise the encoding; None for the whole file.
+    """
+    file = path.open("rb")
+    try:
+        encoding, mark = _recognise(file, limit)
+        file.seek(mark)
+        head = file.read(_CHUNK)
+        file.seek(mark)
+        is_mac = b"\r" in head and b"\n" not in head
+        if encoding == "utf-8" and not is_mac:
+            return file
+        return io.BufferedReader(_AsUTF8(file, encoding, is_mac=is_mac), _CHUNK)
+    except BaseException:
+        file.close()
+        raise
+
+
+def decoded(data: bytes) -> str:
+    """The text of bytes, without a mark, whose lines end with LF. Raises UnicodeDecodeError."""
+    encoding, mark = _recognise(io.BytesIO(data), None)
+    return data[mark:].decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _recognise(file: BinaryIO, limit: int | None) -> tuple[str, int]:
+    """Encoding, and length of the mark at the beginning."""
+    head = file.read(64)
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding, len(mark)
+    zeros = tuple(byte == 0 for byte in head[:4])  # the first character of data is an ASCII one
+    for encoding, pattern in (("utf-32-le", (0, 1, 1, 1)), ("utf-32-be", (1, 1, 1, 0))):
+        if zeros == pattern:
+            return encoding, 0
+    for encoding, two in (("utf-16-le", (0, 1)), ("utf-16-be", (1, 0))):
+        if zeros[:2] == two:
+            return encoding, 0
+    file.seek(0)
+    return _eight_bit(file, limit), 0
+
+
+def _eight_bit(file: BinaryIO, limit: int | None) -> str:
+    """UTF-8, unless no byte beyond ASCII is UTF-8 and all make sense in another encoding."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    left = limit
+    while chunk := file.read(_CHUNK if left is None else min(_CHUNK, left)):
+        left = None if left is None else left - len(chunk)
+        try:
+            if not decoder.decode(chunk).isascii():
+                return "utf-8"
+        except UnicodeDecodeError:
+            break
+    else:
+        return "utf-8"
+    # Both begin with ASCII, and need no state from before it.
+    runs = b"\n".join(found.group() for found in re.finditer(rb"[^\x80-\xff]?[\x80-\xff]+[^\x80-\xff]?", chunk))
+    high = _RUN.findall(runs)
+    if sum(_decodes(run, "utf-8") for run in high) * 2 >= len(high):
+        return "utf-8"  # with some damage
+    if sum(len(run) for run in high if len(run) > 1) > 0.8 * sum(map(len, high)) and _decodes(chunk, "gb18030"):
+        return "gb18030"
+    return "cp1252" if not _RUN.search(_WESTERN.sub(b"", runs)) else "utf-8"
+
+
+def _decodes(text: bytes, encoding: str) -> bool:
+    try:  # the last character may be cut off
+        codecs.getincrementaldecoder(encoding)().decode(text, final=encoding == "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _AsUTF8(io.RawIOBase):
+    """A file in another encoding, or with CR at the end of lines, as UTF-8 with LF."""
+
+    def __init__(self, file: BinaryIO, encoding: str, *, is_mac: bool) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(encoding)("mhb-broken")
+        self._is_mac = is_mac
+        self._waiting = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        while not self._waiting and not self._ended:
+            chunk = self._file.read(_CHUNK)
+            self._ended = not chunk
+            text = self._decoder.decode(chunk, self._ended)
+            if self._is_mac:
+                text = text.replace("\r", "\n")
+            self._waiting = text.encode("utf-8", "surrogateescape" if "\udcff" in text else "surrogatepass")
+        size = min(len(buffer), len(self._waiting))
+        buffer[:size] = self._waiting[:size]
+        self._waiting = self._waiting[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+
+class CSVTable:
+    """A CSV file: its header, and its rows of cells, each with the number of its first line.
+
+    The separator is what a line `sep=…` or else the header says. Empty columns at the end, and rows
+    without a cell, are left out.
+
+    Raises csv.Error and TwiceNamed if there is no header that can be read.
+    """
+
+    def __init__(self, lines: Iterable[str | None]) -> None:
+        # The limit is global to the process: only raise it, as others may read CSV, too. _Lines
+        # bounds a record.
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD))
+        self._lines = _Lines(lines)
+        self.separator = self._separator()
+        # strict: a misplaced quote is an error of its record. Otherwise two records would silently
+        # become one.
+        self._reader = csv.reader(self._lines, delimiter=self.separator, strict=True)
+        self.header = next((_trimmed(cells) for _number, cells in self._records() if any(map(str.strip, cells))), [])
+        named = [name for name in self.header if name]
+        if twice := next((name for name in named if named.count(name) > 1), ""):
+            raise TwiceNamed(twice)
+
+    @property
+    def found(self) -> str:
+        """What was recognised: 'semicolons; columns found: id, text'."""
+        return f"{SEPARATORS.get(self.separator, repr(self.separator))}; columns found: {', '.join(self.header)[:300]}"
+
+    def _separator(self) -> str:
+        line = next((line for line in self._lines if line.strip()), "")
+        if stated := re.fullmatch(r"""\s*"?sep=(.)"?\s*""", line, re.IGNORECASE):
+            return stated[1]
+        if line:
+            self._lines.give_back(0)
+        outside = re.sub(r'"[^"]*"?', "", line)
+        return max(SEPARATORS, key=outside.count)
+
+    def rows(self) -> Iterator[tuple[int, list[str] | csv.Error]]:
+        """(line, as many cells as the header has, or more, or fewer; or the error of the row)."""
+        width = len(self.header)
+        while True:
+            try:
+                yield from self._filled(width)
+                return
+            except csv.Error as error:
+                number = self._lines.first
+                # What a quote that is never closed has taken in are rows of their own.
+                self._lines.give_back(1)
+                yield number, error
+
+    def _filled(self, width: int) -> Iterator[tuple[int, list[str]]]:
+        for number, cells in self._records():
+            if any(map(str.strip, cells)):
+                while len(cells) > width and not cells[-1].strip():
+                    cells.pop()
+                yield number, cells
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        while True:
+            self._lines.start()
+            try:
+                cells = next(self._reader)
+            except StopIteration:
+                return
+            yield self._lines.first, cells
+
+
+class TwiceNamed(Exception):
+    """A table has two columns of this name."""
+
+
+def _trimmed(cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    while names and not names[-1]:
+        names.pop()
+    return names
+
+
+class _Lines:
+    """The lines of a table for csv.reader, with a limit on the size of a record.
+
+    The reader asks for as many lines as a record needs, and a quote that is never closed must not
+    take in the whole file.
+    """
+
+    def __init__(self, lines: Iterable[str | None]) -> None:
+        self._lines = iter(lines)
+        self._again: deque[str | None] = deque()
+        self._taken: list[str | None] = []
+        self._size = 0
+        self.first = 1  # line of the record that is being read
+
+    def start(self) -> None:
+        """A record begins."""
+        self.first += len(self._taken)
+        self._taken, self._size = [], 0
+
+    def give_back(self, kept: int) -> None:
+        """Read the lines of this record again, without the first `kept`."""
+        self._again.extendleft(reversed(self._taken[kept:]))
+        del self._taken[kept:]
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._lines)
+        self._taken.append(line)
+        self._size += MAX_RECORD + 1 if line is None else len(line)
+        if line is None or self._size > MAX_RECORD:
+            raise csv.Error(f"record longer than {MAX_RECORD:,} bytes")
+        return line
