@@ -1,8 +1,8 @@
 """Reads text as real tools write it: any usual encoding, mark, line end and separator of a table.
 
 Whatever a file is, readers get UTF-8 with LF or CRLF from `open_text`, and rows of cells from
-`CSVTable`. Bytes that are no text in the encoding of the file become bytes that are not UTF-8, so that
-they spoil only the record in which they are.
+`CSVTable`. Bytes that are no text in the encoding of the file become bytes that are not UTF-8, so
+that they spoil only the record in which they are.
 """
 
 import codecs
