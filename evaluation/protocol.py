@@ -6,9 +6,7 @@ functions below.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any
 
 from evaluation.verdicts.rates import Rate as Rate
 from evaluation.verdicts.selection import EXCLUDED as EXCLUDED
@@ -17,6 +15,9 @@ from evaluation.verdicts.selection import JUDGE_FAILURES as JUDGE_FAILURES
 from evaluation.verdicts.selection import JUDGED as JUDGED
 from evaluation.verdicts.selection import UNPARSED as UNPARSED
 from generation.llm.types import Message, Request
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel  # which a check of a bundle does without
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Judging:
     """
 
     judge: Callable[[Sample, Rubric, str, str], Request]
-    shape: type[BaseModel]
+    shape: "type[BaseModel]"
     decide: Callable[[Any], Decision]
     variants: frozenset[str] = frozenset()
 
@@ -175,7 +176,7 @@ class SampleJudging:
     """
 
     judge: Callable[[Sample, Sequence[Rubric], str, str], Request]
-    shape: type[BaseModel]
+    shape: "type[BaseModel]"
     decide: Callable[[Any], Sequence[tuple[str, Decision]]]
 
 
@@ -250,7 +251,7 @@ class Protocol:
     rates: tuple[Rate, ...]
     facets: tuple[FacetView, ...]
     judge: Callable[[Sample, Rubric, str, str], Request] | None = None
-    shape: type[BaseModel] | None = None
+    shape: "type[BaseModel] | None" = None
     decide: Callable[[Any], Decision] | None = None
     read: Callable[[Sample, Rubric, str, Mapping[str, str], str], Decision | None] | None = None
     pooled: bool = True

@@ -9,20 +9,23 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from django.db.models import F, QuerySet
 
-from evaluation import errors, statistics
-from evaluation.interchange import programs
+import evaluation
+from evaluation import errors
 from evaluation.interchange.evidence import judging
+from evaluation.interchange.programs import verify_run
+from evaluation.interchange.programs.rows import OPEN
 from evaluation.judges.queries import validation_of
-from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports import formats, score_lines
+from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
+from evaluation.reports.numbers import values
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
 from evaluation.runs.rows.verdicts import load_samples
@@ -32,30 +35,32 @@ from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
 from generation.releases.exporters.base import canonical, replace_files
 from generation.releases.exporters.manifest import Checksums
-from review.quality import agreement
-from review.rules import wilson_interval
 
-FORMAT = 2
-READABLE_FORMATS = (1, FORMAT)
-ROOT = Path(statistics.__file__).parents[2]
-# The programs, and beside them the arithmetic that they share with the site, under its own names.
-PROGRAMS = {path.name: path for path in sorted(Path(programs.__path__[0]).glob("verify_*.py"))} | {
-    path.relative_to(ROOT).as_posix(): path
-    for path in (
-        *sorted(Path(statistics.__file__).parent.glob("*.py")),
-        *(ROOT / name for name in ("evaluation/__init__.py", "review/__init__.py")),
-        *(ROOT / "review" / name for name in ("quality/__init__.py", "rules/__init__.py")),
-        *(Path(module.__file__ or "") for module in (agreement, wilson_interval)),
-    )
+FORMAT = verify_run.FORMAT
+READABLE_FORMATS = range(1, FORMAT + 1)
+ROOT = Path(evaluation.__file__).parents[1]
+# The program, and below it what it shares with the site, under the same names: the arithmetic.
+SHARED = (
+    "evaluation/metrics.py", "evaluation/panel.py", "evaluation/protocol.py",
+    "evaluation/statistics/*.py", "evaluation/verdicts/*.py",
+    "evaluation/judges/numbers/*.py", "evaluation/reports/numbers/*.py", "evaluation/interchange/programs/[!v]*.py",
+    "generation/llm/types.py", "review/quality/agreement.py", "review/rules/wilson_interval.py",
+    *(f"{folder}/__init__.py" for folder in (
+        "evaluation", "evaluation/judges", "evaluation/reports", "evaluation/interchange",
+        "generation", "generation/llm", "review", "review/quality", "review/rules",
+    )),
+)  # fmt: skip
+PROGRAMS = {"verify_run.py": Path(verify_run.__file__)} | {
+    path.relative_to(ROOT).as_posix(): path for pattern in SHARED for path in sorted(ROOT.glob(pattern))
 }
-SCORES_PROGRAM = "verify_scores.py"  # included only if the protocol has scores
+REQUIREMENTS = "requirements.txt"  # of the program
+REQUIRED = ("numpy", "scipy")
 HELD_OUT = ReleasedSample.Split.HELD_OUT
 ARM, POLARITY_COLUMN = "version__sample__arm", "sample__version__rubrics__polarity"
 ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # the order of responses
 RESPONSE_COLUMNS = ("endpoint__name", "sample__key", "variant", "repeat")
 RESPONSE_NAMES = ("model", "sample", "variant", "repeat")  # of these columns, in the files
 VERDICT_COLUMNS = ("status", "verdict", "error")
-OPEN = "open"  # the outcome of a response that has not ended
 
 
 def export_run(run: Run, folder: Path, *, with_held_out: bool = False) -> list[Path]:
@@ -105,13 +110,14 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     yield sums.add(_lines(folder / "calls.jsonl", judging.call_rows(run)))
     if report.protocol.scores:
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
-    yield sums.add(_json(folder / "numbers.json", _numbers(report)))
+    yield sums.add(_json(folder / "numbers.json", values.by_model(report.numbers)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
     for name, path in PROGRAMS.items():
-        if name != SCORES_PROGRAM or report.protocol.scores:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / name)
-            yield sums.add(folder / name)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / name)
+        yield sums.add(folder / name)
+    (folder / REQUIREMENTS).write_text("".join(f"{name}=={version(name)}\n" for name in REQUIRED), encoding="utf-8")
+    yield sums.add(folder / REQUIREMENTS)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
 
 
@@ -132,6 +138,7 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
 def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
     release, protocol = run.release, report.protocol
+    rates = {rate.name: rate for rate in (*protocol.rates, *report.rates)}
     settings = ("judging", "transport", "sampling", "seed", "judge_temperature", "fresh")
     repeats = {"answers": run.answers_each, "judgments": run.judgments_each, "datasets": run.variants}
     return {
@@ -174,9 +181,18 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
                 {"name": dataset.name, "label": dataset.label, "task": dataset.task, "variant": dataset.variant}
                 for dataset in queries.data_sets_of(run)
             ],
-            "facets": [view.name for view in report.views],
-            "rates": [_rate(rate, protocol) for rate in report.rates],
-            "compared_by": {facet: cells[0].rate for facet, cells in sorted(report.numbers.cells.items()) if cells},
+            "views": [
+                {
+                    **{name: getattr(view, name) for name in ("name", "label", "rate")},
+                    "values": list(dict.fromkeys((row.value, row.label) for row in report.facets[view.name])),
+                }
+                for view in report.views
+            ],
+            "rates": [_rate(rate) for rate in rates.values()],
+            "verdicts": dict(protocol.verdicts),
+            "outcomes": dict(protocol.outcomes),
+            "presets": {name: dict(preset.outcomes) for name, preset in protocol.presets.items()},
+            "wrong": sorted(protocol.failing_verdicts),
             "scores": [asdict(rule) for rule in protocol.scores],
             "contrasts": [list(contrast) for contrast in protocol.contrasts],
             "rivals": sorted(protocol.rivals),
@@ -187,17 +203,9 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
     }
 
 
-def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
+def _rate(rate: Rate) -> dict[str, Any]:
     """Everything that defines how a rate is counted."""
-    fields = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "rubric", "weighted", "points")
-    return {
-        **{name: getattr(rate, name) for name in fields},
-        "hits": dict(rate.hits),
-        "counted": dict(rate.counted),
-        "scope": sorted(rate.scope),
-        "weights": dict(rate.weights),
-        "better": "low" if protocol.is_lower_better(rate) else "high",
-    }
+    return {**asdict(rate), "scope": sorted(rate.scope)}
 
 
 # --------------------------------------------------------------------------------------------- rows
@@ -294,8 +302,8 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     names = (*RESPONSE_NAMES, "status", "error", "detail", "about")
     columns = (*RESPONSE_COLUMNS, "status", "error", "detail", "about")
     more = ("outcome", "like_reasoning", "call__model", "sample__split", "text", "reasoning")
-    for *values, outcome, like_reasoning, reported, split, text, reasoning in _streamed(rows, *columns, *more):
-        known = dict(zip(names, values, strict=True))
+    for *columns_of_row, outcome, like_reasoning, reported, split, text, reasoning in _streamed(rows, *columns, *more):
+        known = dict(zip(names, columns_of_row, strict=True))
         yield {
             **known,
             "outcome": outcome or OPEN,
@@ -309,18 +317,18 @@ def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Judgment.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
     names = (*RESPONSE_NAMES, "rubric", *VERDICT_COLUMNS)
     columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS), "rubric__key", *VERDICT_COLUMNS)
-    for *values, split, explanation in _streamed(rows, *columns, "response__sample__split", "explanation"):
+    for *columns_of_row, split, explanation in _streamed(rows, *columns, "response__sample__split", "explanation"):
         texts = _texts(with_held_out or split != HELD_OUT, explanation=explanation)
-        yield {**dict(zip(names, values, strict=True)), **texts}
+        yield {**dict(zip(names, columns_of_row, strict=True)), **texts}
 
 
 def _scores(run: Run) -> Iterator[dict[str, Any]]:
     """The scores that code assigned to responses."""
     rows = ResponseScore.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
     columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS), "rubric__key", "names", "numbers")
-    for *values, names, numbers in _streamed(rows, *columns):
+    for *columns_of_row, names, numbers in _streamed(rows, *columns):
         scores = dict(zip(names.split(), map(float, numbers.split()), strict=True))
-        yield {**dict(zip((*RESPONSE_NAMES, "rubric"), values, strict=True)), "scores": scores}
+        yield {**dict(zip((*RESPONSE_NAMES, "rubric"), columns_of_row, strict=True)), "scores": scores}
 
 
 def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
@@ -332,9 +340,11 @@ def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
         *(f"judgment__response__{name}" for name in RESPONSE_COLUMNS),
         *("judgment__rubric__key", "judge__name", "repeat", *VERDICT_COLUMNS),
     )
-    for *values, split, explanation in _streamed(rows, *columns, "judgment__response__sample__split", "explanation"):
+    for *columns_of_row, split, explanation in _streamed(
+        rows, *columns, "judgment__response__sample__split", "explanation"
+    ):
         texts = _texts(with_held_out or split != HELD_OUT, explanation=explanation)
-        yield {**dict(zip(names, values, strict=True)), **texts}
+        yield {**dict(zip(names, columns_of_row, strict=True)), **texts}
 
 
 def _texts(included: bool, **texts: str) -> dict[str, Any]:
@@ -343,53 +353,3 @@ def _texts(included: bool, **texts: str) -> dict[str, Any]:
 
 def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
     return rows.values_list(*columns).iterator(chunk_size=CHUNK)
-
-
-# ------------------------------------------------------------------------------------------ numbers
-
-
-def _numbers(report: Report) -> dict[str, Any]:
-    """Every count and rate of the report, in the form that `verify_run.py` recomputes."""
-    numbers = report.numbers
-    rate_rows = [("", row) for row in report.overall]
-    rate_rows += [(name, row) for name, rows in sorted(report.facets.items()) for row in rows]
-    score_rows = [("", row) for row in numbers.scores]
-    score_rows += [(name, row) for name, rows in sorted(numbers.score_facets.items()) for row in rows]
-    comparisons = [("", comparison) for comparison in numbers.comparisons]
-    comparisons += [(name, comparison) for name, cells in sorted(numbers.cells.items()) for comparison in cells]
-    return {
-        "rows": [
-            {
-                "model": row.endpoint,
-                "dataset": row.dataset,
-                "facet": facet,
-                "value": row.value,
-                "verdicts": {verdict: n for verdict, n in sorted(row.verdicts.items()) if n},
-                "rates": {name: _measured(rate) for name, rate in row.rates.items()},
-            }
-            for facet, row in rate_rows
-        ],
-        "scores": [
-            {
-                "model": row.endpoint,
-                "dataset": row.dataset,
-                "facet": facet,
-                "value": row.value,
-                "scores": {name: score_lines.measured(score) for name, score in row.scores.items()},
-            }
-            for facet, row in score_rows
-        ],
-        "outcomes": [asdict(row) for row in numbers.endings],
-        "comparisons": [{"facet": facet, **asdict(comparison)} for facet, comparison in comparisons],
-        "changes": [asdict(change) for change in numbers.changes],
-        "without": dict(sorted(report.without.items())),
-    }
-
-
-def _measured(rate: MeasuredRate) -> dict[str, Any]:
-    """A rate; `method` is that of the interval from `low` to `high`."""
-    names = ("numerator", "denominator", "excluded", "value", "clusters", "n", "method", "low", "high", "partial")
-    return {
-        **{name: getattr(rate, name) for name in names},
-        "bounds": asdict(rate.bounds) if rate.bounds else None,
-    }

@@ -14,8 +14,9 @@ from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.reports.numbers.comparing import Comparison, compare_pair
 from evaluation.reports.numbers.counting import COMBINED, is_present, unit_totals
 from evaluation.runs import queries
-from evaluation.runs.plan import Plan, plan_of
+from evaluation.runs.plan import plan_of
 from evaluation.runs.rows.verdicts import verdict_table
+from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.selection import Ints, in_arm
 from evaluation.verdicts.table import VerdictTable
 from generation.models import ReleasedSample

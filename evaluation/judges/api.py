@@ -9,10 +9,10 @@ from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation.judges import draw, services, summary
-from evaluation.judges.agreement import JudgeAgreement
-from evaluation.judges.comparisons import CorrectedComparison, TestedDifference
-from evaluation.judges.families import Kin, Preference
-from evaluation.judges.queries import DataSetRate, ModelValidation
+from evaluation.judges.numbers.agreement import JudgeAgreement
+from evaluation.judges.numbers.comparisons import CorrectedComparison, TestedDifference
+from evaluation.judges.numbers.families import Kin, Preference
+from evaluation.judges.numbers.validation import DataSetRate, ModelValidation
 from evaluation.models import MAX_SEED
 from evaluation.runs.kind import RUNS
 from evaluation.statistics.label_agreement import LabelAgreement

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext_noop as _
 
+from evaluation.judges.numbers.validation import MET, NOT_MET, UNCLEAR
 from generation.llm.types import DIGEST_PREFIX, STORED_IMAGE, Message
 from review.rules.blocks import Block, Dialogue, Image, Images, Picture, Text, Turn
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Choice, Form, Question
 from review.rules.state_machine import Policy
 
-MET, NOT_MET, UNCLEAR = "met", "not-met", "unclear"
 CHOICES = (Choice(MET, _("Met")), Choice(NOT_MET, _("Not met")), Choice(UNCLEAR, _("Cannot tell")))
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant"), "system": _("Instructions")}
 # Two physicians answer independently. If they differ, a third decides without seeing their answers.

@@ -10,12 +10,11 @@ from django.utils import timezone
 from evaluation import errors, registry
 from evaluation.judges import queries
 from evaluation.judges.content import CaseContent, case_spec
-from evaluation.judges.criteria import JudgedCriteria, judged_criteria
 from evaluation.judges.draw import DrawnResponse, draw, parse_amount
+from evaluation.judges.numbers.criteria import JudgedCriteria
 from evaluation.models import Response, Run, Validation, ValidationItem
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
-from evaluation.runs.plan import plan_of
 from evaluation.runs.rows import chains
 from generation.models import ReleasedRubric
 from review.assignments.services import open_case
@@ -48,7 +47,7 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     except ValueError:
         raise errors.WrongAmount(str(n)[:40]) from None
     existing = Validation.objects.filter(run=run).first()
-    judged = judged_criteria(run, protocol, plan_of(run, protocol, ()))
+    judged = queries.criteria_of(run)
     population = _population(run, judged)
     if not population:
         raise errors.NothingToValidate

@@ -1,20 +1,21 @@
 """The part of a report on its judges, as JSON: agreement, variance, self-preference, validation."""
 
-from dataclasses import asdict
 from typing import Any
 
+from evaluation import registry
 from evaluation.judges.agreement import panel_report
-from evaluation.judges.families import Counts, judged_counts, rates_by_family, self_preference
-from evaluation.judges.queries import ModelValidation, validation_report
-from evaluation.judges.variance import variances
+from evaluation.judges.families import judged_counts, self_preference, tested_members
+from evaluation.judges.numbers import values
+from evaluation.judges.numbers.families import Counts
+from evaluation.judges.numbers.values import SIMULATED_NOTICE as SIMULATED_NOTICE
+from evaluation.judges.numbers.variance import ModelVariance
+from evaluation.judges.numbers.variance import variances as variances_of
+from evaluation.judges.queries import validation_report
 from evaluation.models import Run
 from evaluation.runs.queries import endpoints_of
 from evaluation.runs.rows.result_cache import cached, key_of
+from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
 from evaluation.runs.selection import selecting_models
-from evaluation.statistics.intervals import RateInterval
-from evaluation.statistics.validation import JudgeQuality
-
-SIMULATED_NOTICE = "Simulated reviewers: not evidence."
 
 
 def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
@@ -35,30 +36,21 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
 
 def judges(run: Run) -> dict[str, Any] | None:
     """The panel and the agreement of its judges; None if one judge decided once."""
-    panel = panel_report(run)
-    if panel is None:
-        return None
-    fields = asdict(panel)
-    return {"panel": fields.pop("rule"), **fields}
+    report = panel_report(run)
+    return None if report is None else values.panel(report)
+
+
+def variances(run: Run) -> tuple[ModelVariance, ...]:
+    """The variance of each model; empty unless the run has repeated answers or a panel."""
+    if run.answers_each == 1 and not run.panel:
+        return ()
+    protocol = registry.protocol(run.release.benchmark)
+    return variances_of(counted_verdicts(run), protocol, read_votes(run) if run.panel else None)
 
 
 def repeats(run: Run) -> dict[str, Any]:
     """Answers per question, judgments per criterion, and the components of the variance."""
-    return {
-        "answers": run.answers_each,
-        "judgments": run.judgments_each,
-        "models": [
-            {
-                "endpoint": model.endpoint,
-                "samples": model.components.samples,
-                "sample": model.components.sample,
-                "answer": model.components.answer,
-                "judge": model.components.judge,
-                "clipped": list(model.components.clipped),
-            }
-            for model in variances(run)
-        ],
-    }
+    return values.repeats(run.answers_each, run.judgments_each, variances(run))
 
 
 def preference(run: Run, judged: Counts | None = None) -> dict[str, Any]:
@@ -67,64 +59,10 @@ def preference(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     `judged`: (failed, judged) of each model, if these counts are known already.
     """
     result = self_preference(run)
-    rates = rates_by_family(run, judged or judged_counts(run)) if result.kin else {}
-    return {
-        "kin": [asdict(kin) for kin in result.kin],
-        "rates": [
-            {"family": family, "failed": failed, "judged": n, "rate": failed / n}
-            for family, (failed, n) in sorted(rates.items())
-        ],
-        "preferences": [
-            {**asdict(preference), "difference": preference.difference} for preference in result.preferences
-        ],
-    }
+    return values.preference(result, tested_members(run), (judged or judged_counts(run)) if result.kin else {})
 
 
 def validation(run: Run) -> dict[str, Any] | None:
     """The judge against physicians; None if there is no validation."""
     report = validation_report(run)
-    if report is None:
-        return None
-    return {
-        "rate": report.rate.name,
-        "drawn": report.drawn,
-        "closed": report.closed,
-        "third": report.third,
-        "complete": report.complete,
-        "not_drawn": list(report.not_drawn),
-        "seed": report.validation.seed,
-        "created_at": report.validation.created_at.isoformat(),
-        "simulated_physicians": report.simulated,
-        **({"notice": SIMULATED_NOTICE} if report.simulated else {}),
-        "models": [_model(model) for model in report.models],
-        "labels": [asdict(label) for label in report.labels],
-        "comparisons": [asdict(comparison) for comparison in report.comparisons],
-    }
-
-
-def _model(model: ModelValidation) -> dict[str, Any]:
-    return {
-        "endpoint": model.endpoint,
-        "judge": _quality(model.judge),
-        "physicians": _quality(model.physicians),
-        "raw": _rate(model.raw),
-        "corrected": asdict(model.corrected),
-        "datasets": [
-            {"dataset": rate.dataset, "label": rate.label, "raw": _rate(rate.raw), "corrected": asdict(rate.corrected)}
-            for rate in model.datasets
-        ],
-    }
-
-
-def _quality(quality: JudgeQuality) -> dict[str, Any]:
-    return {
-        "n": quality.n,
-        "clusters": quality.clusters,
-        "sensitivity": _rate(quality.sensitivity),
-        "specificity": _rate(quality.specificity),
-        **{name: asdict(getattr(quality, name)) for name in ("kappa", "ac1", "balanced_f1")},
-    }
-
-
-def _rate(interval: RateInterval) -> dict[str, Any]:
-    return {"value": interval.value, "low": interval.low, "high": interval.high, "method": str(interval.method)}
+    return None if report is None else values.validation(report)

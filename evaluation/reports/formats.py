@@ -6,14 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.judges import summary
-from evaluation.metrics import MeasuredRate
-from evaluation.protocol import Rate
 from evaluation.reports import score_lines
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
-from evaluation.reports.numbers.changes import MOVES, Change
-from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.numbers.counting import Row
+from evaluation.reports.numbers import values
+from evaluation.reports.numbers.changes import MOVES
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 from review.common import csv_text
@@ -38,104 +35,18 @@ def as_dict(report: Report) -> dict[str, Any]:
         "simulated": report.simulated,
         **({"notice": SIMULATED} if report.simulated else {}),
         "simulated_reviewers": bool(run.release.simulated_samples),
-        "rate": _rate(report.rate),
-        "rates": [{**_rate(rate), "planned": report.is_planned(rate)} for rate in report.rates],
-        "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
-        "common_samples": report.options.common,
-        "samples": {"counted": report.numbers.samples[0], "asked": report.numbers.samples[1]},
         "datasets": [{"name": name, "label": label} for name, label in report.datasets],
         "endpoints": list(report.endpoints),
-        "responses_failed": dict(report.responses_failed),
         "left_out": [
             {"endpoint": each.endpoint.name, "at": str(each.left_out_at), "because": each.left_out_because}
             for each in report.left_out
         ],
-        "overall": [_row(row) for row in report.overall],
-        "facets": {name: [_row(row) for row in rows] for name, rows in report.facets.items()},
-        "without": dict(report.without),
-        "outcomes": [asdict(ending) for ending in report.numbers.endings],
-        "comparisons": [_comparison(comparison) for comparison in report.numbers.comparisons],
-        "facet_comparisons": {
-            name: [_comparison(comparison) for comparison in rows] for name, rows in report.numbers.cells.items()
-        },
-        "ranks": [asdict(ranking) for ranking in report.numbers.rankings],
-        "contrasts": [
-            {
-                "endpoint": contrast.endpoint,
-                "label": str(contrast.label),
-                "rate": contrast.rate,
-                "first": {"dataset": contrast.first, "value": contrast.values[0]},
-                "second": {"dataset": contrast.second, "value": contrast.values[1]},
-                "difference": contrast.difference,
-            }
-            for contrast in report.contrasts
-        ],
-        "changes": [_change(change) for change in report.numbers.changes],
-        "bottlenecks": [asdict(bottleneck) for bottleneck in report.numbers.bottlenecks],
-        "averages": [
-            {"rate": rate, "variant": variant, "datasets": rows.by_dataset, "models": rows.by_model}
-            for rate, variant, rows in report.averages
-        ],
-        **score_lines.as_dict(report),
+        "common_samples": report.options.common,
+        **values.as_dict(report.numbers, report.protocol, report.plan, report.endpoints, common=report.options.common),
         **summary.as_dict(run, report.numbers.judged),
         "oddities": [asdict(oddity) for oddity in report.oddities],
         "cost": str(report.cost),
         "estimated": report.estimated,
-    }
-
-
-def _rate(rate: Rate) -> dict[str, Any]:
-    return {
-        "name": rate.name,
-        "label": str(rate.label),
-        "rule": str(rate.rule),
-        "interval": rate.interval,
-        "unit": rate.unit,
-        "arm": rate.arm,
-        "weights": dict(rate.weights),
-    }
-
-
-def _comparison(comparison: Comparison) -> dict[str, Any]:
-    values = asdict(comparison)
-    first, second = values.pop("rates")
-    value = values.pop("value")
-    return {**({"value": value} if value else {}), **values, "first_rate": first, "second_rate": second}
-
-
-def _change(change: Change) -> dict[str, Any]:
-    values = asdict(change)
-    first, second = values.pop("rates")
-    return {**values, **values.pop("moves"), "first_rate": first, "second_rate": second}
-
-
-def _row(row: Row) -> dict[str, Any]:
-    """All rates by name. The first is also given on its own, as once it was the only one."""
-    return {
-        "endpoint": row.endpoint,
-        "dataset": row.dataset,
-        **({"value": row.value, "label": row.label} if row.value else {}),
-        **_measured(row.measured),
-        "rates": {name: {"value": measured.value, **_measured(measured)} for name, measured in row.rates.items()},
-        "verdicts": dict(sorted(row.verdicts.items())),
-    }
-
-
-def _measured(measured: MeasuredRate) -> dict[str, Any]:
-    bounds = measured.bounds
-    return {
-        "rate": measured.value,
-        "numerator": measured.numerator,
-        "denominator": measured.denominator,
-        "unjudged": measured.excluded,
-        "low": measured.low,
-        "high": measured.high,
-        "method": measured.method,
-        "clusters": measured.clusters,
-        "n": measured.n,
-        "best": bounds.best if bounds else None,
-        "worst": bounds.worst if bounds else None,
-        **({"incomplete": True} if measured.partial else {}),
     }
 
 
@@ -198,13 +109,15 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
         corrected = _corrected(report)
         for facet, comparisons in {"": report.numbers.comparisons, **report.numbers.cells}.items():
             for item in comparisons:
-                line = {"facet": facet, **_comparison(item)}
+                line = {"facet": facet, **values.as_comparison(item)}
                 if not facet:
                     line |= corrected.get((item.rate, item.dataset, item.first, item.second), {})
                 yield [line.get(column) for column in COMPARISON_COLUMNS]
     elif table == CHANGES:
         yield CHANGE_COLUMNS
-        yield from ([_change(item).get(column) for column in CHANGE_COLUMNS] for item in report.numbers.changes)
+        yield from (
+            [values.as_change(item).get(column) for column in CHANGE_COLUMNS] for item in report.numbers.changes
+        )
     elif table == OUTCOMES:
         yield ENDING_COLUMNS
         yield from ([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)
@@ -218,8 +131,8 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
                 for name, measured in row.rates.items():
                     if measured.is_empty:
                         continue
-                    values = _measured(measured)
-                    shares = (values[column] for column in RATE_COLUMNS.values() if column)
+                    fields = values.as_measured(measured)
+                    shares = (fields[column] for column in RATE_COLUMNS.values() if column)
                     yield [facet, row.value, row.endpoint, row.dataset, name, *shares]
 
 

@@ -1,22 +1,28 @@
 """The report of a run, and the judgments behind every number."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from django.db.models import Case, Count, F, Q, QuerySet, TextField, Value, When
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint
-from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNPARSED, FacetView, Protocol, Rate
-from evaluation.reports.numbers.averages import Averages, averages
+from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNPARSED, DataSet, FacetView, Protocol, Rate
+from evaluation.reports.numbers import scoring
+from evaluation.reports.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
 from evaluation.reports.numbers.counting import Row as Row
-from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, report_numbers
-from evaluation.runs.plan import Plan, outcomes_of, plan_of
+from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, count
+from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import data_sets_of, is_simulated, left_out
+from evaluation.runs.rows import result_cache
+from evaluation.runs.rows.verdicts import read_scores, verdict_table
+from evaluation.runs.selection import selecting_models
+from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.selection import BROKEN, NO_RESPONSE, NOT_JUDGED, POLARITY, UNJUDGED
 from generation.models import Call, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
@@ -44,23 +50,6 @@ def percents(runs: Iterable[Run]) -> dict[int, int]:
     for run_id, n in judgments.annotate(n=Count("pk")):
         ended[run_id] += n
     return {pk: 100 * ended[pk] // totals[pk] if totals[pk] else 0 for pk in ids}
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """A rate of one endpoint on the two data sets of one of the protocol's `contrasts`."""
-
-    endpoint: str
-    label: str
-    rate: str
-    first: str  # the names of the data sets
-    second: str
-    values: tuple[float | None, float | None]
-
-    @property
-    def difference(self) -> float | None:
-        first, second = self.values
-        return None if first is None or second is None else first - second
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +81,7 @@ class Report:
     estimated: int  # calls of which the cost is an upper estimate
     oddities: tuple[Oddity, ...]
     left_out: tuple[RunEndpoint, ...] = ()
+    numbers_key: str = ""  # of the cache; '' if the numbers are not cached
 
     @property
     def rates(self) -> tuple[Rate, ...]:
@@ -136,35 +126,14 @@ class Report:
         return self.plan.frozen and rate.name == self.plan.metric and not self.options.common
 
     @property
-    def averages(self) -> tuple[tuple[str, str, Averages], ...]:
+    def averages(self) -> tuple[MetricAverages, ...]:
         """(rate, variant, unweighted means), for variants with several models or data sets."""
-        variants = {dataset.name: dataset.variant for dataset in self.protocol.datasets}
-        result = []
-        for rate in self.rates:
-            cells_by_variant: dict[str, dict[tuple[str, str], float | None]] = {}
-            for row in self.overall:
-                if row.dataset in variants and row.rates[rate.name].denominator:
-                    cells = cells_by_variant.setdefault(variants[row.dataset], {})
-                    cells[row.dataset, row.endpoint] = row.rates[rate.name].value
-            result += [
-                (rate.name, variant, averages(cells)) for variant, cells in cells_by_variant.items() if len(cells) > 1
-            ]
-        return tuple(result)
+        return averages_of(self.protocol, self.rates, self.overall)
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
         """The protocol's contrasts of which the run asked both data sets, by endpoint and rate."""
-        rows = {(row.endpoint, row.dataset): row for row in self.overall}
-        return tuple(
-            Contrast(endpoint, label, rate.name, first, second, (first_rate.value, second_rate.value))
-            for first, second, label in self.protocol.contrasts
-            for endpoint in self.endpoints
-            if (endpoint, first) in rows and (endpoint, second) in rows
-            for rate in self.rates
-            for first_rate, second_rate in [
-                (rows[endpoint, first].rates[rate.name], rows[endpoint, second].rates[rate.name])
-            ]
-        )
+        return contrasts_of(self.protocol, self.rates, self.overall, self.endpoints)
 
 
 def report(run: Run, options: Options | None = None) -> Report:
@@ -176,6 +145,7 @@ def report(run: Run, options: Options | None = None) -> Report:
     labels = {term.code: term.label for term in queries.terms(run.release.benchmark)}
     pooled = ((COMBINED, gettext_noop("Combined")),) if protocol.pooled and len(datasets) > 1 else ()
     plan = plan_of(run, protocol, endpoints)
+    key, numbers = report_numbers(run, protocol, plan, datasets, endpoints, labels, options)
     return Report(
         run=run,
         protocol=protocol,
@@ -183,7 +153,8 @@ def report(run: Run, options: Options | None = None) -> Report:
         options=options,
         datasets=(*((dataset.name, dataset.label) for dataset in datasets), *pooled),
         endpoints=endpoints,
-        numbers=report_numbers(run, protocol, plan, datasets, endpoints, labels, options),
+        numbers=numbers,
+        numbers_key=key,
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
         cost=run.cost,
@@ -198,6 +169,33 @@ def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
     if outcome == Response.Outcome.UNKNOWN:
         return detail.rpartition(": ")[2].removesuffix(".")
     return "" if like_reasoning else None
+
+
+def report_numbers(
+    run: Run,
+    protocol: Protocol,
+    plan: Plan,
+    datasets: Sequence[DataSet],
+    endpoints: Sequence[str],
+    labels: Mapping[str, str],
+    options: Options,
+) -> tuple[str, ReportNumbers]:
+    """The numbers of a run with their key in the cache, '' if they are not cached.
+
+    They are cached if the run is finished, until their basis changes.
+    """
+    unranked = () if options.all_ranked else selecting_models(run)
+    basis: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
+    basis += [protocol.facets, unranked]
+    key = result_cache.key_of(run, "report", *basis, options.common, sorted(options.weights.items()))
+
+    def count_all() -> ReportNumbers:
+        table = verdict_table(run, datasets, plan.outcomes)
+        if protocol.scores:
+            table = scoring.with_scores(table, protocol.scores, read_scores(run))
+        return count(table, protocol, plan, labels, options, unranked)
+
+    return key, result_cache.cached(key, count_all)
 
 
 def oddities(run: Run) -> tuple[Oddity, ...]:

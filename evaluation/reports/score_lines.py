@@ -7,6 +7,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
+from evaluation.reports.numbers.values import as_score
 from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
 
@@ -108,33 +109,6 @@ def format_interval(score: MeasuredScore) -> str:
     return "" if score.low is None or score.high is None else f"{score.low:.3f}–{score.high:.3f}"
 
 
-# Files
-
-
-def as_values(row: ScoreRow) -> dict[str, Any]:
-    """A row as JSON-able values."""
-    key = {"endpoint": row.endpoint, "dataset": row.dataset}
-    breakdown = {"value": row.value, "label": row.label} if row.value else {}
-    return {**key, **breakdown, "scores": {name: measured(score) for name, score in row.scores.items()}}
-
-
-def measured(score: MeasuredScore) -> dict[str, Any]:
-    """One score as JSON-serializable values."""
-    parts = dict(zip(("p5", "q1", "median", "q3", "p95"), score.box or (None,) * 5, strict=True))
-    plain = {name: getattr(score, name) for name in ("n", "without", "mean", "low", "high", "clusters")}
-    return {**plain, "sd": score.deviation, **parts}
-
-
-def as_dict(report: Report) -> dict[str, Any]:
-    """The scores in the JSON report; all parts are empty if the benchmark has none."""
-    rules = [
-        {"name": rule.name, "label": str(rule.label), "rule": str(rule.rule), "low": rule.low, "high": rule.high}
-        for rule in report.protocol.scores
-    ]
-    facets = {name: [as_values(row) for row in rows] for name, rows in report.numbers.score_facets.items()}
-    return {"score_rules": rules, "scores": [as_values(row) for row in report.numbers.scores], "score_facets": facets}
-
-
 def csv_rows(report: Report) -> list[list[Any]]:
     """A line for each score of each row, under `SCORE_COLUMNS`."""
     result = []
@@ -142,7 +116,7 @@ def csv_rows(report: Report) -> list[list[Any]]:
         for row in rows:
             for name, score in row.scores.items():
                 key = {"facet": facet, "value": row.value, "endpoint": row.endpoint, "dataset": row.dataset}
-                line = {**key, "score": name, **measured(score)}
+                line = {**key, "score": name, **as_score(score)}
                 result.append([line[column] for column in SCORE_COLUMNS])
     return result
 

@@ -1,7 +1,6 @@
 """The analysis plan of a run: what its report will answer, frozen at launch before any result."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -10,40 +9,9 @@ from evaluation.models import Response, Run
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, CountingPreset, Protocol
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
+from evaluation.verdicts.plans import Pair, Plan
 
 MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
-Pair = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """An analysis plan.
-
-    Attributes:
-        metric: the name of the primary rate.
-        comparisons: the pairs of models to compare.
-        outcomes: the rule for each outcome of a response and each failure of the judge.
-        minimum: samples below which no interval is given.
-        frozen: False for a run launched before plans existed; this is then its default plan.
-        preset: the chosen counting preset, '' if the benchmark has none.
-    """
-
-    metric: str
-    comparisons: tuple[Pair, ...]
-    outcomes: Mapping[str, str] = field(default_factory=dict)
-    minimum: int = MINIMUM
-    frozen: bool = True
-    preset: str = ""
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "preset": self.preset,
-            "metric": self.metric,
-            "comparisons": [list(pair) for pair in self.comparisons],
-            "outcomes": dict(self.outcomes),
-            "minimum": self.minimum,
-        }
 
 
 def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:

@@ -191,7 +191,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         return render_to_string("evaluation/runs/_report.html", {**context, **pictures}, request)
 
     # Pages with options are not cached, because there are too many combinations.
-    cache_key = "" if request.GET else report.numbers.key
+    cache_key = "" if request.GET else report.numbers_key
     report_html = cached_page(cache_key and f"page:{cache_key}", render_report)
     context["report_html"] = mark_safe(report_html)  # noqa: S308 - rendered by our template
     return render(request, "evaluation/runs/run.html", context)

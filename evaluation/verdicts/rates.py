@@ -5,6 +5,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 
+def gettext_noop(text: str) -> str:
+    """The text itself, marked for translation where it is shown; as Django's, without Django."""
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """How a rate is counted: the weights of verdicts in its numerator and denominator.

@@ -77,6 +77,15 @@ class JudgmentGroup(NamedTuple):
     rubrics: Ints
 
 
+class ScoreGroup(NamedTuple):
+    """The scores of these names that code gave responses. `numbers`: a row for each response."""
+
+    names: Sequence[str]
+    responses: Ints
+    rubrics: Ints
+    numbers: Floats
+
+
 @dataclass(frozen=True)
 class VerdictTable:
     """One row per judgment; a unit is a sample in one data set.

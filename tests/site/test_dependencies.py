@@ -17,7 +17,6 @@ pytestmark = pytest.mark.plain
 
 # They run beside another tool, which brings its own packages.
 ELSEWHERE = {"inspect_task.py", "lm_eval_utils.py"}
-BESIDE = "verify_"  # programs of a bundle, which import one another
 
 
 def imported() -> dict[str, str]:
@@ -32,7 +31,7 @@ def imported() -> dict[str, str]:
                 names = [node.module]
             found.update({name.partition(".")[0]: str(path) for name in names})
     ours = {*APPS, *sys.stdlib_module_names}
-    return {name: path for name, path in found.items() if name not in ours and not name.startswith(BESIDE)}
+    return {name: path for name, path in found.items() if name not in ours}
 
 
 def declared() -> Iterator[str]:

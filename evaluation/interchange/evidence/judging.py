@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from evaluation.judges.content import rubric_pk
-from evaluation.judges.criteria import validated_rate
 from evaluation.judges.families import makers
+from evaluation.judges.numbers.criteria import validated_rate
 from evaluation.judges.queries import validation_of
 from evaluation.models import Run, Validation
 from evaluation.protocol import Protocol
@@ -27,12 +27,6 @@ def run_fields(run: Run, protocol: Protocol) -> dict[str, Any]:
     validation = validation_of(run)
     tested = [row.endpoint for row in run.tested.select_related("endpoint").order_by("pk")]
     return {
-        "verdicts": {
-            "known": list(protocol.known_verdicts),
-            "judged": sorted(protocol.judge_verdicts),
-            "against": sorted(protocol.failing_verdicts),
-            "first_rate": sorted(protocol.rates[0].scope_verdicts),
-        },
         "families": {endpoint.name: endpoint.model_family for endpoint in [*tested, *judges_of(run)]},
         "makers": [
             {"role": role, "endpoint": endpoint.name, "family": endpoint.model_family}

@@ -1,1 +1,1 @@
-"""Programs that are shipped in bundles, as data. People with a bundle run them without MHB."""
+"""The check of a bundle, which has a copy of it, and of the arithmetic that it shares with MHB."""

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from django.utils.translation import gettext_noop as _
 from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
 from evaluation.protocol import Protocol, Rate
+from evaluation.verdicts.rates import gettext_noop as _
 from evaluation.verdicts.selection import Ints
 from evaluation.verdicts.table import VerdictTable
 

@@ -1,26 +1,21 @@
-"""All numbers of a run's report. Those of a finished run are cached until their basis changes."""
+"""All numbers of a run's report, from its verdicts: plain Python and numpy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from django.utils.translation import gettext_noop as _
 from numpy.typing import NDArray
 
-from evaluation.models import Run
-from evaluation.protocol import DataSet, FacetView, Protocol, Rate
+from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.numbers import changes, comparing, counting, scoring
 from evaluation.reports.numbers.changes import Bottleneck, Change
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
 from evaluation.reports.numbers.points import POINTS, points_rate
 from evaluation.reports.numbers.scoring import ScoreRow
-from evaluation.runs.plan import Plan
-from evaluation.runs.rows import result_cache
-from evaluation.runs.rows.verdicts import verdict_table
-from evaluation.runs.selection import selecting_models
+from evaluation.verdicts.plans import Plan
+from evaluation.verdicts.rates import gettext_noop as _
 from evaluation.verdicts.selection import POLARITY, RUBRIC, Ints, counts_against
 from evaluation.verdicts.table import VerdictTable
 
@@ -55,7 +50,6 @@ class ReportNumbers:
         comparisons, cells: comparisons over all criteria, and by breakdown.
         failed: model -> failed responses.
         samples: counted units, and all units asked.
-        key: the cache key, '' if the numbers are not cached.
         judged: model -> (verdicts against it, verdicts), of those in scope of the protocol's first
             rate.
         shared_records: whether several samples come from one source record, so that records are the
@@ -74,7 +68,6 @@ class ReportNumbers:
     rankings: tuple[Ranking, ...]
     failed: Mapping[str, int]
     samples: tuple[int, int]
-    key: str
     judged: Mapping[str, tuple[int, int]]
     shared_records: bool
     changes: tuple[Change, ...] = ()
@@ -83,41 +76,23 @@ class ReportNumbers:
     score_facets: Mapping[str, tuple[ScoreRow, ...]] = field(default_factory=dict)
 
 
-def report_numbers(
-    run: Run,
+def count(
+    whole: VerdictTable,
     protocol: Protocol,
     plan: Plan,
-    datasets: Sequence[DataSet],
-    endpoints: Sequence[str],
     labels: Mapping[str, str],
-    options: Options,
+    options: Options = Options(),
+    unranked: Sequence[str] = (),
 ) -> ReportNumbers:
-    """The numbers of a run, from the cache if it is finished and nothing has changed since."""
-    unranked = () if options.all_ranked else selecting_models(run)
-    basis: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
-    basis += [protocol.facets, unranked]
-    key = result_cache.key_of(run, "report", *basis, options.common, sorted(options.weights.items()))
-    return result_cache.cached(key, lambda: _count(run, protocol, plan, datasets, labels, options, unranked, key))
+    """Every number of a report, from the verdicts of a run.
 
-
-def _count(
-    run: Run,
-    protocol: Protocol,
-    plan: Plan,
-    datasets: Sequence[DataSet],
-    labels: Mapping[str, str],
-    options: Options,
-    unranked: Sequence[str],
-    key: str,
-) -> ReportNumbers:
-    whole = verdict_table(run, datasets, plan.outcomes)
-    if protocol.scores:
-        whole = scoring.with_scores(run, whole, protocol.scores)
+    `labels`: of the values of breakdowns. `unranked`: models that are not ranked.
+    """
+    pooled = protocol.pooled and len(whole.datasets) > 1
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
     score_rate = points_rate(protocol)
     all_rates = (*protocol.rates, *([score_rate] if score_rate else []))
     rates = tuple(_with_weights(rate, options) for rate in all_rates if counting.is_present(whole, rate))
-    pooled = protocol.pooled and len(datasets) > 1
     counter = Counting(protocol, rates, pooled, plan.minimum)
     views = _views(protocol, whole)
     values = {view.name: _values(table, view, labels) for view in views}
@@ -168,7 +143,6 @@ def _count(
         ),
         failed={table.endpoints[position]: n for position, n in sorted(whole.failed.items())},
         samples=(int((np.bincount(table.unit, minlength=1) > 0).sum()), whole.units),
-        key=key,
         judged=counts_against(whole, protocol.rates[0], protocol.failing_verdicts),
         shared_records=bool((whole.unit_cluster < 0).any()),
         changes=tuple(all_changes),

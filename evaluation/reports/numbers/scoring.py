@@ -1,6 +1,6 @@
 """Scores that code gives responses: mean, spread and interval by model, data set, breakdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.counting import COMBINED
-from evaluation.runs.rows.columns import read_floats
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import mean_interval
 from evaluation.verdicts.selection import UNJUDGED, Ints
-from evaluation.verdicts.table import VerdictTable
+from evaluation.verdicts.table import ScoreGroup, VerdictTable
 
 Floats = NDArray[np.float64]
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of a box plot: whiskers, quartiles, median
@@ -55,21 +53,18 @@ class ScoreRow:
     scores: Mapping[str, MeasuredScore]
 
 
-def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> VerdictTable:
-    """The table with the stored scores of each judgment added.
+def with_scores(table: VerdictTable, rules: Sequence[ScoreRule], groups: Iterable[ScoreGroup]) -> VerdictTable:
+    """The table with the scores of each judgment added.
 
     Judgments without a verdict have none.
     """
     scores = {rule.name: np.full(len(table.verdict), np.nan) for rule in rules}
-    stored = read_floats(ResponseScore.objects.filter(run=run), ["names"], ["response_id", "rubric_id"], "numbers")
-    for (name_list,), ids, numbers in stored:
-        names = name_list.split()
-        rows = numbers.reshape(-1, len(names))
-        places = table.places(*ids)
+    for group in groups:
+        places = table.places(group.responses, group.rubrics)
         is_found = places >= 0
-        for column, name in enumerate(names):
+        for column, name in enumerate(group.names):
             if name in scores:
-                scores[name][places[is_found]] = rows[is_found, column]
+                scores[name][places[is_found]] = group.numbers[is_found, column]
     unjudged = table.verdict == table.verdicts.index(UNJUDGED)
     for values in scores.values():
         values[unjudged] = np.nan

@@ -8,11 +8,11 @@ import numpy as np
 from django.db.models import Case, F, QuerySet, Value, When
 
 from evaluation import registry
-from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import DataSet
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import data_sets_of
-from evaluation.runs.rows.columns import read_lists
+from evaluation.runs.rows.columns import read_floats, read_lists
 from evaluation.verdicts.selection import CONTROL, POLARITY, RUBRIC, Ints, cluster_numbers
 from evaluation.verdicts.table import (
     DataSetKey,
@@ -20,6 +20,7 @@ from evaluation.verdicts.table import (
     ResponseGroup,
     RubricColumns,
     SampleColumns,
+    ScoreGroup,
     VerdictTable,
     VoteGroup,
     build_table,
@@ -64,6 +65,15 @@ def read_votes(run: Run) -> list[VoteGroup]:
     columns = ["judgment__response_id", "judgment__rubric_id"]
     groups = read_lists(votes, ["judge__name", "repeat", "verdict"], *columns)
     return [VoteGroup(*group, *ids) for group, ids in groups]
+
+
+def read_scores(run: Run) -> list[ScoreGroup]:
+    """The scores that code gave the responses of a run."""
+    stored = read_floats(ResponseScore.objects.filter(run=run), ["names"], ["response_id", "rubric_id"], "numbers")
+    return [
+        ScoreGroup(names.split(), responses, rubrics, numbers.reshape(len(responses), -1))
+        for (names,), (responses, rubrics), numbers in stored
+    ]
 
 
 def load_samples(release: Release) -> SampleColumns:

@@ -5,16 +5,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evaluation import errors
-from evaluation import panel as panels
 from evaluation.interchange import bundle, importing, rerunning, rows
-from evaluation.interchange.programs import verify_files, verify_run, verify_verdicts
+from evaluation.interchange.programs import files, verify_run
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
@@ -60,7 +58,7 @@ CachedFolder = Callable[[Callable[[Path], object]], Path]
 def update_checksums(folder: Path) -> None:
     """Write the checksums of the changed files, so that only recounting can reveal the changes."""
     names = [line.partition("  ")[2] for line in (folder / "SHA256SUMS").read_text().splitlines()]
-    (folder / "SHA256SUMS").write_text("".join(f"{verify_files.sha256(folder / name)}  {name}\n" for name in names))
+    (folder / "SHA256SUMS").write_text("".join(f"{files.sha256(folder / name)}  {name}\n" for name in names))
 
 
 def change_rows(folder: Path, name: str, change: Callable[[list[Any]], object]) -> None:
@@ -81,8 +79,12 @@ def test_every_number_agrees_when_checked_without_the_site(folder: Path, manage:
     result = manage.json("verify_run", folder)
     assert (result["faults"], result["failed"]) == ([], 0)
     assert result["checked"] > 50
+    without_the_site = (
+        "import runpy, sys; sys.modules |= dict.fromkeys(['django', 'pydantic', 'rest_framework', 'openai']);"
+        f"sys.argv = ['verify_run.py']; runpy.run_path({str(folder / 'verify_run.py')!r}, run_name='__main__')"
+    )
     process = subprocess.run(
-        [sys.executable, "-I", folder / "verify_run.py"], capture_output=True, text=True, check=False, cwd="/"
+        [sys.executable, "-I", "-c", without_the_site], capture_output=True, text=True, check=False, cwd="/"
     )
     assert (process.returncode, process.stderr) == (0, "")
     assert f"Nothing is altered; {result['checked']} numbers agree." in process.stdout
@@ -139,18 +141,22 @@ def flip(rows: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("judgments.jsonl", flip, "sim-careful, dialogue: the verdicts are"),
-        ("judgments.jsonl", lambda rows: rows.pop(), "the verdicts are"),
+        ("judgments.jsonl", flip, "sim-careful, dialogue, verdicts: met is"),
+        ("judgments.jsonl", lambda rows: rows.pop(), "verdicts: "),
         ("judgments.jsonl", lambda rows: rows.append(rows[0]), "twice"),
         ("judgments.jsonl", lambda rows: rows[0].update(rubric="R9"), "not a rubric of the release"),
         ("judgments.jsonl", lambda rows: rows[0].update(repeat=4), "no such response"),
-        ("responses.jsonl", lambda rows: rows[0].update(outcome="refused"), "outcomes of sim-careful"),
+        ("responses.jsonl", lambda rows: rows[0].update(outcome="refused"), "outcomes, sim-careful"),
         ("responses.jsonl", lambda rows: rows.append(rows[0]), "twice"),
         ("samples.jsonl", lambda rows: rows[0]["rubrics"][0]["facets"].update(subtype=["E1"]), "subtype"),
         ("numbers.json", lambda rows: rows.pop(), "missing"),
-        ("numbers.json", lambda rows: rows[0]["rates"]["hallucination_rate"].update(numerator=99), "numerator is"),
+        (
+            "numbers.json",
+            lambda rows: rows[0]["rates"]["hallucination_rate"].update(numerator=99),
+            "hallucination_rate: numerator is",
+        ),
         ("numbers.json", lambda rows: rows[0]["rates"]["hallucination_rate"].update(value=0.123), "value is"),
-        ("numbers.json", lambda rows: rows[0]["rates"].clear(), "not the rates of run.json"),
+        ("numbers.json", lambda rows: rows[0]["rates"].clear(), "sim-careful, dialogue, hallucination_rate: missing"),
     ],
 )
 def test_a_number_that_contradicts_the_rows_is_named(
@@ -227,7 +233,7 @@ def test_a_changed_interval_of_such_a_rate_is_named(toy: None, claimants: str, t
     faults = verify_run.check(out)["faults"]
     assert any("low is" in fault for fault in faults)
     assert any("comparison of" in fault and ": p is" in fault for fault in faults)
-    for message in ("moves is", "low is", "gain is", "clusters is"):
+    for message in ("moves: fixed is", "low is", "gain is", ": missing"):
         assert any("change What the hint adds" in fault and message in fault for fault in faults), faults
 
 
@@ -306,15 +312,6 @@ def test_a_changed_rule_of_the_panel_changes_its_decisions(panel: Path) -> None:
     assert len([fault for fault in faults if "the panel decides nothing, not met" in fault]) == 4
 
 
-@pytest.mark.plain
-@pytest.mark.parametrize("rule", ["majority", "unanimity", "escalation"])
-def test_the_program_decides_as_the_panel_does(rule: str) -> None:
-    kinds = ["met", "not_met", ""]
-    by_judge = [list(votes) for votes in [*product(kinds, repeat=1), *product(kinds, repeat=2)]]
-    for votes in [*product(by_judge, repeat=1), *product(by_judge, repeat=2), *product(by_judge, repeat=3)]:
-        assert verify_verdicts.decide(rule, votes) == panels.decide(rule, votes)
-
-
 @pytest.mark.both
 def test_controls_with_shared_records_are_counted_by_arm(db: None, tmp_path: Path) -> None:
     """Trap and control samples come from the same records, and each arm is counted separately."""
@@ -374,7 +371,7 @@ def test_a_changed_rule_for_outcomes_is_named(bundle_with_exclusions: Path, rule
     update_checksums(bundle_with_exclusions)
     faults = verify_run.check(bundle_with_exclusions)["faults"]
     assert any("one, dialogue, hallucination_rate: excluded is" in fault for fault in faults), faults
-    assert any("outcomes of one, dialogue, refused: rule is" in fault for fault in faults), faults
+    assert any("outcomes, one, dialogue, refused: rule is" in fault for fault in faults), faults
 
 
 @pytest.mark.parametrize(
@@ -384,7 +381,7 @@ def test_a_changed_rule_for_outcomes_is_named(bundle_with_exclusions: Path, rule
         (lambda rate: rate.update(high=None), "hallucination_rate: high is"),
         (lambda rate: rate.update(method="cluster-bootstrap", low=0.0), "hallucination_rate: method is"),
         (lambda rate: rate.update(clusters=99), "hallucination_rate: clusters is"),
-        (lambda rate: rate["bounds"].update(high=1.0), "hallucination_rate: bounds is"),
+        (lambda rate: rate["bounds"].update(high=1.0), "hallucination_rate, bounds: high is"),
     ],
 )
 def test_a_changed_interval_is_named(

@@ -10,7 +10,7 @@ from django.urls import reverse
 from evaluation.judges import summary
 from evaluation.judges.agreement import panel_report
 from evaluation.judges.families import makers, self_preference
-from evaluation.judges.variance import variances
+from evaluation.judges.summary import variances
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries

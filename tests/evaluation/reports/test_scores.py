@@ -12,8 +12,7 @@ from django.test import Client
 
 import tests.evaluation.toy as toys
 from evaluation.interchange import bundle
-from evaluation.interchange.programs import verify_run, verify_scores
-from evaluation.interchange.programs.verify_verdicts import counted_verdict
+from evaluation.interchange.programs import verify_run
 from evaluation.models import ResponseScore, Run
 from evaluation.reports import formats, queries
 from evaluation.runs import services, work
@@ -126,7 +125,7 @@ def test_scores_are_in_the_bundle_and_their_means_are_recomputed(run: Run, tmp_p
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[0]["scores"]["length"] += 0.1
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert any("length: mean is" in fault for fault in verify_scores.check(folder, counted_verdict)["faults"])
+    assert any("length: mean is" in fault for fault in verify_run.check(folder)["faults"])
 
 
 @pytest.mark.plain
@@ -137,6 +136,3 @@ def test_the_interval_takes_clusters_into_account() -> None:
     assert mean_interval(2 * numbers, np.full(12, 2)) == pytest.approx(unclustered)  # repeats add no information
     assert mean_interval(numbers[:4], np.full(4, 3))[1:3] == (None, None)
     assert mean_interval(np.full(12, 0.4), np.ones(12))[1:3] == (None, None)  # nothing varies
-    rule = {"low": 0.0, "high": 1.0}
-    measured = verify_scores.measure([(str(at), number) for at, number in enumerate(numbers)], 12, rule, 10)
-    assert (measured["low"], measured["high"]) == pytest.approx(unclustered[1:3])

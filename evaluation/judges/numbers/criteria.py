@@ -7,10 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.models import Run
 from evaluation.protocol import Protocol, Rate
-from evaluation.runs.plan import Plan
-from evaluation.runs.rows.verdicts import counted_verdicts
+from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.selection import JUDGE_FAILURES, JUDGED, UNJUDGED, Ints, has_verdict, in_arm
 from evaluation.verdicts.table import VerdictTable
 
@@ -45,9 +43,9 @@ class JudgedCriteria:
         return list(zip(self.table.response[rows].tolist(), rubrics.tolist(), strict=True))
 
 
-def judged_criteria(run: Run, protocol: Protocol, plan: Plan) -> JudgedCriteria:
+def judged_criteria(table: VerdictTable, protocol: Protocol, plan: Plan) -> JudgedCriteria:
     """The judgments of a run that physicians can check."""
-    table, rate = counted_verdicts(run), validated_rate(protocol, plan)
+    rate = validated_rate(protocol, plan)
     everything, kinds = np.arange(len(table.verdict)), np.array(table.kinds)[table.kind]
     by_judge = (kinds == JUDGED) & has_verdict(table, protocol.judge_verdicts, everything)
     in_place = np.isin(kinds, JUDGE_FAILURES) & ~has_verdict(table, frozenset([UNJUDGED]), everything)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluation.judges.criteria import JudgedCriteria
+from evaluation.judges.numbers.criteria import JudgedCriteria
 from evaluation.statistics.clusters import Floats, cluster_totals
 from evaluation.statistics.comparisons import PairedDifference, paired_difference
 from evaluation.statistics.correction import CheckedVerdicts, corrected_difference

@@ -1,13 +1,13 @@
 """The variance of a run, split into samples, answers and judges."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation import registry
-from evaluation.models import Run
-from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
+from evaluation.protocol import Protocol
 from evaluation.statistics.repeats import VarianceComponents, variance_components
 from evaluation.verdicts.selection import JudgeVote, has_verdict, in_scope, votes_in_scope
+from evaluation.verdicts.table import VerdictTable, VoteGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,11 @@ class ModelVariance:
     components: VarianceComponents
 
 
-def variances(run: Run) -> tuple[ModelVariance, ...]:
-    """The split for each model; empty unless the run has repeated answers or a panel."""
-    if run.answers_each == 1 and not run.panel:
-        return ()
-    protocol, table = registry.protocol(run.release.benchmark), counted_verdicts(run)
+def variances(table: VerdictTable, protocol: Protocol, groups: Sequence[VoteGroup] | None) -> tuple[ModelVariance, ...]:
+    """The split for each model. `groups`: the votes of a panel; None if there is none."""
     rate, failing = protocol.rates[0], protocol.failing_verdicts
-    if run.panel:
-        votes = votes_in_scope(table, rate, failing, read_votes(run))
+    if groups is not None:
+        votes = votes_in_scope(table, rate, failing, groups)
     else:
         rows = in_scope(table, rate)
         failed = has_verdict(table, failing, rows)

@@ -1,0 +1,174 @@
+"""The report of a run, counted again from the rows of its bundle."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from evaluation.interchange.programs.files import lines
+from evaluation.interchange.programs.rows import DONE, Answer, Criterion, Rows, answer_of, criterion_of, spelled
+from evaluation.judges.numbers import families, validation, values
+from evaluation.judges.numbers.agreement import Pair, PanelReport, agreements
+from evaluation.judges.numbers.criteria import judged_criteria
+from evaluation.judges.numbers.families import Counts, Member
+from evaluation.judges.numbers.variance import variances
+from evaluation.panel import NO_MAJORITY
+from evaluation.reports.numbers import values as report_values
+from evaluation.reports.numbers.report_numbers import ReportNumbers, count
+
+PRIMARY, SECONDARY = "primary", "secondary"
+STATED = ("run", "judge", "models", "simulated", "simulated_reviewers", "endpoints", "estimated")
+
+
+def numbers_of(rows: Rows) -> ReportNumbers:
+    """Every number that follows from the verdicts."""
+    labels = {value: label for view in rows.protocol.facets for value, label in view.values}
+    return count(rows.table, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
+
+
+def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any]:
+    """The expected content of report.json."""
+    run = rows.run
+    judge = next((model["model"] for model in run["models"] if model["endpoint"] == run["judge"]), None)
+    return {
+        **{name: run[name] for name in STATED},
+        **{f"release_{name}": run["release"][name] for name in ("version", "sha256")},
+        **{name: run["settings"][name] for name in ("seed", "sampling", "judge_temperature")},
+        "release": run["release"]["name"],
+        "benchmark": run["release"]["benchmark"],
+        "judge_model": judge,
+        "finished": run["status"] == "finished",
+        "common_samples": False,
+        **report_values.as_dict(numbers, rows.protocol, rows.plan, run["endpoints"]),
+        "judges": _panel(rows),
+        "repeats": _repeats(rows),
+        "self_preference": _preference(rows, numbers.judged),
+        "selection": run["selection"],
+        "validation": _validation(rows, folder) if run["validation"] else None,
+        "oddities": [
+            {"endpoint": endpoint, "ending": ending, "responses": n}
+            for (endpoint, ending), n in sorted(rows.oddities.items())
+        ],
+        "cost": str(sum((Decimal(row["cost"]) for row in lines(folder / "calls.jsonl")), Decimal(0))),
+    }
+
+
+def _panel(rows: Rows) -> dict[str, Any] | None:
+    run, names = rows.run, rows.judges
+    if not run["panel"]:
+        return None
+    tables: dict[Pair, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for by_judge in rows.cast.values():
+        done = {
+            (judge, vote): verdict
+            for judge, votes in by_judge.items()
+            for vote, (status, verdict) in votes.items()
+            if status == DONE
+        }
+        pairs = [((one, 0), (other, 0)) for one, other in combinations(names, 2)]
+        pairs += [((name, 0), (name, 1)) for name in names]
+        for one, other in pairs:
+            if one in done and other in done:
+                tables[one[0], other[0]][done[one], done[other]] += 1
+    known, states = rows.protocol.known_verdicts, rows.judgments.values()
+    report = PanelReport(
+        rule=run["panel"],
+        judges=tuple(names),
+        judgments=run["settings"]["judgments"],
+        pairs=agreements(tables, combinations(names, 2), known),
+        repeats=agreements(tables, ((name, name) for name in names), known),
+        decided=sum(status == DONE for _verdict, status, _error in states),
+        undecided=sum(error == NO_MAJORITY for _verdict, _status, error in states),
+    )
+    return values.panel(report)
+
+
+def _repeats(rows: Rows) -> dict[str, Any]:
+    settings, has_panel = rows.run["settings"], bool(rows.run["panel"])
+    is_split = settings["answers"] > 1 or has_panel
+    models = variances(rows.table, rows.protocol, rows.votes if has_panel else None) if is_split else ()
+    return values.repeats(settings["answers"], settings["judgments"], models)
+
+
+def _preference(rows: Rows, judged: Counts) -> dict[str, Any]:
+    run = rows.run
+    tested, judges = (
+        [Member(name, run["families"][name]) for name in names] for names in (run["endpoints"], rows.judges)
+    )
+    makers = [(each["role"], Member(each["endpoint"], each["family"])) for each in run["makers"]]
+    kin = families.find_kin([*(("judge", judge) for judge in judges), *makers], tested)
+    found = families.SelfPreference(kin, ())
+    if run["panel"] and families.has_preferences(kin, judges):
+        preferences = families.preferences(rows.table, rows.protocol, rows.votes, kin, judges, tested)
+        found = families.SelfPreference(kin, preferences)
+    return values.preference(found, tested, judged)
+
+
+def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
+    run = rows.run
+    drawn = list(lines(folder / "validation.jsonl"))
+    closed = dict(_closed(rows, drawn))
+    answers, reviews = _answers(rows, closed, folder), list(lines(folder / "physicians.jsonl"))
+    by_physicians = {}
+    for key, by_role in answers.items():
+        if PRIMARY in by_role:
+            place = rows.answers[key[:4]], rows.rubrics[key[1], key[4]]
+            others = [answer for role, answer in by_role.items() if role not in (PRIMARY, SECONDARY)]
+            by_physicians[place] = validation.physician_verdict(
+                *place, closed[key[:4]], by_role[PRIMARY], by_role.get(SECONDARY, ""), others
+            )
+    judged = judged_criteria(rows.table, rows.protocol, rows.plan)
+    keys = {number: key for (_sample, key), number in rows.rubrics.items()}
+    models_drawn = {row["model"] for row in drawn}
+    models, comparisons = validation.models_and_pairs(judged, rows.protocol.datasets, by_physicians, rows.plan)
+    report = validation.ValidationReport(
+        rate=judged.rate,
+        drawn=len(drawn),
+        closed=len(closed),
+        third=len({answer_of(row) for row in reviews if row["role"] not in (PRIMARY, SECONDARY)}),
+        simulated=any(row["simulated"] for row in reviews),
+        seed=run["validation"]["seed"],
+        created_at=datetime.fromisoformat(run["validation"]["created_at"]),
+        models=models,
+        labels=validation.labels(judged, by_physicians, keys, rows.plan.minimum)
+        if run["validation"]["by_rubric"]
+        else (),
+        not_drawn=tuple(model for model in run["endpoints"] if model not in models_drawn),
+        comparisons=comparisons,
+    )
+    return values.validation(report)
+
+
+def _closed(rows: Rows, drawn: list[Mapping[str, Any]]) -> Iterator[tuple[Answer, float]]:
+    """The drawn answers that physicians have decided, with their weights."""
+    seen: set[Answer] = set()
+    for row in drawn:
+        answer = answer_of(row)
+        name = f"validation.jsonl: {spelled(answer)}"
+        if answer not in rows.answers:
+            rows.faults.append(f"{name}: no such response")
+        if answer in seen:
+            rows.faults.append(f"{name}: twice")
+        if row["weight"] < 1:
+            rows.faults.append(f"{name}: a weight is at least 1")
+        seen.add(answer)
+        if row["closed"]:
+            yield answer, row["weight"]
+
+
+def _answers(rows: Rows, closed: Mapping[Answer, float], folder: Path) -> dict[Criterion, dict[str, str]]:
+    """What physicians answered on each criterion, by their role."""
+    answers: dict[Criterion, dict[str, str]] = defaultdict(dict)
+    for row in lines(folder / "physicians.jsonl"):
+        key = criterion_of(row)
+        name = f"physicians.jsonl: {spelled(key)} by {row['physician']}"
+        if key[:4] not in closed or key not in rows.judgments:
+            rows.faults.append(f"{name}: not drawn, or not decided")
+            continue
+        if row["role"] in answers[key]:
+            rows.faults.append(f"{name}: twice")
+        answers[key][row["role"]] = row["answer"]
+    return answers

@@ -1,0 +1,236 @@
+"""The rows of a bundle as the values that MHB's arithmetic counts."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from evaluation import panel
+from evaluation.interchange.programs.files import document, lines
+from evaluation.protocol import CountingPreset, DataSet, FacetView, Protocol, Rate, ScoreRule
+from evaluation.reports.numbers.scoring import with_scores
+from evaluation.verdicts.plans import Plan
+from evaluation.verdicts.selection import CONTROL, NO_RESPONSE, NOT_JUDGED, RUBRIC
+from evaluation.verdicts.table import (
+    DataSetKey,
+    JudgmentGroup,
+    ResponseGroup,
+    RubricColumns,
+    SampleColumns,
+    ScoreGroup,
+    VerdictTable,
+    VoteGroup,
+    build_table,
+)
+
+OPEN = "open"  # the outcome of a response that has not ended
+DONE, FAILED = "done", "failed"
+IMPORTED = "imported"
+
+Answer = tuple[str, str, str, int]  # model, sample, variant, repeat
+Criterion = tuple[str, str, str, int, str]  # and rubric
+Key = TypeVar("Key", bound=Hashable)
+
+
+class _Groups(Generic[Key]):
+    """Columns of whole numbers by what their rows have in common."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Key, list[tuple[int, ...]]] = defaultdict(list)
+
+    def add(self, key: Key, *numbers: int) -> None:
+        self._rows[key].append(numbers)
+
+    def columns(self) -> Iterable[tuple[Key, Any]]:
+        return [(key, np.array(rows, dtype=np.int64).T) for key, rows in self._rows.items()]
+
+
+def answer_of(row: Mapping[str, Any]) -> Answer:
+    """Which answer a row is about."""
+    return row["model"], row["sample"], row["variant"], row["repeat"]
+
+
+def criterion_of(row: Mapping[str, Any]) -> Criterion:
+    """Which criterion of an answer a row is about."""
+    return (*answer_of(row), row["rubric"])
+
+
+def spelled(key: Iterable[object]) -> str:
+    """A key for readers."""
+    return " ".join(map(str, key))
+
+
+def protocol_of(run: Mapping[str, Any]) -> Protocol:
+    """What run.json says about counting. Nobody can be asked or judged by it."""
+    about = run["protocol"]
+    return Protocol(
+        label=about["label"],
+        datasets=tuple(DataSet(**each) for each in about["datasets"]),
+        ask=lambda _sample, _seed: (),
+        rates=tuple(Rate(**{**each, "scope": frozenset(each["scope"])}) for each in about["rates"]),
+        facets=tuple(
+            FacetView(each["name"], each["label"], rate=each["rate"], values=tuple(map(tuple, each["values"])))
+            for each in about["views"]
+        ),
+        pooled=about["pooled"],
+        contrasts=tuple(map(tuple, about["contrasts"])),
+        rivals=frozenset(about["rivals"]),
+        verdicts=about["verdicts"],
+        outcomes=about["outcomes"],
+        presets={name: CountingPreset(name, outcomes=outcomes) for name, outcomes in about["presets"].items()},
+        wrong=frozenset(about["wrong"]),
+        scores=tuple(ScoreRule(**each) for each in about["scores"]),
+    )
+
+
+def plan_of(run: Mapping[str, Any]) -> Plan:
+    """The analysis plan in run.json."""
+    return Plan(**{**run["plan"], "comparisons": tuple(map(tuple, run["plan"]["comparisons"]))})
+
+
+class Rows:
+    """The rows of a bundle.
+
+    `faults`: what contradicts them. `checked`: judgments of a panel that were decided again.
+    `table`: all verdicts. `votes`: those of a panel with a verdict; `cast` has all of them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.run: dict[str, Any] = document(folder / "run.json")
+        self.protocol, self.plan = protocol_of(self.run), plan_of(self.run)
+        self.faults: list[str] = []
+        self.checked = self.scored = 0
+        self.oddities: Counter[tuple[str, str]] = Counter()
+        self.answers: dict[Answer, int] = {}
+        self.rubrics: dict[tuple[str, str], int] = {}
+        self.judgments: dict[Criterion, tuple[str, str, str]] = {}
+        # judgment -> judge -> number of the vote -> status and verdict
+        self.cast: dict[Criterion, dict[str, dict[int, tuple[str, str]]]] = defaultdict(lambda: defaultdict(dict))
+        samples, rubrics = self._read_samples(folder)
+        responses, judgments = self._read_responses(folder), self._read_judgments(folder)
+        keys = [DataSetKey(data.name, data.task, data.variant) for data in self.protocol.datasets]
+        outcomes = self.plan.outcomes
+        self.table: VerdictTable = build_table(
+            self.run["endpoints"], keys, outcomes, samples, rubrics, responses, judgments
+        )
+        if self.protocol.scores:
+            self.table = with_scores(self.table, self.protocol.scores, self._read_scores(folder))
+        self.votes = self._read_votes(folder) if self.run["panel"] else []
+
+    def _read_samples(self, folder: Path) -> tuple[SampleColumns, RubricColumns]:
+        counted_keys = {rate.rubric for rate in self.protocol.rates if rate.rubric}
+        self.samples: dict[str, int] = {}
+        tasks, clusters, is_control = [], list[int](), []
+        members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        cluster_of: dict[str, int] = {}
+        for sample in lines(folder / "samples.jsonl"):
+            self.samples[sample["sample"]] = len(self.samples)
+            tasks.append(sample["task"])
+            clusters.append(cluster_of.setdefault(sample["cluster"], len(cluster_of)))
+            is_control.append(sample["arm"] == CONTROL)
+            for rubric in sample["rubrics"]:
+                number = self.rubrics[sample["sample"], rubric["key"]] = len(self.rubrics)
+                of_key = {RUBRIC: [rubric["key"]]} if rubric["key"] in counted_keys else {}
+                for name, values in {**rubric["facets"], **of_key}.items():
+                    for value in values:
+                        members[name][value].append(number)
+        ids = {name: {value: np.array(at) for value, at in values.items()} for name, values in members.items()}
+        return (
+            SampleColumns(np.arange(len(tasks)), tasks, np.array(clusters), np.array(is_control, dtype=np.bool_)),
+            RubricColumns(np.arange(len(self.rubrics)), ids),
+        )
+
+    def _read_responses(self, folder: Path) -> list[ResponseGroup]:
+        groups = _Groups[tuple[str, str, str, bool]]()
+        for row in lines(folder / "responses.jsonl"):
+            answer = answer_of(row)
+            if row["sample"] not in self.samples:
+                self.faults.append(f"responses.jsonl: {row['sample']}: not a sample of the release")
+                continue
+            if answer in self.answers:
+                self.faults.append(f"responses.jsonl: {spelled(answer)}: twice")
+                continue
+            number = self.answers[answer] = len(self.answers)
+            if row["outcome"] != OPEN:
+                key = row["model"], row["variant"], row["outcome"], row["status"] == FAILED
+                groups.add(key, number, self.samples[row["sample"]])
+            if row["oddity"] is not None:
+                self.oddities[row["model"], row["oddity"]] += 1
+        return [ResponseGroup(*key, *columns) for key, columns in groups.columns()]
+
+    def _read_judgments(self, folder: Path) -> list[JudgmentGroup]:
+        groups = _Groups[tuple[str, str, str]]()
+        for row in lines(folder / "judgments.jsonl"):
+            key, rubric = criterion_of(row), self.rubrics.get((row["sample"], row["rubric"]))
+            name = f"judgments.jsonl: {spelled(key)}"
+            if rubric is None or key[:4] not in self.answers:
+                missing = "not a rubric of the release" if rubric is None else "no such response"
+                self.faults.append(f"{name}: {missing}")
+                continue
+            if key in self.judgments:
+                self.faults.append(f"{name}: twice")
+                continue
+            state = self.judgments[key] = row["verdict"], row["status"], row["error"]
+            groups.add(state, self.answers[key[:4]], rubric)
+        return [JudgmentGroup(*state, *columns) for state, columns in groups.columns()]
+
+    def _read_scores(self, folder: Path) -> list[ScoreGroup]:
+        groups: dict[tuple[str, ...], list[tuple[int, int, list[float]]]] = defaultdict(list)
+        for row in lines(folder / "scores.jsonl"):
+            key = criterion_of(row)
+            if key not in self.judgments:
+                self.faults.append(f"scores.jsonl: {spelled(key)}: no such judgment")
+                continue
+            place = self.answers[key[:4]], self.rubrics[row["sample"], row["rubric"]]
+            groups[tuple(row["scores"])].append((*place, list(row["scores"].values())))
+            self.scored += len(row["scores"])
+        return [
+            ScoreGroup(names, np.array(responses), np.array(rubrics), np.array(numbers))
+            for names, rows in groups.items()
+            for responses, rubrics, numbers in [zip(*rows, strict=True)]
+        ]
+
+    def _read_votes(self, folder: Path) -> list[VoteGroup]:
+        """Read the votes of a panel, and decide every judgment again."""
+        judges, groups = self.judges, _Groups[tuple[str, int, str]]()
+        for row in lines(folder / "votes.jsonl"):
+            key, name = criterion_of(row), f"votes.jsonl: {spelled(criterion_of(row))} by {row['judge']}"
+            if key not in self.judgments or row["judge"] not in judges:
+                self.faults.append(f"{name}: no such judgment or judge")
+                continue
+            of_judge = self.cast[key][row["judge"]]
+            if row["vote"] in of_judge:
+                self.faults.append(f"{name}: twice")
+                continue
+            of_judge[row["vote"]] = row["status"], row["verdict"]
+            if row["verdict"]:
+                place = self.answers[key[:4]], self.rubrics[row["sample"], row["rubric"]]
+                groups.add((row["judge"], row["vote"], row["verdict"]), *place)
+        for key, state in self.judgments.items():
+            self._decide(key, *state)
+        return [VoteGroup(*key, *columns) for key, columns in groups.columns()]
+
+    def _decide(self, key: Criterion, verdict: str, status: str, error: str) -> None:
+        by_judge, rule = self.cast.get(key, {}), self.run["panel"]
+        if status not in (DONE, FAILED) or (not by_judge and error in (NO_RESPONSE, NOT_JUDGED)):
+            return
+        cast = [[vote for _status, vote in by_judge[judge].values()] for judge in self.judges if judge in by_judge]
+        initial = panel.INITIAL_JUDGES
+        is_settled = rule == panel.Rule.ESCALATION and len(cast) >= initial and not panel.is_disputed(cast)
+        expected = initial if is_settled else len(self.judges)
+        if self.run["origin"] == IMPORTED:  # elsewhere, a judge may have judged only a part
+            expected = len(cast) or 1
+        if len(cast) != expected or any(len(votes) != self.run["settings"]["judgments"] for votes in cast):
+            self.faults.append(f"votes.jsonl: {spelled(key)}: votes are missing, or more than were asked for")
+            return
+        self.checked += 1
+        if (decided := panel.decide(rule, cast)) != verdict:
+            decisions = f"the panel decides {decided or 'nothing'}, not {verdict or 'nothing'}"
+            self.faults.append(f"votes.jsonl: {spelled(key)}: {decisions}")
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges of the run, in the order of the panel."""
+        return [self.run["judge"], *self.run["further_judges"]] if self.run["judge"] else []

@@ -1,0 +1,1 @@
+"""The numbers on judges: plain Python and numpy, for MHB and for checks without MHB."""

@@ -1,0 +1,127 @@
+"""Self-preference: models of a tested model's family that made samples or judged answers.
+
+For panels, also how much a judge favours its own family.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from evaluation.protocol import Protocol
+from evaluation.verdicts.selection import JudgeVote, votes_in_scope
+from evaluation.verdicts.table import VerdictTable, VoteGroup
+
+Counts = Mapping[str, tuple[int, int]]  # model under test -> (failed, judged)
+
+
+class Member(NamedTuple):
+    """An endpoint, and the family of its model."""
+
+    name: str
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """An endpoint that judged or made samples, and the tested models of the same family.
+
+    `role`: 'judge', or its role in making the samples.
+    """
+
+    role: str
+    endpoint: str
+    family: str
+    tested: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """How much a judge of a panel favours its own model family.
+
+    `own`, `others`: the judge's failure rate minus that of the judges of other families, over the
+    same criteria, on models of its own family and of other families.
+    `difference`: own - others; below 0 the judge favours its own family.
+    """
+
+    judge: str
+    family: str
+    own: float
+    others: float
+    own_n: int
+    others_n: int
+
+    @property
+    def difference(self) -> float:
+        return self.own - self.others
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPreference:
+    """The kin of tested models, and the preferences of the judges among them."""
+
+    kin: tuple[Kin, ...]
+    preferences: tuple[Preference, ...]
+
+
+def find_kin(contributors: Iterable[tuple[str, Member]], tested: Sequence[Member]) -> tuple[Kin, ...]:
+    """Those of the (role, endpoint) pairs that share a family with a tested model."""
+    kin = []
+    for role, member in dict.fromkeys(contributors):
+        if same_family := tuple(model.name for model in tested if model.family == member.family):
+            kin.append(Kin(role, member.name, member.family, same_family))
+    return tuple(kin)
+
+
+def has_preferences(kin: Iterable[Kin], judges: Sequence[Member]) -> bool:
+    """Whether a panel has a judge of a tested model's family, and judges of several families."""
+    return any(each.role == "judge" for each in kin) and len({judge.family for judge in judges}) > 1
+
+
+def preferences(
+    table: VerdictTable,
+    protocol: Protocol,
+    groups: Iterable[VoteGroup],
+    kin: Iterable[Kin],
+    judges: Sequence[Member],
+    tested: Sequence[Member],
+) -> tuple[Preference, ...]:
+    """How much the judges among the kin favour their own family. `groups`: the panel's votes."""
+    kin_judges = {each.endpoint for each in kin if each.role == "judge"}
+    votes = votes_in_scope(table, protocol.rates[0], protocol.failing_verdicts, groups)
+    found = [_preference(judge, judges, tested, votes, table) for judge in judges if judge.name in kin_judges]
+    return tuple(preference for preference in found if preference is not None)
+
+
+def _preference(
+    judge: Member, judges: Sequence[Member], tested: Sequence[Member], votes: Sequence[JudgeVote], table: VerdictTable
+) -> Preference | None:
+    """None if the panel has no judge, or the run no tested model, of another family."""
+    others = {other.name for other in judges if other.family != judge.family}
+    family_of = {model.name: model.family for model in tested}
+    by_row: dict[int, tuple[list[bool], list[bool]]] = defaultdict(lambda: ([], []))
+    for vote in votes:
+        if vote.judge == judge.name or vote.judge in others:
+            by_row[vote.row][vote.judge in others].append(vote.failed)
+    # Is the model of the judge's family? -> failed and judged by the judge, then by the others
+    sums: dict[bool, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for row, sides in by_row.items():
+        if all(sides):  # criteria on which both voted
+            same = family_of[table.endpoints[table.endpoint[row]]] == judge.family
+            for place, failed in enumerate(sides):
+                sums[same][2 * place] += sum(failed)
+                sums[same][2 * place + 1] += len(failed)
+    if not all(sums[same][1] and sums[same][3] for same in (True, False)):
+        return None
+    own, other = (sums[same][0] / sums[same][1] - sums[same][2] / sums[same][3] for same in (True, False))
+    return Preference(judge.name, judge.family, own, other, sums[True][1], sums[False][1])
+
+
+def rates_by_family(tested: Iterable[Member], judged: Counts) -> dict[str, tuple[int, int]]:
+    """Model family -> (failed, judged). `judged`: the counts of each model."""
+    families = dict(tested)
+    sums: dict[str, tuple[int, int]] = {}
+    for endpoint, (failed, n) in judged.items():
+        previous = sums.get(families[endpoint], (0, 0))
+        sums[families[endpoint]] = (previous[0] + failed, previous[1] + n)
+    return {family: counts for family, counts in sums.items() if counts[1]}

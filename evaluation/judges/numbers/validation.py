@@ -1,0 +1,227 @@
+"""The accuracy of a judge by physicians' verdicts, and the rates corrected by them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation import panel
+from evaluation.judges.numbers.comparisons import CorrectedComparison, corrected_comparisons
+from evaluation.judges.numbers.criteria import JudgedCriteria
+from evaluation.protocol import DataSet, Rate
+from evaluation.statistics.clusters import cluster_totals
+from evaluation.statistics.correction import CheckedVerdicts, CorrectedRate, corrected_rate
+from evaluation.statistics.intervals import RateInterval, rate_interval
+from evaluation.statistics.label_agreement import LabelAgreement, RatedCriterion, label_agreement
+from evaluation.statistics.validation import JudgeQuality, judge_quality
+from evaluation.verdicts.plans import Plan
+from evaluation.verdicts.rates import gettext_noop
+from evaluation.verdicts.selection import COMBINED, Ints, has_verdict, in_scope
+
+Floats = NDArray[np.float64]
+MET, NOT_MET, UNCLEAR = "met", "not-met", "unclear"  # physicians' answers
+FAILED_BY_ANSWER = {NOT_MET: True, MET: False}  # physician's answer -> did the criterion fail?
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicianVerdict:
+    """The decision of physicians on one criterion of a response.
+
+    `truth`: the majority of their answers, '' if there is none.
+    `first`, `second`: the answers of the first two physicians, '' if there is none.
+    """
+
+    response: int
+    rubric: int
+    weight: float
+    truth: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataSetRate:
+    """A model's rate on one data set: by the judge, and corrected by physicians' verdicts on it."""
+
+    dataset: str
+    label: str
+    raw: RateInterval
+    corrected: CorrectedRate
+
+
+@dataclass(frozen=True, slots=True)
+class ModelValidation:
+    """The quality of the judge on one model's answers.
+
+    `judge`: the judge against physicians; `physicians`: the second physician against the first,
+    measured in the same way.
+    `raw`: the rate by the judge; `corrected`: an estimate of the rate by physicians' verdicts.
+    `datasets`: both rates on each data set, if there are several.
+    """
+
+    endpoint: str
+    judge: JudgeQuality
+    physicians: JudgeQuality
+    raw: RateInterval
+    corrected: CorrectedRate
+    datasets: tuple[DataSetRate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport:
+    """The state and the results of a validation.
+
+    `rate`: the rate whose raw and corrected values are given; the raw one is the report's.
+    `drawn`, `closed`: responses drawn, and decided so far. `third`: decided responses for which a
+    third physician was asked. `not_drawn`: models added to the run since the draw.
+    `comparisons`: the planned pairs of models, raw and corrected.
+    """
+
+    rate: Rate
+    drawn: int
+    closed: int
+    third: int
+    simulated: bool
+    seed: int
+    created_at: datetime
+    models: tuple[ModelValidation, ...]
+    labels: tuple[LabelAgreement, ...] = ()
+    not_drawn: tuple[str, ...] = ()
+    comparisons: tuple[CorrectedComparison, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return self.closed == self.drawn
+
+
+def physician_verdict(
+    response: int, rubric: int, weight: float, first: str, second: str, others: Sequence[str]
+) -> PhysicianVerdict:
+    """The decision on a criterion. `others`: the answers of those who were asked afterwards."""
+    return PhysicianVerdict(response, rubric, weight, panel.majority([first, second, *others]), first, second)
+
+
+def labels(
+    judged: JudgedCriteria,
+    by_physicians: Mapping[tuple[int, int], PhysicianVerdict],
+    keys: Mapping[int, str],
+    minimum: int,
+) -> tuple[LabelAgreement, ...]:
+    """The agreement by rubric key, over criteria that both first physicians decided.
+
+    `keys`: the key of each rubric.
+    """
+    both = [
+        (row, physicians)
+        for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True)
+        if (physicians := by_physicians.get(key)) is not None
+        and physicians.first in FAILED_BY_ANSWER
+        and physicians.second in FAILED_BY_ANSWER
+    ]
+    rated = [
+        RatedCriterion(
+            keys[physicians.rubric],
+            int(judged.clusters[row]),
+            physicians.weight,
+            FAILED_BY_ANSWER[physicians.first],
+            FAILED_BY_ANSWER[physicians.second],
+            bool(judged.failed[row]),
+        )
+        for row, physicians in both
+    ]
+    return label_agreement(rated, minimum=minimum)
+
+
+def models_and_pairs(
+    judged: JudgedCriteria,
+    datasets: Sequence[DataSet],
+    by_physicians: Mapping[tuple[int, int], PhysicianVerdict],
+    plan: Plan,
+) -> tuple[tuple[ModelValidation, ...], tuple[CorrectedComparison, ...]]:
+    """The quality of the judge on each model's answers, with raw and corrected rates and pairs."""
+    table, minimum = judged.table, plan.minimum
+    counted, checkable = in_scope(table, judged.rate), np.zeros(len(table.verdict), dtype=np.bool_)
+    checkable[judged.rows] = True
+    # By judgment; NaN and 1 where physicians have not decided.
+    truth, first, second = np.full((3, len(table.verdict)), np.nan)
+    weights = np.ones(len(table.verdict))
+    for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True) if by_physicians else ():
+        if (verdict := by_physicians.get(key)) is not None:
+            truth[row], first[row], second[row] = map(_as_float, (verdict.truth, verdict.first, verdict.second))
+            weights[row] = verdict.weight
+    hit = has_verdict(table, frozenset(judged.rate.hits), np.arange(len(table.verdict)))
+    true_hit = truth if judged.protocol.is_lower_better(judged.rate) else 1 - truth
+
+    def checked(rows: Ints) -> CheckedVerdicts:
+        settled = _with_settled(hit[rows], true_hit[rows], weights[rows], checkable[rows])
+        return CheckedVerdicts(judged.clusters[rows], hit[rows], *settled)
+
+    def rates(rows: Ints) -> tuple[RateInterval, CorrectedRate]:
+        totals = cluster_totals(judged.clusters[rows], hit[rows], np.ones(len(rows)))
+        of_rows = checked(rows)
+        corrected = corrected_rate(of_rows.clusters, of_rows.judge, of_rows.physician, of_rows.weights, minimum=minimum)
+        return rate_interval(*totals, minimum=minimum), corrected
+
+    def quality(rows: Ints, reference: Floats, rated: Floats) -> JudgeQuality:
+        both = rows[~np.isnan(reference[rows]) & ~np.isnan(rated[rows])]
+        return judge_quality(judged.clusters[both], reference[both], rated[both], weights[both], minimum=minimum)
+
+    result = []
+    for endpoint, name in enumerate(table.endpoints):
+        rows = counted[table.endpoint[counted] == endpoint]
+        of_model = judged.rows[table.endpoint[judged.rows] == endpoint]
+        if not len(rows):
+            continue
+        by_dataset = [(data, rows[table.unit_dataset[table.unit[rows]] == at]) for at, data in enumerate(datasets)]
+        raw, corrected = rates(rows)
+        result.append(
+            ModelValidation(
+                endpoint=name,
+                judge=quality(of_model, truth, judged.failed.astype(float)),
+                physicians=quality(of_model, first, second),
+                raw=raw,
+                corrected=corrected,
+                datasets=tuple(
+                    DataSetRate(data.name, data.label, *rates(of_data))
+                    for data, of_data in (by_dataset if len(datasets) > 1 else ())
+                    if len(of_data)
+                ),
+            )
+        )
+    comparisons = corrected_comparisons(
+        judged,
+        plan.comparisons,
+        checked,
+        {data.name: data.label for data in datasets} | {COMBINED: gettext_noop("Combined")},
+        pooled=judged.protocol.pooled and len(datasets) > 1,
+        minimum=minimum,
+    )
+    return tuple(result), comparisons
+
+
+def _with_settled(
+    hit: NDArray[np.bool_], truth: Floats, weights: Floats, checkable: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """The truth and weight of each criterion, with those that no physician could be asked about.
+
+    A rule of the run or code decided these, so they are known: a stratum that is drawn as a whole.
+    The weights of the drawn criteria add up to those that could have been drawn.
+    """
+    if checkable.all():
+        return truth, weights
+    truth, weights = truth.copy(), weights.copy()
+    for verdict in (True, False):
+        could_be_drawn, settled = checkable & (hit == verdict), ~checkable & (hit == verdict)
+        drawn = could_be_drawn & ~np.isnan(truth)
+        if drawn.any():
+            weights[drawn] *= could_be_drawn.sum() / weights[drawn].sum()
+        if drawn.any() or not could_be_drawn.any():
+            truth[settled] = float(verdict)
+    return truth, weights
+
+
+def _as_float(answer: str) -> float:
+    """1 if the criterion failed, 0 if it was met, NaN if the answer decides neither."""
+    return float(FAILED_BY_ANSWER[answer]) if answer in FAILED_BY_ANSWER else float("nan")

@@ -1,0 +1,40 @@
+"""The analysis plan of a run: what its report will answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluation.statistics.intervals import MINIMUM
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An analysis plan.
+
+    Attributes:
+        metric: the name of the primary rate.
+        comparisons: the pairs of models to compare.
+        outcomes: the rule for each outcome of a response and each failure of the judge.
+        minimum: samples below which no interval is given.
+        frozen: False for a run launched before plans existed; this is then its default plan.
+        preset: the chosen counting preset, '' if the benchmark has none.
+    """
+
+    metric: str
+    comparisons: tuple[Pair, ...]
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    minimum: int = MINIMUM
+    frozen: bool = True
+    preset: str = ""
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "preset": self.preset,
+            "metric": self.metric,
+            "comparisons": [list(pair) for pair in self.comparisons],
+            "outcomes": dict(self.outcomes),
+            "minimum": self.minimum,
+        }
