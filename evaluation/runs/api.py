@@ -35,7 +35,7 @@ from generation.jobs.serializers import (
 )
 from generation.models import Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
-from review.common.api import NamedRowField, NewestFirst, validated_body
+from review.common.api import NamedRowField, NewestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
@@ -209,7 +209,7 @@ class RunAskSerializer(LikeSerializer):
         required=False,
         help_text="NAME for the latest version, or NAME@VERSION.",
     )
-    endpoints = serializers.ListField(
+    endpoints = ShortListField(
         child=NamedRowField(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100, required=False
     )
     judge = NamedRowField(
@@ -218,7 +218,7 @@ class RunAskSerializer(LikeSerializer):
         default=None,
         help_text="Required, except for a benchmark whose answers are read by code, which takes none.",
     )
-    further_judges = serializers.ListField(
+    further_judges = ShortListField(
         child=NamedRowField(queryset=Endpoint.objects.all()),
         default=list,
         max_length=queries.MAX_JUDGES,

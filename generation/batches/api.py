@@ -34,7 +34,7 @@ from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 from generation.sources import queries as sources_queries
 from generation.sources.api import ImportSerializer
-from review.common.api import MAX_ID, NamedRowField, NewestFirst, validated_body
+from review.common.api import MAX_ID, NamedRowField, NewestFirst, ShortDictField, ShortListField, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import BlockSerializer
 from review.common.waking import wake_after_commit
@@ -143,8 +143,8 @@ class BatchAskSerializer(LikeSerializer):
 
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark], required=False)
     source = NamedRowField(queryset=Source.objects.all(), required=False)  # type: ignore[assignment]
-    roles = serializers.DictField(child=NamedRowField(queryset=Endpoint.objects.exclude(url="")), required=False)
-    beside = serializers.ListField(
+    roles = ShortDictField(child=NamedRowField(queryset=Endpoint.objects.exclude(url="")), required=False)
+    beside = ShortListField(
         child=NamedRowField(queryset=Endpoint.objects.exclude(url="")),
         default=list,
         help_text="Further endpoints for the role that several may play; each record gets one draft per endpoint.",
@@ -156,7 +156,7 @@ class BatchAskSerializer(LikeSerializer):
         max_length=200, default="", allow_blank=True, help_text="first (default), random or stratified:FIELD."
     )
     seed = serializers.IntegerField(min_value=0, max_value=MAX_SEED, default=0, help_text="The seed of a random draw.")
-    where = serializers.DictField(
+    where = ShortDictField(
         child=serializers.ListField(child=serializers.CharField(max_length=300), min_length=1, max_length=100),
         default=dict,
         help_text='Draw only records with one of these values of each field: {"language": ["en"]}.',
@@ -168,10 +168,10 @@ class BatchAskSerializer(LikeSerializer):
     preset = serializers.CharField(
         max_length=64, default="", allow_blank=True, help_text="The recipe's preset; empty: its first."
     )
-    settings = serializers.DictField(
+    settings = ShortDictField(
         source="changes", default=dict, help_text='Preset values to override: {"reviewers": "two"}.'
     )
-    checks = serializers.ListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
+    checks = ShortListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
 
 
 class LaunchSerializer(ConfirmSerializer, BatchAskSerializer):

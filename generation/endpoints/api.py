@@ -18,7 +18,7 @@ from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.llm.http.provider_words import DECISIONS
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 from generation.models.endpoints import MAX_ENDING, base_address
-from review.common.api import OldestFirst, validated_body, validated_query
+from review.common.api import OldestFirst, ShortDictField, validated_body, validated_query
 from review.rules.permissions import Can
 
 
@@ -29,11 +29,11 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
     """
 
     key_env = serializers.RegexField(ENV_NAME_PATTERN, max_length=100, allow_blank=True, default="")
-    extra_body = serializers.DictField(
+    extra_body = ShortDictField(
         required=False,
         help_text="Further fields of each chat request. They are shown to everyone who may read endpoints.",
     )
-    endings = serializers.DictField(
+    endings = ShortDictField(
         required=False,
         child=serializers.ChoiceField(choices=[str(meaning) for meaning in DECISIONS]),
         help_text="What finish reasons mean that MHB does not know.",
@@ -147,11 +147,9 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     def partial_update(self, request: Request, name: str) -> Response:
         """Change an endpoint: all except its name and, once it has answered, its address and model."""
         endpoint = self.get_object()
-        change = EndpointChangeSerializer(endpoint, data=request.data, partial=True)
-        change.is_valid(raise_exception=True)
+        wanted = validated_body(EndpointChangeSerializer, request, changed=endpoint)
         with transaction.atomic():  # all or nothing: the service skips what it must not change
-            changed = services.change_endpoint(endpoint, **change.validated_data)
-            wanted = dict(change.validated_data)
+            changed = services.change_endpoint(endpoint, **wanted)
             if "url" in wanted:
                 wanted["url"] = base_address(wanted["url"])
             for field in ("url", "model"):

@@ -23,7 +23,16 @@ from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from generation.samples import services as samples_services
 from generation.samples.api import ErratumSerializer
-from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body, validated_query
+from review.common.api import (
+    MAX_ID,
+    NewestFirst,
+    OldestFirst,
+    ShortDictField,
+    ShortListField,
+    paginated_response,
+    validated_body,
+    validated_query,
+)
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
@@ -152,10 +161,12 @@ class FreezeSerializer(serializers.Serializer[Any]):
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
-    batches = serializers.ListField(
-        child=serializers.IntegerField(min_value=1), default=list, help_text="Numbers of batches; empty: all."
+    batches = ShortListField(
+        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
+        default=list,
+        help_text="Numbers of batches; empty: all.",
     )
-    where = serializers.DictField(
+    where = ShortDictField(
         child=serializers.CharField(max_length=200),
         default=dict,
         help_text="`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",

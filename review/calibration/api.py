@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.calibration import queries, services
-from review.common.api import NewestFirst
+from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer
 from review.models import CalibrationItem, Case, User
@@ -52,14 +52,13 @@ class CalibrationViewSet(ListModelMixin, GenericViewSet[CalibrationItem]):
     def partial_update(self, request: Request, pk: int) -> Response:
         """Activate or deactivate a calibration case, or change its known answers."""
         item = self.get_object()
-        body = CalibrationSerializer(item, data=request.data, partial=True)
-        body.is_valid(raise_exception=True)
-        expected = body.validated_data.get("expected")
+        body = validated_body(CalibrationSerializer, request, changed=item)
+        expected = body.get("expected")
         services.change_item(
             item,
             actor=signed_in_account(request),
             expected=answers_from_json(expected) if expected is not None else None,
-            active=body.validated_data.get("active"),
+            active=body.get("active"),
         )
         return Response(CalibrationSerializer(item).data)
 

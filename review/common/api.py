@@ -1,6 +1,6 @@
 """Shared floor of every app's API: permissions, authentication, paging and checks of requests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import Serializer, SlugRelatedField
+from rest_framework.serializers import DictField, ListField, Serializer, SlugRelatedField, ValidationError
 
 from review.errors import NotAllowed
 from review.rules import json_nesting, limits
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # DRF's settings name classes of this module: importing its v
     from rest_framework.views import APIView
 
 MAX_ID = 2**63 - 1  # what a primary key can hold
+FORM_TOKEN = "csrfmiddlewaretoken"  # noqa: S105  (the name of a field, which browsers send with files)
 
 
 def required_right(view: object, method: str) -> Can | None:
@@ -128,6 +129,34 @@ def paginated_response(view: "GenericAPIView[Any]", rows: QuerySet[Any]) -> Resp
     return view.get_paginated_response(view.get_serializer(page, many=True).data)
 
 
+class ShortListField(ListField):
+    """A list whose length is checked before its entries, each of which may take a query."""
+
+    def __init__(self, *, max_length: int = limits.ENTRIES, **options: Any) -> None:
+        super().__init__(max_length=max_length, **options)
+
+    def to_internal_value(self, data: Any) -> list[Any]:
+        if isinstance(data, Sized):
+            _check_entries(data, self.max_length or 0)
+        return super().to_internal_value(data)
+
+
+class ShortDictField(DictField):
+    """Values by name, at most `limits.ENTRIES`, with short names."""
+
+    def to_internal_value(self, data: Any) -> dict[Any, Any]:
+        if isinstance(data, Mapping):
+            _check_entries(data, limits.ENTRIES)
+            if any(len(str(name)) > limits.NAME for name in data):
+                raise ValidationError(_("A name has more than %(most)s characters.") % {"most": limits.NAME})
+        return super().to_internal_value(data)
+
+
+def _check_entries(data: Sized, most: int) -> None:
+    if len(data) > most:
+        raise ValidationError(_("More than %(most)s entries.") % {"most": most})
+
+
 class NamedRowField(SlugRelatedField[Model]):
     """A row referred to by its name; unknown or impossible names are errors of this field (400)."""
 
@@ -135,7 +164,7 @@ class NamedRowField(SlugRelatedField[Model]):
         super().__init__(slug_field="name", **kwargs)
 
     def to_internal_value(self, data: Any) -> Model:
-        if not isinstance(data, str) or "\0" in data:
+        if not isinstance(data, str) or "\0" in data or len(data) > limits.NAME:
             self.fail("invalid")
         return super().to_internal_value(data)
 
@@ -147,11 +176,23 @@ def validated_query(serializer_class: type[Serializer[Any]], request: Request) -
     return dict(serializer.validated_data)
 
 
-def validated_body(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The validated body of a request.
+def validated_body(
+    serializer_class: type[Serializer[Any]], request: Request, *, changed: Model | None = None
+) -> dict[str, Any]:
+    """The validated body of a request; only the fields to change of the row `changed`, if given.
 
-    Raises DRF's ValidationError, ParseError, UnsupportedMediaType.
+    Raises DRF's ValidationError, also for fields that do not exist, ParseError, UnsupportedMediaType.
     """
-    serializer = serializer_class(data=request.data)
+    serializer = serializer_class(changed, data=request.data, partial=changed is not None)
+    refuse_unknown_fields(serializer, request.data)
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)
+
+
+def refuse_unknown_fields(serializer: Serializer[Any], data: Any) -> None:
+    """Raise DRF's ValidationError if `data` has fields that the serializer does not have."""
+    unknown = sorted(set(data) - set(serializer.fields) - {FORM_TOKEN}) if isinstance(data, Mapping) else []
+    if unknown:
+        raise ValidationError(
+            {name[: limits.NAME]: [_("There is no such field.")] for name in map(str, unknown[: limits.PROBLEMS])}
+        )

@@ -7,9 +7,9 @@ from enum import Enum
 from types import NoneType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
-from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
+from review.common.api import refuse_unknown_fields
 from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
 from review.rules.citations import KINDS
@@ -59,8 +59,7 @@ class StrictSerializer(serializers.Serializer[Any]):
     """Refuses fields that it does not have."""
 
     def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping) and (unknown := sorted(map(str, set(data) - set(self.fields)))):
-            raise serializers.ValidationError(dict.fromkeys(unknown[: limits.PROBLEMS], _("There is no such field.")))
+        refuse_unknown_fields(self, data)
         return super().to_internal_value(data)
 
 

@@ -17,7 +17,7 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import eligibility
 from review.calibration import queries
-from review.common.api import OldestFirst, validated_body
+from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import PersonEvent, User
@@ -64,8 +64,8 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
     """
 
     specialties = serializers.ListField(child=serializers.CharField(), read_only=True)
-    languages = serializers.ListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
-    stages = serializers.ListField(child=serializers.ChoiceField(choices=STAGES), required=False)
+    languages = ShortListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
+    stages = ShortListField(child=serializers.ChoiceField(choices=STAGES), required=False)
     daily_cap = serializers.IntegerField(min_value=1, max_value=1000, allow_null=True, required=False)
 
     class Meta:
@@ -290,9 +290,8 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @extend_schema(request=PersonSerializer, responses=PersonSerializer)
     def partial_update(self, request: Request, pk: int) -> Response:
         """Change the profile that decides which cases a person is offered."""
-        body = PersonSerializer(self.get_object(), data=request.data, partial=True)
-        body.is_valid(raise_exception=True)
-        return _person_response(accounts.edit_person(pk, body.validated_data, actor=signed_in_account(request)))
+        body = validated_body(PersonSerializer, request, changed=self.get_object())
+        return _person_response(accounts.edit_person(pk, body, actor=signed_in_account(request)))
 
     @extend_schema(request=PauseSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])

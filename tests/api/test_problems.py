@@ -57,6 +57,31 @@ def test_400_names_an_unknown_row_and_a_wrong_query(api: Api, adela: User) -> No
     assert [error["field"] for error in body["errors"]] == ["state"]
 
 
+def test_400_names_fields_that_do_not_exist(api: Api, adela: User) -> None:
+    endpoint = {"name": "e", "url": "http://models.test/v1", "model": "m"}
+    assert api(adela).post(reverse("api:endpoints"), endpoint).status_code == 201
+    misspelt = dict.fromkeys([*(f"field-{number}" for number in range(20)), "x" * 9_000], 1)
+    for answer in (
+        api(adela).post(reverse("api:endpoints"), {**endpoint, "name": "f", **misspelt}),
+        api(adela).patch(reverse("api:endpoint", args=["e"]), misspelt),
+    ):
+        body = problem(answer, 400)
+        assert {error["detail"] for error in body["errors"]} == {"There is no such field."}
+        assert len(answer.content) < 10_000
+
+
+@pytest.mark.parametrize(
+    "fields", [{"beside": ["e"] * 90_000}, {"roles": {f"role-{number}": "e" for number in range(40_000)}}]
+)
+def test_a_list_that_is_too_long_is_refused_before_its_entries_are_looked_up(
+    api: Api, adela: User, fields: dict[str, Any], django_assert_max_num_queries: Any
+) -> None:
+    client, wanted = api(adela), {"benchmark": "mhb", "source": "s", "roles": {}, **fields}
+    with django_assert_max_num_queries(20):
+        body = problem(client.post(reverse("api:batch-estimate"), wanted), 400)
+    assert "More than 200 entries." in str(body["errors"])
+
+
 def test_400_for_a_body_that_is_not_json_or_nests_too_deep(api: Api, adela: User) -> None:
     for body in ("{", "[" * 100_000):
         problem(api(adela).generic("POST", reverse("api:endpoints"), body, content_type="application/json"), 400)

@@ -50,6 +50,28 @@ def test_the_schema_contains_every_route(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.plain
+def test_every_list_in_a_request_has_a_limit(schema: dict[str, Any]) -> None:
+    parts = schema["components"]["schemas"]
+
+    def unlimited(part: dict[str, Any], place: str) -> Iterator[str]:
+        if reference := part.get("$ref"):
+            part = parts[reference.rsplit("/")[-1]]
+        if part.get("readOnly"):
+            return
+        if part.get("type") == "array" and "$ref" not in part["items"]:  # lists of objects: ListSerializer's own
+            if "maxItems" not in part:
+                yield place
+            yield from unlimited(part["items"], f"{place}[]")
+        for name, inner in part.get("properties", {}).items():
+            yield from unlimited(inner, f"{place}.{name}")
+
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            assert not body or not list(unlimited(body["schema"], f"{method} {path}"))
+
+
+@pytest.mark.plain
 def test_every_operation_has_a_description_its_roles_and_an_error_format(schema: dict[str, Any]) -> None:
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
