@@ -158,7 +158,7 @@ class EstimateModel(APIView):
 
     @extend_schema(request=ModelSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request, pk: int) -> Answer:
-        run, body = RUNS.get(pk), validated_body(ModelSerializer, request)
+        run, body = RUNS.get(pk), validated_body(ModelSerializer, request, beside=AddModelSerializer)
         estimate = runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
         return Answer(LaunchEstimateSerializer(estimate).data)
 

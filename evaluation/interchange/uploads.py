@@ -1,6 +1,5 @@
 """Uploaded files of results, stored under a generated name until they have been read."""
 
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from django.core.files.uploadedfile import UploadedFile
 from evaluation.interchange import services
 from evaluation.models import ResultsImport
 from generation.models import Release
+from generation.sources.uploads import store_file
 from review.models import User
 
 
@@ -26,13 +26,8 @@ def start_import(
 
     Raises the errors of `services.start_import`; the file is then removed.
     """
-    folder = Path(settings.MEDIA_ROOT) / services.FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / uuid.uuid4().hex  # not the name of the upload, which is untrusted
+    path = store_file(upload, Path(settings.MEDIA_ROOT) / services.FOLDER)
     try:
-        with path.open("xb") as file:
-            for block in upload.chunks():
-                file.write(block)
         return services.start_import(
             path,
             release=release,
@@ -42,6 +37,6 @@ def start_import(
             file_name=upload.name or "",
             actor=actor,
         )
-    except BaseException:  # including a full disk
+    except BaseException:
         path.unlink(missing_ok=True)
         raise

@@ -390,7 +390,7 @@ class EstimateRun(APIView):
 
     @extend_schema(request=RunAskSerializer, responses=RunEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        settings = _settings(validated_body(RunAskSerializer, request))
+        settings = _settings(validated_body(RunAskSerializer, request, beside=EvaluateSerializer))
         estimate = runs_estimate.estimate_run(settings)
         power = release_power(
             settings.release,

@@ -239,7 +239,7 @@ class EstimateBatch(APIView):
 
     @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
-        return estimate_response(batch_settings(validated_body(BatchAskSerializer, request)))
+        return estimate_response(batch_settings(validated_body(BatchAskSerializer, request, beside=LaunchSerializer)))
 
 
 class AnalysisSerializer(serializers.Serializer[Any]):

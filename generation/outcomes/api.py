@@ -158,7 +158,9 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     @action(detail=False, methods=["post"])
     def estimate(self, request: Request) -> Response:
         """Estimate a comparison before launch, both batches together."""
-        return estimate_response(batch_settings(validated_body(CompareAskSerializer, request)))
+        return estimate_response(
+            batch_settings(validated_body(CompareAskSerializer, request, beside=CompareSerializer))
+        )
 
     @extend_schema(responses=ComparedSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:

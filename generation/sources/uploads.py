@@ -1,5 +1,6 @@
 """Uploaded files: stored under a generated name until they have been imported."""
 
+import contextlib
 import logging
 import re
 import time
@@ -7,7 +8,7 @@ import uuid
 from pathlib import Path
 
 from django.conf import settings
-from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 
 from generation.models import Import, ImportStatus
 from generation.sources import services
@@ -27,7 +28,7 @@ def start_import(upload: "UploadedFile[bytes]", *, format_name: str, name: str, 
 
     Raises what `services.start_import` raises; then the file is removed.
     """
-    path = _store_file(upload)
+    path = store_file(upload, Path(settings.MEDIA_ROOT))
     try:
         return services.start_import(
             path, format_name=format_name, name=name, file_name=upload.name or "", uploaded=True, actor=actor
@@ -37,10 +38,14 @@ def start_import(upload: "UploadedFile[bytes]", *, format_name: str, name: str, 
         raise
 
 
-def _store_file(upload: "UploadedFile[bytes]") -> Path:
-    folder = Path(settings.MEDIA_ROOT)
+def store_file(upload: "UploadedFile[bytes]", folder: Path) -> Path:
+    """Keep an upload in `folder`; one that is already a file there, or beside it, is only moved."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / uuid.uuid4().hex  # never the sender's name: it is untrusted
+    with contextlib.suppress(OSError):  # another file system, or gone
+        if isinstance(upload, TemporaryUploadedFile):
+            Path(upload.temporary_file_path()).rename(path)
+            return path
     try:
         with path.open("xb") as file:
             for chunk in upload.chunks():

@@ -18,6 +18,7 @@ from review.rules.text import is_storable
 # Bytes of path and query; the web server's own limit must be higher, or it would answer with its
 # own message.
 MAX_URL_LENGTH = 4096
+MAX_UNKNOWN_BODY = 64 * 1024  # bytes of a request by nobody in particular: a form to sign in
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
@@ -73,7 +74,7 @@ class RequestsMiddleware:
             return refusal(request, 414, _("This address is too long. Shorten it, or include less data in it."))
         if getattr(request, "is_malformed", False):
             return refusal(request, 400, _("The header Content-Type or Content-Length is malformed."))
-        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BODY and not _may_upload(request):
+        if int(request.META.get("CONTENT_LENGTH") or 0) > _most_bytes(request):
             return refusal(request, 413, _("This request is too large."))
         if request.content_params and request.content_params.get("charset", "utf-8").lower() not in ENCODINGS:
             return refusal(request, 415, _("This request is not encoded in UTF-8. Send it in UTF-8."))
@@ -97,10 +98,15 @@ class RequestsMiddleware:
         return refusal(request, 400, message)
 
 
-def _may_upload(request: HttpRequest) -> bool:
-    """Whether the address takes files, and of this person; the API's views check tokens first."""
+def _most_bytes(request: HttpRequest) -> float:
+    """The largest body that is taken at this address of this person.
+
+    The API's views check tokens before they read a body.
+    """
     by_token = request.path_info.startswith("/api/") and "Authorization" in request.headers
-    return bool(UPLOADS.fullmatch(request.path_info)) and (by_token or request.user.is_authenticated)
+    if not (by_token or request.user.is_authenticated):
+        return MAX_UNKNOWN_BODY  # parsing a large form takes seconds
+    return float("inf") if UPLOADS.fullmatch(request.path_info) else MAX_BODY
 
 
 def _is_storable_dict(fields: QueryDict) -> bool:

@@ -19,17 +19,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import DictField, ListField, Serializer, SlugRelatedField, ValidationError
 
+from review.common.serializers import refuse_unknown_fields
 from review.errors import NotAllowed
 from review.rules import json_nesting, limits
 from review.rules.permissions import Can, allowed
-from review.rules.text import count_values, is_storable
+from review.rules.text import has_more_values, is_storable
 
 if TYPE_CHECKING:  # DRF's settings name classes of this module: importing its views here would be circular
     from rest_framework.generics import GenericAPIView
     from rest_framework.views import APIView
 
 MAX_ID = 2**63 - 1  # what a primary key can hold
-FORM_TOKEN = "csrfmiddlewaretoken"  # noqa: S105  (the name of a field, which browsers send with files)
 
 
 def required_right(view: object, method: str) -> Can | None:
@@ -91,7 +91,7 @@ class StrictJSONParser(JSONParser):
         except json_nesting.TooDeep:
             raise ParseError(_("The JSON is nested too deeply.")) from None
         value = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
-        if count_values(value) > limits.JSON_VALUES:
+        if has_more_values(value, limits.JSON_VALUES):
             raise ParseError(_("The JSON has too many values. Send it in several requests."))
         if not is_storable(value):
             raise ParseError(
@@ -177,22 +177,19 @@ def validated_query(serializer_class: type[Serializer[Any]], request: Request) -
 
 
 def validated_body(
-    serializer_class: type[Serializer[Any]], request: Request, *, changed: Model | None = None
+    serializer_class: type[Serializer[Any]],
+    request: Request,
+    *,
+    changed: Model | None = None,
+    beside: type[Serializer[Any]] | None = None,
 ) -> dict[str, Any]:
     """The validated body of a request; only the fields to change of the row `changed`, if given.
+
+    `beside`: may have these fields as well, so that the body of a launch can be estimated.
 
     Raises DRF's ValidationError, also for fields that do not exist, ParseError, UnsupportedMediaType.
     """
     serializer = serializer_class(changed, data=request.data, partial=changed is not None)
-    refuse_unknown_fields(serializer, request.data)
+    refuse_unknown_fields(serializer if beside is None else beside(), request.data)
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)
-
-
-def refuse_unknown_fields(serializer: Serializer[Any], data: Any) -> None:
-    """Raise DRF's ValidationError if `data` has fields that the serializer does not have."""
-    unknown = sorted(set(data) - set(serializer.fields) - {FORM_TOKEN}) if isinstance(data, Mapping) else []
-    if unknown:
-        raise ValidationError(
-            {name[: limits.NAME]: [_("There is no such field.")] for name in map(str, unknown[: limits.PROBLEMS])}
-        )

@@ -7,9 +7,9 @@ from enum import Enum
 from types import NoneType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
+from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
-from review.common.api import refuse_unknown_fields
 from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
 from review.rules.citations import KINDS
@@ -17,6 +17,7 @@ from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level,
 from review.rules.state_machine import Declaration, Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
+FORM_TOKEN = "csrfmiddlewaretoken"  # noqa: S105  (the name of a field, which browsers send with files)
 
 _FIELDS: dict[type, Callable[..., Field]] = {
     str: serializers.CharField,
@@ -53,6 +54,15 @@ class DataclassSerializer(serializers.Serializer[Any]):
         declared, hints = super().get_fields(), get_type_hints(self.mirrors)
         derived = {field.name: declared.get(field.name) or _field(hints[field.name]) for field in fields(self.mirrors)}
         return derived | declared
+
+
+def refuse_unknown_fields(serializer: serializers.Serializer[Any], data: Any) -> None:
+    """Raise DRF's ValidationError if `data` has fields that the serializer does not have."""
+    unknown = sorted(set(data) - set(serializer.fields) - {FORM_TOKEN}) if isinstance(data, Mapping) else []
+    if unknown:
+        raise serializers.ValidationError(
+            {name[: limits.NAME]: [_("There is no such field.")] for name in map(str, unknown[: limits.PROBLEMS])}
+        )
 
 
 class StrictSerializer(serializers.Serializer[Any]):

@@ -7,10 +7,10 @@ from typing import Any
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def count_values(value: Any) -> int:
-    """How many values a JSON value holds, keys included."""
+def has_more_values(value: Any, most: int) -> bool:
+    """Whether a JSON value holds more than `most` values, keys included."""
     remaining, count = [value], 0
-    while remaining:
+    while remaining and count + len(remaining) <= most:
         part = remaining.pop()
         count += 1
         if isinstance(part, Mapping):
@@ -18,7 +18,7 @@ def count_values(value: Any) -> int:
             remaining += part.values()
         elif isinstance(part, list):
             remaining += part
-    return count
+    return count + len(remaining) > most
 
 
 def is_storable(value: Any) -> bool:

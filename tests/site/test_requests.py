@@ -117,3 +117,13 @@ def test_an_address_that_is_too_long_is_refused(signed_in: Client, api: Api, ade
     page = signed_in.get(reverse("generation:samples") + "?text=" + "x" * MAX_URL_LENGTH)
     assert (page.status_code, page["Content-Type"].partition(";")[0]) == (414, "text/html")
     assert "too long" in page.content.decode()
+
+
+def test_a_long_body_of_nobody_in_particular_is_not_read(client: Client, adela: User) -> None:
+    """Parsing megabytes of `%f` takes seconds; to sign in, a kilobyte is enough."""
+    client.raise_request_exception = False
+    fields = {"language": "en", "text": "x" * 70_000}
+    assert client.post(reverse("set_language"), fields).status_code == 413
+    problem(client.post(reverse("api:token"), fields, content_type="application/json"), 413)
+    client.force_login(adela)
+    assert client.post(reverse("set_language"), fields).status_code == 302

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.files.uploadedfile import SimpleUploadedFile, TemporaryUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
@@ -247,6 +247,18 @@ def test_a_full_disk_leaves_no_file(adela: User, folder: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         uploads.start_import(Full("own.jsonl", b"{}"), format_name="healthbench", name="own", actor=adela)
     assert not list(folder.iterdir())
+
+
+def test_a_large_upload_is_moved_and_not_copied(adela: User, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of megabytes would be written again while the request waits."""
+    monkeypatch.setattr(TemporaryUploadedFile, "chunks", None)
+    with TemporaryUploadedFile("own.jsonl", "application/jsonl", 0, None) as file:
+        file.write(conversation_lines(3))
+        file.seek(0)
+        run = uploads.start_import(file, format_name="healthbench", name="own", actor=adela)
+        assert not Path(file.temporary_file_path()).exists()
+    assert Path(run.path).parent == folder
+    assert sources_services.run_import(run.pk).added == 3
 
 
 def test_the_same_file_uploaded_twice_leaves_no_file(adela: User, folder: Path) -> None:
