@@ -19,6 +19,7 @@ from evaluation.statistics.label_agreement import LabelAgreement
 from review.common.api import validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
+from review.quality.agreement import RaterAgreement
 from review.rules.permissions import Can
 
 
@@ -28,6 +29,12 @@ class FigureSerializer(serializers.Serializer[Any]):
     value = serializers.FloatField(allow_null=True)
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
+
+
+class EstimateSerializer(FigureSerializer):
+    """A figure of agreement. `why`: why it or its interval is missing."""
+
+    why = serializers.CharField(allow_null=True)
 
 
 class IntervalSerializer(FigureSerializer):
@@ -52,6 +59,16 @@ class JudgeAgreementSerializer(DataclassSerializer):
     mirrors = JudgeAgreement
 
 
+class SeveralJudgesSerializer(DataclassSerializer):
+    """All judges of a panel together, on the `n` criteria with two or more first votes."""
+
+    mirrors = RaterAgreement
+    raw = EstimateSerializer()
+    fleiss = EstimateSerializer(help_text="Fleiss' kappa.")
+    ac1 = EstimateSerializer()
+    alpha = EstimateSerializer(help_text="Krippendorff's alpha.")
+
+
 class PanelSerializer(serializers.Serializer[Any]):
     """The judges of a panel and how far they agree. `undecided`: criteria without a majority."""
 
@@ -60,6 +77,9 @@ class PanelSerializer(serializers.Serializer[Any]):
     judgments = serializers.IntegerField()
     pairs = JudgeAgreementSerializer(many=True, help_text="First votes of two judges.")
     repeats = JudgeAgreementSerializer(many=True, help_text="The first and second vote of one judge.")
+    several = SeveralJudgesSerializer(
+        allow_null=True, help_text="Null with two judges, and under escalation, where some vote on disputes only."
+    )
     decided = serializers.IntegerField()
     undecided = serializers.IntegerField()
 

@@ -51,7 +51,9 @@ def _kin(preference: Mapping[str, Any]) -> list[str]:
         ]
         lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += [
-        f"| {row['judge']} | {row['own']:+.3f} | {row['others']:+.3f} | {row['difference']:+.3f} |"
+        f"| {row['judge']} | {row['own']:+.3f} | {row['others']:+.3f} | "
+        + _difference({"value": row["difference"], "low": row["low"], "high": row["high"], "p_adjusted": None})[0]
+        + " |"
         for row in preference["preferences"]
     ]
     return ["", "## Same model family", "", *lines]
@@ -61,10 +63,17 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
     if panel is None:
         return []
     rows = [
-        f"| {' – '.join(pair['judges'])} | {pair['n']} | {_figure(pair['raw'])} | {_figure(pair['kappa'])} "
-        f"| {_figure(pair['ac1'])} |"
+        f"| {' – '.join(pair['judges'])} | {pair['n']} | {_figure(pair['raw'])} | "
+        + " | ".join(
+            _with_interval({"value": pair[name], "low": pair[f"{name}_low"], "high": pair[f"{name}_high"]})
+            for name in ("kappa", "ac1")
+        )
+        + " |"
         for pair in [*panel["pairs"], *panel["repeats"]]
     ]
+    if together := panel["several"]:
+        figures = " | ".join(_with_interval(together[name]) for name in ("raw", "fleiss", "ac1"))
+        rows.append(f"| All together (Fleiss' kappa) | {together['n']} | {figures} |")
     lines = ["", "## Agreement between judges", "", f"Panel: {panel['panel']}, {panel['judgments']} per judge."]
     if panel["undecided"]:
         lines.append(f"{panel['undecided']} criteria had no majority and stay unjudged.")

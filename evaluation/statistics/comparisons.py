@@ -170,6 +170,51 @@ def difference_of_ratios(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DifferenceOfDifferences:
+    """Two paired differences, and the 95 % interval of the first minus the second."""
+
+    first: float
+    second: float
+    low: float | None = None
+    high: float | None = None
+
+
+def difference_of_differences(first: Floats, second: Floats, *, minimum: int = MINIMUM) -> DifferenceOfDifferences:
+    """How much two rates differ more on one set of criteria than on another.
+
+    Both differences are linearised together, as in `paired_difference`, with the pseudo-clusters of
+    both, so that clusters with criteria of both sets count for their covariance. The degrees of
+    freedom are those of the set that has fewer.
+
+    Args:
+        first, second: (4, clusters): hits and size of one rate, hits and size of the other, in the
+            same clusters; every rate has something to count.
+        minimum: clusters of either set below which there is no interval.
+    """
+    values, centres, residuals, shares, freedom, pseudo = [], [], [], [], [], 0.0
+    for hits, sizes, other_hits, other_sizes in (first, second):
+        one, other = ratio(hits, sizes), ratio(other_hits, other_sizes)
+        if one is None or other is None:
+            raise ValueError("a rate has nothing to count")
+        of_set = cluster_sizes((one.shares + other.shares) / 2)
+        padded, variance = padding(of_set.typical, value := one.value - other.value)
+        values.append(value)
+        centres.append(value / padded)
+        shares.append(of_set.shares)
+        residuals.append((one.residuals - other.residuals + (value - value / padded) * of_set.shares) / padded)
+        freedom.append(of_set.df)
+        pseudo += variance
+    counted = min(int((of_set > 0).sum()) for of_set in shares)
+    df = min(freedom)
+    if counted < minimum or df < MINIMUM_DF:
+        return DifferenceOfDifferences(values[0], values[1])
+    adjusted = [of_set / np.sqrt(1 - share) for of_set, share in zip(residuals, shares, strict=True)]
+    error = sqrt(float(((adjusted[0] - adjusted[1]) ** 2).sum()) + pseudo)
+    centre, t = centres[0] - centres[1], t_quantile(0.975, df)
+    return DifferenceOfDifferences(values[0], values[1], max(-2.0, centre - t * error), min(2.0, centre + t * error))
+
+
 def _odds_ratio(
     first: Ratio, second: Ratio, sizes: ClusterSizes, t: float, frequencies: Floats | None
 ) -> OddsRatio | None:

@@ -1,17 +1,16 @@
 """The report of a run, counted again from the rows of its bundle."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from evaluation.interchange.programs.files import lines
 from evaluation.interchange.programs.rows import DONE, Answer, Criterion, Rows, answer_of, criterion_of, spelled
 from evaluation.judges.numbers import families, validation, values
-from evaluation.judges.numbers.agreement import Pair, PanelReport, agreements
+from evaluation.judges.numbers.agreement import panel_report
 from evaluation.judges.numbers.criteria import judged_criteria
 from evaluation.judges.numbers.families import Counts, Member
 from evaluation.judges.numbers.variance import variances
@@ -57,29 +56,16 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
 
 
 def _panel(rows: Rows) -> dict[str, Any] | None:
-    run, names = rows.run, rows.judges
+    run, states = rows.run, rows.judgments.values()
     if not run["panel"]:
         return None
-    tables: dict[Pair, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for by_judge in rows.cast.values():
-        done = {
-            (judge, vote): verdict
-            for judge, votes in by_judge.items()
-            for vote, (status, verdict) in votes.items()
-            if status == DONE
-        }
-        pairs = [((one, 0), (other, 0)) for one, other in combinations(names, 2)]
-        pairs += [((name, 0), (name, 1)) for name in names]
-        for one, other in pairs:
-            if one in done and other in done:
-                tables[one[0], other[0]][done[one], done[other]] += 1
-    known, states = rows.protocol.known_verdicts, rows.judgments.values()
-    report = PanelReport(
-        rule=run["panel"],
-        judges=tuple(names),
-        judgments=run["settings"]["judgments"],
-        pairs=agreements(tables, combinations(names, 2), known),
-        repeats=agreements(tables, ((name, name) for name in names), known),
+    report = panel_report(
+        run["panel"],
+        rows.judges,
+        run["settings"]["judgments"],
+        rows.table,
+        rows.protocol.known_verdicts,
+        rows.votes,
         decided=sum(status == DONE for _verdict, status, _error in states),
         undecided=sum(error == NO_MAJORITY for _verdict, _status, error in states),
     )

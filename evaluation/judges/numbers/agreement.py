@@ -1,22 +1,26 @@
 """Agreement between the judges of a panel, and of each judge with itself."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from review.quality.agreement import ac1, kappa
+from evaluation.panel import Rule
+from evaluation.verdicts.selection import Ints
+from evaluation.verdicts.table import VerdictTable, VoteGroup
+from review.quality.agreement import RaterAgreement, ac1, kappa, several_raters, table_interval
 
-Pair = tuple[str, str]  # two judges, or one twice
-Tables = Mapping[Pair, Counter[tuple[str, str]]]  # verdicts of both -> number of criteria
+SEVERAL = 3  # judges from which on there are figures for all of them together
+Votes = Mapping[tuple[str, int], Ints]  # judge, repeat -> index of the verdict on each judgment, or -1
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
     """Agreement of two judges, or of one judge with itself, on the `n` criteria with both votes.
 
-    `raw` is the share of equal verdicts. A figure that is not defined is None.
+    `raw` is the share of equal verdicts. Intervals (95 %) are over the clusters of the report. A
+    figure that is not defined, and an interval that cannot be given, is None.
     """
 
     judges: tuple[str, str]
@@ -24,6 +28,10 @@ class JudgeAgreement:
     raw: float | None
     kappa: float | None
     ac1: float | None
+    kappa_low: float | None = None
+    kappa_high: float | None = None
+    ac1_low: float | None = None
+    ac1_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +39,9 @@ class PanelReport:
     """The agreement within a panel.
 
     `pairs`: the first votes of two judges; `repeats`: the first and second vote of one judge.
-    `judgments`: votes per judge and criterion. `decided`, `undecided`: criteria with a verdict, and
-    without a majority.
+    `several`: the first votes of all judges together; None with two judges, and under escalation,
+    where the others vote on disputed criteria only. `judgments`: votes per judge and criterion.
+    `decided`, `undecided`: criteria with a verdict, and without a majority.
     """
 
     rule: str
@@ -42,20 +51,72 @@ class PanelReport:
     repeats: tuple[JudgeAgreement, ...]
     decided: int
     undecided: int
+    several: RaterAgreement | None = None
 
 
-def agreements(tables: Tables, pairs: Iterable[Pair], known: Sequence[str]) -> tuple[JudgeAgreement, ...]:
-    """The agreement of those pairs of judges that judged the same. `known`: all verdicts."""
-    return tuple(_agreement(pair, tables[pair], known) for pair in pairs if pair in tables)
+def panel_report(
+    rule: str,
+    judges: Sequence[str],
+    judgments: int,
+    table: VerdictTable,
+    known: Sequence[str],
+    groups: Iterable[VoteGroup],
+    *,
+    decided: int,
+    undecided: int,
+) -> PanelReport:
+    """The agreement within a panel. `known`: the verdicts of the protocol. `groups`: all votes."""
+    groups = list(groups)
+    verdicts = sorted({*known, *(group.verdict for group in groups)})
+    votes = {
+        (judge, repeat): np.full(len(table.verdict), -1) for judge in judges for repeat in range(min(judgments, 2))
+    }
+    for group in groups:
+        if (group.judge, group.repeat) in votes:
+            rows = table.places(group.responses, group.rubrics)
+            votes[group.judge, group.repeat][rows[rows >= 0]] = verdicts.index(group.verdict)
+    clusters: Ints = table.unit_cluster[table.unit]
+
+    def compared(pairs: Iterable[tuple[tuple[str, int], tuple[str, int]]]) -> tuple[JudgeAgreement, ...]:
+        found = [
+            _agreement((one[0], other[0]), votes[one], votes[other], clusters, len(verdicts)) for one, other in pairs
+        ]
+        return tuple(agreement for agreement in found if agreement.n)
+
+    return PanelReport(
+        rule=rule,
+        judges=tuple(judges),
+        judgments=judgments,
+        pairs=compared(((one, 0), (other, 0)) for one, other in combinations(judges, 2)),
+        repeats=compared(((judge, 0), (judge, 1)) for judge in judges) if judgments > 1 else (),
+        decided=decided,
+        undecided=undecided,
+        several=_several([votes[judge, 0] for judge in judges], clusters, len(verdicts))
+        if len(judges) >= SEVERAL and rule != Rule.ESCALATION
+        else None,
+    )
 
 
-def _agreement(judges: tuple[str, str], table: Counter[tuple[str, str]], known: Sequence[str]) -> JudgeAgreement:
-    verdicts = sorted({*known, *(verdict for pair in table for verdict in pair)})
-    index_of = {verdict: index for index, verdict in enumerate(verdicts)}
-    counts = np.zeros((len(verdicts), len(verdicts)))
-    for (one, other), n in table.items():
-        counts[index_of[one], index_of[other]] += n
-    n = int(counts.sum())
-    figures = [float(figure(counts)) if n else float("nan") for figure in (kappa, ac1)]
-    values = [None if np.isnan(value) else value for value in figures]
-    return JudgeAgreement(judges, n, float(np.trace(counts)) / n if n else None, values[0], values[1])
+def _agreement(judges: tuple[str, str], one: Ints, other: Ints, clusters: Ints, k: int) -> JudgeAgreement:
+    both = (one >= 0) & (other >= 0)
+    names, cluster = np.unique(clusters[both], return_inverse=True)
+    tables = np.zeros((len(names), k, k))
+    np.add.at(tables, (cluster, one[both], other[both]), 1)
+    n = int(both.sum())
+    of_kappa, of_ac1 = (table_interval(tables, figure) for figure in (kappa, ac1))
+    return JudgeAgreement(
+        judges,
+        n,
+        float((one[both] == other[both]).sum()) / n if n else None,
+        of_kappa.value,
+        of_ac1.value,
+        *(of_kappa.low, of_kappa.high, of_ac1.low, of_ac1.high),
+    )
+
+
+def _several(votes: Sequence[Ints], clusters: Ints, k: int) -> RaterAgreement:
+    ratings = np.zeros((len(clusters), k))
+    for of_judge in votes:
+        rows = np.flatnonzero(of_judge >= 0)
+        ratings[rows, of_judge[rows]] += 1
+    return several_raters(ratings, clusters)

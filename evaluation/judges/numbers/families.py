@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from evaluation.protocol import Protocol
+from evaluation.statistics.comparisons import difference_of_differences
 from evaluation.verdicts.selection import JudgeVote, votes_in_scope
 from evaluation.verdicts.table import VerdictTable, VoteGroup
 
@@ -41,7 +44,8 @@ class Preference:
 
     `own`, `others`: the judge's failure rate minus that of the judges of other families, over the
     same criteria, on models of its own family and of other families.
-    `difference`: own - others; below 0 the judge favours its own family.
+    `difference`: own - others; below 0 the judge favours its own family. `low`, `high`: its 95 %
+    interval over clusters, None where they are too few.
     """
 
     judge: str
@@ -50,6 +54,8 @@ class Preference:
     others: float
     own_n: int
     others_n: int
+    low: float | None = None
+    high: float | None = None
 
     @property
     def difference(self) -> float:
@@ -103,18 +109,22 @@ def _preference(
     for vote in votes:
         if vote.judge == judge.name or vote.judge in others:
             by_row[vote.row][vote.judge in others].append(vote.failed)
-    # Is the model of the judge's family? -> failed and judged by the judge, then by the others
-    sums: dict[bool, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    # Is the model of the judge's family? -> cluster -> failed and judged: by the judge, by others
+    sums: dict[bool, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0, 0]))
     for row, sides in by_row.items():
         if all(sides):  # criteria on which both voted
             same = family_of[table.endpoints[table.endpoint[row]]] == judge.family
+            cell = sums[same][int(table.unit_cluster[table.unit[row]])]
             for place, failed in enumerate(sides):
-                sums[same][2 * place] += sum(failed)
-                sums[same][2 * place + 1] += len(failed)
-    if not all(sums[same][1] and sums[same][3] for same in (True, False)):
+                cell[2 * place] += sum(failed)
+                cell[2 * place + 1] += len(failed)
+    if not all(sums[same] for same in (True, False)):
         return None
-    own, other = (sums[same][0] / sums[same][1] - sums[same][2] / sums[same][3] for same in (True, False))
-    return Preference(judge.name, judge.family, own, other, sums[True][1], sums[False][1])
+    clusters = sorted({*sums[True], *sums[False]})
+    totals = [np.array([sums[same].get(cluster, [0] * 4) for cluster in clusters]).T for same in (True, False)]
+    found = difference_of_differences(totals[0], totals[1])
+    own_n, others_n = (int(of_side[1].sum()) for of_side in totals)
+    return Preference(judge.name, judge.family, found.first, found.second, own_n, others_n, found.low, found.high)
 
 
 def rates_by_family(tested: Iterable[Member], judged: Counts) -> dict[str, tuple[int, int]]:

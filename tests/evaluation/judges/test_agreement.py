@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -19,6 +20,7 @@ from evaluation.runs.rows import votes
 from evaluation.runs.settings import RunSettings
 from generation.models import BatchRole, Endpoint, Release
 from generation.models.work import Work
+from review.quality.agreement import kappa, several_raters, table_interval
 from review.rules.permissions import UserRole
 from tests.engine import bare_release, endpoint
 from tests.review.factories import account
@@ -75,6 +77,30 @@ def test_agreement_of_two_judges_is_as_computed_by_hand(release: Release) -> Non
     assert pair.kappa == pytest.approx(7 / 15)
     assert pair.ac1 == pytest.approx((0.75 - 30 / 64) / (1 - 30 / 64))
     assert (report.decided, report.undecided, report.repeats) == (6, 2, ())
+
+
+def test_three_judges_have_figures_together_and_intervals_by_pair(db: None) -> None:
+    """As `several_raters` and `table_interval` say of the votes, with samples as clusters."""
+    release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 15)
+    names = ["a", "b", "c"]
+
+    def fails(judge: str, _model: str, position: int, *_: int) -> bool:
+        return position % 3 == 0 or position % 7 == names.index(judge)
+
+    run = voted_run(release, fails, ["m-1"], names)
+    votes_of = np.array([[fails(judge, "", position, 0, 0) for judge in names] for position in range(30)])
+    failed, clusters = votes_of.sum(axis=1), np.arange(30) // 2
+    report = panel_report(run) or pytest.fail("none")
+    assert report.several == several_raters(np.stack([3 - failed, failed], axis=1), clusters)
+    assert report.several.fleiss.low is not None
+    tables = np.zeros((15, 2, 2))
+    np.add.at(tables, (clusters, votes_of[:, 0].astype(int), votes_of[:, 1].astype(int)), 1)
+    expected = table_interval(tables, kappa)
+    pair = report.pairs[0]
+    assert (pair.kappa, pair.kappa_low, pair.kappa_high) == pytest.approx(
+        (expected.value, expected.low, expected.high), abs=0.02
+    )
+    assert f"{pair.kappa_low:.3f}–{pair.kappa_high:.3f}" in formats.as_markdown(reports_queries.report(run))
 
 
 def test_repeats_of_a_judge_are_compared_with_each_other(release: Release) -> None:
